@@ -328,9 +328,18 @@ def test_files_of_a_study_are_beside_it(tmp_path):
         [[program]]
         name = "own"
         files = ["bin/own.sh", "data.txt"]
+        [[benchmark]]
+        name = "fio"
+        parameters = { job_file = "jobs/one.fio" }
+        [[benchmark]]
+        name = "own"
+        parameters = { job_file = "of its own" }
+        [[protocol.paper.benchmark]]
+        label = "fio"
+        parameters = { job_file = "jobs/paper.fio" }
     """
     study.write_text(text)
-    assert files_beside(study) == ("bin/own.sh", "data.txt")
+    assert files_beside(study) == ("bin/own.sh", "data.txt", "jobs/one.fio", "jobs/paper.fio")
     for elsewhere in ("/usr/bin/true", "../data.txt"):
         study.write_text(text.replace("data.txt", elsewhere))
         with pytest.raises(BadInput, match=f"the file '{elsewhere}' is not beside the study"):

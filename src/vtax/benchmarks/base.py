@@ -323,6 +323,10 @@ class Benchmark(ABC):
             raise BenchmarkError(f"{shlex.join(self.version_argv)} printed no version", where=output[:200])
         return match[1]
 
+    def further_metrics(self, parameters: Any) -> Sequence[Metric]:
+        """Return metrics besides `metrics` that the parameters decide, such as those of each job of a job file."""
+        return ()
+
     def files_bytes(self, parameters: Any, context: Context) -> int:
         """Return the bytes of all files that a trial writes to the disk of its guest, together."""
         return 0
@@ -384,9 +388,9 @@ class OwnProgram(Benchmark):
         cls.version_pattern = rf"\A{re.escape(cls.tool)} (\S.*?)\s*$"
 
 
-def metrics_of(benchmark: Benchmark) -> tuple[Metric, ...]:
-    """Return all metrics that trials may have."""
-    return (*benchmark.metrics, *counted_metrics(benchmark))
+def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
+    """Return all metrics that trials with these parameters may have."""
+    return (*benchmark.metrics, *benchmark.further_metrics(parameters), *counted_metrics(benchmark))
 
 
 def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:

@@ -6,6 +6,11 @@ completion: without `direct` that of a write ends in the page cache. `cold` drop
 cache, too, so every block is cold when it is read first. It does not measure directories, metadata, nor how a file
 system ages.
 
+`job_file` takes the place of the other parameters: a job file of fio whose jobs run as they are written, in a
+directory of the guest. Every job has figures of its own, `read_iops.JOB` and so on; those without a job are of all
+jobs together: rates added up where all start at once, latencies of all their operations. Options that name devices,
+paths or programs are refused; reports and logs are vtax's own.
+
 Its trap is that `direct` ends at the first layer: the guest's disk may be a file of the host, whose page cache
 serves reads and keeps writes, and a flush may reach no device. So a virtual machine can be faster than the host.
 Another: the system call filters of containers may refuse `libaio` or `io_uring` (Podman 4.3 fails with `libaio` and
@@ -14,17 +19,19 @@ Another: the system call filters of containers may refuse `libaio` or `io_uring`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import (
     Benchmark,
     Command,
     Context,
     DiskWork,
+    GuestFile,
     Metric,
     Operations,
     Outcome,
@@ -32,7 +39,6 @@ from vtax.benchmarks.base import (
     Role,
     Tail,
 )
-from vtax.benchmarks.histograms import of_counts
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -40,8 +46,7 @@ from vtax.messages import Note
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512
-_SHARES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
-_PERCENTILES = {name: f"{share:.6f}" for name, share in _SHARES.items()}
+_PERCENTILES = {name: f"{share:.6f}" for name, share in fio_jobs.PERCENTILES.items()}
 _TITLES = {
     "avg": "average",
     "p50": "median",
@@ -49,7 +54,7 @@ _TITLES = {
     "p99": "99th percentile",
     "p999": "99.9th percentile",
 }
-_DIRECTIONS = ("read", "write")
+_DIRECTIONS = fio_jobs.DIRECTIONS
 _EXPECTED_BYTES_PER_S = 1e8
 _WORDS_SHOWN = 300
 
@@ -70,6 +75,32 @@ class FioParameters(Parameters):
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, over and over the files, unless once")
     once: bool = Field(False, description="every block of the files once, however long that takes")
     cold: bool = Field(False, description="the files are dropped from the host's page cache before the trial, too")
+    job_file: str = Field(
+        "", description="a job file in place of all others but cold: its path, relative to the study, or its text"
+    )
+
+    @property
+    def file_jobs(self) -> tuple[fio_jobs.FioJob, ...]:
+        """The jobs of the job file; none without one."""
+        return fio_jobs.jobs_of(self.job_file) if self.job_file else ()
+
+    @model_validator(mode="after")
+    def _file_alone(self) -> Self:
+        if not self.job_file:
+            return self
+        if "\n" not in self.job_file and "[" not in self.job_file:
+            raise ValueError(
+                f"job_file {self.job_file[:60]!r} was not read: only parameters of a [[benchmark]] name a file; "
+                "give each file a [[benchmark]] with a label"
+            )
+        fields = type(self).model_fields
+        for name in fields.keys() - {"job_file", "cold"}:
+            if getattr(self, name) != fields[name].default:
+                raise ValueError(f"job_file says what fio does: take {name} out")
+        for job in self.file_jobs:
+            if self.cold and job.options.get("invalidate", "1") != "1":
+                raise ValueError(f"cold, but the job {job.name} keeps the guest's page cache (invalidate)")
+        return self
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -106,7 +137,7 @@ class Fio(Benchmark):
         ),
         *(
             Metric(f"{what}_latency_{which}", "µs", "lower", f"time to complete one {what}, {title}",
-                   tail=Tail(what, _SHARES[which] / 100) if which in _SHARES else None)
+                   tail=Tail(what, fio_jobs.PERCENTILES[which] / 100) if which in fio_jobs.PERCENTILES else None)
             for what in (*_DIRECTIONS, "fsync")
             for which, title in _TITLES.items()
         ),
@@ -117,6 +148,8 @@ class Fio(Benchmark):
     def commands(self, parameters: FioParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
         p = parameters
+        if p.job_file:
+            return (_file_command(p, context),)
         check_room(f"{p.jobs} × size" if p.jobs > 1 else "size", p.jobs * p.size, context)
         directory = f"{context.scratch}/vtax-fio-{context.flow}"
         remove = ("rm", "-rf", directory)
@@ -130,11 +163,26 @@ class Fio(Benchmark):
         before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
         return (Command("single", job, before=before, after=(remove,), is_cold=p.cold),)
 
+    def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
+        """See Benchmark: those of each job of a job file."""
+        return tuple(
+            replace(metric, name=f"{metric.name}.{job.name}", title=f"{metric.title}, job {job.name}", tail=None)
+            for job in parameters.file_jobs
+            for metric in self.metrics
+            if (what := metric.name.partition("_")[0]) in job.directions
+            or (what == "fsync" and "write" in job.directions)
+        )
+
     def files_bytes(self, parameters: FioParameters, context: Context) -> int:
-        return int(parameters.jobs * parameters.size)
+        return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
 
     def expected_s(self, parameters: FioParameters, context: Context) -> float:
         """See Benchmark.expected_s. Making the files is part of it."""
+        if jobs := parameters.file_jobs:
+            make_s = sum(job.bytes for job in jobs) / _EXPECTED_BYTES_PER_S
+            each_s = [job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s for job in jobs]
+            one_by_one = any(job.is_after_others for job in jobs)
+            return make_s + (sum(each_s) if one_by_one else max(each_s)) + 0.5
         make_s = parameters.jobs * parameters.size / _EXPECTED_BYTES_PER_S
         return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
 
@@ -143,6 +191,8 @@ class Fio(Benchmark):
         if result.status != 0:  # what fio says of errors stands above its report, on either output
             words = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("fio: ")]
             raise BenchmarkError(f"fio failed with {result.ended_with}: {'; '.join(words)[:_WORDS_SHOWN]}")
+        if p.job_file:
+            return _of_file(p, context, result)
         job = _job(result.stdout)
         try:
             moved = {direction: job[direction] for direction in _DIRECTIONS if job[direction]["total_ios"]}
@@ -167,17 +217,75 @@ class Fio(Benchmark):
             "operations": sum(found["total_ios"] for found in moved.values()),
         }  # fmt: skip
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
-        return Outcome(values, effective, tuple(_warnings(p)), histograms=_histograms(job), disk=disk)
+        return Outcome(values, effective, tuple(_warnings(p)), histograms=fio_jobs.histograms([job]), disk=disk)
+
+
+def _file_command(p: FioParameters, context: Context) -> Command:
+    """Return the command of a job file. Its files are in a directory of their own, which is gone after the trial."""
+    jobs = p.file_jobs
+    check_room("size of the jobs' files", sum(job.bytes for job in jobs), context)
+    kept, directory = (f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files"))
+    files = {
+        "create.fio": fio_jobs.written(jobs, directory, only_create=True),
+        "jobs.fio": fio_jobs.written(jobs, directory),
+    }
+    remove = ("rm", "-rf", directory)
+    return Command(
+        "single",
+        ("fio", "--output-format=json+", f"{kept}/jobs.fio"),
+        before=(remove, ("mkdir", directory), ("fio", "--output-format=json", f"{kept}/create.fio")),
+        after=(remove,),
+        files=tuple(GuestFile(f"{kept}/{name}", text.encode()) for name, text in files.items()),
+        directory=kept,
+        is_cold=p.cold,
+    )
+
+
+def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outcome:
+    """Return the outcome of a job file: every job's figures, and those of all together."""
+    jobs, found = p.file_jobs, fio_jobs.report_of(result.stdout)
+    try:
+        processes = {job.name: [each for each in found if each["jobname"] == job.name] for job in jobs}
+        counts = {name: len(of) for name, of in processes.items()}
+        if counts != {job.name: job.processes for job in jobs} or sum(counts.values()) != len(found):
+            raise BenchmarkError(f"fio reports the jobs {[each['jobname'] for each in found]}"[:_WORDS_SHOWN])
+        values, moved, flushes = fio_jobs.figures(found)
+        if any(job.is_after_others for job in jobs):
+            values = {name: value for name, value in values.items() if "_latency_" in name}
+        for name, of in processes.items():
+            own, own_bytes, _ = fio_jobs.figures(of)
+            if not own_bytes:
+                raise BenchmarkError(f"the job {name} moved no bytes")
+            values |= {f"{metric}.{name}": value for metric, value in own.items()}
+            for direction in _DIRECTIONS:
+                _check_time(direction, max(each[direction]["runtime"] for each in of) / 1000, result)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BenchmarkError(f"fio's report lacks {error}; its format is not known to vtax") from error
+    check_cpu("fio", result, context)
+    is_direct = all(job.options.get("direct") == "1" for job in jobs)
+    effective = {
+        "jobs": [job.name for job in jobs], "io_bytes": moved, "fsyncs": flushes, "direct": is_direct,
+        "operations": sum(each[direction]["total_ios"] for each in found for direction in _DIRECTIONS),
+    }  # fmt: skip
+    disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
+    return Outcome(values, effective, tuple(_file_warnings(p)), histograms=fio_jobs.histograms(found), disk=disk)
+
+
+def _file_warnings(p: FioParameters) -> list[str]:
+    flushes = ("sync", "fsync", "fdatasync", "end_fsync", "fsync_on_close", "direct")
+    unflushed = [
+        job.name
+        for job in p.file_jobs
+        if "write" in job.directions and not any(job.options.get(each, "0") != "0" for each in flushes)
+    ]
+    if not unflushed:
+        return []
+    return [Note("guest-cache-jobs", names=tuple(unflushed))]
 
 
 def _job(report: str) -> dict[str, Any]:
-    """Return the one group of jobs in the report, which did not fail. fio prints warnings before the JSON."""
-    try:
-        jobs: list[dict[str, Any]] = json.loads(report[report.index("{") :])["jobs"]
-        if failed := [f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0]:
-            raise ValueError("; ".join(failed))
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise BenchmarkError(f"fio printed no report that vtax knows: {error}", where=report[-200:]) from error
+    """Return the one group of jobs in the report."""
+    jobs = fio_jobs.report_of(report)
     if len(jobs) != 1:
         raise BenchmarkError(f"fio printed no report that vtax knows: {len(jobs)} groups of jobs")
     return jobs[0]
@@ -187,16 +295,6 @@ def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
     """Microseconds, by metric."""
     of = {f"{what}_latency_{which}": found["percentile"][key] / 1000 for which, key in _PERCENTILES.items()}
     return {f"{what}_latency_avg": found["mean"] / 1000, **of}
-
-
-def _histograms(job: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Histograms of the latencies in a report, microseconds, by what was done; numbers without bins."""
-    found: dict[str, list[float]] = {}
-    for what, name, key in (("read", "read", "clat_ns"), ("write", "write", "clat_ns"), ("sync", "fsync", "lat_ns")):
-        if total := job[what]["total_ios"]:
-            bins = {int(ns) / 1000: int(n) for ns, n in job[what][key].get("bins", {}).items()}
-            found[name] = of_counts(bins) or [float(total)]
-    return found
 
 
 def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None:
@@ -214,6 +312,9 @@ def _warnings(p: FioParameters) -> list[str]:
 
 
 def _if_not_counted(p: FioParameters) -> str:
+    if p.job_file:
+        readers = [job.name for job in p.file_jobs if "read" in job.directions]
+        return Note("cache-below-jobs", names=tuple(readers)) if readers and not p.cold else ""
     if p.direct:
         return Note("cache-below-direct")
     if p.rw in ("write", "randwrite") or p.cold:

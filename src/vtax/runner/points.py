@@ -77,7 +77,7 @@ class Point:
     @cached_property
     def own_metrics(self) -> tuple[Metric, ...]:
         """Metrics of the benchmark alone."""
-        return metrics_of(self.benchmark)
+        return metrics_of(self.benchmark, self.parameters)
 
     def expected_s(self, context: Context) -> float:
         """About how long one trial takes, with the rate of its link."""

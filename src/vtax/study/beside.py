@@ -1,17 +1,19 @@
-"""Files that a study needs beside its own: those of its programs."""
+"""Files that a study needs beside its own: those of its programs, and job files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from vtax.errors import BadInput
 from vtax.study import text
+from vtax.study.job_files import job_file_of
 
 
 def files_beside(study: Path) -> tuple[str, ...]:
     """Return the paths that a valid study names, relative to its file. Raises BadInput for one that is elsewhere."""
-    programs = text.parse(text.read(study), str(study)).get("program", ())
-    named = dict.fromkeys(name for program in programs for name in program.get("files", ()))
+    named = dict.fromkeys(_named(text.parse(text.read(study), str(study))))
     for name in named:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
@@ -21,3 +23,14 @@ def files_beside(study: Path) -> tuple[str, ...]:
                 hint="put it into the directory of the study, and name it by a relative path",
             )
     return tuple(str(PurePosixPath(name)) for name in named)
+
+
+def _named(data: Mapping[str, Any]) -> Iterator[str]:
+    for program in data.get("program", ()):
+        yield from program.get("files", ())
+    tables = [*data.get("benchmark", ())]
+    tables += [each for protocol in data.get("protocol", {}).values() for each in protocol.get("benchmark", ())]
+    own = [program["name"] for program in data.get("program", ())]
+    for table in tables:
+        if table.get("name", table.get("label")) not in own and (path := job_file_of(table)):
+            yield path

@@ -19,6 +19,7 @@ from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import cut
 from vtax.study.fields import Level
 from vtax.study.figure_names import unknown_names_of_figures
+from vtax.study.job_files import with_job_files
 from vtax.study.model import Study
 from vtax.study.placed_factors import with_placed_factors
 from vtax.study.programs import with_absolute_files
@@ -102,7 +103,9 @@ def examine(
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
-    problems, study = _examined(with_absolute_files(merged, path), str(path))
+    unread, merged = with_job_files(with_absolute_files(merged, path), path)
+    problems, study = _examined(merged, str(path))
+    problems += unread
     problems += _idle_keys(data.get("design", {}), str(path))
     if study is None:
         return problems, None

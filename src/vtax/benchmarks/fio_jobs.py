@@ -1,0 +1,255 @@
+"""Job files of fio: what vtax accepts of them, and the report of their jobs.
+
+fio runs as root of the guest, and a native guest is root of the host. A job file can name devices and files, and
+commands that fio executes (`exec_prerun`, backquotes, a value that a shell computes). So options are those of a list,
+and values have no quote, `$`, backquote or path. What is accepted runs as it was written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from vtax.benchmarks.histograms import of_counts, together
+from vtax.errors import BenchmarkError
+
+GLOBAL = "global"
+MAX_JOBS = 16
+PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+DIRECTIONS = ("read", "write")
+_ALIASES = {
+    "blocksize": "bs", "blocksize_range": "bsrange", "blockalign": "ba", "blocksize_unaligned": "bs_unaligned",
+    "readwrite": "rw", "io_limit": "io_size", "timeout": "runtime", "start_delay": "startdelay",
+    "wait_for_previous": "stonewall",
+}  # fmt: skip
+_OURS = ("group_reporting", "percentile_list", "clat_percentiles", "lat_percentiles", "slat_percentiles")
+_OPTION_NAMES = (
+    "allrandrepeat ba bs bs_unaligned bsrange bssplit buffer_compress_chunk buffer_compress_percentage buffered "
+    "create_fsync create_on_open create_serialize dedupe_percentage description direct end_fsync exitall "
+    "fadvise_hint fallocate fdatasync file_service_type filename filesize fixedbufs force_async fsync "
+    "fsync_on_close hipri invalidate io_size iodepth iodepth_batch iodepth_batch_complete "
+    "iodepth_batch_complete_max iodepth_batch_complete_min iodepth_batch_submit iodepth_low ioengine "
+    "latency_percentile latency_target latency_window loops max_latency new_group nonvectored norandommap nrfiles "
+    "number_ios numjobs offset offset_increment openfiles overwrite percentage_random pre_read ramp_time "
+    "random_distribution random_generator randrepeat randseed rate rate_cycle rate_iops rate_iops_min rate_min "
+    "rate_process refill_buffers registerfiles runtime rw rw_sequencer rwmixread rwmixwrite scramble_buffers "
+    "serialize_overlap size softrandommap sqthread_poll startdelay stonewall sync thinktime thinktime_blocks "
+    "thinktime_spin thread time_based unlink userspace_reap wait_for zero_buffers "
+)
+_OPTIONS = frozenset(_OPTION_NAMES.split())
+_WITH_SLASH = ("bssplit", "random_distribution")
+_ENGINES = ("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap")
+_SEQUENTIAL = ("stonewall", "wait_for", "startdelay")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+_VALUE = re.compile(r"[A-Za-z0-9_.,:%+*-]*")
+_PATTERN = re.compile(r"(read|write|rw|randread|randwrite|randrw|readwrite)(:\d+)?")
+_SIZE = re.compile(r"(\d{1,15})([kmgtp]?)i?b?", re.IGNORECASE)
+_TIME = re.compile(r"(\d{1,9})(us|ms|s|m|h|d|)")
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True)
+class FioJob:
+    """A job with the options of its section and of the global ones above it, in the order of the file."""
+
+    name: str
+    options: Mapping[str, str]
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Directions of its transfers: reads, writes or both."""
+        pattern = self.options.get("rw", "read").partition(":")[0]
+        both = pattern in ("rw", "randrw", "readwrite")
+        return tuple(each for each in DIRECTIONS if both or each in pattern)
+
+    @property
+    def processes(self) -> int:
+        """How many it has."""
+        return int(self.options.get("numjobs", "1"))
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files, all processes together: the larger of its sizes."""
+        return self.processes * max(_size_bytes(self.options.get(each, "0")) for each in ("size", "filesize"))
+
+    @property
+    def expected_s(self) -> float | None:
+        """Its run time; None of one that ends when its files do."""
+        found = [
+            _time_s(self.options[each]) for each in ("runtime", "ramp_time", "startdelay") if each in self.options
+        ]
+        return sum(found) if "runtime" in self.options else None
+
+    @property
+    def is_after_others(self) -> bool:
+        """Whether it starts later than the first job."""
+        return any(each in self.options for each in _SEQUENTIAL)
+
+
+def jobs_of(text: str) -> tuple[FioJob, ...]:
+    """Return the jobs of a job file (fio(1), "Job file format"). Raises ValueError naming the line that is
+    refused."""
+    everywhere: dict[str, str] = {}
+    jobs: list[tuple[str, dict[str, str]]] = []
+    section: dict[str, str] | None = None
+    for number, written_line in enumerate(text.splitlines(), 1):
+        line = re.split("[;#]", written_line, maxsplit=1)[0].strip()
+        if not line:
+            continue
+        try:
+            if line.startswith("["):
+                name = line[1:-1].strip() if line.endswith("]") else ""
+                section = everywhere if name == GLOBAL else dict(everywhere)
+                if name != GLOBAL:
+                    jobs.append((_checked_name(name, [known for known, _ in jobs]), section))
+                continue
+            if section is None:
+                raise ValueError("an option stands before the first [section]")
+            key, _, value = (part.strip() for part in line.partition("="))
+            _set(section, _ALIASES.get(key, key), value)
+        except ValueError as error:
+            raise ValueError(f"job file, line {number}: {error}") from error
+    if not jobs:
+        raise ValueError("the job file has no job: a [section] other than [global]")
+    if len(jobs) > MAX_JOBS:
+        raise ValueError(f"the job file has {len(jobs)} jobs; at most {MAX_JOBS}")
+    found = tuple(FioJob(name, options) for name, options in jobs)
+    for job in found:
+        if job.bytes <= 0:
+            raise ValueError(f"the job {job.name} has no size of its files; give one in bytes, such as size=64m")
+    return found
+
+
+def written(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False) -> str:
+    """Return the job file that fio is given: the accepted jobs, in a directory of the guest, with our form of
+    report."""
+    percentiles = ":".join(f"{each:g}" for each in PERCENTILES.values())
+    lines = [f"[{GLOBAL}]", f"directory={directory}", f"percentile_list={percentiles}"]
+    lines += ["create_only=1"] if only_create else []
+    for job in jobs:
+        lines += ["", f"[{job.name}]", *(f"{key}={value}" if value else key for key, value in job.options.items())]
+    return "\n".join(lines) + "\n"
+
+
+def figures(processes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], int, int]:
+    """(values by metric, bytes moved, flushes) of processes in a report with bins (`json+`).
+
+    Rates are added up. Percentiles are those of all operations together, from fio's own bins.
+    """
+    values: dict[str, float] = {}
+    moved = flushes = 0
+    for direction in DIRECTIONS:
+        found = [each[direction] for each in processes if each[direction]["total_ios"]]
+        if found:
+            values[f"{direction}_iops"] = sum(each["iops"] for each in found)
+            values[f"{direction}_bandwidth"] = sum(each["bw_bytes"] for each in found) / 1e6
+            values |= latencies(direction, [each["clat_ns"] for each in found])
+            moved += sum(each["io_bytes"] for each in found)
+    if synced := [each["sync"] for each in processes if each["sync"]["total_ios"]]:
+        values |= latencies("fsync", [each["lat_ns"] for each in synced])
+        flushes = sum(each["total_ios"] for each in synced)
+    return values, moved, flushes
+
+
+def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Histograms of the latencies of processes in a report, microseconds, by what was done; numbers without bins."""
+    found: dict[str, list[float]] = {}
+    for what, key in (*((each, "clat_ns") for each in DIRECTIONS), ("sync", "lat_ns")):
+        each = [one[what] for one in processes if one[what]["total_ios"]]
+        if each:
+            bins = [of_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()}) for one in each]
+            counts = [[float(one["total_ios"])] for one in each]
+            found["fsync" if what == "sync" else what] = together(bins if all(bins) else counts)
+    return found
+
+
+def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean and percentiles of several histograms together, microseconds, by metric."""
+    bins: dict[int, int] = {}
+    for each in found:
+        for nanoseconds, count in each["bins"].items():
+            bins[int(nanoseconds)] = bins.get(int(nanoseconds), 0) + int(count)
+    total = sum(bins.values())
+    if total <= 0 or total != sum(each["N"] for each in found):
+        raise BenchmarkError(f"fio's report counts other {what}s than its latencies do")
+    mean = sum(each["mean"] * each["N"] for each in found) / total
+    of = {f"{what}_latency_{name}": _percentile(bins, share / 100 * total) for name, share in PERCENTILES.items()}
+    return {f"{what}_latency_avg": mean / 1000, **of}
+
+
+def report_of(text: str) -> list[dict[str, Any]]:
+    """Return the processes in a report, none failed. fio prints warnings before the JSON. Raises BenchmarkError."""
+    try:
+        jobs: list[dict[str, Any]] = json.loads(text[text.index("{") :])["jobs"]
+        if failed := [f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0]:
+            raise ValueError("; ".join(failed))
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise BenchmarkError(f"fio printed no report that vtax knows: {error}", where=text[-200:]) from error
+    return jobs
+
+
+def _percentile(bins: Mapping[int, int], rank: float) -> float:
+    """Microseconds of the bin in which the operation of a rank is, as fio counts them (stat.c)."""
+    count = 0
+    for nanoseconds in sorted(bins):
+        count += bins[nanoseconds]
+        if count >= rank:
+            return nanoseconds / 1000
+    raise BenchmarkError("fio's report has a histogram without operations")
+
+
+def _checked_name(name: str, known: Sequence[str]) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the job {name!r}: names are at most 40 letters, digits, '_', '.' and '-'")
+    if name in known:
+        raise ValueError(f"there are two jobs {name}")
+    return name
+
+
+def _set(options: dict[str, str], key: str, value: str) -> None:
+    """Set an option as the last one. Raises ValueError for one that is not accepted."""
+    if key in _OURS:
+        return
+    if key in ("directory", "filename_format") or (key == "filename" and (set("/\\~") & set(value))):
+        raise ValueError(
+            f"{key}={value[:60]}: files are in the scratch directory of the guest; give names without a path"
+        )
+    if key not in _OPTIONS:
+        near = get_close_matches(key, _OPTIONS, 1)
+        raise ValueError(f"option {key[:40]!r} is not accepted" + (f"; did you mean {near[0]}?" if near else ""))
+    if not _VALUE.fullmatch(value.replace("/", "") if key in _WITH_SLASH else value) and key != "description":
+        raise ValueError(f"{key}={value[:60]}: values have no path, quote, '$' or backquote")
+    if key == "filename" and any(each in ("", ".", "..", "-") for each in value.split(":")):
+        raise ValueError(f"filename={value[:60]} names no file")
+    if key == "rw" and not _PATTERN.fullmatch(value):
+        raise ValueError(f"rw={value[:60]} is not accepted; reads and writes are")
+    if key == "ioengine" and value not in _ENGINES:
+        raise ValueError(f"ioengine={value[:60]} is not accepted; known: {', '.join(_ENGINES)}")
+    if key == "numjobs" and not (value.isdecimal() and 1 <= int(value) <= 256):
+        raise ValueError(f"numjobs={value[:60]} is no number from 1 to 256")
+    if key in ("size", "filesize"):
+        _size_bytes(value)
+    if key in ("runtime", "ramp_time", "startdelay"):
+        _time_s(value)
+    if key == "description":
+        return
+    options.pop(key, None)
+    options[key] = value
+
+
+def _size_bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text[:60]!r} is no size in bytes, such as 64m")
+    return int(int(match[1]) * 1024 ** " kmgtp".index(match[2].lower() or " "))
+
+
+def _time_s(text: str) -> float:
+    match = _TIME.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text[:60]!r} is no time, such as 30s")
+    return int(match[1]) * _UNITS_S[match[2]]
