@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from vtax.cli.completion import run_names
-from vtax.cli.streams import document_stream
-from vtax.foreign_text import json_escaped
 from vtax.host.home import Home
 
 if TYPE_CHECKING:
@@ -26,8 +23,7 @@ _PAUSE_S = 0.5
 
 @click.command("watch")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for every change.")
-def command(run_name: str, as_json: bool) -> None:
+def command(run_name: str) -> None:
     """Show RUN (default: the last run) while it is measured, and end with it.
 
     Block, guest, trial, time left, and the ratios with their intervals after every block. Without a terminal: a line
@@ -41,7 +37,7 @@ def command(run_name: str, as_json: bool) -> None:
 
     home, chosen = Home.from_environment(), of_reader()
     set_idle(is_measuring())
-    shown: _Shown = _ScreenLines() if as_json else _LiveScreen(chosen) if sys.stdout.isatty() else _Events(chosen)
+    shown: _Shown = _LiveScreen(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:
         for state, results in _states(LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results):
             shown.show(state, results)
@@ -98,19 +94,6 @@ class _Shown:
     def show(self, state: LiveState, results: _Results) -> None:
         """Show a state."""
         raise NotImplementedError
-
-
-class _ScreenLines(_Shown):
-    """A line of JSON for every change."""
-
-    def show(self, state: LiveState, results: _Results) -> None:
-        """Print the state."""
-        from vtax.live.view import plain
-        from vtax.report.renderers.json import plain as values
-
-        line = json.dumps(values(plain(state, results.analysis)))
-        document_stream().write(json_escaped(line) + "\n")
-        sys.stdout.flush()
 
 
 class _Events(_Shown):

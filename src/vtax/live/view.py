@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vtax.described import moment
 from vtax.live.events import Event
 from vtax.live.state import LiveState
 from vtax.messages import restored
@@ -137,33 +136,6 @@ def happened(event: Event) -> doc.Inline:
     if event.name == "ended":
         return joined([status_word(str(data.get("status", ""))), restored(str(data.get("because", "")))], ": ")
     return stored(str(data.get("text", "")))
-
-
-def plain(state: LiveState, analysis: Analysis | None) -> dict[str, Any]:
-    """Return a state for programs; docs/serve.md describes the keys."""
-    at = state.progress
-    trial = None if at.trial is None else {"label": at.trial[0], "levels": at.trial[1]}
-    return {
-        "schema": "vtax.watch/1", "run": state.run, "study": state.study, "status": state.status,
-        "stopped_because": state.because, "block": None if at.block is None else at.block + 1,
-        "blocks": at.blocks, "trials": at.done_trials, "total_trials": at.total_trials,
-        "failed": at.failed_trials, "elapsed_s": at.elapsed_s, "left_s": at.left_s, "platform": at.platform,
-        "guest": at.guest, "ready_s": at.ready_s, "trial": trial,
-        "event": _plain_event(state.events[-1]) if state.events else None,
-        "ratios": [
-            {
-                **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
-                "ratio": row.ratio.estimate, "low": row.ratio.low, "high": row.ratio.high,
-                "half_width": row.ratio.half_width, "verdict": row.verdict.kind if row.verdict else None,
-            }
-            for section, point, row in (_compared(analysis) if analysis else ())
-            if row.ratio is not None
-        ],
-    }  # fmt: skip
-
-
-def _plain_event(event: Event) -> dict[str, Any]:
-    return {"event": event.name, "at": moment(event.at), **event.data}
 
 
 def _compared(analysis: Analysis) -> Sequence[tuple[Section, ResultPoint, Row]]:
