@@ -2,9 +2,9 @@
 
 Sent over that stream by `guest.bootstrap`, with the globals READ and WRITE (file descriptors). Standard library only,
 Python 3.11 or later under `-I -S -B`. Its start is part of every guest's start and emulated CPUs run it up to thirty
-times slower, so it imports next to nothing: `_signal` because `signal` builds enums, no `json` because that brings
-`re`. What is asked after the start only (background programs, files, ports, the audit) is `agent_more`, sent by the
-request `extend`.
+times slower, so it imports next to nothing: `posix` because `os` makes the classes of collections, `_signal` because
+`signal` builds enums, no `json` because that brings `re`. What is asked after the start only (background
+programs, files, ports, the audit) is `agent_more`, sent by the request `extend`.
 
 Stream: frames as in `guest.protocol`, one request and one answer at a time. When the stream ends, everything the
 agent started is killed and the agent ends; as PID 1 it also reaps orphans, and turns the machine off.
@@ -13,7 +13,7 @@ agent started is killed and the agent ends; as PID 1 it also reaps orphans, and 
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]
-import os
+import posix as os
 import select
 import time
 from binascii import crc32
@@ -265,8 +265,8 @@ def start(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Start a program in the background; answers its handle."""
     handle = max(JOBS, default=0) + 1
     environment = requested["environment"]
-    if "VTAX_MARK" in os.environ:
-        environment["VTAX_MARK"] = os.environ["VTAX_MARK"]
+    if b"VTAX_MARK" in os.environ:
+        environment["VTAX_MARK"] = os.environ[b"VTAX_MARK"].decode()
     JOBS[handle] = Job(requested["argv"], environment, requested["cwd"], requested["limit"])
     return {"handle": handle}
 

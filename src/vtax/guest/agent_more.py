@@ -7,7 +7,7 @@ only, few imports, names shared with `agent` (`REQUESTS`, `JOBS`, `pump`, `read_
 
 from __future__ import annotations
 
-import os
+import posix as os
 import time
 
 TYPE_CHECKING = False
@@ -71,14 +71,22 @@ def listening(port: int) -> bool:
     return False
 
 
+def make_directories(path: str) -> None:
+    """Make the directories that a file is to lie in."""
+    end = 0
+    while (end := path.find("/", end + 1)) > 0:
+        if not os.access(path[:end], os.F_OK):
+            os.mkdir(path[:end])
+
+
 def put(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Write a piece of a file at `offset`; the first piece makes it anew, its directories included."""
     first = requested["offset"] == 0
     if first:
-        os.makedirs(os.path.dirname(requested["path"]) or "/", exist_ok=True)  # noqa: PTH103, PTH120
+        make_directories(requested["path"])
     fd = os.open(requested["path"], os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if first else 0), requested["mode"])
     try:
-        os.lseek(fd, requested["offset"], os.SEEK_SET)
+        os.lseek(fd, requested["offset"], 0)
         view = memoryview(payload)
         while view:
             view = view[os.write(fd, view) :]
@@ -164,7 +172,7 @@ def text_of(path: str) -> str:
 def names_in(directory: str) -> list[str]:
     """Sorted names in a directory; none when it cannot be read."""
     try:
-        return sorted(os.listdir(directory))  # noqa: PTH208
+        return sorted(os.listdir(directory))
     except OSError:
         return []
 

@@ -6,7 +6,7 @@ stream stays one of requests and answers.
 
 from __future__ import annotations
 
-import os
+import posix as os
 import select
 import time
 

@@ -20,7 +20,7 @@ TOOLBOX = "/.vtax"
 PYTHON = f"{TOOLBOX}/bin/python3"
 GREETING = b"<vtax guest>\n"
 _CODE = (
-    "import os,sys\n"
+    "import sys,posix as os\n"
     "p=sys.argv[1]\n"
     "if p=='-':r,w=0,1\n"
     "else:r=w=os.open(p,os.O_RDWR|os.O_NOCTTY)\n"
