@@ -19,8 +19,10 @@ import vl_convert
 from golden_files import Golden, golden_of
 from hypothesis import settings
 
+from vtax.host import lock
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.lock import measuring_lock
 from vtax.image import build as images
 from vtax.image.image import Image
 from vtax.report.analysis import Analysis, analyse
@@ -181,6 +183,21 @@ def unsynced() -> Iterator[str]:
         patch.setattr(database, "SYNCHRONOUS", "OFF")
         patch.setattr(os, "fsync", lambda file: None)
         yield of_users
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_lock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The measuring lock as this process knows it: runs of this host disturb no test, and no test disturbs one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock, "HOST_LOCK", tmp_path_factory.getbasetemp() / "measuring.lock")
+        yield lock.HOST_LOCK
+
+
+@pytest.fixture
+def measuring(host_lock: Path) -> Iterator[None]:
+    """The run `tour-7` measures on this host."""
+    with measuring_lock("tour-7"):
+        yield
 
 
 @pytest.fixture(scope="session")

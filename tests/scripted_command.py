@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +48,15 @@ def study_file(directory: Path, blocks: int = 2, code: str = "echo 1.5") -> str:
 def _main(lock: str, *arguments: str) -> None:
     import scripted
 
-    import vtax.cli.clean
-    import vtax.cli.resume
     import vtax.cli.run
-    from vtax.cli import probing
     from vtax.cli.main import main
-    from vtax.host.lock import measuring_lock
+    from vtax.host import lock as locks
     from vtax.image.image import Image
 
     patch = pytest.MonkeyPatch()
     scripted.install(patch)
     patch.setattr("os.geteuid", lambda: 0)
-    for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean, probing):
-        patch.setattr(module, "measuring_lock", partial(measuring_lock, path=Path(lock)))
+    patch.setattr(locks, "HOST_LOCK", Path(lock))
     for provided in ("built_image", "provide"):
         patch.setattr(vtax.cli.run, provided, lambda *_: Image("key", Path("/nowhere")))
     main(list(arguments))

@@ -3,20 +3,17 @@
 import json
 import os
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from support import needs_root, thorough
 
-from vtax.cli import probing
 from vtax.cli.main import group
 from vtax.doctor import tunables
 from vtax.doctor.examine import BOUND_S, examine, probe_all
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
 from vtax.host.process import run
 from vtax.host.resources import Tree
 from vtax.platforms import registry
@@ -73,8 +70,7 @@ def environment(pid):
 
 
 @pytest.mark.thorough
-def test_programs_get_it_as_json(image, private_home, monkeypatch, tmp_path):
-    monkeypatch.setattr(probing, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
+def test_programs_get_it_as_json(image, private_home):
     result = CliRunner().invoke(group, ["doctor", "--json"])
     assert result.exit_code == 0
     printed = json.loads(result.stdout)

@@ -14,11 +14,9 @@ from page_server import PageServer, served
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.host.home import Home
-from vtax.live import state as live_state
 from vtax.page import result_cache
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Progress
-from vtax.store import store as stores
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
@@ -30,14 +28,6 @@ PAGES = {
     "runs": "/", "studies": "/studies", "run": "/runs/tour-2", "history": "/studies/tour",
     "contrast": "/contrast?treatment=tour-1&baseline=tour-2",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_other_run() -> Iterator[None]:
-    """Nothing here waits for a run that this host may measure meanwhile."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(result_cache, "is_measuring", lambda: False)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +147,8 @@ def _tab_to(page: playwright.Page, text: str) -> None:
     pytest.fail(f"the keyboard does not lead to {text}")
 
 
-def test_a_live_run_is_watched_to_its_end(browser, tmp_path, monkeypatch):
-    for module in (live_state, stores):
-        monkeypatch.setattr(module, "is_measuring", lambda: True)
+def test_a_live_run_is_watched_to_its_end(browser, tmp_path, measuring, monkeypatch):
+    monkeypatch.setattr(result_cache, "is_measuring", lambda: False)  # its worker waits for no processor
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:
         run = begin(store)

@@ -7,19 +7,16 @@ import mmap
 import os
 import secrets
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from support import allowed_cpus, needs_program, needs_root, of_process, thorough
 
-from vtax.cli import run as cli_run
 from vtax.cli.main import group
 from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.platforms import registry
@@ -149,12 +146,9 @@ def shared_huge_bytes() -> int:
     return int(words["ShmemHugePages"]) * 1024
 
 
-def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
-    image, private_home, tmp_path, monkeypatch
-):
+def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(image, private_home, tmp_path):
     names = [n for n in ("native", "docker") if registry.get(n).probe(image).available]
     before = [(huge_pages.POLICY / name).read_text() for name in ("enabled", "defrag", "shmem_enabled")]
-    monkeypatch.setattr(cli_run, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     study = tmp_path / "tuned.toml"
     study.write_text(STUDY.format(platforms=json.dumps(names), levels=json.dumps(LEVELS)))
     result = CliRunner().invoke(group, ["run", str(study)])

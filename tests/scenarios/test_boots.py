@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from stubbed_host import NATIVE, XEN, Machine, look, planned
 
-from vtax.campaign import next_boot
 from vtax.campaign.host_runs import End, Place, Request
-from vtax.cli import abort, host_boots, resume
+from vtax.cli import host_boots, resume
 from vtax.cli.main import group
 from vtax.cli.output import resume_hint
 from vtax.errors import BadInput
@@ -119,9 +117,6 @@ def commands(
 ) -> Commands:
     monkeypatch.setenv("VTAX_HOME", str(home.root))
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
-    for module in (abort, resume):
-        monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
-    monkeypatch.setattr(abort, "measuring_process", lambda _: ("", None))
     made = Commands(machine, home, store)
     monkeypatch.setattr(resume, "rebuild_plan", lambda *_: made.plan)
     return made
@@ -158,11 +153,10 @@ def test_abort_ends_a_run_and_keeps_why_it_ended_before(commands, status, expect
 # For a controller of many hosts
 
 
-def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, monkeypatch, tmp_path):
+def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, monkeypatch):
     """What a controller asks of a host from boot to boot, whose run has the id c1-s1."""
     machine, place = commands.machine, Place.of(commands.home, "c1-s1")
     monkeypatch.setattr("vtax.runner.resume._image_of", lambda *_: commands.plan.image)
-    monkeypatch.setattr(next_boot, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     place.write_request(Request("two.toml", "ab" * 32, has_boots=True))
     assert "has begun here" in str(commands.invoke("host", "boot", "c1-s1").exception)
     run = begin(commands.store, commands.plan, vtax_version="test", tags=(place.tag,))
@@ -190,5 +184,5 @@ def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, mon
     assert (asked("status")["state"], asked("status")["next_boot"]) == ("done", "")
     (machine.root / "boot/grub/grub.cfg").unlink()
     assert "boot loader is unknown" in str(commands.invoke("host", "boot", "c1-s1").exception)
-    with measuring_lock("tour-9", tmp_path / "lock"):
+    with measuring_lock("tour-9"):
         assert commands.invoke("host", "boot", "c1-s1").exit_code != 0

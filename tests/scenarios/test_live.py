@@ -25,7 +25,6 @@ from vtax.runner import event_log
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Observer, Progress
 from vtax.runner.execute import begin, execute
-from vtax.store import store as stores
 from vtax.store.store import Store
 
 PROGRESS = Progress(1, 5, 3, 12, 20.0, 60.0)
@@ -43,26 +42,6 @@ class Seen(Observer):
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         self.states.append(self.live.state())
-
-
-@pytest.fixture
-def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run measures on this host."""
-    for module in (live_state, stores):
-        monkeypatch.setattr(module, "is_measuring", lambda: True)
-
-
-@pytest.fixture
-def idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run measures on this host."""
-    for module in (live_state, stores):
-        monkeypatch.setattr(module, "is_measuring", lambda: False)
-
-
-@pytest.fixture(autouse=True)
-def no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here waits for a run that this host may measure meanwhile."""
-    monkeypatch.setattr("vtax.host.lock.is_measuring", lambda: False)
 
 
 def place(home: Home) -> str:
@@ -207,7 +186,6 @@ def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_one
     assert live.state().is_running
 
 
-@pytest.mark.usefixtures("idle")
 def test_a_killed_run_is_not_shown_as_running(store, home):
     run = begin_synthetic(store)
     EventLog(home.events, run.name, run.identity).guest_starting("docker", 0)
@@ -237,8 +215,9 @@ def test_intervals_stand_beside_those_of_the_block_before(store):
 
 
 @pytest.mark.usefixtures("driver", "measuring")
-def test_watch_prints_lines_and_ends_with_the_run(store, home, capsys, use_home):
+def test_watch_prints_lines_and_ends_with_the_run(store, home, capsys, use_home, monkeypatch):
     use_home(home.root)
+    monkeypatch.setattr("vtax.live.scheduling.set_idle", lambda is_idle: None)  # the tests of this process are not
     plan = plan_of(study(design={"blocks": 3, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     assert command.callback is not None

@@ -19,7 +19,7 @@ from synthetic_run import DECLARED, begin, fill
 
 from vtax.host.home import Home
 from vtax.live import state as live_state
-from vtax.page import directory, result_cache, worker
+from vtax.page import directory, worker
 from vtax.page import pages as pages_module
 from vtax.page.worker import DOWNLOADS
 from vtax.report.files import write
@@ -34,14 +34,6 @@ EVIL = "<script>alert(1)<-script>-1"
 EVIL_PATH = "/runs/%3Cscript%3Ealert(1)%3C-script%3E-1"
 PAGES = ("/", "/studies", "/contrast", "/runs/tour-1", "/studies/tour", "/contrast?treatment=tour-1&baseline=tour-2",
          EVIL_PATH, "/runs/nothing", "/nothing")  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_other_run() -> Iterator[None]:
-    """Nothing here waits for a run that this host may measure meanwhile."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(result_cache, "is_measuring", lambda: False)
-        yield
 
 
 @pytest.fixture(scope="module")

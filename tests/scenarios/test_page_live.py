@@ -12,19 +12,15 @@ from synthetic_run import begin, fill
 
 from vtax.host.home import Home
 from vtax.host.waiting import wait_until
-from vtax.live import state as live_state
 from vtax.page import result_cache, stream
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Progress
-from vtax.store import store as stores
 from vtax.store.store import Store
 
 
 @pytest.fixture(autouse=True)
-def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(measuring: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run measures on this host, for which the worker of the page does not wait."""
-    for module in (live_state, stores):
-        monkeypatch.setattr(module, "is_measuring", lambda: True)
     monkeypatch.setattr(result_cache, "is_measuring", lambda: False)
 
 

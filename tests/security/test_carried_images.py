@@ -8,7 +8,6 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from vtax.cli.main import group
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
 from vtax.image import contents, unpacking
 from vtax.image.carrying import Carried, export_image, import_image
 from vtax.image.export import disk_maker, write_archive, write_disk
@@ -147,15 +145,13 @@ def test_what_cannot_be_made_here_alike_is_refused_with_what_made_it(built, home
     assert '"disk.raw" cannot be made here' in refused(home, file)
 
 
-def test_commands_export_and_import(built, home, tmp_path, monkeypatch):
+def test_commands_export_and_import(built, home, tmp_path, monkeypatch, use_home):
     monkeypatch.chdir(tmp_path)
-    own_lock = partial(measuring_lock, path=tmp_path / "host.lock")
-    monkeypatch.setattr("vtax.cli.image.measuring_lock", own_lock)
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "there"))
+    use_home(tmp_path / "there")
     runner = CliRunner()
     said = runner.invoke(group, ["image", "export", built.key], catch_exceptions=False).output
     assert contents.digest(built) in said
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    use_home(home.root)
     answer = runner.invoke(group, ["image", "import", f"{built.key}.tar.zst", "--json"], catch_exceptions=False)
     assert json.loads(answer.stdout) == {
         "schema": "vtax.image-import/1", "key": built.key, "digest": contents.digest(built), "is_new": True,

@@ -148,8 +148,7 @@ def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home):
     assert "vtax remove tour-1" in error.hint
 
 
-def test_a_running_run_is_not_exported(home, monkeypatch):
-    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: True)
+def test_a_running_run_is_not_exported(home, measuring):
     with Store.open(home.store_url) as store:
         begin(store, "tour-9")
     assert refusal("export", "tour-9").what == "tour-9 is still running"

@@ -13,14 +13,12 @@ from vtax.cli.measure import prepare_host
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import boot_id
-from vtax.host.lock import measuring_lock
 from vtax.host.resources import Remote, to_record
 
 
 @pytest.fixture
-def home(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> Home:
+def home(unmade_home: Path, taken_for_root: None) -> Home:
     """A home with the journal of a dead process that held files on a machine that is unreachable now."""
-    monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
     home = Home.from_environment().ensure()
     there = Remote("router", "/tmp/vtax-1", ("sh", "-c", "echo no route to host >&2; exit 255"))
     record = {"register": 0, "at": 1, **to_record(there)}

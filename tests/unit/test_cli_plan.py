@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,7 +18,6 @@ from vtax.cli import long_runs
 from vtax.cli.run import check_budget_holds_block
 from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
-from vtax.host.lock import measuring_lock
 from vtax.image.recipe import DEFAULT
 from vtax.runner.plan import Plan
 from vtax.study.load import load
@@ -99,8 +97,7 @@ def test_a_plan_is_printed(name, tmp_path, golden):
         "ufla2010 --scale quick -p native,docker -p lxc,docker",
     ],
 )
-def test_a_plan_needs_no_root_and_no_home(options, golden, monkeypatch):
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))
+def test_a_plan_needs_no_root_and_no_home(options, golden, measuring):
     golden(output_of("run", *options.split(), "--dry-run", "--seed", "1"))
     assert not Home.from_environment().root.exists()
 
@@ -148,7 +145,6 @@ def test_a_plan_for_programs_is_one_json_document():
 
 
 def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch, taken_for_root):
-    monkeypatch.setattr("vtax.cli.run.probing_lock", lambda name: nullcontext(""))
     monkeypatch.setattr("vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"]))
     printed = output_of("run", "tour", "--dry-run")
     assert "the guest image with python3-os-ken is not built yet" in printed
@@ -163,11 +159,8 @@ def test_a_budget_that_holds_no_block_is_refused():
         check_budget_holds_block(cast(Plan, plan))
 
 
-def test_a_plan_probes_nothing_while_something_measures(tmp_path, monkeypatch, taken_for_root):
-    lock = tmp_path / "host.lock"
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: measuring_lock(name, lock))
-    with measuring_lock("tour-1", lock):
-        assert "were not probed: tour-1 (process " in output_of("run", "tour", "--dry-run")
+def test_a_plan_probes_nothing_while_something_measures(measuring, taken_for_root):
+    assert "were not probed: tour-7 (process " in output_of("run", "tour", "--dry-run")
 
 
 def test_what_a_platform_cannot_carry_is_data_too(tmp_path):

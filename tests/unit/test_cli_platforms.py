@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,6 @@ BROKEN = Probe(
     False, "this host's /dev/kvm cannot run ordinary kernels (QEMU aborted in x)", "use a physical machine",
     ("nested",), "QEMU 7.2", 0.25,
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
 
 
 def probed(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> list[str]:

@@ -16,9 +16,8 @@ from vtax.store.store import Store
 
 
 @pytest.fixture
-def store(private_home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(private_home: Home) -> Iterator[Store]:
     """A store with a finished, an interrupted and a running run."""
-    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: True)
     put_store(private_home.store_file, measure)
     with Store.open(private_home.store_url) as opened:
         yield opened
@@ -68,8 +67,7 @@ def test_who_may_not_write_the_store_is_reported_before_being_requested(store, m
     assert "tour-1" in names(store)
 
 
-def test_a_killed_run_can_go(store, monkeypatch):
-    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: False)
+def test_a_killed_run_can_go(store):
     assert remove("--yes", "tour-3").exit_code == 0
     assert names(store) == ["tour-1", "tour-2"]
 
@@ -81,6 +79,7 @@ def test_several_go_at_once_without_asking_when_reported_so(store):
     assert names(store) == ["tour-3"]
 
 
+@pytest.mark.usefixtures("measuring")
 @pytest.mark.parametrize("wrong", ["tour-3", "last", "tour-9"])
 def test_a_run_that_runs_or_is_not_there_is_refused_and_nothing_is_removed(store, wrong):
     refused = remove("--yes", "tour-1", wrong).exception

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -151,14 +150,12 @@ def test_nothing_is_started_to_find_out(store, home, monkeypatch):
     assert offered()
 
 
-def test_a_paused_run_is_offered_its_next_session_and_nothing_else(store, home, monkeypatch):
+def test_a_paused_run_is_offered_its_next_session_and_nothing_else(store, home, taken_for_root):
     run = begin_planned(store, home, design={"stop": "fixed", "blocks": 2, "sessions": 2})
     run.finish("paused", "session 1 of 2 is complete: 1 of 1 blocks is made", 1_700_000_300.0)
     hint = "start the next session with: sudo vtax resume tour-1 --session\n"
     assert output_of("list").endswith(f"session 1 of 2 is complete: 1 of 1 blocks is made; {hint}")
     assert output_of("show").endswith(hint)
-    monkeypatch.setattr("vtax.cli.resume.need_root", lambda what: None)
-    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name, **_: nullcontext())
     with pytest.raises(BadInput, match="tour-1 is paused between sessions"):
         output_of("resume")
     run.finish("interrupted", "killed", 1_700_000_300.0)

@@ -14,7 +14,7 @@ from vtax.cli.list import ListedRun
 from vtax.cli.measure import prepare_host
 from vtax.described import fields_of
 from vtax.host.home import Home
-from vtax.host.lock import is_measuring, measuring_lock
+from vtax.host.lock import measuring_lock
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
@@ -77,16 +77,14 @@ def test_the_list_tells_the_study_of_a_run_whose_name_does_not():
     assert re.search("^tour-1 +tour +finished ", printed, re.M)
 
 
-def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(tmp_path, monkeypatch, taken_for_root):
-    lock = tmp_path / "host.lock"
-    monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, lock))
+def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(taken_for_root):
     assert output_of("clean") == "no leaked resources\n"
     home = Home.from_environment().ensure()
     assert not (home.root / "store.sqlite").exists()
     with Store.open(home.store_url) as store:
         begin(store, "tour-1")
         begin(store, "tour-2").finish("finished", "all blocks", 2.0)
-    with measuring_lock("tour-1", lock):
+    with measuring_lock("tour-1"):
         assert output_of("clean") == "no leaked resources\n"
     assert statuses() == {"tour-1": "running", "tour-2": "finished"}
     assert output_of("clean") == "run tour-1 was killed; resume with: sudo vtax resume tour-1\n"
@@ -94,15 +92,13 @@ def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(tmp
     assert output_of("clean") == "no leaked resources\n"
 
 
-def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(tmp_path, monkeypatch):
-    lock = tmp_path / "host.lock"
-    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: is_measuring(lock))
+def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(tmp_path, use_home):
     home = Home.from_environment().ensure()
     with Store.open(home.store_url) as store:
         run = begin_planned(store, home)
         run.add_trial(trial(run.cells[0], values={"events_per_s": 1.0}))
         run.reopen()
-    with measuring_lock("tour-1", lock):
+    with measuring_lock("tour-1"):
         assert " running " in output_of("list")
         assert "tour-1: running: 1 block, " in output_of("show")
     printed = output_of("list")
@@ -118,14 +114,12 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(tmp_
     assert statuses() == {"tour-1": "running"}
     bundle = tmp_path / "killed.vtax.gz"
     output_of("export", "-o", str(bundle))
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "elsewhere"))
+    use_home(tmp_path / "elsewhere")
     output_of("import", str(bundle))
     assert statuses() == {"tour-1": "interrupted"}
 
 
-def test_a_run_of_another_machine_is_not_resumed_here(tmp_path, monkeypatch, capsys, taken_for_root):
-    lock = tmp_path / "host.lock"
-    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name, **_: measuring_lock(name, lock))
+def test_a_run_of_another_machine_is_not_resumed_here(capsys, taken_for_root):
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1", host={"machine_id": "elsewhere"})
     status, printed = ended(capsys, "resume")

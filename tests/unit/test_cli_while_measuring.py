@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,25 +20,18 @@ from vtax.platforms import registry
 from vtax.platforms.base import Platform, Probe
 
 
-@pytest.fixture
-def lock(tmp_path: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> Path:
-    """The measuring lock of a host of our own, on which we are root and no image is built."""
-    path = tmp_path / "host.lock"
-    for module in (probing, cli_image, shell):
-        monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=path))
+@pytest.fixture(autouse=True)
+def root_without_image(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> None:
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
-    return path
 
 
 @pytest.fixture
-def measuring(lock: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A run that measures, beside which nothing may be started."""
+def nothing_starts(measuring: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run measures, beside which nothing may be started."""
     monkeypatch.setattr(Platform, "probe", lambda *_: pytest.fail("started a guest"))
-    with measuring_lock("tour-7", lock):
-        yield
 
 
-@pytest.mark.usefixtures("measuring")
+@pytest.mark.usefixtures("nothing_starts")
 def test_doctor_looks_at_the_host_alone():
     printed = CliRunner().invoke(group, ["doctor"]).stdout
     assert "platforms were not probed: tour-7 (process " in printed
@@ -49,7 +41,7 @@ def test_doctor_looks_at_the_host_alone():
     assert plain["platforms"] == [{"name": name} for name in registry.names()]
 
 
-@pytest.mark.usefixtures("measuring")
+@pytest.mark.usefixtures("nothing_starts")
 def test_platforms_are_listed_and_not_tried():
     done = CliRunner().invoke(group, ["platforms", "--json"])
     assert "platforms were not probed: tour-7 (process " in done.stderr
@@ -58,7 +50,7 @@ def test_platforms_are_listed_and_not_tried():
     assert not any("available" in each for each in shown.values())
 
 
-@pytest.mark.usefixtures("measuring")
+@pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize("command", [("image", "build"), ("shell", "native")])
 def test_what_cannot_wait_beside_it_is_refused(command, monkeypatch):
     monkeypatch.setattr(cli_image.images, "build", lambda *_: pytest.fail("built"))
@@ -66,11 +58,11 @@ def test_what_cannot_wait_beside_it_is_refused(command, monkeypatch):
     assert refusal(*command).what.startswith("tour-7 (process ")
 
 
-def test_no_run_begins_while_platforms_are_tried(lock, monkeypatch):
+def test_no_run_begins_while_platforms_are_tried(monkeypatch):
     tried = []
 
     def probe(platform: Platform, image: object) -> Probe:
-        with pytest.raises(BadInput, match="vtax platforms"), measuring_lock("tour-8", lock):
+        with pytest.raises(BadInput, match="vtax platforms"), measuring_lock("tour-8"):
             pass
         tried.append(platform.name)
         return Probe(True)
@@ -80,7 +72,6 @@ def test_no_run_begins_while_platforms_are_tried(lock, monkeypatch):
     assert tried == registry.names()
 
 
-def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch, ordinary_user):
-    monkeypatch.setattr(probing, "measuring_lock", lambda name: pytest.fail("took the lock"))
+def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(measuring, ordinary_user):
     with probing.probing_lock("vtax doctor") as why_not:
         assert why_not == ""

@@ -24,7 +24,6 @@ from vtax.demo.running import MachineFailed
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.store.exporting import export_run
@@ -189,14 +188,9 @@ def test_a_study_that_fails_in_the_machine_is_an_error_with_its_last_lines(home,
 
 
 @pytest.fixture
-def as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The command as root sees it, with a lock of the test's own; returns the lock."""
-    lock = tmp_path / "lock"
-    monkeypatch.setattr(command, "need_root", lambda what: None)
-    monkeypatch.setattr(command, "measuring_lock", lambda name: measuring_lock(name, lock))
+def as_root(monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> None:
+    """The command as root sees it, with an image."""
     monkeypatch.setattr(command, "provide", lambda home, recipe: None)
-    monkeypatch.setattr(command, "measuring_process", lambda: ("", None))
-    return lock
 
 
 def test_nothing_starts_without_an_answer(home, plenty, as_root):
@@ -207,7 +201,6 @@ def test_nothing_starts_without_an_answer(home, plenty, as_root):
         assert "of memory, and about 5 GiB of disk in " in result.stderr
         assert getattr(result.exception, "exit_status", None) == status
         assert result.stderr.endswith("\n")  # an error begins on a line of its own
-        assert not as_root.exists()
 
 
 def test_an_unknown_hypervisor_is_refused_with_those_that_there_are():
@@ -218,15 +211,10 @@ def test_an_unknown_hypervisor_is_refused_with_those_that_there_are():
     assert refusal.where.endswith("demo [OPTIONS] HYPERVISOR")
 
 
-def test_while_a_run_measures_nothing_starts(home, plenty, as_root, monkeypatch):
-    with monkeypatch.context() as seen:
-        seen.setattr(command, "measuring_process", lambda: ("tour-7", 12))
-        result = CliRunner().invoke(group, ["demo", "kvm"], input="y\n")
+def test_while_a_run_measures_nothing_starts(home, plenty, as_root, measuring):
+    result = CliRunner().invoke(group, ["demo", "kvm"], input="y\n")
     assert "tour-7 is measuring on this host" in str(result.exception)
     assert "start it" not in result.stderr
-    with measuring_lock("tour-1", as_root):
-        result = CliRunner().invoke(group, ["demo", "kvm", "--yes"])
-    assert "tour-1" in str(result.exception)
 
 
 def test_the_run_of_the_machine_is_in_the_users_store_and_shown(home, plenty, as_root, monkeypatch, tmp_path):

@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from contextlib import nullcontext
 
 import pytest
 from click.testing import CliRunner
@@ -328,7 +327,6 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     probes = {"one": Probe(False, "no", printed), "two": Probe(True), "three": Probe(False, "not at all", printed)}
     examination = Examination(probes, tuple(checks.findings(root)), 1.0)
     monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: examination)
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     assert lines[lines.index("one, three:") + 1] == f"    {printed}"
     at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune-host"))
@@ -341,7 +339,6 @@ def test_every_platform_has_its_word_and_a_missing_probe_is_no_refusal(monkeypat
     late = Probe(False, "its probe exceeded the time limit of the examination", is_made=False)
     probes = {"one": late, "two": late, "three": Probe(True)}
     monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination(probes, (), 1.0))
-    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     words = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("one", "two", "three"))}
     assert words["one"][0] == words["two"][0] == "unknown"

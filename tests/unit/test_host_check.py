@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,8 +47,7 @@ def test_resident_agents_are_known_by_name_and_by_command(tmp_path):
     )  # fmt: skip
 
 
-def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch, taken_for_root):
-    monkeypatch.setattr(looked, "is_measuring", lambda: False)
+def test_a_host_that_can_measure_says_who_it_is(private_home, taken_for_root):
     found = json.loads(output_of("host", "check", "--json"))
     assert found["schema"] == "vtax.host-check/1"
     assert found["home"] == str(private_home.root)
@@ -60,16 +58,14 @@ def test_a_host_that_can_measure_says_who_it_is(private_home, monkeypatch, taken
     assert "this host can measure now" in output_of("host", "check")
 
 
-def test_fixed_work_is_timed_under_the_lock(private_home, monkeypatch, tmp_path, taken_for_root):
-    lock = tmp_path / "measuring"
-    monkeypatch.setattr("vtax.cli.host.measuring_lock", partial(measuring_lock, path=lock))
+def test_fixed_work_is_timed_under_the_lock(private_home, taken_for_root):
     found = json.loads(output_of("host", "probe", "--seconds", "0.5", "--json"))
     assert found["schema"] == "vtax.host-probe/1"
     assert found["seconds"] >= 0.5
     assert {*found["readings"]} == {"cpu", "memory", "process"}
     assert all(0 < len(each) <= 100 and min(each) > 0 for each in found["readings"].values())
     assert min(found["readings"]["memory"]) > min(found["readings"]["cpu"]) / 100
-    with measuring_lock("another run", lock):
+    with measuring_lock("another run"):
         refused = CliRunner().invoke(group, ["host", "probe"], standalone_mode=False)
     assert isinstance(refused.exception, Busy)
 
@@ -83,17 +79,14 @@ def test_a_full_disk_is_in_the_way_where_the_image_is_too(free, has_image, codes
     assert [each.code for each in found] == codes
 
 
-def test_a_held_lock_missing_root_and_a_full_disk_are_named(unmade_home, monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr(looked, "is_measuring", lambda: True)
-    monkeypatch.setattr(looked, "measuring_process", lambda: ("tour-3", 7))
+def test_a_held_lock_missing_root_and_a_full_disk_are_named(unmade_home, monkeypatch, measuring, ordinary_user):
     monkeypatch.setattr(looked, "_free_bytes", lambda directory: 5)
     monkeypatch.setattr(looked, "host_facts", lambda: {"cpus": 2})
     result = CliRunner().invoke(group, ["host", "check", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)
     assert [each["code"] for each in found["obstacles"]] == ["not-root", "lock-held", "space", "no-machine-id"]
-    assert found["obstacles"][1]["detail"] == "tour-3"
-    assert (found["is_ready"], found["measures"], found["identity"]) == (False, "tour-3", "")
+    assert found["obstacles"][1]["detail"] == "tour-7"
+    assert (found["is_ready"], found["measures"], found["identity"]) == (False, "tour-7", "")
     assert not Home.from_environment().root.exists()
     said = CliRunner().invoke(group, ["host", "check"], catch_exceptions=False).output
-    assert "this host cannot measure now: not-root, lock-held tour-3" in said
+    assert "this host cannot measure now: not-root, lock-held tour-7" in said

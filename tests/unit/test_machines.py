@@ -26,8 +26,9 @@ OPTIONS = SshOptions(host="lab3", uplinks="eth1:eth1", python=sys.executable)
 HOLD = """
 import sys
 from pathlib import Path
+from vtax.host import lock as locks
 from vtax.platforms import ssh
-ssh.HOST_LOCK, ssh.client = Path(sys.argv[1]), lambda options: ["sh", "-c"]
+locks.HOST_LOCK = Path(sys.argv[1])
 with ssh.DRIVER.hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1", print):
     print("held", flush=True)
     sys.stdin.read()
@@ -35,13 +36,27 @@ with ssh.DRIVER.hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1
 
 
 @pytest.fixture
-def lock(tmp_path, monkeypatch):
+def reach(on_path, tmp_path, host_lock):
+    """`reach(script)` has ssh run a line here, by a script, as on a machine with a measuring lock of its own."""
+
+    def put(script='exec sh -c "$line"'):
+        here, there = (str(path).encode().hex() for path in (host_lock, tmp_path / "lock"))
+        on_path("ssh", f'for line; do :; done; line=$(echo "$line" | sed s/{here}/{there}/)\n{script}')
+
+    return put
+
+
+@pytest.fixture
+def lock(reach, tmp_path):
     """The lock of a machine that is reached without a network."""
-    monkeypatch.setattr(ssh, "client", lambda options: ["sh", "-c"])
-    monkeypatch.setattr(ssh, "HOST_LOCK", tmp_path / "here")
-    there, line = tmp_path / "lock", ssh.remote_line
-    monkeypatch.setattr(ssh, "remote_line", lambda *given, **more: line(*given, **{**more, "path": str(there)}))
-    return there
+    reach()
+    return tmp_path / "lock"
+
+
+@pytest.fixture
+def itself(on_path):
+    """The machine that is reached is this host."""
+    on_path("ssh", 'for line; do :; done; exec sh -c "$line"')
 
 
 def test_a_machine_is_held_for_one_run_and_says_which_it_is(lock):
@@ -68,10 +83,9 @@ def test_a_second_name_of_a_machine_that_is_held_is_no_other_run(name, lock):
         assert first == second
 
 
-def test_this_host_is_no_other_machine(lock, monkeypatch):
-    monkeypatch.setattr(ssh, "HOST_LOCK", lock)
+def test_this_host_is_no_other_machine(itself):
     with (
-        measuring_lock("tour-1", lock),
+        measuring_lock("tour-1"),
         pytest.raises(BadInput, match="is this host itself") as refused,
         DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
     ):
@@ -79,8 +93,8 @@ def test_this_host_is_no_other_machine(lock, monkeypatch):
     assert not isinstance(refused.value, Busy)
 
 
-def test_a_machine_that_does_not_answer_says_why(lock, monkeypatch):
-    monkeypatch.setattr(ssh, "client", lambda options: ["sh", "-c", "echo no route >&2; exit 255"])
+def test_a_machine_that_does_not_answer_says_why(reach):
+    reach("echo no route >&2; exit 255")
     with (
         pytest.raises(BadInput, match="lab3 cannot be reached: no route"),
         DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
@@ -118,10 +132,9 @@ def test_a_run_whose_connection_ends_says_that_the_machine_was_not_held(lock):
     assert warnings == [Note("lock-lost", host="lab3")]
 
 
-def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, monkeypatch):
+def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, reach):
     if os.geteuid() == 0:
-        user = ["setpriv", "--reuid=65534", "--clear-groups", "--", "sh", "-c"]
-        monkeypatch.setattr(ssh, "client", lambda options: user)
+        reach('exec setpriv --reuid=65534 --clear-groups -- sh -c "$line"')
     warnings = []
     lock.parent.chmod(0)
     try:
@@ -145,22 +158,19 @@ def test_a_run_under_test_holds_its_machine_without_a_link_and_gets_its_warnings
     assert warnings == [Note("lock-lost", host="lab3")]
 
 
-def test_this_host_is_under_test_without_uplinks(lock, monkeypatch):
-    monkeypatch.setattr(ssh, "HOST_LOCK", lock)
+def test_this_host_is_under_test_without_uplinks(itself):
     with (
-        measuring_lock("t" * 250, lock),
+        measuring_lock("t" * 250),
         DRIVER.hold(SshOptions(host="lab3", python=sys.executable), "t" * 250, pytest.fail) as identity,
     ):
         assert identity == host_id(host_facts())
 
 
 @pytest.mark.parametrize("ends", ["echo no route >&2; exit 255", "sleep 30"])
-def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, lock, tmp_path, monkeypatch):
+def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, reach, tmp_path, monkeypatch):
     """A ProxyCommand has the client's stderr, and may outlive it."""
-    started, program = tmp_path / "started", tmp_path / "ssh"
-    program.write_text(f"#!/bin/sh\nsleep 30 & echo $! > {started}\n{ends}\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(ssh, "client", lambda options: [str(program)])
+    started = tmp_path / "started"
+    reach(f"sleep 30 & echo $! > {started}\n{ends}")
     monkeypatch.setattr(ssh, "_EXAMINE_TIMEOUT_S", 1.0)
     before = time.monotonic()
     with pytest.raises(BadInput, match="lab3 cannot be reached"), DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
@@ -172,10 +182,8 @@ def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, lock, tmp_pa
         time.sleep(0.05)
 
 
-def test_a_talkative_client_holds_all_the_same(lock, monkeypatch):
-    monkeypatch.setattr(ssh, "_EXAMINE_TIMEOUT_S", 10.0)
-    talk = ["sh", "-c", 'head -c 200000 /dev/zero >&2; exec sh -c "$0"']
-    monkeypatch.setattr(ssh, "client", lambda options: talk)
+def test_a_talkative_client_holds_all_the_same(lock, reach):
+    reach('head -c 200000 /dev/zero >&2; exec sh -c "$line"')
     with DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
         assert is_measuring(lock)
 

@@ -70,18 +70,14 @@ def test_a_missing_image_is_named(tmp_path):
     assert answer["error"][0] == "it has no image 0123456789ab"
 
 
-def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch):
-    def held(name):
-        raise Busy("run of its own has this host to itself")
-
-    monkeypatch.setattr(there, "measuring_lock", held)
+def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch, measuring):
     monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
     answer = asked(half(tmp_path), "check", **NATIVE, links=[], memory_bytes=1 << 20)
-    assert answer["error"][0] == "run of its own has this host to itself"
+    assert answer["error"][0].startswith("tour-7 (process ")
     said = PREFIX.decode() + json.dumps(answer)
     monkeypatch.setattr(elsewhere, "run", lambda *given, **kept: Result((), 0, said, ""))
     monkeypatch.setattr(elsewhere, "_driver", lambda machine: SimpleNamespace(command=lambda *given: ["true"]))
-    with pytest.raises(Busy, match="on the machine lab3: run of its own") as caught:
+    with pytest.raises(Busy, match="on the machine lab3: tour-7") as caught:
         elsewhere._ask_once(SimpleNamespace(name="lab3", options={}), "check", {})
     assert caught.value.exit_status == os.EX_TEMPFAIL
 

@@ -29,14 +29,14 @@ _COMMAND_SHOWN = 80
 
 
 @contextmanager
-def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) -> Iterator[Callable[[str], None]]:
+def measuring_lock(name: str, path: Path | None = None, *, wait_s: float = 0.0) -> Iterator[Callable[[str], None]]:
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
     name: of the run, shown to a refused one; the block gets a function that changes it once the run has a name.
     wait_s: how long to wait for its holder. Raises Busy with the holder's name when it is taken, BadInput when the
     file cannot be opened.
     """
-    descriptor = open_lock(path)
+    descriptor = open_lock(path or HOST_LOCK)
     try:
         if not wait_until(partial(_take, descriptor), wait_s, _MEASURING_POLL_S):
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[0] or holder_of(descriptor)
@@ -60,12 +60,13 @@ def measuring_lock(name: str, path: Path = HOST_LOCK, *, wait_s: float = 0.0) ->
         os.close(descriptor)
 
 
-def is_measuring(path: Path = HOST_LOCK) -> bool:
+def is_measuring(path: Path | None = None) -> bool:
     """Return whether a running process holds the measuring lock; needs no root; true when unknown.
 
     Nothing is locked to learn it, so that no run is refused meanwhile: root asks for the record lock (fcntl(2),
     F_OFD_GETLK) that is held beside the other, which the kernel cannot be asked for.
     """
+    path = path or HOST_LOCK
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -86,11 +87,12 @@ def is_measuring(path: Path = HOST_LOCK) -> bool:
         os.close(descriptor)
 
 
-def measuring_process(home: Home | None = None, path: Path = HOST_LOCK) -> tuple[str, int | None]:
+def measuring_process(home: Home | None = None, path: Path | None = None) -> tuple[str, int | None]:
     """(name of the run that measures on this host, its process); ("", None) without one, or where it is not known.
 
     home: only a run of that home; homes have runs of equal names.
     """
+    path = path or HOST_LOCK
     try:
         pid = _holder_pid(path.stat())
         name, _, of = os.fsdecode(path.read_bytes()).partition("\n")

@@ -34,8 +34,8 @@ from vtax.errors import BadInput, Busy
 from vtax.foreign_text import clean
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
+from vtax.host import lock
 from vtax.host.journal import Registration
-from vtax.host.lock import HOST_LOCK
 from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.host.waiting import wait_until
@@ -164,7 +164,7 @@ class Ssh(LaunchedDriver):
         """See platforms.base.MachineDriver."""
         options = options.named
         own = f"{name} of {os.uname().nodename}, {os.getpid()}"
-        line = remote_line(options.python, "hold", path=str(HOST_LOCK), name=own, silence_s=_SILENCE_S)
+        line = remote_line(options.python, "hold", path=str(lock.HOST_LOCK), name=own, silence_s=_SILENCE_S)
         ended, is_held = Event(), False
         with (
             TemporaryFile() as errors,
@@ -293,7 +293,7 @@ def _check_own(holder: str, own: str, options: SshOptions) -> None:
         return
     here, host = b"", options.host
     with suppress(OSError):
-        here = HOST_LOCK.read_bytes()[:_HOLDER].partition(b"\n")[0]
+        here = lock.HOST_LOCK.read_bytes()[:_HOLDER].partition(b"\n")[0]
     if holder != here.decode(errors="replace"):
         name = clean(holder, _HOLDER)
         raise Busy(
