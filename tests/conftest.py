@@ -132,6 +132,14 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
+def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory in the place of /dev, where platforms look for their devices."""
+    monkeypatch.setattr("vtax.platforms.probing.DEVICES", tmp_path / "dev")
+    (tmp_path / "dev").mkdir()
+    return tmp_path / "dev"
+
+
+@pytest.fixture
 def set_locale(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """`set_locale("pt_BR")` has commands print in a language."""
     return lambda locale: monkeypatch.setenv("LANG", locale)

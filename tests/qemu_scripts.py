@@ -1,11 +1,7 @@
 """Programs in QEMU's place, for hosts whose KVM is broken in a way that this host's is not."""
 
-import os
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
-
-from vtax.platforms import _qemu_probe
 
 ABORTS = """cat >&2 <<'END'
 qemu-system-x86_64: ../i386/kvm/kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed.
@@ -21,14 +17,9 @@ exit 1"""
 RUNS_THE_TEST_PROGRAM = 'case "$*" in *isa-debug-exit*) printf v; exit 33;; esac'
 
 
-def put_in_qemus_place(script: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def put_in_qemus_place(script: str, on_path: Callable[[str, str], None], devices: Path) -> None:
     """Make a shell script the QEMU of this process, and a file that opens its /dev/kvm."""
-    programs = directory / "programs"
-    programs.mkdir()
     version = '[ "$1" != --version ] || { echo "QEMU emulator version 7.2.22"; exit; }'
-    for name, lines in {"qemu-system-x86_64": [version, script], "qemu-img": []}.items():
-        (programs / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
-        (programs / name).chmod(0o755)
-    (programs / "kvm").touch()
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr(_qemu_probe, "KVM", programs / "kvm")
+    on_path("qemu-system-x86_64", f"{version}\n{script}")
+    on_path("qemu-img", "")
+    (devices / "kvm").touch()

@@ -20,7 +20,7 @@ from vtax.host.journal import clean
 from vtax.image import build as images
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.recipe import DEFAULT
-from vtax.platforms import _qemu_probe, qemu, registry
+from vtax.platforms import qemu, registry
 
 pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img"), pytest.mark.root]
 READY_S = 120.0
@@ -290,13 +290,13 @@ def test_kvm_is_probed_by_a_start_within_its_time(image, private_home):
     ids=["aborts", "segfaults", "hangs"],
 )  # fmt: skip
 def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_reported_in_words(
-    then, reason, image, private_home, tmp_path, monkeypatch
+    then, reason, image, private_home, on_path, devices, monkeypatch
 ):
-    put_in_qemus_place(f"{RUNS_THE_TEST_PROGRAM}\n{then}", tmp_path, monkeypatch)
+    put_in_qemus_place(f"{RUNS_THE_TEST_PROGRAM}\n{then}", on_path, devices)
     monkeypatch.setattr(qemu, "_MONITOR_TIMEOUT_S", 2.0)
     probe = registry.get("kvm-virtio").probe(image)
     assert not probe.available
-    assert probe.reason.startswith(reason.format(kvm=_qemu_probe.KVM))
+    assert probe.reason.startswith(reason.format(kvm=devices / "kvm"))
     assert "no hardware behind it" in probe.hint
     assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
 

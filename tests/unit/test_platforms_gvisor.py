@@ -12,7 +12,7 @@ import pytest
 from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES
-from vtax.platforms import gvisor, oci_runtime, probing, registry
+from vtax.platforms import gvisor, oci_runtime, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, validate
@@ -34,23 +34,20 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec):
     ("driver", "options"), [("gvisor", {"platform": way}) for way in ("systrap", "ptrace", "kvm")]
     + [("podman", {"runtime": "runsc"}), ("containerd", {"runtime": "runsc"})],
 )  # fmt: skip
-def test_a_missing_runsc_has_one_hint(driver, options, monkeypatch, taken_for_root):
-    monkeypatch.setattr("os.access", lambda path, mode, **_: True)
-    monkeypatch.setattr(probing, "find_program", lambda name: None if name == "runsc" else "/bin/true")
-    monkeypatch.setattr(gvisor, "find_program", lambda name: None)
+def test_a_missing_runsc_has_one_hint(driver, options, installed, devices, taken_for_root):
+    (devices / "kvm").touch()
+    installed(but="runsc")
     found = registry.make("mine", driver, options).probe(None)
     assert found.reason == "runsc is not installed"
     assert found.hint.code == "hint-newer-runsc"
 
 
-def test_a_path_without_a_runsc_is_said(monkeypatch, taken_for_root):
-    monkeypatch.setattr("os.access", lambda path, mode, **_: True)
+def test_a_path_without_a_runsc_is_said(taken_for_root):
     found = registry.make("mine", "gvisor", {"runsc": "/nowhere/runsc"}).probe(None)
     assert (found.reason, found.hint) == ("there is no program /nowhere/runsc", "")
 
 
-def test_without_kvm_no_other_runsc_is_advised(monkeypatch, taken_for_root):
-    monkeypatch.setattr("os.access", lambda path, mode, **_: False)
+def test_without_kvm_no_other_runsc_is_advised(devices, taken_for_root):
     found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(None)
     assert found.reason == "there is no usable /dev/kvm; no-such-runsc is not installed"
     assert "use gvisor-systrap" in found.hint

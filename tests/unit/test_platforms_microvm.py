@@ -91,11 +91,10 @@ def test_every_byte_passes_the_terminal_of_cloud_hypervisor_unchanged():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_is_known_by_what_it_says_of_its_version(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(microvm, "KVM", tmp_path / "kvm")
+def test_a_program_is_known_by_what_it_says_of_its_version(name, tmp_path, monkeypatch, on_path, devices):
     monkeypatch.setattr(microvm, "is_virtual", lambda: True)
-    monkeypatch.setattr(microvm.probing, "missing", lambda packages: None)
-    (tmp_path / "kvm").touch()
+    on_path("qemu-img", "")
+    (devices / "kvm").touch()
     binary = program(tmp_path, f"#!/bin/sh\necho {SAY[name]}\necho\necho Supported: none\n")
     version, marks = checked(name, binary)
     driver = registry.drivers()[name]
@@ -115,8 +114,8 @@ def test_a_program_is_known_by_what_it_says_of_its_version(name, tmp_path, monke
     ],
     ids=["silent", "another", "fails", "no-program", "no-text"],
 )
-def test_a_program_that_is_another_or_none_is_refused_with_what_it_said(name, script, said, tmp_path, monkeypatch):
-    monkeypatch.setattr(microvm.probing, "missing", lambda packages: None)
+def test_a_program_that_is_another_or_none_is_refused_with_what_it_said(name, script, said, tmp_path, on_path):
+    on_path("qemu-img", "")
     binary = program(tmp_path, script)
     with pytest.raises(PlatformError, match=f"{binary} is not ") as caught:
         checked(name, binary)
@@ -138,10 +137,9 @@ def test_a_path_without_a_program_is_refused(name, kind, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_host_without_kvm_is_shown_what_to_turn_on(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(microvm, "KVM", tmp_path / "kvm")
-    monkeypatch.setattr(microvm.probing, "missing", lambda packages: None)
-    with pytest.raises(PlatformError, match="kvm cannot be opened") as caught:
+def test_a_host_without_kvm_is_shown_what_to_turn_on(name, tmp_path, on_path, devices):
+    on_path("qemu-img", "")
+    with pytest.raises(PlatformError, match=r"this host has no .*/kvm") as caught:
         checked(name, program(tmp_path, f"#!/bin/sh\necho {SAY[name]}\n"))
     assert "virtualization" in caught.value.hint
 

@@ -80,20 +80,16 @@ def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, mon
         return _qemu_boot.BootProbe("enough seen", 0.1)
 
     requested = []
-    monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
-    monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
     monkeypatch.setattr(_qemu_probe, "timeout_factor", lambda: factor)
-    monkeypatch.setattr(_qemu_probe._qemu_boot, "run", look)
-    assert not registry.get("kvm-virtio").probe(None).available
+    assert not _qemu_probe._booted(QemuOptions(accel="kvm"), None, pytest.fail, Probe(False), 0.0, look).available
     assert requested == [allowed_s]
 
 
-def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch, taken_for_root, installed):
-    monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/no-kvm-here"))
+def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(devices, taken_for_root, installed):
     installed(but="")
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
-    assert "no /dev/no-kvm-here" in found.reason
+    assert f"no {devices}/kvm" in found.reason
     assert "VT-x" in found.hint
     installed()
     found = registry.get("qemu-tcg").probe(None)
@@ -104,14 +100,14 @@ def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch, t
 @pytest.mark.parametrize(
     ("problem", "reason", "hint"),
     [("KVM internal error. Suberror: 1", "cannot run ordinary kernels", "no hardware behind it"),
-     ("", "no /dev/no-vhost-here", "modprobe vhost_net")],
+     ("", "dev/vhost-net", "modprobe vhost_net")],
 )  # fmt: skip
-def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hint, monkeypatch):
-    monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
-    monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
-    monkeypatch.setattr(_qemu_probe, "VHOST", Path("/dev/no-vhost-here"))
-    monkeypatch.setattr(_qemu_probe._qemu_boot, "run", lambda *_: _qemu_boot.BootProbe(problem, 0.1, bool(problem)))
-    found = registry.get("kvm-virtio-vhost").probe(None)
+def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hint, devices):
+    def boot(options, timeout_s):
+        return _qemu_boot.BootProbe(problem, 0.1, bool(problem))
+
+    options = registry.get("kvm-virtio-vhost").options
+    found = _qemu_probe._booted(options, None, pytest.fail, Probe(False), 0.0, boot)
     assert not found.available
     assert reason in found.reason
     assert hint in found.hint
@@ -129,19 +125,19 @@ BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
     ids=["aborts", "segfaults", "hangs", "no module"],
 )  # fmt: skip
 def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(
-    script, reason, hint, tmp_path, monkeypatch, taken_for_root, unmade_home
+    script, reason, hint, tmp_path, monkeypatch, taken_for_root, unmade_home, on_path, devices
 ):
     monkeypatch.setattr(_qemu_probe, "_BOOT_S", 1.0)
-    put_in_qemus_place(script, tmp_path, monkeypatch)
+    put_in_qemus_place(script, on_path, devices)
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
-    assert found.reason == reason.format(kvm=_qemu_probe.KVM)
+    assert found.reason == reason.format(kvm=devices / "kvm")
     assert hint in found.hint
     assert list((tmp_path / "home/journal").iterdir()) == []
 
 
-def test_a_crash_while_emulating_is_no_fault_of_kvm(tmp_path, monkeypatch, taken_for_root, unmade_home):
-    put_in_qemus_place(ABORTS, tmp_path, monkeypatch)
+def test_a_crash_while_emulating_is_no_fault_of_kvm(taken_for_root, unmade_home, on_path, devices):
+    put_in_qemus_place(ABORTS, on_path, devices)
     found = registry.get("qemu-tcg").probe(None)
     assert found.reason == "QEMU did not run a test program: QEMU aborted in kvm_buf_set_msrs"
     assert found.hint == "install another version of QEMU: this one crashes"
@@ -163,32 +159,28 @@ def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr
     assert _qemu_crash.crash_in(f"console: up; {crashed}") == crashed
 
 
-def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch, use_home):
+def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(tmp_path, use_home):
     use_home(tmp_path)
     kvm = tmp_path / "kvm"
     kvm.touch()
-    monkeypatch.setattr(_qemu_probe, "KVM", kvm)
-    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: str(kvm))
     printed = Probe(True, marks=("nested",), version="QEMU 9")
     options, image, another = QemuOptions(accel="kvm"), Image("one", tmp_path), Image("two", tmp_path)
 
     def never():
         raise AssertionError
 
-    assert _qemu_probe.cached(options, image, lambda: printed) == printed
-    assert _qemu_probe.cached(options, image, never) == printed
+    assert _qemu_probe.cached([kvm], options, image, lambda: printed) == printed
+    assert _qemu_probe.cached([kvm], options, image, never) == printed
     for changed, its_image in ((options, another), (QemuOptions(accel="kvm", cpu="max"), image)):
         with pytest.raises(AssertionError):
-            _qemu_probe.cached(changed, its_image, never)
+            _qemu_probe.cached([kvm], changed, its_image, never)
     next((tmp_path / "probes").iterdir()).write_text('{"available": ')  # killed while it wrote
-    assert _qemu_probe.cached(options, image, lambda: printed) == printed
-    assert _qemu_probe.cached(options, image, never) == printed
+    assert _qemu_probe.cached([kvm], options, image, lambda: printed) == printed
+    assert _qemu_probe.cached([kvm], options, image, never) == printed
 
 
 def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch, use_home):
     use_home(tmp_path)
-    monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/null"))
-    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: "/dev/null")
     write = Path.write_text
 
     def half(path, text):
@@ -199,6 +191,6 @@ def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_pa
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", half)
         with pytest.raises(KeyboardInterrupt):
-            _qemu_probe.cached(options, image, lambda: printed)
-    assert _qemu_probe.cached(options, image, lambda: printed) == printed
+            _qemu_probe.cached([], options, image, lambda: printed)
+    assert _qemu_probe.cached([], options, image, lambda: printed) == printed
     assert len(list((tmp_path / "probes").iterdir())) == 1

@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -39,7 +39,6 @@ from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.stdio import StdioGuest
 
 Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
-KVM, VHOST = Path("/dev/kvm"), Path("/dev/vhost-net")
 _BOOT_S = 6.0
 _GUEST_S = {"kvm": 19.0, "tcg": 120.0}
 _POLL_S = 0.5
@@ -75,13 +74,8 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
         return probing.not_installed({"virtiofsd": "virtiofsd"})
     if os.geteuid() != 0:
         return Note("needs-root"), Note("hint-sudo")
-    if options.accel == "kvm":
-        if not KVM.exists():
-            return Note("no-device", device=KVM), _NO_KVM
-        try:
-            os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
-        except OSError as error:
-            return Note("cannot-open", device=KVM, error=error.strerror), _NO_KVM
+    if options.accel == "kvm" and (reason := probing.no_device("kvm")):
+        return reason, _NO_KVM
     if options.machine == "microvm" and options.accel == "tcg" and tsc.frequency_khz() is None:
         return Note("microvm-clock"), ""
     if options.kernel == "host":
@@ -89,20 +83,28 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     return None
 
 
-def _booted(options: QemuOptions, image: Image | None, start: Start, found: Probe, started_at: float) -> Probe:
+def _booted(
+    options: QemuOptions,
+    image: Image | None,
+    start: Start,
+    found: Probe,
+    started_at: float,
+    boot: Callable[[QemuOptions, float], _qemu_boot.BootProbe] = _qemu_boot.run,
+) -> Probe:
     if HOST.has_boot_program:
-        booted = _qemu_boot.run(options, _BOOT_S * timeout_factor())
+        booted = boot(options, _BOOT_S * timeout_factor())
         if booted.problem:
             reason, hint = _failure(options, booted.problem, booted.broken)
             return replace(found, reason=reason, hint=hint)
-    if options.vhost == "on" and not os.access(VHOST, os.R_OK | os.W_OK):
-        return replace(found, reason=Note("no-device", device=VHOST), hint=Note("hint-vhost"))
+    if options.vhost == "on" and (lacking := probing.no_device("vhost-net")):
+        return replace(found, reason=lacking, hint=Note("hint-vhost"))
     if options.accel == "tcg" and HOST.has_boot_program:
         return replace(found, available=True)
     if image is None:
         code = "only-test-program" if HOST.has_boot_program else "no-test-program"
         return replace(found, available=True, reason=Note(code))
     return cached(
+        (Path(find_program(PROGRAM) or PROGRAM), probing.DEVICES / "kvm"),
         options,
         image,
         lambda: _guest_started(options, image, start, found, started_at + _GUEST_S[options.accel] * timeout_factor()),
@@ -111,11 +113,12 @@ def _booted(options: QemuOptions, image: Image | None, start: Start, found: Prob
 
 def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
     """Why the platform does not run, and the hint. broken: see _qemu_boot.BootProbe."""
+    kvm = probing.DEVICES / "kvm"
     if options.accel == "kvm":
         if broken:
-            return Note("kvm-no-kernels", device=KVM, problem=problem), _BROKEN_KVM
+            return Note("kvm-no-kernels", device=kvm, problem=problem), _BROKEN_KVM
         if "kvm" in problem.lower():
-            return Note("kvm-unusable", device=KVM, problem=problem), _NO_KVM
+            return Note("kvm-unusable", device=kvm, problem=problem), _NO_KVM
     return Note("qemu-no-test", problem=problem), _NEWER_QEMU if broken else ""
 
 
@@ -159,12 +162,14 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
                 raise
 
 
-def cached(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
-    """Return the answer of an earlier probe of the same thing since the host booted, else a new one, kept."""
-    program = Path(find_program(PROGRAM) or PROGRAM)
+def cached(files: Sequence[Path], options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
+    """Return the answer of an earlier probe of the same thing since the host booted, else a new one, kept.
+
+    files: of the host, whose change makes it another thing.
+    """
     identity = (
         Path("/proc/sys/kernel/random/boot_id").read_text(),
-        *(path.stat().st_ctime_ns for path in (program, KVM)),
+        *(path.stat().st_ctime_ns for path in files),
         image.key,
         options.model_dump_json(),
     )

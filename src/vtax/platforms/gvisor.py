@@ -77,7 +77,7 @@ class Gvisor(LaunchedDriver):
         )
         if probe.available or os.geteuid() != 0:
             return probe
-        if options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        if options.platform == "kvm" and probing.no_device("kvm"):
             return replace(probe, reason=Note("no-usable-kvm", reason=probe.reason), hint=_KVM_HINT)
         if find_program(options.runsc) is None:
             return probe

@@ -44,7 +44,6 @@ from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 from vtax.platforms.virtual_machine import Boot
 
-KVM = Path("/dev/kvm")
 PROGRAM_PATTERN = r"^[^\s-].*$"
 _VERSION_S = 15.0
 _START_S = 20.0
@@ -164,11 +163,8 @@ class MicroVm(Driver):
         if lacking := probing.missing(own) or probing.missing(self.packages):
             raise PlatformError(lacking[0], hint=lacking[1])
         version = self._version_of(_program(options))
-        try:
-            os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
-        except OSError as error:
-            reason = Note("cannot-open", device=KVM, error=error.strerror)
-            raise PlatformError(reason, hint=Note("hint-virtualization")) from error
+        if reason := probing.no_device("kvm"):
+            raise PlatformError(reason, hint=Note("hint-virtualization"))
         return f"{self.product} {version}", ("nested",) if is_virtual() else ()
 
     def start(self, options: MicroVmOptions, spec: GuestSpec) -> StdioGuest:

@@ -31,6 +31,7 @@ from vtax.platforms import stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
 
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
+DEVICES = Path("/dev")
 _VERSION_S = 15.0
 _ANSWER_S = 30.0
 _MEMORY_BYTES = 256 << 20
@@ -108,6 +109,18 @@ def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
     if path := next((name for name in absent if "/" in name), ""):
         return Note("no-program", name=path), ""
     return not_installed(absent)
+
+
+def no_device(name: str) -> Note | None:
+    """Return why a device of this host, such as `kvm`, cannot be used; None where it can."""
+    device = DEVICES / name
+    if not device.exists():
+        return Note("no-device", device=device)
+    try:
+        os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return Note("cannot-open", device=device, error=error.strerror)
+    return None
 
 
 def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
