@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
 
@@ -44,16 +45,24 @@ def postgresql() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """`example(name)` is the file of a store with that run of docs/examples, for tests that only read."""
-    directory = tmp_path_factory.mktemp("examples")
+def example(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[str], Path]:
+    """`example(name)` is the file of a store with that run of docs/examples, for tests that only read.
+
+    All workers have the same files: an import takes seconds.
+    """
+    own = tmp_path_factory.getbasetemp()
+    directory = (own if worker_id == "master" else own.parent) / "examples"
+    directory.mkdir(exist_ok=True)
 
     @cache
     def imported(name: str) -> Path:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("VTAX_STORE", f"sqlite:///{directory / name}.sqlite")
-            output_of("import", str(DOCS / f"examples/{name}.vtax.gz"))
-        return directory / f"{name}.sqlite"
+        file = directory / f"{name}.sqlite"
+        with (directory / f"{name}.lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
+            flock(lock, LOCK_EX)
+            if not file.exists():
+                patch.setenv("VTAX_STORE", f"sqlite:///{file}")
+                output_of("import", str(DOCS / f"examples/{name}.vtax.gz"))
+        return file
 
     return imported
 

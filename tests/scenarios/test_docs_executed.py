@@ -81,16 +81,20 @@ def test_there_are_commands_to_carry_out():
 
 
 @pytest.fixture
-def with_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], list[str]]:
-    """Arguments with the path of an example of docs/examples that they name; a run of one is imported first."""
-    runs = {f"{bundle.name.partition('.')[0]}-1": bundle for bundle in (ROOT / "docs/examples").glob("*.vtax.gz")}
+def with_example(
+    tmp_path: Path,
+    use_home: Callable[[Path], None],
+    use_store: Callable[[Path], None],
+    example: Callable[[str], Path],
+) -> Callable[[list[str]], list[str]]:
+    """Arguments with the path of a file of docs/examples that they name; the store has the example of a named run."""
+    runs = {f"{bundle.name.partition('.')[0]}-1" for bundle in (ROOT / "docs/examples").glob("*.vtax.gz")}
 
     def prepare(given: list[str]) -> list[str]:
-        named = [word for word in given if word in runs]
-        if named or any(word.startswith("docs/examples/") for word in given):
-            monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-        for word in named:
-            assert CliRunner().invoke(group, ["import", str(runs[word])]).exception is None
+        if any(word.startswith("docs/examples/") for word in given):
+            use_home(tmp_path / "home")
+        for word in runs.intersection(given):
+            use_store(example(word.removesuffix("-1")))
         return [str(ROOT / word) if word.startswith("docs/examples/") else word for word in given]
 
     return prepare

@@ -19,7 +19,7 @@ def test_every_bundle_has_a_chapter():
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_an_example_is_read(name, example, use_store):
+def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(name, example, monkeypatch, use_store):
     use_store(example(name))
     (listed,) = json.loads(output_of("list", "--json"))
     assert (listed["study"], listed["status"], listed["failed"]) == (
@@ -28,20 +28,16 @@ def test_an_example_is_read(name, example, use_store):
         int(TRIALS[name][1]),
     )
     assert listed["trials"] == int(TRIALS[name][0])
-    assert output_of("show").startswith(f"{listed['name']}: finished")
-    if load(listed["study"]).study.claim:
+    study = load(listed["study"]).study
+    if study.claim:
         assert json.loads(output_of("claims", "--json"))["claims"]
-
-
-@pytest.mark.parametrize("name", TRIALS)
-def test_the_answer_fits_a_window_of_a_terminal(name, example, monkeypatch, use_store):
-    use_store(example(name))
     monkeypatch.setenv("COLUMNS", "80")
-    lines = output_of("show").rstrip().splitlines()
+    text = output_of("show")
+    assert text.startswith(f"{listed['name']}: finished")
+    lines = text.rstrip().splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= (60 if name in ("tour", "service") else 75)
-    title = load(json.loads(output_of("list", "--json"))[0]["study"]).study.title
-    starts = [title, "Caution:", "Next:"]
+    starts = [study.title, "Caution:", "Next:"]
     places = [next(n for n, line in enumerate(lines) if line.startswith(start)) for start in starts]
     assert places == sorted(places)
     assert len(lines) - places[0] <= (50 if name in ("tour", "service") else 65)

@@ -175,8 +175,10 @@ def test_a_result_waits_for_its_reader_and_for_nothing_else(tmp_path, full_pipe,
 
 @pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["list"], ["--help"]])
 @pytest.mark.parametrize("request_to_stop", [signal.SIGTERM, signal.SIGINT])
-def test_a_command_that_nobody_reads_can_be_ended(tmp_path, full_pipe, command, request_to_stop):
-    assert start(tmp_path, "run", study_file(tmp_path), stdout=-3, stderr=-3).wait(TIME_S) == 0
+def test_a_command_that_nobody_reads_can_be_ended(
+    tmp_path, full_pipe, tour_file, use_store, command, request_to_stop
+):
+    use_store(tour_file)
     process = start(tmp_path, *command, stdout=full_pipe[1], stderr=subprocess.PIPE)
     wait_for(lambda: writes_in_vain(process, 1))
     assert ended(process, request_to_stop) == 128 + request_to_stop
