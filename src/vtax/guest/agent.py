@@ -362,7 +362,8 @@ def main() -> None:
             except Disconnected:
                 raise
             except Exception as error:
-                answer = {"id": requested["id"], "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}, b""
+                said = getattr(error, "strerror", None) or type(error).__name__
+                answer = {"ok": False, "error": f"{said}: {getattr(error, 'filename', None) or error}"[:2000]}, b""
             header, data = answer if isinstance(answer, tuple) else (answer, b"")
             send_answer({"id": requested["id"], "ok": True, **header}, data)
     except Disconnected:
