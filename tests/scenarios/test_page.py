@@ -177,6 +177,12 @@ def test_the_listing_counts_as_vtax_list_does(filled):
             assert sorted(page.runs, key=lambda run: run.name) == sorted(store.runs(), key=lambda run: run.name)
 
 
+def test_only_platforms_that_were_measured_can_be_chosen(filled):
+    with Store.existing(filled.root / "store.sqlite") as store:
+        page = Listing().page(store, RunFilter(), 1, 50)
+    assert page.names["platform"] == sorted({name for run in page.runs for name in run.platforms})
+
+
 def test_a_run_is_shown_with_its_result(server):
     text = server.get("/runs/tour-1").text
     assert "<h1>tour-1" in text

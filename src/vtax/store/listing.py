@@ -74,7 +74,7 @@ class Listing:
             made = self._summaries(store, connection, rows)
             names = {
                 "study": _distinct(connection, run.c.study),
-                "platform": _distinct(connection, schema.platform.c.name),
+                "platform": _distinct(connection, schema.platform.c.name, schema.platform.c.available),
                 "status": _distinct(connection, run.c.status),
                 "tag": _tags(connection),
             }
@@ -184,8 +184,9 @@ def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
     return query
 
 
-def _distinct(connection: Connection, column: Any) -> list[str]:
-    return [row[0] for row in fetch(connection, select(column).distinct().order_by(column))]
+def _distinct(connection: Connection, column: Any, where: ColumnElement[bool] | None = None) -> list[str]:
+    query = select(column).distinct().order_by(column)
+    return [row[0] for row in fetch(connection, query if where is None else query.where(where))]
 
 
 def _holds(column: ColumnElement[Any], text: str, *, is_whole: bool) -> ColumnElement[bool]:
