@@ -40,8 +40,8 @@ def tools(installed):
         ("shop", "dir:/proc/self", "not the one of this host"),
         ("shop", "tar:/dev/null", "/dev/null is no file"),
         ("shop", "oci-archive:/usr", "/usr is no file"),
-        ("Shop", "dir:/usr", "'Shop' cannot name an image: names are at most 64 lower-case letters"),
-        ("../shop", "dir:/usr", "cannot name an image"),
+        ("Shop", "dir:/usr", "image cannot be 'Shop': names are at most 64 lower-case letters"),
+        ("../shop", "dir:/usr", "image cannot be '../shop': names are"),
     ],
 )
 def test_what_is_no_source_is_refused(name, source, what, tools):

@@ -71,7 +71,7 @@ class FileSource:
         try:
             checked_name(name)
         except ValueError as error:
-            raise BadInput(f"{name!r} cannot name an image: {error}") from error
+            raise BadInput(f"image cannot be {name!r}: {error}", where="NAME") from error
         kind, _, place = text.partition(":")
         kinds = (*_PLAIN, *SOURCES)
         if kind not in kinds or not place:
