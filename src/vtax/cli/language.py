@@ -85,7 +85,7 @@ OF_OTHERS = (
 FIRST = ("vtax", "hint", "where", "warning", "error")
 """Before what failed, where, and how to fix it."""
 LABELS = (
-    *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok", "present",
+    *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok", "present", "missing",
     "off", "on", "none", "counters", "packages", "battery", "heat", "turbo", "available", "marks", "note", "reason",
     "version", "probe", "driver", "question", "platforms", "baseline", "guest", "tuning", "design", "cells",
     "publication", "tool", "resource", "attachments", "order", "or", "and", "all", "text", "higher", "lower",

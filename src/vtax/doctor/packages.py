@@ -54,7 +54,10 @@ def judge_packages() -> Finding:
     missing = [need for need in NEEDS if not all(map(is_present, need.signs))]
     if not missing:
         return Finding("packages", "ok", "all packages that every run needs are there", why, "", False)
-    texts = dict.fromkeys(f"{sign} {need.purpose}" for need in missing for sign in need.signs)
+    signs: dict[str, list[str]] = {}
+    for need in missing:
+        signs.setdefault(need.purpose, []).extend(need.signs)
+    texts = [f"{purpose}: {', '.join(each)}" for purpose, each in signs.items()]
     hint = packages_hint(*(name for need in missing for name in need.packages))
     return Finding("packages", "bad", f"missing: {'; '.join(texts)}", why, hint, False)
 
