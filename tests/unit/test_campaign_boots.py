@@ -14,6 +14,7 @@ from campaign_studies import TWO_BOOTS
 from vtax.campaign import making
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import Reason
+from vtax.campaign.settings import Wanted
 
 consented = partial(no_canary, reboot=True)
 STUDY = f"""
@@ -150,7 +151,7 @@ def test_without_consent_no_host_is_rebooted(tmp_path, fleet):
     assert states == {"h00": "waiting", "h01": "running", "h02": "waiting"}
     assert campaign.host("h00").reason.code == "boot-refused"
     assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
-    replace(campaign.settings, reboot=True).write(campaign.root / FILE)
+    campaign.settings.model_copy(update={"reboot": True}).write(campaign.root / FILE)
     assert set(go(Campaign.open(campaign.root), fleet).values()) == {"running"}
     assert campaign.host("h00").sessions[0].attempts == 1
 
@@ -162,7 +163,7 @@ def test_consent_is_kept_for_an_inventory_that_comes_later(tmp_path, monkeypatch
     study.write_text(STUDY)
     said = SimpleNamespace(study="study/boots.toml", image_key="4f", image_digest="cd", vtax_version="0.1.0")
     monkeypatch.setattr(making, "_unpack", lambda pack, directory: (said, "ab" * 32))
-    making.fill(tmp_path, "boots-1a2b", making.Wanted(reboot=reboot))
+    making.fill(tmp_path, "boots-1a2b", Wanted(reboot=reboot))
     assert Campaign.open(tmp_path).settings.reboot is reboot
 
 

@@ -22,9 +22,10 @@ from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
 from vtax.campaign.collecting import Loader, sha256_of_file
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
-from vtax.campaign.making import Wanted, check_study
+from vtax.campaign.making import check_study
 from vtax.campaign.pack import write_members
 from vtax.campaign.prepare import IMAGE, PROGRAM, SHORT, WHEELS, Manifest
+from vtax.campaign.settings import Wanted
 from vtax.errors import BadInput, StoreError
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.campaigns import CampaignSession, finished_sessions
@@ -132,7 +133,7 @@ def test_a_campaign_that_was_changed_refuses_none_of_its_bundles(campaign, measu
     with pytest.raises(BadInput, match="study of the campaign was changed"):
         Loader(campaign, store, "here")
     campaign.study.write_text(made)
-    later = Campaign(campaign.root, replace(campaign.settings, vtax_version="0.0.9"))
+    later = Campaign(campaign.root, campaign.settings.model_copy(update={"vtax_version": "0.0.9"}))
     with pytest.raises(BadInput, match=r"vtax 0\.0\.9 made this campaign"):
         Loader(later, store, "here")
     campaign.pack.write_bytes(b"no pack")
@@ -161,7 +162,7 @@ def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, me
         check_study(redesigned(str(campaign.study), "", 0), Wanted())
     assert "--blocks N" in refused.value.hint
     check_study(redesigned(str(campaign.study), "", 30), Wanted())
-    fixed = Campaign(campaign.root, replace(campaign.settings, blocks=30))
+    fixed = Campaign(campaign.root, campaign.settings.model_copy(update={"blocks": 30}))
     declared = redesigned(str(campaign.study), "", 30).study.declared()
     assert (declared["design"]["stop"], declared["design"]["blocks"]) == ("fixed", 30)
     for blocks, state in ((29, "failed"), (30, "collected")):
@@ -295,7 +296,9 @@ def test_a_store_that_goes_away_in_a_load_is_said_once(campaign, measured, store
 
 
 def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
-    scaled = Campaign(campaign.root, replace(campaign.settings, scale="quick", blocks=12, trust=True))
+    scaled = Campaign(
+        campaign.root, campaign.settings.model_copy(update={"scale": "quick", "blocks": 12, "trust": True})
+    )
     write_directory(scaled, tmp_path / "it's here")
     script = tmp_path / "it's here/run-here.sh"
     assert subprocess.run(["sh", "-n", str(script)], check=False).returncode == 0

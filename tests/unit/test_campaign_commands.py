@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -67,7 +66,7 @@ def test_abort_holds_back_the_launches_of_another_controller(fleet, commanded, c
 
 def test_an_abort_while_hosts_are_prepared_launches_none(fleet, commanded):
     campaign, _ = commanded
-    replace(campaign.settings, screening=Screening(seconds=0)).write(campaign.root / FILE)
+    campaign.settings.model_copy(update={"screening": Screening(seconds=0)}).write(campaign.root / FILE)
     honest = fleet.run
 
     def aborted(tasks, given):
@@ -126,7 +125,7 @@ def test_go_names_who_was_launched_and_does_not_answer(fleet, commanded, capsys)
 
 def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch):
     campaign, _ = commanded
-    replace(campaign.settings, inventory="../hosts.yml").write(campaign.root / FILE)
+    campaign.settings.model_copy(update={"inventory": "../hosts.yml"}).write(campaign.root / FILE)
     seen = []
     monkeypatch.setattr(module, "Playbook", lambda inventory, *given: seen.append(inventory) or fleet)
     monkeypatch.chdir("/")
@@ -160,7 +159,9 @@ def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypat
         machine.end()
     assert ("--now" in said(), missing()) == (True, (0, 6)), "no session is left for after it"
     output_of("campaign", "change", str(campaign.root), "--now")
-    replace(Campaign.open(campaign.root).settings, sessions=2, every="0s").write(campaign.root / FILE)
+    Campaign.open(campaign.root).settings.model_copy(update={"sessions": 2, "every": "0s"}).write(
+        campaign.root / FILE
+    )
     fleet.now = time.time() + 1
     assert ("6 of 6" in said(), missing()) == (True, (6, 0))
     for machine in fleet.machines.values():

@@ -38,7 +38,7 @@ def go(campaign: Campaign, fleet: Fleet) -> dict[str, str]:
 
 def with_screening(campaign: Campaign, **values: float) -> Campaign:
     """The same campaign after an edit of its file."""
-    replace(campaign.settings, screening=Screening(**values)).write(campaign.root / "campaign.toml")
+    campaign.settings.model_copy(update={"screening": Screening(**values)}).write(campaign.root / "campaign.toml")
     return Campaign.open(campaign.root)
 
 

@@ -168,11 +168,11 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
     if "running" in states:
         return "running", Reason()
     reasons = [states[state].reason for state in ("failed", "refused") if state in states]
-    if reasons and settings.has_pairs:  # that pair failed, or is given up, not its host
+    if reasons and settings.pairs:  # that pair failed, or is given up, not its host
         return "waiting", reasons[0]
     if "failed" in states:
         return "failed", states["failed"].reason
-    for each in () if settings.has_pairs else host.sessions:
+    for each in () if settings.pairs else host.sessions:
         if each.state in ("interrupted", "refused") and each.attempts >= settings.launch.attempts:
             return "given-up", Reason("attempts", f"{each.attempts}: {each.reason}")
     if "refused" in states:
@@ -185,7 +185,7 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
         return "waiting", states["paused"].reason
     measured = [each for each in host.sessions if each.number and each.state in ("done", "collected")]
     reason = next((each.reason for each in measured if each.state == "done"), Reason())
-    if len(measured) >= settings.sessions and not settings.has_pairs:
+    if len(measured) >= settings.sessions and not settings.pairs:
         return ("collected" if all(each.state == "collected" for each in measured) else "done"), reason
     return ("waiting" if measured else "ready"), reason
 

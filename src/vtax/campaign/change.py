@@ -4,53 +4,19 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import FAILURES, CampaignHost
-from vtax.campaign.settings import CHANGE, Settings
+from vtax.campaign.settings import Change, Settings
 from vtax.errors import BadInput
-from vtax.foreign_text import one_line
 from vtax.stats.host_change import random_half
+from vtax.study.refusals import validated
 
 _MIN_HOSTS = 4  # two a side
 _OUT = FAILURES | {"excluded"}
-_HINT = "docs/campaigns.md explains every key"
-_LONGEST = 120
-
-
-@dataclass(frozen=True)
-class Change:
-    """A planned change. first: the hosts that change first; the others are controls until they change too.
-
-    seed: that drew them; None where they were named. when: sessions that begin from then on are after the change;
-    rest: from when on the controls have changed too, so that later sessions do not count. None: not yet.
-    """
-
-    what: str
-    first: tuple[str, ...]
-    seed: int | None = None
-    when: datetime | None = None
-    rest: datetime | None = None
-
-    def table(self) -> dict[str, Any]:
-        """Return it as the file has it."""
-        values = {
-            "what": self.what,
-            "first": list(self.first),
-            "seed": self.seed,
-            "when": self.when,
-            "rest": self.rest,
-        }
-        return {name: value for name, value in values.items() if value is not None}
-
-    def record(self) -> dict[str, Any]:
-        """Return it as a merged run keeps it, see report.analysis.campaign."""
-        at, until = (each.timestamp() if each else None for each in (self.when, self.rest))
-        return {"what": self.what, "first": list(self.first), "seed": self.seed, "at": at, "until": until}
 
 
 @dataclass(frozen=True)
@@ -66,35 +32,9 @@ class Lacking:
 
 
 def change_of(campaign: Campaign) -> Change | None:
-    """Return the change that a campaign plans; None without one. Raises BadInput, naming the key."""
-    table = campaign.settings.tables.get(CHANGE)
-    if table is None:
-        return None
-    where = f"{campaign.root / FILE}: {CHANGE}"
-    if not isinstance(table, Mapping):
-        raise BadInput("it is no table", where=where, hint=_HINT)
-    if unknown := sorted(table.keys() - {"what", "first", "seed", "when", "rest"}):
-        raise BadInput(f"there is no key {unknown[0]!r}", where=f"{where}.{unknown[0]}", hint=_HINT)
-    what, first, seed = table.get("what"), table.get("first"), table.get("seed")
-    if not isinstance(what, str) or not what:
-        raise BadInput("it names what changes", where=f"{where}.what", hint='such as what = "kernel"')
-    if not isinstance(first, list) or not first or not all(isinstance(each, str) for each in first):
-        raise BadInput(
-            "it lists the hosts that change first",
-            where=f"{where}.first",
-            hint="vtax campaign change draws half of them",
-        )
-    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
-        raise BadInput("it is a whole number", where=f"{where}.seed", hint=_HINT)
-    moments = []
-    for key in ("when", "rest"):
-        if not isinstance(moment := table.get(key), datetime | None):
-            raise BadInput(
-                "it is a date and time", where=f"{where}.{key}", hint="such as when = 2026-11-26T22:00:00Z"
-            )
-        moments.append(moment.astimezone() if moment else None)
-    change = Change(one_line(what, _LONGEST), tuple(first), seed, *moments)
-    _check(change, [host.name for host in campaign.hosts()], where)
+    """Return the change that a campaign plans; None without one. Raises BadInput for hosts that it cannot have."""
+    if change := campaign.settings.change:
+        _check(change, [host.name for host in campaign.hosts()], f"{campaign.root / FILE}: change")
     return change
 
 
@@ -105,7 +45,7 @@ def draw(campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | N
     seed: of drawing; a new one where None. Raises BadInput for a campaign of pairs, a change that is planned already,
     too few hosts, and names that are no hosts of the campaign.
     """
-    if campaign.settings.has_pairs:
+    if campaign.settings.pairs:
         raise BadInput("a change of pairs is not judged", where=str(campaign.root))
     if (planned := change_of(campaign)) is not None:
         raise BadInput(
@@ -119,10 +59,11 @@ def draw(campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | N
     if named and seed is not None:
         raise BadInput("hosts that are named are not drawn", where="--seed", hint="leave out --seed or --hosts")
     if named:
-        change = Change(what, tuple(named))
+        change = validated(Change, {"what": what, "first": tuple(named)})
     else:
         seed = secrets.randbelow(2**31) if seed is None else seed
-        change = Change(what, random_half(_groups(usable), seed), seed)
+        first = random_half(_groups(usable), seed)
+        change = validated(Change, {"what": what, "first": first, "seed": seed})
     _check(change, [host.name for host in hosts], "--hosts")
     return _kept(campaign, change)
 
@@ -137,7 +78,7 @@ def carried_out(campaign: Campaign, moment: datetime, *, rest: bool = False) -> 
         raise BadInput(f"that is written down already: {known:%Y-%m-%d %H:%M}", hint=f"it stands in {FILE}")
     if needed is None:
         raise BadInput("the first hosts have not changed yet", hint="vtax campaign change --now, once they have")
-    return _kept(campaign, replace(change, rest=moment) if rest else replace(change, when=moment))
+    return _kept(campaign, change.model_copy(update={"rest" if rest else "when": moment}))
 
 
 def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings) -> Lacking:
@@ -176,6 +117,5 @@ def _check(change: Change, names: Sequence[str], where: str) -> None:
 
 
 def _kept(campaign: Campaign, change: Change) -> Change:
-    settings = replace(campaign.settings, tables={**campaign.settings.tables, CHANGE: change.table()})
-    settings.write(campaign.root / FILE)
+    campaign.settings.model_copy(update={"change": change}).write(campaign.root / FILE)
     return change

@@ -25,7 +25,7 @@ from vtax.campaign.host_runs import BUNDLE, DIRECTORY
 from vtax.campaign.inventory import InventoryHost, read_inventory
 from vtax.campaign.launching import Due, next_batch, too_many_failed
 from vtax.campaign.prepare import MARK, PROGRAM, SHORT
-from vtax.campaign.settings import is_open
+from vtax.campaign.settings import Pair, is_open
 from vtax.errors import BadInput
 
 Progress = Callable[[str], None]
@@ -100,7 +100,7 @@ class Controller:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
         for host in self.hosts.values():
             is_out = host.state in ("failed", "given-up", "refused")
-            if not (is_out or self.settings.has_pairs):  # a pair is given up, not its host
+            if not (is_out or self.settings.pairs):  # a pair is given up, not its host
                 continue
             kept = replace(host, sessions=tuple(self._again(e) if pairs.is_lacking(e) else e for e in host.sessions))
             self._keep(answers.settled(replace(kept, identity=""), self.settings, self._now()) if is_out else kept)
@@ -133,8 +133,8 @@ class Controller:
         self._check(first)
         self._probe(first)
         asked |= {name for name in first if self.hosts[name].state != "ready"}
-        tried: set[pairs.Pair] = set()
-        batch = partial(pairs.next_batch, tried=tried) if self.settings.has_pairs else next_batch
+        tried: set[Pair] = set()
+        batch = partial(pairs.next_batch, tried=tried) if self.settings.pairs else next_batch
         while due := batch([*self.hosts.values()], self.settings, self._now(), asked):
             self._refuse_aborted()
             names = [name for each in due for name in each.hosts]
@@ -146,7 +146,7 @@ class Controller:
             launched = [each for each in due if ready.issuperset(each.hosts)]
             tried |= {(each.host, each.peer) for each in launched}
             self._launch(launched)
-        for host in self.hosts.values() if self.settings.has_pairs else ():
+        for host in self.hosts.values() if self.settings.pairs else ():
             if host.state == "ready":  # was checked in vain, or is the peer of one
                 self._keep(answers.settled(host, self.settings, host.at or 0.0))
         return too_many_failed(self.hosts.values(), self.settings)

@@ -10,13 +10,12 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.campaign import pairs
 from vtax.campaign.directory import FILE, PACK, STUDY, Campaign
 from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
-from vtax.campaign.settings import PAIRS, Launch, Settings
+from vtax.campaign.settings import Launch, Pairs, Settings, Wanted
 from vtax.errors import BadInput
 from vtax.stats.stopping import rule_of
 from vtax.study.load import LoadedStudy
@@ -24,21 +23,6 @@ from vtax.study.redesigned import redesigned
 
 CANARY_SCALE = "quick"
 _NAMED = 15  # characters of a study's name in that of its campaign
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The wishes for a campaign, beside its pack; see `Settings`."""
-
-    inventory: str = ""
-    sessions: int = 1
-    every: str = "1d"
-    scale: str = ""
-    blocks: int = 0
-    window: str = ""
-    trust: bool = False
-    tune_host: bool = False
-    reboot: bool = False
 
 
 def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
@@ -98,12 +82,10 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
     scales = loaded.study.scale
     canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""
     settings = Settings(
-        name=name, study=str(study.relative_to(STUDY)), study_name=loaded.study.name, pack_digest=digest,
-        image_key=manifest.image_key, image_digest=manifest.image_digest, vtax_version=manifest.vtax_version,
-        created_at=float(int(time.time())), scale=wanted.scale, blocks=wanted.blocks, sessions=wanted.sessions,
-        every=wanted.every, inventory=wanted.inventory, window=wanted.window, trust=wanted.trust,
-        tune_host=wanted.tune_host, reboot=wanted.reboot, launch=Launch(canary_scale=canary),
-        tables={PAIRS: {"rounds": 0}} if pairs.peers_of(loaded.study) else {},
+        **dict(wanted), name=name, study=str(study.relative_to(STUDY)), study_name=loaded.study.name,
+        pack_digest=digest, image_key=manifest.image_key, image_digest=manifest.image_digest,
+        vtax_version=manifest.vtax_version, created_at=float(int(time.time())), launch=Launch(canary_scale=canary),
+        pairs=Pairs() if pairs.peers_of(loaded.study) else None,
     )  # fmt: skip
     settings.write(directory / FILE)
     return settings

@@ -8,56 +8,23 @@ does not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, groupby, zip_longest
-from typing import Any
 
 from vtax.campaign.directory import FILE
 from vtax.campaign.host_record import ENDED, CampaignHost, HostSession
 from vtax.campaign.inventory import TEMPLATE, InventoryHost
 from vtax.campaign.launching import Due, too_many_failed
-from vtax.campaign.settings import CHANGE, PAIRS, Settings, is_open
+from vtax.campaign.settings import Pair, Pairs, Settings, is_open
 from vtax.errors import BadInput
-from vtax.foreign_text import one_line
 from vtax.network.lab import MAX_LABS
 from vtax.platforms.ssh_options import PEER, SshOptions
 from vtax.study.model import Study
 from vtax.study.refusals import RefusedStudy, validated
 
 _SSH = "ssh"
-_HINT = "docs/campaigns.md explains every key"
 _MEASURED = ("done", "collected")
-Pair = tuple[str, str]
-"""The names of its hosts: who measures first, and the peer."""
-
-
-@dataclass(frozen=True)
-class PairsTable:
-    """Table `pairs` of campaign.toml. rounds: how many; 0 for all. within_groups: only hosts of one `vtax_group`.
-    only: these alone, in that order, the first named measures; empty for all."""
-
-    rounds: int = 0
-    within_groups: bool = False
-    only: tuple[Pair, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> PairsTable:
-        """Read the table. Raises BadInput, naming the key."""
-        table: Mapping[str, Any] = settings.tables[PAIRS]
-        types = {"rounds": int, "within_groups": bool, "only": list}
-        for name, value in table.items():
-            if name not in types:
-                raise BadInput(f"there is no key {name!r}", where=f"{FILE}: {PAIRS}.{name}", hint=_HINT)
-            if types[name] is not type(value) or (name == "rounds" and table[name] < 0):
-                raise BadInput(f"{one_line(str(value), 60)!r} is no value of it", where=f"{FILE}: {PAIRS}.{name}",
-                               hint=_HINT)  # fmt: skip
-        for each in table.get("only", ()):
-            if not isinstance(each, list) or len({str(name) for name in each}) != 2 or len(each) != 2:
-                raise BadInput(f"{one_line(str(each), 60)} is no pair of hosts", where=f"{FILE}: {PAIRS}.only",
-                               hint='write only = [["a", "b"]]')  # fmt: skip
-        only = tuple((str(a), str(b)) for a, b in table.get("only", ()))
-        return cls(table.get("rounds", 0), table.get("within_groups", False), only)
 
 
 def peers_of(study: Study) -> list[str]:
@@ -96,12 +63,12 @@ def check_study(study: Study, source: str, inventory: str) -> None:
 
 def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settings) -> None:
     """Raise BadInput where hosts of a campaign of pairs cannot be paired; nothing for one of single hosts."""
-    if not settings.has_pairs:
+    if (wanted := settings.pairs) is None:
         return
-    hosts, wanted = [each for each in listed if not each.skip], PairsTable.of(settings)
+    hosts = [each for each in listed if not each.skip]
     where = settings.inventory
-    if CHANGE in settings.tables:
-        raise BadInput("a change of pairs is not judged", where=f"{FILE}: {CHANGE}", hint="remove one of the tables")
+    if settings.change:
+        raise BadInput("a change of pairs is not judged", where=f"{FILE}: change", hint="remove one of the tables")
     if len(hosts) < 2:
         raise BadInput("a pair needs two hosts", where=where, hint="add hosts, or remove a vtax_skip")
     for host in hosts:
@@ -109,7 +76,7 @@ def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settin
     _check_counts(hosts, wanted, where)
     known = {each.name for each in listed}
     if unknown := [name for pair in wanted.only for name in pair if name not in known]:
-        raise BadInput(f"the inventory has no host {unknown[0]}", where=f"{FILE}: {PAIRS}.only", hint=where)
+        raise BadInput(f"the inventory has no host {unknown[0]}", where=f"{FILE}: pairs.only", hint=where)
 
 
 def _check_host(host: InventoryHost | CampaignHost, where: str) -> None:
@@ -141,7 +108,7 @@ def _is_fit(option: str, value: str) -> bool:
     return True
 
 
-def _check_counts(hosts: Sequence[InventoryHost | CampaignHost], wanted: PairsTable, where: str) -> None:
+def _check_counts(hosts: Sequence[InventoryHost | CampaignHost], wanted: Pairs, where: str) -> None:
     """Raise BadInput where hosts that may be a pair have different numbers of interfaces."""
     counts, first = {host.name: host.nic.count("/") for host in hosts}, dict[str, str]()
     met = [(first.setdefault(host.group if wanted.within_groups else "", host.name), host.name) for host in hosts]
@@ -167,9 +134,8 @@ def rounds_of(names: Sequence[str]) -> Iterator[list[Pair]]:
 
 def wanted_pairs(hosts: Iterable[CampaignHost], settings: Settings) -> list[Pair]:
     """Return the pairs that the campaign asks for, in the order of their rounds; none of one of single hosts."""
-    if not settings.has_pairs:
+    if (wanted := settings.pairs) is None:
         return []
-    wanted = PairsTable.of(settings)
     there = sorted((host for host in hosts if not host.skip and host.state != "excluded"), key=lambda each: each.name)
     names = {host.name for host in there}
     if wanted.only:

@@ -35,7 +35,7 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
     hosts = []
     for host in (*known, *lost):
         own = runs_of.get(host.name, [])
-        hosts.append(_host(host, len(own) + lacking[host.name] if settings.has_pairs else settings.sessions, own))
+        hosts.append(_host(host, len(own) + lacking[host.name] if settings.pairs else settings.sessions, own))
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(

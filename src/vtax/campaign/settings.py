@@ -4,31 +4,57 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tomli_w
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from vtax.doctor.native_probe import MAX_S
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.report.replacing import replacing
+from vtax.study.declared import Example
 from vtax.study.limits import MAX_BLOCKS
+from vtax.study.refusals import RefusedStudy, validated
 from vtax.study.units import duration_s
 
 MAX_SESSIONS = 999
-CHANGE, PAIRS = "change", "pairs"
-"""Tables of the file that `vtax.campaign.change` and `vtax.campaign.pairs` read."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,21}")  # an id of a run has a suffix, and at most 30 characters
+HINT = "docs/campaigns.md explains every key"
+_LONGEST = 120  # of what changes
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
-_HINT = "docs/campaigns.md explains every key"
+Pair = tuple[str, str]
+"""The names of its hosts: who measures first, and the peer."""
 
 
-@dataclass(frozen=True)
-class Launch:
+def _pair(value: Any) -> Pair:
+    if not isinstance(value, list | tuple) or len({*map(str, value)}) != 2 or len(value) != 2:
+        raise ValueError(f'{one_line(str(value), 60)} is no pair of hosts; write only = [["a", "b"]]')
+    return str(value[0]), str(value[1])
+
+
+def _checked_window(text: str) -> str:
+    if text and not _WINDOW.fullmatch(text):
+        raise ValueError("it is no window of the day; write it as in 01:00-05:00")
+    return text
+
+
+def _checked_duration(text: str) -> str:
+    duration_s(text)
+    return text
+
+
+Moment = Annotated[datetime, AfterValidator(datetime.astimezone)]
+
+
+class CampaignTable(BaseModel):
+    """Base of the tables of the file: no unknown key, no value of another type than is declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Launch(CampaignTable):
     """Table `launch`. canary: hosts that measure first, 0 for none. canary_scale: of the study, for these alone;
     empty for the whole study, which counts as their first session.
 
@@ -36,34 +62,79 @@ class Launch:
     nothing more is launched. forks: hosts that are spoken to at once. attempts: of a session that is interrupted.
     """
 
-    canary: int = 2
+    canary: int = Field(2, ge=0, le=1000)
     canary_scale: str = ""
-    first_percent: float = 10
-    max_failed_percent: float = 20
-    forks: int = 25
-    attempts: int = 3
+    first_percent: float = Field(10, ge=0, le=100)
+    max_failed_percent: float = Field(20, ge=0, le=100)
+    forks: int = Field(25, ge=1, le=500)
+    attempts: int = Field(3, ge=1, le=100)
 
 
-@dataclass(frozen=True)
-class Screening:
+class Screening(CampaignTable):
     """Table `screening`. seconds: of the native probe before the first session of a host, 0 for none. exclude_above:
     the distance from the other hosts beyond which a host does not measure; 0 to exclude none."""
 
-    seconds: float = 10
-    exclude_above: float = 0
+    seconds: float = Field(10, ge=0, le=MAX_S)
+    exclude_above: float = Field(0, ge=0, le=100)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """A campaign. study: its file in the pack. scale: of the study; empty for the whole. blocks: of each session; 0
-    for as many as the study has by itself.
+class Change(CampaignTable):
+    """Table `change`, a planned change. first: the hosts that change first; the others are controls until they change
+    too.
 
-    every: time between the starts of two sessions on a host. inventory: path of Ansible's; empty without an engine.
-    window: of the day, of this machine's clock, in which sessions are launched; empty for any time. created_at: Unix
-    time. reboot: consent to reboots of the hosts. tables: those of the file that belong to others, as read.
+    seed: that drew them; None where they were named. when: sessions that begin from then on are after the change;
+    rest: from when on the controls have changed too, so that later sessions do not count. None: not yet.
     """
 
-    name: str
+    what: Annotated[str, AfterValidator(lambda text: one_line(text, _LONGEST)), Example("kernel")] = Field(
+        pattern=r"\S"
+    )
+    first: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    seed: int | None = None
+    when: Moment | None = None
+    rest: Moment | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a merged run keeps it, see report.analysis.campaign."""
+        at, until = (each.timestamp() if each else None for each in (self.when, self.rest))
+        return {"what": self.what, "first": list(self.first), "seed": self.seed, "at": at, "until": until}
+
+
+class Pairs(CampaignTable):
+    """Table `pairs`. rounds: how many; 0 for all. within_groups: only hosts of one `vtax_group`.
+    only: these alone, in that order, the first named measures; empty for all."""
+
+    rounds: int = Field(0, ge=0)
+    within_groups: bool = False
+    only: list[Annotated[Pair, BeforeValidator(_pair)]] = []
+
+
+class Wanted(CampaignTable):
+    """The wishes for a campaign, beside its pack. scale: of the study; empty for the whole. blocks: of each session;
+    0 for as many as the study has by itself.
+
+    every: time between the starts of two sessions on a host. inventory: path of Ansible's; empty without an engine.
+    window: of the day, of this machine's clock, in which sessions are launched; empty for any time. reboot: consent
+    to reboots of the hosts.
+    """
+
+    scale: str = ""
+    blocks: int = Field(0, ge=0, le=MAX_BLOCKS)
+    sessions: int = Field(1, ge=1, le=MAX_SESSIONS)
+    every: Annotated[str, AfterValidator(_checked_duration)] = "1d"
+    inventory: str = ""
+    window: Annotated[str, AfterValidator(_checked_window)] = ""
+    trust: bool = False
+    tune_host: bool = False
+    reboot: bool = False
+
+
+class Settings(Wanted):
+    """A campaign. study: its file in the pack. created_at: Unix time. pairs: of one whose sessions are of two hosts
+    each; see `vtax.campaign.pairs`."""
+
+    # an id of a run has a suffix, and at most 30 characters
+    name: Annotated[str, Example("tour-1a2b")] = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,21}$")
     study: str
     study_name: str
     pack_digest: str
@@ -71,50 +142,15 @@ class Settings:
     image_digest: str
     vtax_version: str
     created_at: float
-    scale: str = ""
-    blocks: int = 0
-    sessions: int = 1
-    every: str = "1d"
-    inventory: str = ""
-    window: str = ""
-    trust: bool = False
-    tune_host: bool = False
-    reboot: bool = False
     launch: Launch = Launch()
     screening: Screening = Screening()
-    tables: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Raise BadInput, naming the key, for a value that no campaign has."""
-        if not _NAME.fullmatch(self.name):
-            hint = "a name has lower-case letters, digits, dots and hyphens, at most 22"
-            raise BadInput(f"{one_line(self.name, 60)!r} is no name of a campaign", where="name", hint=hint)
-        if not 1 <= self.sessions <= MAX_SESSIONS:
-            hint = f"it is 1 to {MAX_SESSIONS}"
-            raise BadInput(f"{self.sessions} is no number of sessions", where="sessions", hint=hint)
-        if not 0 <= self.blocks <= MAX_BLOCKS:
-            raise BadInput(f"{self.blocks} is no number of blocks", where="blocks", hint=f"it is 0 to {MAX_BLOCKS}")
-        check_window(self.window, "window")
-        _ = self.every_s
-        launch = self.launch
-        whole = (("canary", 0, 1000), ("forks", 1, 500), ("attempts", 1, 100))
-        for key, low, high in (*whole, ("first_percent", 0, 100), ("max_failed_percent", 0, 100)):
-            _check_range(getattr(launch, key), low, high, f"launch.{key}")
-        _check_range(self.screening.seconds, 0, MAX_S, "screening.seconds")
-        _check_range(self.screening.exclude_above, 0, 100, "screening.exclude_above")
+    change: Change | None = None
+    pairs: Pairs | None = None
 
     @property
     def every_s(self) -> float:
-        """`every`, seconds. Raises BadInput."""
-        try:
-            return duration_s(self.every)
-        except ValueError as error:
-            raise BadInput(str(error), where="every", hint="write a duration such as 12h or 1d") from error
-
-    @property
-    def has_pairs(self) -> bool:
-        """Whether each session is of two hosts; see `vtax.campaign.pairs`."""
-        return PAIRS in self.tables
+        """`every`, seconds."""
+        return duration_s(self.every)
 
     def run_id(self, number: int, again: int = 0) -> str:
         """Return the id of a session's run on every host. number: from 1; 0 for the canary. again: which retry."""
@@ -129,61 +165,23 @@ class Settings:
 
     def write(self, path: Path) -> None:
         """Write the file, whole."""
-        values = {name: value for name, value in asdict(self).items() if name != "tables"}
-        launch, screening = values.pop("launch"), values.pop("screening")
         with replacing(path, "-o") as file:
-            file.write_text(tomli_w.dumps({**values, "launch": launch, "screening": screening, **self.tables}))
+            file.write_text(tomli_w.dumps(self.model_dump(exclude_none=True)))
 
     @classmethod
     def read(cls, path: Path) -> Settings:
         """Read the file. Raises BadInput, naming the key."""
         try:
-            values = tomllib.loads(path.read_text())
+            return validated(cls, tomllib.loads(path.read_text()), hint=HINT)
         except FileNotFoundError:
             raise BadInput(
                 f"{path.parent} is no directory of a campaign", hint="vtax campaign new STUDY makes one"
             ) from None
-        except (OSError, ValueError) as error:
-            raise BadInput(f"it cannot be read: {error}", where=str(path), hint=_HINT) from error
-        try:
-            own = {each.name for each in fields(cls)} - {"launch", "screening", "tables"}
-            launch = Launch(**_typed(Launch, values.pop("launch", {}), "launch."))
-            screening = Screening(**_typed(Screening, values.pop("screening", {}), "screening."))
-            tables = {name: values.pop(name) for name in (CHANGE, PAIRS) if isinstance(values.get(name), dict)}
-            if unknown := sorted(values.keys() - own):
-                raise BadInput(f"there is no key {unknown[0]!r}", where=unknown[0], hint=_HINT)
-            return cls(**_typed(cls, values, ""), launch=launch, screening=screening, tables=tables)
-        except BadInput as error:
-            error.where = f"{path}: {error.where}"
+        except RefusedStudy as refused:
+            refused.where = f"{path}: {'.'.join(map(str, refused.problems[0].place))}"
             raise
-
-
-def _typed(kind: type[Any], values: Any, prefix: str) -> dict[str, Any]:
-    """Return the values of a dataclass's fields, of the types that these have. Raises BadInput."""
-    if not isinstance(values, dict):
-        raise BadInput("it is no table", where=prefix.rstrip("."), hint=_HINT)
-    types = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,)}
-    known = {each.name: str(each.type) for each in fields(kind)}
-    for name, value in values.items():
-        if name not in known:
-            raise BadInput(f"there is no key {name!r}", where=f"{prefix}{name}", hint=_HINT)
-        wanted = types.get(known[name], ())
-        if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-            raise BadInput(f"{one_line(str(value), 60)!r} is not of its type", where=f"{prefix}{name}", hint=_HINT)
-    required = [n for n in known if kind is Settings and n in _REQUIRED]
-    if missing := [name for name in required if name not in values]:
-        raise BadInput(f"the key {missing[0]!r} is missing", where=missing[0], hint=_HINT)
-    return dict(values)
-
-
-_REQUIRED = (
-    "name", "study", "study_name", "pack_digest", "image_key", "image_digest", "vtax_version", "created_at",
-)  # fmt: skip
-
-
-def _check_range(value: float, low: float, high: float, where: str) -> None:
-    if not low <= value <= high:
-        raise BadInput(f"{value:g} is not between {low:g} and {high:g}", where=where, hint=_HINT)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"it cannot be read: {error}", where=str(path), hint=HINT) from error
 
 
 def check_window(text: str, where: str) -> None:

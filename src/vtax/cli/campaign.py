@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vtax.campaign.collecting import Loader
     from vtax.campaign.directory import Campaign
     from vtax.campaign.host_record import CampaignHost
-    from vtax.campaign.making import Wanted
+    from vtax.campaign.settings import Wanted
 
 _DIRECTORY = click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 
@@ -61,11 +61,14 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
     """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
     from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
-    from vtax.campaign.making import Wanted, campaign_name, fill, is_pack, new_directory
+    from vtax.campaign.making import campaign_name, fill, is_pack, new_directory
     from vtax.campaign.pairs import check_hosts
+    from vtax.campaign.settings import HINT, Wanted
+    from vtax.study.refusals import validated
 
     hosts = read_inventory(inventory) if inventory else []
-    wanted = Wanted(inventory=str(inventory.absolute()) if inventory else "", blocks=blocks or 0, **options)
+    given = {"inventory": str(inventory.absolute()) if inventory else "", "blocks": blocks or 0, **options}
+    wanted = validated(Wanted, given, hint=HINT)
     source = Path(study)
     name = campaign_name(source.name.partition(".")[0])
     target = output or Path(name)

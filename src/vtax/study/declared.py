@@ -60,6 +60,8 @@ def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[s
     declaration: Declaration | None = Declaration(model, ())
     for part in location:
         annotation: Any = declaration.annotation if declaration else None
+        if get_origin(annotation) in (Union, types.UnionType):  # a table that may be absent
+            annotation = next(filter(is_model, get_args(annotation)), annotation)
         if is_model(annotation):
             info = annotation.model_fields.get(str(part))
             if info is None and str(part).startswith("function-"):
