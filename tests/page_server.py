@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
 
+from vtax.cli.language import said_in
 from vtax.host.home import Home
 from vtax.page.access import Access, own_names
 from vtax.page.app import make_app
@@ -67,7 +68,9 @@ def served(home: Home, token: str = "", place: str | Path = "") -> Iterator[Page
     """A server of the store of a home, or of another one, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         made = PageServer(f"http://127.0.0.1:{listening.getsockname()[1]}")
-        app = make_app(place or home.root / "store.sqlite", home, Access(own_names(), token), made.bugs.append)
+        app = make_app(
+            place or home.root / "store.sqlite", home, Access(own_names(), token), made.bugs.append, said_in
+        )
         server = Server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

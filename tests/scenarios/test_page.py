@@ -106,7 +106,7 @@ def test_runs_are_listed_filtered_and_paged(server, monkeypatch):
     ("path", "hint"),
     [("/?platform=dokcer", "there are: docker"), ("/?study=none", "there are: "),
      ("/?status=bogus", "running, finished"), ("/?tag=none", ""), ("/?page=99", "the last page is 1"),
-     ("/runs/tuor-1", "tour-1"), ("/studies/none", "studies"), ("/runs/tour-1/docx", "one of csv"),
+     ("/runs/tuor-1", "tour-1"), ("/studies/none", "studies"), ("/runs/tour-1/docx", "known: csv"),
      ("/nothing", "linked above")],
 )  # fmt: skip
 def test_what_no_run_has_is_not_found_and_says_what_there_is(server, path, hint):
@@ -263,6 +263,22 @@ def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server
     unknown = server.get("/?language=xx")
     assert unknown.status == 400
     assert "known: en, pt-BR" in unknown.text
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/runs/none?", ("não há execução", "as últimas são tour-2, ")),
+        ("/runs/tour-1/zip?", ("não há download", "existem: csv, parquet, ")),
+        ("/?tag=none&", ("nenhuma execução tem etiqueta",)),
+        ("/contrast?treatment=tour-1:docker@direction&baseline=tour-1:native&", ("não tem a forma fator=nível",)),
+        ("/contrast?treatment=tour-1&baseline=tour-1&", ("tour-1 e tour-1 são a mesma execução",)),
+    ],
+)
+def test_errors_are_in_the_language_of_the_page(server, path, texts):
+    found = server.get(f"{path}language=pt-BR")
+    assert found.status in (400, 404)
+    assert all(text in found.text for text in texts)
 
 
 def test_without_a_run_the_pages_say_how_to_begin(tmp_path):

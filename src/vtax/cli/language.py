@@ -40,6 +40,7 @@ EXTRA = "  ["
 ORDERS = {"randomized": "randomized order", "sequential": "sequential order"}
 FORMS = (
     "key {name}", "parameter {name}", "option {name}", "link setting {name}", "table {name}", "platform {name}",
+    "study {name}", "status {name}", "tag {name}",
     "key {name} number {number}", "{table} number {number}", "{table} number {number} {called}",
     "entry {number} of {name}", "an entry", "a table", "a list", "a number", "a whole number", "a value",
     "a number above {low}", "the file as a whole", "{count} more", "as {first}",
@@ -180,8 +181,12 @@ def _pattern(template: str, data: str) -> re.Pattern[str]:
 
 def said(text: str) -> str:
     """Return a text of vtax in the language of the locale."""
-    catalogue = _here()
-    return catalogue.of(text) if catalogue and text else text
+    return said_in(_here(), text)
+
+
+def said_in(code: str, text: str) -> str:
+    """Return a text of vtax in the language of a code such as `pt-BR`."""
+    return text if code == "en" or not text else _read(code).of(text)
 
 
 def with_help(command: click.Command) -> click.Command:
@@ -229,15 +234,14 @@ class HelpContext(click.Context):
     formatter_class = _Formatter
 
 
-def _here() -> Catalogue | None:
-    """Return the catalogue of the locale; None for English."""
+def _here() -> str:
+    """Return the code of the locale's language."""
     locale = next((os.environ[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(n)), "")
     if _ENGLISH.fullmatch(locale):
-        return None
+        return "en"
     from vtax.report.renderers.language import of_locale
 
-    code = of_locale(os.environ)
-    return None if code == "en" else _read(code)
+    return of_locale(os.environ)
 
 
 @cache

@@ -19,35 +19,38 @@ from starlette.types import ASGIApp
 from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.page.access import Access, Guard, Refusal
-from vtax.page.pages import Pages, no_page
+from vtax.page.pages import Pages, SaidIn, no_page
 from vtax.page.result_cache import ResultCache
 from vtax.page.stream import Streams
 
 _THREADS = 4  # each may have a cache of the store's
 Handler = Callable[[Request], Awaitable[Response]]
-_REFUSALS: Mapping[str, tuple[str, str]] = {
-    "host": (
+_REFUSALS: Mapping[str, BadInput] = {
+    "host": BadInput(
         "this address is not one of this host",
-        "use the address that vtax serve printed, or name the other one with --name",
+        hint="use the address that vtax serve printed, or name the other one with --name",
     ),
-    "method": ("this page is read-only", "it answers GET and HEAD"),
-    "no-token": ("this page needs its token", "open the address that vtax serve printed, which has it"),
-    "wrong-token": ("the token is wrong", "open the address that vtax serve printed; each start has another token"),
+    "method": BadInput("this page is read-only", hint="it answers GET and HEAD"),
+    "no-token": BadInput("this page needs its token", hint="open the address that vtax serve printed, which has it"),
+    "wrong-token": BadInput(
+        "the token is wrong", hint="open the address that vtax serve printed; each start has another token"
+    ),
 }
 
 
-def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable[[BaseException], object]) -> ASGIApp:
+def make_app(
+    place: str | Path, home: Home, access: Access, report_bug: Callable[[BaseException], object], said_in: SaidIn
+) -> ASGIApp:
     """Return the page over a store. report_bug: called with every exception that is no error of a user's."""
     cache = ResultCache()
-    pages = Pages(place, home, cache)
+    pages = Pages(place, home, cache, said_in)
     streams = Streams(pages)
 
     async def absent(request: Request, error: Exception) -> Response:
         return pages.problem(request, no_page(), 404)
 
     def refused(request: Request, refusal: Refusal) -> Response:
-        what, hint = _REFUSALS[refusal.reason]
-        return pages.problem(request, BadInput(what, hint=hint), refusal.status)
+        return pages.problem(request, _REFUSALS[refusal.reason], refusal.status)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

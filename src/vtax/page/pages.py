@@ -39,9 +39,12 @@ from vtax.store.listing import Listing, Page, RunFilter, names_of_study, state_o
 from vtax.store.store import Store
 
 T = TypeVar("T")
+SaidIn = Callable[[str, str], str]
+"""(code of a language, English text of an error) -> the text in that language."""
 RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
 _NAMES_HINTED = 10
+_LONGEST_ERROR, _MOST_PARTS = 200, 4  # characters and separators of an error that is looked up in a language
 _FILTERS = tuple(each.name for each in fields(RunFilter))
 _PARAMETER, _COOKIE = "language", "vtax_language"
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
@@ -50,10 +53,11 @@ _LANGUAGES = {"en": "English", "pt-BR": "Português"}
 class Pages:
     """The handlers of one server. place: of the store."""
 
-    def __init__(self, place: str | Path, home: Home, cache: ResultCache) -> None:
+    def __init__(self, place: str | Path, home: Home, cache: ResultCache, said_in: SaidIn) -> None:
         self.place = place
         self.home = home
         self.cache = cache
+        self._said_in = said_in
         self._listing = Listing()
         self._templates = Environment(
             loader=PackageLoader("vtax.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -127,7 +131,7 @@ class Pages:
         """Return a run as a file."""
         name, kind = request.path_params["name"], request.path_params["kind"]
         if kind not in DOWNLOADS:
-            raise NotFound(f"there is no download {kind!r}", hint=f"one of {', '.join(DOWNLOADS)}")
+            raise NotFound(f"there is no download {kind!r}", hint=f"known: {', '.join(DOWNLOADS)}")
         state = await self.read(lambda store: state_of(store, name))
         path = await self.cache.get(Task(kind, self.place, (name,), chosen(request).code), state)
         if path is None:
@@ -220,7 +224,8 @@ class Pages:
     def problem(self, request: Request, error: VtaxError, status: int) -> Response:
         """Return a page that says what is wrong, where, and what helps."""
         try:
-            return self.page(request, "problem", error=error, status=status)
+            what, hint = (self._said(chosen(request), text) for text in (error.what, error.hint))
+            return self.page(request, "problem", status=status, error=error, what=what, hint=hint)
         except BadInput:  # of the language
             return HTMLResponse(
                 self._templates.get_template("problem.html.j2").render(
@@ -228,10 +233,17 @@ class Pages:
                     language="en",
                     here=lambda code: f"/?{_PARAMETER}={code}",
                     error=error,
+                    what=error.what,
+                    hint=error.hint,
                     status=status,
                 ),
                 status,
             )
+
+    def _said(self, found: Language, text: str) -> str:
+        """Return what an error says in a language; one that a client may have made long or split, as it is."""
+        is_known = len(text) <= _LONGEST_ERROR and text.count("; ") + text.count(": ") <= _MOST_PARTS
+        return self._said_in(found.code, text) if is_known else text
 
     def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
         """(state of a run, its line of the list, title and question of its study, and other runs of the study)."""
@@ -292,7 +304,8 @@ def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None
     for key, given in asdict(wanted).items():
         if given and key in names and given not in known[key]:
             near = get_close_matches(given, known[key], n=3, cutoff=0.5) or known[key][:_NAMES_HINTED]
-            raise NotFound(f"no run has the {key} {given!r}", hint=f"there are: {', '.join(near)}" if near else "")
+            what = f"{key} {given!r}"
+            raise NotFound(f"no run has the {what}", hint=f"there are: {', '.join(near)}" if near else "")
 
 
 def origin_words(origin: str) -> doc.Inline:

@@ -249,8 +249,9 @@ class Store:
         if not names:
             return no_runs_error(self.engine.url)
         near = difflib.get_close_matches(name, names, n=3)
-        latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
-        hint = f"did you mean {', '.join(near)}?" if near else latest
+        hint = f"the latest are {', '.join(names[-3:])}; see vtax list"
+        if near:
+            hint = f"did you mean {', '.join(near)}?"
         return NotFound(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
 
 

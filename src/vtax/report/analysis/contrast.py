@@ -175,8 +175,13 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
         raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint)
     treatment, baseline = ({run.analysis.name for run in side.runs} for side in sides)
     if len(runs) == 2 and treatment == baseline:
-        what = "run" if len(treatment) == 1 else "runs"
-        raise BadInput(f"{sides[0].text} and {sides[1].text} are the same {what}", hint="name another run: vtax list")
+        first, second = (side.text for side in sides)
+        raise BadInput(
+            f"{first} and {second} are the same run"
+            if len(treatment) == 1
+            else f"{first} and {second} are the same runs",
+            hint="name another run: vtax list",
+        )
     if both := sorted(treatment & baseline) if len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2 else []:
         raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
 
