@@ -1,4 +1,4 @@
-"""Taking a kernel out of what distributions ship, and off its modules what no guest uses."""
+"""Taking a kernel out of what distributions ship."""
 
 import ctypes
 import gzip
@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from vtax.image.initrd import trimmed
 from vtax.image.kernel import elf_of, has_pvh_entry, unpack_zstd
 
 
@@ -55,16 +54,3 @@ def test_a_kernel_that_cannot_be_entered_directly_is_left_alone():
 def test_a_zstd_frame_larger_than_said_is_refused():
     with pytest.raises(OSError, match="larger than said"):
         unpack_zstd(_zstd(bytes(1000)), 10)
-
-
-def test_a_module_loses_its_signature_and_the_name_of_its_types_alone():
-    """types: also as a word of what is no name of a section."""
-    names, words = b"\0.text\0.BTF\0.BTF_ids\0.shstrtab\0", b"\0.BTF\0"
-    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 1, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 2, 1)
-    table = bytes(64) + struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 192, len(names), 0, 0, 1, 0)
-    module = header + table + names + words
-    signature = b"PKCS7" * 20
-    signed = module + signature + bytes(8) + len(signature).to_bytes(4, "big") + b"~Module signature appended~\n"
-    wanted = header + table + names.replace(b".BTF\0", b".btf\0") + words
-    assert trimmed(signed) == wanted
-    assert trimmed(wanted) == wanted

@@ -24,9 +24,10 @@ from vtax.host.journal import Journal
 from vtax.host.process import run
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image.image import Image
-from vtax.image.initrd import APPLETS, DIRECTORIES, CpioEntry, collect_modules, cpio, trimmed
+from vtax.image.initrd import APPLETS, DIRECTORIES, CpioEntry, collect_modules, cpio
 from vtax.image.kernel import elf_of
 from vtax.image.tree import bootstrap as debootstrap
+from vtax.image.trimming import trimmed
 
 PORT = "vtax.nested"
 AGENT = "usr/local/lib/vtax-bootstrap.py"

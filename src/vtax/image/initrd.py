@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import lzma
 import re
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from vtax.errors import ImageError
 from vtax.guest.bootstrap import argv as bootstrap_argv
 from vtax.image.kernel import unpack_zstd
 from vtax.image.recipe import data
+from vtax.image.trimming import trimmed
 
 APPLETS = (
     "[",
@@ -40,8 +40,6 @@ REQUESTED_AT_RUN_TIME: dict[str, tuple[str, ...]] = {"ext4": ("crc32c_generic", 
 them (Linux 6.16 and newer compute CRCs without modules) and the CPU can."""
 
 _MAX_MODULE_BYTES = 64 << 20
-_SIGNED = b"~Module signature appended~\n"
-_ELF64, _TYPES = b"\x7fELF\x02", b"\0.BTF\0"
 _DIRECTORY, _FILE, _LINK, _CHARACTER = 0o040755, 0o100644, 0o120777, 0o020600
 _PROGRAM = 0o100755
 
@@ -126,30 +124,6 @@ def build_initrd(busybox: Path, modules: Path) -> bytes:
         CpioEntry("init", _PROGRAM, data("init")),
     ]
     return cpio(entries)
-
-
-def trimmed(module: bytes) -> bytes:
-    """Return a module with neither the signature at its end (Linux, module_signature.h) nor types for BPF programs.
-
-    Checking signatures is a third of an emulated boot's instructions, types are a thirtieth. The kernel loads
-    unsigned modules unless it was built or configured to enforce signatures; then it logs this and is tainted (E),
-    which changes nothing else. It finds types by the name of their section, which is changed here.
-    """
-    if module.endswith(_SIGNED):
-        header_end = len(module) - len(_SIGNED)
-        module = module[: header_end - 12 - int.from_bytes(module[header_end - 4 : header_end], "big")]
-    at, size = _section_names(module)
-    return module[:at] + module[at : at + size].replace(_TYPES, _TYPES.lower()) + module[at + size :]
-
-
-def _section_names(module: bytes) -> tuple[int, int]:
-    """Return where a module names its sections, and in how many bytes (elf(5), of 64 bits; e_shstrndx); else 0, 0."""
-    if not module.startswith(_ELF64):
-        return 0, 0
-    table = int.from_bytes(module[40:48], "little")
-    entry, _, names = struct.unpack_from("<HHH", module, 58)
-    at, size = struct.unpack_from("<QQ", module, table + names * entry + 24)
-    return at, size
 
 
 def _normal(name: str) -> str:

@@ -25,7 +25,7 @@ from vtax.host.architecture import HOST
 from vtax.study.units import about_size
 
 FORMAT_VERSION = 2
-INITRD_VERSION = 5
+INITRD_VERSION = 6
 """Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
 TOOLBOX_VERSION = 1
 """Raised when `toolbox.install` changes what it puts beside the user's files."""

@@ -23,6 +23,8 @@ AGENT_PORT = "vtax.agent"
 _BY_MP_TABLE = "acpi=noirq"
 """Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each NIC, by a program
 of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
+_NO_HOT_PLUG = ("-global", "PIIX4_PM.acpi-root-pci-hotplug=off")
+"""ACPI of a `pc` describes no places to plug a device into a running guest: Linux would register 30 of them."""
 _VIRTIO_OFFLOADS = (
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
     "host_tso4", "host_tso6", "host_ecn", "host_ufo",
@@ -88,6 +90,7 @@ def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
         *("-accel", "tcg,thread=multi" if options.accel == "tcg" else "kvm"),
         *("-machine", kind, "-cpu", options.cpu_model),
         *("-smp", str(vcpus), "-m", f"size={memory_bytes // 1024}k"),
+        *(_NO_HOT_PLUG if options.machine == "pc" and options.accel == "tcg" else ()),
         *(("-global", "virtio-mmio.force-legacy=off") if options.machine == "microvm" else ()),
     ]
 

@@ -29,12 +29,13 @@ from vtax.platforms.stdio import text_of
 _SKIPPED_AT_BOOT = (
     "cryptomgr.notests",
     "initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,init_encrypted,"
-    "ftrace_check_for_weak_functions",
+    "ftrace_check_for_weak_functions,bpf_tcp_ca_kfunc_init,bpf_dummy_struct_ops_init,blake2s_mod_init",
     "rodata=off",
 )
-"""Computations at boot that no guest of ours uses: self-tests of ciphers, keys that sign modules, a second source of
-random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing could not
-name, a walk over all page tables. A third of an emulated boot; nothing to a real CPU, which is left alone."""
+"""Computations at boot that no guest of ours uses: self-tests of ciphers and hashes, keys that sign modules, a second
+source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
+could not name, congestion control written in BPF, a walk over all page tables. A third of an emulated boot; nothing
+to a real CPU, which is left alone."""
 NOT_BOOTED = Note("hint-kernel")
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
