@@ -30,3 +30,13 @@ def test_the_second_line_of_a_label_stands_clear_of_the_first_and_both_are_besid
     middle_of_text = first + apart / 2
     assert abs(middle_of_text - place(svg, "podman") - row) < 4
     assert place(svg, "dd") - (first + apart) >= SIZE_PX
+
+
+def test_a_drawing_is_laid_out_alike_on_hosts_with_other_fonts_and_shown_in_the_font_of_the_page():
+    def drawn_in(font: str) -> str:
+        points = vega.layer([{"row": "r1", "value": 1}], {"type": "point"}, {"x": {"field": "value"}}, [])
+        spec = vega.frame([points], LABELS, "a figure", Formatter())
+        return vega.static_svg({**spec, "config": {**spec["config"], "font": font}}, "f")
+
+    assert drawn_in("DejaVu Sans") == drawn_in("Liberation Sans")
+    assert 'font-family="system-ui' in drawn_in("DejaVu Sans")
