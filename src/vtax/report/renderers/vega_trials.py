@@ -187,9 +187,12 @@ def _bands(lane: _Lane) -> Iterator[Spec]:
     _, positions, values = lane.arrays
     edges = np.linspace(positions.min(), positions.max() + 1, _BINS + 1)
     bins = np.digitize(positions, edges)
-    for number in np.unique(bins).tolist():
-        low, high = (lane.middle + np.clip(np.quantile(values[bins == number], [0.05, 0.95]), -1, 1)).tolist()
-        at = round(float(edges[number - 1 : number + 1].mean()), 1)
+    order = np.lexsort((values, bins))
+    numbers, starts = np.unique(bins[order], return_index=True)
+    for number, here in zip(numbers.tolist(), np.split(values[order], starts[1:]), strict=True):
+        places = np.array([0.05, 0.95]) * (here.size - 1)  # linear between two values, as np.quantile
+        low, high = (lane.middle + np.interp(places, np.arange(here.size), here).clip(-1, 1)).tolist()
+        at = round(float(edges[number - 1] + edges[number]) / 2, 1)
         yield {**lane.shared, "x": at, "low": round(low, 3), "high": round(high, 3)}
 
 
@@ -197,10 +200,13 @@ def _means(lane: _Lane) -> Iterator[Spec]:
     """Yield the mean of every block over the middle of its trials; of many blocks, of neighbours together."""
     blocks, positions, values = lane.arrays
     known = np.unique(blocks)
-    for group in np.array_split(known, min(_BINS, known.size)):
-        here = np.isin(blocks, group)
-        mean = lane.middle + float(np.clip(values[here].mean(), -1, 1))
-        yield {"platform": lane.label, "x": round(float(positions[here].mean()), 1), "y": round(mean, 3)}
+    groups = np.array_split(known, min(_BINS, known.size))
+    index = np.searchsorted([group[-1] for group in groups], blocks)
+    counts = np.bincount(index)
+    at = np.bincount(index, positions) / counts
+    means = lane.middle + (np.bincount(index, values) / counts).clip(-1, 1)
+    for x, y in zip(at.tolist(), means.tolist(), strict=True):
+        yield {"platform": lane.label, "x": round(x, 1), "y": round(y, 3)}
 
 
 def _marks(figure: doc.RowFigure, x: Spec, formatter: Formatter) -> list[Spec]:
