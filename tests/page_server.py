@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import socket
 import threading
 import time
@@ -18,6 +19,8 @@ from vtax.host.home import Home
 from vtax.page.access import Access, own_names
 from vtax.page.app import make_app
 from vtax.page.server import Server
+
+PRELOADED = ("page.worker", "report.analysis.source", "report.chapters", "report.renderers.html")
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,23 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 @contextmanager
-def served(home: Home, token: str = "", place: str | Path = "") -> Iterator[PageServer]:
-    """A server of the store of a home, or of another one, until the block ends."""
+def served(
+    home: Home, token: str = "", place: str | Path = "", start_method: str = "forkserver"
+) -> Iterator[PageServer]:
+    """A server of the store of a home, or of another one, until the block ends.
+
+    Its workers, dozens of them, are forked from a process that has imported what they need; vtax has `spawn`.
+    """
+    multiprocessing.set_forkserver_preload([f"vtax.{module}" for module in PRELOADED])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         made = PageServer(f"http://127.0.0.1:{listening.getsockname()[1]}")
         app = make_app(
-            place or home.root / "store.sqlite", home, Access(own_names(), token), made.bugs.append, said_in
+            place or home.root / "store.sqlite",
+            home,
+            Access(own_names(), token),
+            made.bugs.append,
+            said_in,
+            start_method,
         )
         server = Server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -357,7 +357,7 @@ def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(tmp_
 
 
 def test_a_worker_that_was_killed_is_replaced(filled):
-    with served(filled) as server:
+    with served(filled, start_method="spawn") as server:
         assert server.get("/runs/tour-1").status == 200
         for worker in multiprocessing.active_children():
             worker.kill()
@@ -383,7 +383,7 @@ def test_a_page_that_is_no_number_is_refused(server, number):
 
 
 def test_nothing_is_left_of_a_server(filled):
-    with served(filled) as server:
+    with served(filled, start_method="spawn") as server:
         assert server.get("/runs/tour-1").status == 200
         assert multiprocessing.active_children()
     assert not multiprocessing.active_children()

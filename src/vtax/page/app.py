@@ -25,6 +25,7 @@ from vtax.page.stream import Streams
 
 _THREADS = 4  # each may have a cache of the store's
 Handler = Callable[[Request], Awaitable[Response]]
+ReportBug = Callable[[BaseException], object]
 _REFUSALS: Mapping[str, BadInput] = {
     "host": BadInput(
         "this address is not one of this host",
@@ -39,10 +40,13 @@ _REFUSALS: Mapping[str, BadInput] = {
 
 
 def make_app(
-    place: str | Path, home: Home, access: Access, report_bug: Callable[[BaseException], object], said_in: SaidIn
+    place: str | Path, home: Home, access: Access, report_bug: ReportBug, said_in: SaidIn, start_method: str = "spawn"
 ) -> ASGIApp:
-    """Return the page over a store. report_bug: called with every exception that is no error of a user's."""
-    cache = ResultCache()
+    """Return the page over a store. report_bug: called with every exception that is no error of a user's.
+
+    start_method: as of ResultCache.
+    """
+    cache = ResultCache(start_method)
     pages = Pages(place, home, cache, said_in)
     streams = Streams(pages)
 
@@ -86,7 +90,7 @@ def make_app(
     return Guard(app, access, refused)
 
 
-def _safely(handler: Handler, pages: Pages, report_bug: Callable[[BaseException], object]) -> Handler:
+def _safely(handler: Handler, pages: Pages, report_bug: ReportBug) -> Handler:
     """Return a handler whose errors become pages."""
 
     async def endpoint(request: Request) -> Response:

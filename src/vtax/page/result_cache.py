@@ -40,9 +40,13 @@ class _Entry:
 
 
 class ResultCache:
-    """The results of one server, in a directory of their own. `close` removes all of it."""
+    """The results of one server, in a directory of their own. `close` removes all of it.
 
-    def __init__(self) -> None:
+    start_method: of the worker, as of multiprocessing. No fork of this process: a thread may hold a lock.
+    """
+
+    def __init__(self, start_method: str = "spawn") -> None:
+        self._context = multiprocessing.get_context(start_method)
         self._directory: Directory | None = None  # with the first result
         self._entries: OrderedDict[Task, _Entry] = OrderedDict()
         self._pool: ProcessPoolExecutor | None = None
@@ -108,7 +112,7 @@ class ResultCache:
             self._pool = self._large = None
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
-                1, multiprocessing.get_context("spawn"), initializer=start_worker, initargs=(is_measuring(),),
+                1, self._context, initializer=start_worker, initargs=(is_measuring(),),
             )  # fmt: skip
         return self._pool
 
