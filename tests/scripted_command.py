@@ -45,20 +45,25 @@ def study_file(directory: Path, blocks: int = 2, code: str = "echo 1.5") -> str:
     return str(path)
 
 
-def _main(lock: str, *arguments: str) -> None:
+def host_of_scripts(patch: pytest.MonkeyPatch, lock: Path) -> None:
+    """Commands of this process have the scripted platforms, this lock, root, and an image."""
     import scripted
 
     import vtax.cli.run
-    from vtax.cli.main import main
     from vtax.host import lock as locks
     from vtax.image.image import Image
 
-    patch = pytest.MonkeyPatch()
     scripted.install(patch)
     patch.setattr("os.geteuid", lambda: 0)
-    patch.setattr(locks, "HOST_LOCK", Path(lock))
+    patch.setattr(locks, "HOST_LOCK", lock)
     for provided in ("built_image", "provide"):
         patch.setattr(vtax.cli.run, provided, lambda *_: Image("key", Path("/nowhere")))
+
+
+def _main(lock: str, *arguments: str) -> None:
+    from vtax.cli.main import main
+
+    host_of_scripts(pytest.MonkeyPatch(), Path(lock))
     main(list(arguments))
 
 

@@ -1,6 +1,6 @@
 """The gate of `vtax run --check`, and a busy host: exit status, files, and which run is judged.
 
-The command is a process of its own with scripted platforms, as a pipeline starts it.
+The command has scripted platforms.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from scripted_command import start
+from scripted_command import host_of_scripts, start
 
+from vtax.cli.main import main
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.store.store import Store
@@ -50,14 +52,33 @@ class Ended:
     errors: str
 
 
-def run(directory: Path, figure: str, *options: str) -> Ended:
-    """`vtax run` to its end, of a study whose platform `mine` prints this. Its output in one line."""
+def arguments_of(directory: Path, figure: str, options: tuple[str, ...]) -> list[str]:
+    """Those of `vtax run` of a study whose platform `mine` prints this."""
     study = directory / "s.toml"
     study.write_text(STUDY.format(figure=figure, native=STEADY), encoding="utf-8")
-    arguments = ("run", str(study), "--yes", *options)
+    return ["run", str(study), "--yes", *options]
+
+
+def run_as_process(directory: Path, figure: str, *options: str) -> Ended:
+    """`vtax run` to its end, as a pipeline starts it. Its output in one line."""
+    arguments = arguments_of(directory, figure, options)
     started = start(directory, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     output, errors = (text.decode() for text in started.communicate(timeout=120))
     return Ended(started.returncode, " ".join(output.split()), " ".join(errors.split()))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """`run(figure, *options)` does the same in this process."""
+    host_of_scripts(monkeypatch, tmp_path / "host.lock")
+
+    def ended(figure: str, *options: str) -> Ended:
+        with pytest.raises(SystemExit) as caught:
+            main(arguments_of(tmp_path, figure, options))
+        output, errors = capsys.readouterr()
+        return Ended(caught.value.code, " ".join(output.split()), " ".join(errors.split()))
+
+    return ended
 
 
 def runs() -> list[str]:
@@ -72,7 +93,7 @@ def suite(path: Path) -> dict[str, str]:
 
 def test_a_run_is_judged_at_its_end(tmp_path):
     junit = tmp_path / "gate.xml"
-    passed = run(tmp_path, STEADY, *GATE, "--junit", str(junit))
+    passed = run_as_process(tmp_path, STEADY, *GATE, "--junit", str(junit))
     assert passed.status == 0, passed
     assert "The check passed: 1 comparison is above 95 % of native." in passed.output
     assert (suite(junit)["tests"], suite(junit)["failures"]) == ("1", "0")
@@ -81,59 +102,59 @@ def test_a_run_is_judged_at_its_end(tmp_path):
 
 def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path):
     junit = tmp_path / "gate.xml"
-    failed = run(tmp_path, SLOW, *GATE, "--junit", str(junit))
+    failed = run_as_process(tmp_path, SLOW, *GATE, "--junit", str(junit))
     assert failed.status == FAILED, failed
     assert "The check failed: 1 comparison is slower, below 95 % of native: mine on script" in failed.output
     assert suite(junit)["failures"] == "1"
 
 
-def test_what_could_not_have_been_seen_fails_only_with_detect(tmp_path):
-    undecided = run(tmp_path, NOISY, "--check", "5%")
+def test_what_could_not_have_been_seen_fails_only_with_detect(run):
+    undecided = run(NOISY, "--check", "5%")
     assert undecided.status == 0, undecided
     assert "1 comparison is undecided: mine on script" in undecided.output
-    blind = run(tmp_path, NOISY, *GATE)
+    blind = run(NOISY, *GATE)
     assert blind.status == FAILED, blind
     assert runs() == ["s-1", "s-2"]
 
 
-def test_a_gate_judges_the_run_that_it_made_and_no_other(tmp_path):
+def test_a_gate_judges_the_run_that_it_made_and_no_other(run, tmp_path):
     junit = tmp_path / "gate.xml"
-    assert run(tmp_path, SLOW).status == 0
-    assert run(tmp_path, STEADY, *GATE, "--junit", str(junit)).status == 0
+    assert run(SLOW).status == 0
+    assert run(STEADY, *GATE, "--junit", str(junit)).status == 0
     assert runs() == ["s-1", "s-2"]
     assert "s-2" in junit.read_text(encoding="utf-8")
     assert "s-1" not in junit.read_text(encoding="utf-8")
 
 
-def test_a_refused_run_gives_no_verdict(tmp_path):
-    assert run(tmp_path, STEADY).status == 0
+def test_a_refused_run_gives_no_verdict(run, tmp_path):
+    assert run(STEADY).status == 0
     junit = tmp_path / "gate.xml"
     gate = (*GATE, "--junit", str(junit))
     with measuring_lock("tour-7", tmp_path / "host.lock"):
-        busy = run(tmp_path, STEADY, *gate)
+        busy = run(STEADY, *gate)
     assert busy.status == BUSY
     assert "tour-7 (process " in busy.errors
     assert "try again later" in busy.errors
-    refused = run(tmp_path, STEADY, *gate, "--sessions", "2")
+    refused = run(STEADY, *gate, "--sessions", "2")
     assert (refused.status, refused.output) == (REFUSED, "")
     assert busy.output == ""
     assert not junit.exists()
     assert runs() == ["s-1"]
-    without = run(tmp_path, STEADY, "--detect", "10%")
+    without = run(STEADY, "--detect", "10%")
     assert (without.status, without.output) == (REFUSED, "")
     assert "add --check 5%" in without.errors
 
 
-def test_wait_runs_once_the_host_is_free_and_gives_up_in_time(tmp_path):
+def test_wait_runs_once_the_host_is_free_and_gives_up_in_time(run, tmp_path):
     lock = tmp_path / "host.lock"
     with measuring_lock("tour-7", lock):
         began = time.monotonic()
-        busy = run(tmp_path, STEADY, "--wait", "2s")
+        busy = run(STEADY, "--wait", "2s")
         assert busy.status == BUSY, busy
         assert time.monotonic() - began > 2
         assert "tour-7 (process " in busy.errors
     holder = holds(lock, 4.0)
-    waited = run(tmp_path, STEADY, "--wait", "60s", *GATE)
+    waited = run(STEADY, "--wait", "60s", *GATE)
     assert holder.poll() == 0
     assert waited.status == 0, waited
     assert runs() == ["s-1"]
