@@ -16,8 +16,8 @@ from vtax.cli.completion import COMPLETE_VARIABLE
 from vtax.cli.main import group
 from vtax.host.home import Home
 from vtax.platforms.registry import drivers, names
-from vtax.store import glance
 from vtax.store.annotations import Annotations, annotate
+from vtax.store.glance import Glance
 from vtax.store.store import Store
 from vtax.study.load import shipped
 
@@ -146,6 +146,8 @@ def test_a_glance_leaves_no_file_and_reads_a_url_as_well(home, tmp_path):
     before = sorted(home.root.iterdir())
     odd = tmp_path / "a b?#%.sqlite"
     odd.write_bytes((home.root / "store.sqlite").read_bytes())
-    assert glance.run_names(odd) == glance.run_names(f"sqlite:///{home.root}/store.sqlite") == ["tour-2", "tour-1"]
-    assert glance.platform_names(odd, "nothing-1") == []
+    assert (
+        Glance(odd).run_names() == Glance(f"sqlite:///{home.root}/store.sqlite").run_names() == ["tour-2", "tour-1"]
+    )
+    assert Glance(odd).platform_names("nothing-1") == []
     assert sorted(home.root.iterdir()) == before

@@ -15,6 +15,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from vtax.store.glance import Glance
+
 COMPLETE_VARIABLE = "_VTAX_COMPLETE"
 _FACTORS = ("platform", "benchmark", "metric", "topology")
 _PARTS = ("block", "session", "host")
@@ -45,44 +47,28 @@ def unfinished_runs(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 def studies_with_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return the studies of which a run is stored."""
-    from vtax.host.home import Home
-    from vtax.store import glance
-
-    return _with_prefix(incomplete, glance.studies(Home.from_environment().store_url))
+    return _with_prefix(incomplete, _glance().studies())
 
 
 def tags_of_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return the tags of the runs in the store."""
-    from vtax.host.home import Home
-    from vtax.store import glance
-
-    return _with_prefix(incomplete, glance.tags(Home.from_environment().store_url))
+    return _with_prefix(incomplete, _glance().tags())
 
 
 def factors_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the factors of the run in the command line."""
-    from vtax.host.home import Home
-    from vtax.store import glance
-
-    found = glance.factors(Home.from_environment().store_url, _named_run(context))
+    found = _glance().factors(_named_run(context))
     return _with_prefix(incomplete, dict.fromkeys([*_FACTORS, *found, *_PARTS]))
 
 
 def metrics_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the metrics of the run in the command line."""
-    from vtax.host.home import Home
-    from vtax.store import glance
-
-    return _with_prefix(incomplete, glance.metrics(Home.from_environment().store_url, _named_run(context)))
+    return _with_prefix(incomplete, _glance().metrics(_named_run(context)))
 
 
 def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """`tag=` and `study=` with what the runs in the store have; the other keys alone."""
-    from vtax.host.home import Home
-    from vtax.store import glance
-
-    place = Home.from_environment().store_url
-    found = [f"tag={tag}" for tag in glance.tags(place)] + [f"study={name}" for name in glance.studies(place)]
+    found = [f"tag={tag}" for tag in _glance().tags()] + [f"study={name}" for name in _glance().studies()]
     return _with_prefix(incomplete, [*found, "platform=", "status=", "origin=", "note=", "host=", "since="])
 
 
@@ -138,18 +124,20 @@ def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _runs(*statuses: str) -> list[str]:
+def _glance() -> Glance:
+    """Return the names in the store of this home."""
     from vtax.host.home import Home
-    from vtax.store import glance
+    from vtax.store.glance import Glance
 
-    return glance.run_names(Home.from_environment().store_url, statuses)
+    return Glance(Home.from_environment().store_url)
+
+
+def _runs(*statuses: str) -> list[str]:
+    return _glance().run_names(statuses)
 
 
 def _platforms(run_name: str) -> list[str]:
-    from vtax.host.home import Home
-    from vtax.store import glance
-
-    return glance.platform_names(Home.from_environment().store_url, _name(run_name))
+    return _glance().platform_names(_name(run_name))
 
 
 def _named_run(context: click.Context) -> str:

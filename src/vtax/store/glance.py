@@ -32,45 +32,45 @@ _METRICS = (
 _PLATFORMS = "SELECT p.name FROM platform p JOIN run ON run.id = p.run_id WHERE run.name = ? ORDER BY p.position"
 
 
-def run_names(place: str | Path, statuses: Sequence[str] = ()) -> list[str]:
-    """Return names of the runs, the newest first; of given statuses, where there are any."""
-    return [str(name) for name, status in _rows(place, _RUNS) if not statuses or status in statuses]
+class Glance:
+    """Names in the store of a SQLAlchemy URL or an SQLite file."""
 
+    def __init__(self, place: str | Path) -> None:
+        self._place = str(place)
 
-def studies(place: str | Path) -> list[str]:
-    """Return names of the studies of the runs, in order."""
-    return [str(name) for (name,) in _rows(place, _STUDIES)]
+    def run_names(self, statuses: Sequence[str] = ()) -> list[str]:
+        """Return names of the runs, the newest first; of given statuses, where there are any."""
+        return [str(name) for name, status in self._rows(_RUNS) if not statuses or status in statuses]
 
+    def studies(self) -> list[str]:
+        """Return names of the studies of the runs, in order."""
+        return [str(name) for (name,) in self._rows(_STUDIES)]
 
-def tags(place: str | Path) -> list[str]:
-    """Return the tags of all runs, in order."""
-    return [str(tag) for (tag,) in _rows(place, _TAGS)]
+    def tags(self) -> list[str]:
+        """Return the tags of all runs, in order."""
+        return [str(tag) for (tag,) in self._rows(_TAGS)]
 
+    def factors(self, run_name: str) -> list[str]:
+        """Return the factors whose levels vary in a run, then its settings."""
+        found = [str(name) for query in (_LEVELS, _SETTINGS) for (name,) in self._rows(query, run_name)]
+        return list(dict.fromkeys(found))
 
-def factors(place: str | Path, run_name: str) -> list[str]:
-    """Return the factors whose levels vary in a run, then its settings."""
-    found = [str(name) for query in (_LEVELS, _SETTINGS) for (name,) in _rows(place, query, run_name)]
-    return list(dict.fromkeys(found))
+    def metrics(self, run_name: str) -> list[str]:
+        """Return names of the metrics of a run, primary ones first."""
+        return [str(name) for (name,) in self._rows(_METRICS, run_name)]
 
+    def platform_names(self, run_name: str) -> list[str]:
+        """Return names of the platforms of a run, in its own order."""
+        return [str(name) for (name,) in self._rows(_PLATFORMS, run_name)]
 
-def metrics(place: str | Path, run_name: str) -> list[str]:
-    """Return names of the metrics of a run, primary ones first."""
-    return [str(name) for (name,) in _rows(place, _METRICS, run_name)]
-
-
-def platform_names(place: str | Path, run_name: str) -> list[str]:
-    """Return names of the platforms of a run, in its own order."""
-    return [str(name) for (name,) in _rows(place, _PLATFORMS, run_name)]
-
-
-def _rows(place: str | Path, query: str, *values: str) -> list[tuple[object, ...]]:
-    text = str(place)
-    if "://" in text and not text.startswith(_SQLITE):
-        return []
-    file = quote(str(Path(text.removeprefix(_SQLITE)).absolute()))
-    try:
-        # immutable: no lock is asked for, and none of SQLite's own files is made (SQLite, "URI Filenames")
-        with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
-            return connection.execute(query, values).fetchall()
-    except sqlite3.Error:
-        return []
+    def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
+        text = self._place
+        if "://" in text and not text.startswith(_SQLITE):
+            return []
+        file = quote(str(Path(text.removeprefix(_SQLITE)).absolute()))
+        try:
+            # immutable: no lock is asked for, and none of SQLite's own files is made (SQLite, "URI Filenames")
+            with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
+                return connection.execute(query, values).fetchall()
+        except sqlite3.Error:
+            return []
