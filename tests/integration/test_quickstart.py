@@ -33,10 +33,13 @@ class Copy:
         self, *arguments: str, setup: str = "", inside: str = "", network: bool = True
     ) -> subprocess.CompletedProcess:
         """What quickstart did. setup: shell lines before it in its mount namespace; inside: a command around it."""
-        namespaces = ["--mount", "--propagation", "private", *([] if network else ["--net"])]
         script = f"{setup}\nexec {inside} ./quickstart {shlex.join(arguments)}"
+        return self.shell(script, *([] if network else ["--net"]))
+
+    def shell(self, script: str, *namespaces: str) -> subprocess.CompletedProcess:
+        """What a script did in a mount namespace of its own, and in further ones."""
         return subprocess.run(
-            ["unshare", *namespaces, "sh", "-euc", script],
+            ["unshare", "--mount", "--propagation", "private", *namespaces, "sh", "-euc", script],
             cwd=self.path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -246,15 +249,7 @@ def test_a_void_policy_of_a_killed_quickstart_is_removed_by_the_next_and_one_in_
         ./quickstart --without ethtool || [ $? = 2 ]
         [ -e $policy ] || {{ echo a policy of others was removed; exit 1; }}
     """
-    result = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-euc", script],
-        cwd=copy.path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    result = copy.shell(script)
     assert result.returncode == 0, result
     assert result.stdout.count("a quickstart that was killed had left it") == 1
 
@@ -291,15 +286,7 @@ def test_units_that_packages_enable_are_off_again_and_others_stay(copy, tmp_path
         ./quickstart --yes --install-only
         {ENABLED} | diff /mnt/before - | grep '^[<>]'
     """
-    result = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-euc", script],
-        cwd=copy.path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    result = copy.shell(script)
     assert result.returncode == 0, result
     assert "left off: newd.service newd.socket newd.timer user/newd.socket" in result.stdout
     assert result.stdout.splitlines()[-1] == "> /etc/systemd/system/multi-user.target.wants/newd.target"
