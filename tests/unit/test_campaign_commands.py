@@ -16,8 +16,7 @@ from vtax.campaign import controller as module
 from vtax.campaign import report
 from vtax.campaign.change import change_of, missing_of
 from vtax.campaign.directory import FILE, Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession
-from vtax.campaign.inventory import InventoryHost
+from vtax.campaign.host_record import CampaignHost, HostSession, InventoryHost
 from vtax.campaign.settings import Launch, Screening
 from vtax.cli.main import main
 from vtax.errors import BadInput

@@ -19,8 +19,8 @@ from campaign_studies import COUNTING, TWO_BOOTS
 from vtax.campaign import controller as module
 from vtax.campaign.change import draw
 from vtax.campaign.directory import Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession
-from vtax.campaign.inventory import InventoryHost, hosts_of
+from vtax.campaign.host_record import CampaignHost, HostSession, InventoryHost
+from vtax.campaign.inventory import hosts_of
 from vtax.campaign.pairs import check_hosts, check_study, missing, rounds_of, wanted_pairs
 from vtax.campaign.peer import peer_options
 from vtax.campaign.screening import KINDS, is_due, launched, screened

@@ -13,7 +13,7 @@ from scipy.stats import energy_distance
 
 from vtax.campaign.controller import merged
 from vtax.campaign.directory import Campaign
-from vtax.campaign.inventory import InventoryHost
+from vtax.campaign.host_record import InventoryHost
 from vtax.campaign.settings import Launch, Screening
 from vtax.errors import BadInput
 

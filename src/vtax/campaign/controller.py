@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from vtax.campaign import answers, pairs, screening
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
-from vtax.campaign.host_record import ENDED, CampaignHost, HostSession, Reason
+from vtax.campaign.host_record import ENDED, CampaignHost, HostSession, InventoryHost, Reason
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY
-from vtax.campaign.inventory import InventoryHost, read_inventory
+from vtax.campaign.inventory import read_inventory
 from vtax.campaign.launching import Due, next_batch, too_many_failed
 from vtax.campaign.prepare import MARK, PROGRAM, SHORT
 from vtax.campaign.settings import Pair, is_open
@@ -56,10 +56,7 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
     known, found = {host.name: host for host in campaign.hosts()}, dict[str, CampaignHost]()
     for each in listed:
         host = known.pop(each.name, None) or CampaignHost(each.name)
-        new = replace(
-            host, address=each.address, group=each.group, skip=each.skip, window=each.window, home=each.home,
-            python=each.python, nic=each.nic, peer_address=each.peer_address,
-        )  # fmt: skip
+        new = replace(host, **asdict(each))
         if each.skip and host.state != "excluded":  # which it stays, once it is skipped no more
             new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
         elif host.state in ("skipped", "collected"):  # or `sessions` was raised

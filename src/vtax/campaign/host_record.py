@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Annotated, Any, Literal
 
+from pydantic import TypeAdapter
+
+from vtax.campaign.prepare import HOME
 from vtax.described import Means
 
 HostState = Literal[
@@ -99,18 +103,24 @@ class Screen:
 
 
 @dataclass(frozen=True)
-class CampaignHost:
-    """A host of a campaign. name: in the inventory. facts: as a run keeps them, of the last check."""
+class InventoryHost:
+    """A host of an inventory."""
 
     name: Annotated[str, Means("name in the inventory")]
-    address: Annotated[str, Means("address that the inventory gives")] = ""
+    address: Annotated[str, Means("address that the inventory gives, with the port where that is not 22")] = ""
     group: Annotated[str, Means("its `vtax_group`")] = ""
     skip: Annotated[str, Means("its `vtax_skip`: why nothing is asked of it")] = ""
     window: Annotated[str, Means("its `vtax_window`")] = ""
-    home: Annotated[str, Means("its `vtax_home`")] = ""
-    python: Annotated[str, Means("its `vtax_python`")] = ""
+    home: Annotated[str, Means("its `vtax_home`")] = HOME
+    python: Annotated[str, Means("its `vtax_python`")] = "python3"
     nic: Annotated[str, Means("its `vtax_nic`")] = ""
     peer_address: Annotated[str, Means("where other hosts reach it by ssh: its `vtax_address`")] = ""
+
+
+@dataclass(frozen=True)
+class CampaignHost(InventoryHost):
+    """A host of a campaign. facts: as a run keeps them, of the last check."""
+
     state: Annotated[HostState, Means("state of the host")] = "new"
     reason: Annotated[Reason, Means("why it is in this state")] = NONE
     at: Annotated[float | None, Means("last answer", is_time=True)] = None
@@ -144,14 +154,13 @@ class CampaignHost:
 
     @classmethod
     def of_text(cls, text: str) -> CampaignHost:
-        """Return what `text` wrote. Raises ValueError, KeyError, TypeError for anything else."""
+        """Return what `text` wrote. Raises ValueError, KeyError, TypeError, AttributeError for anything else."""
         values = json.loads(text)
         if values.pop("schema") != "vtax.campaign-host/1":
             raise ValueError("another schema")
-        sessions = tuple(
-            HostSession(**{**each, "reason": Reason(**each["reason"])}) for each in values.pop("sessions")
-        )
-        reason, screen = Reason(**values.pop("reason")), Screen(**values.pop("screen"))
-        probe = {kind: tuple(readings) for kind, readings in values.pop("probe").items()}
-        values["agents"] = tuple(values["agents"])
-        return cls(**values, probe=probe, screen=screen, reason=reason, sessions=sessions)
+        return _reader().validate_python(values)
+
+
+@cache
+def _reader() -> TypeAdapter[CampaignHost]:
+    return TypeAdapter(CampaignHost)

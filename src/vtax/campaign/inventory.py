@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vtax.campaign.ansible import ENVIRONMENT, needed_program
+from vtax.campaign.host_record import InventoryHost
 from vtax.campaign.prepare import HOME
 from vtax.campaign.settings import check_window
 from vtax.errors import BadInput, CommandFailed
@@ -27,21 +27,6 @@ _STRICT = {"ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error", "ANSIBLE_INVENTORY_ANY_UN
 """A host that is there twice, and a file that is no inventory, are errors: Ansible only warns of them."""
 _TWICE = re.compile(r"duplicate (?:mapping|dict) key ['(](.+?)[')]")  # as 2.19 and 2.14 say it, in wrapped lines
 TEMPLATE = re.compile(r"\{\{|\{%")
-
-
-@dataclass(frozen=True)
-class InventoryHost:
-    """A host of an inventory. address: of control, with the port where that is not 22."""
-
-    name: str
-    address: str
-    group: str = ""
-    skip: str = ""
-    window: str = ""
-    home: str = HOME
-    python: str = "python3"
-    nic: str = ""
-    peer_address: str = ""
 
 
 def read_inventory(inventory: Path) -> list[InventoryHost]:

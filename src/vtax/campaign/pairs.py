@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import chain, groupby, zip_longest
 
 from vtax.campaign.directory import FILE
-from vtax.campaign.host_record import ENDED, CampaignHost, HostSession
-from vtax.campaign.inventory import TEMPLATE, InventoryHost
+from vtax.campaign.host_record import ENDED, CampaignHost, HostSession, InventoryHost
+from vtax.campaign.inventory import TEMPLATE
 from vtax.campaign.launching import Due, too_many_failed
 from vtax.campaign.settings import Pair, Pairs, Settings, is_open
 from vtax.errors import BadInput
@@ -61,7 +61,7 @@ def check_study(study: Study, source: str, inventory: str) -> None:
                        hint="list it in platforms, or as the peer of a link; else remove its table")  # fmt: skip
 
 
-def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settings) -> None:
+def check_hosts(listed: Iterable[InventoryHost], settings: Settings) -> None:
     """Raise BadInput where hosts of a campaign of pairs cannot be paired; nothing for one of single hosts."""
     if (wanted := settings.pairs) is None:
         return
@@ -79,7 +79,7 @@ def check_hosts(listed: Iterable[InventoryHost | CampaignHost], settings: Settin
         raise BadInput(f"the inventory has no host {unknown[0]}", where=f"{FILE}: pairs.only", hint=where)
 
 
-def _check_host(host: InventoryHost | CampaignHost, where: str) -> None:
+def _check_host(host: InventoryHost, where: str) -> None:
     """Raise BadInput for a host that the others cannot reach, or are not joined to."""
     for key, value in {"vtax_nic": host.nic, "vtax_address": host.peer_address, "vtax_home": host.home}.items():
         if TEMPLATE.search(value):
@@ -108,7 +108,7 @@ def _is_fit(option: str, value: str) -> bool:
     return True
 
 
-def _check_counts(hosts: Sequence[InventoryHost | CampaignHost], wanted: Pairs, where: str) -> None:
+def _check_counts(hosts: Sequence[InventoryHost], wanted: Pairs, where: str) -> None:
     """Raise BadInput where hosts that may be a pair have different numbers of interfaces."""
     counts, first = {host.name: host.nic.count("/") for host in hosts}, dict[str, str]()
     met = [(first.setdefault(host.group if wanted.within_groups else "", host.name), host.name) for host in hosts]
