@@ -40,3 +40,12 @@ def test_a_drawing_is_laid_out_alike_on_hosts_with_other_fonts_and_shown_in_the_
 
     assert drawn_in("DejaVu Sans") == drawn_in("Liberation Sans")
     assert 'font-family="system-ui' in drawn_in("DejaVu Sans")
+
+
+def test_a_drawing_in_a_page_has_the_colours_of_the_page():
+    rule: vega.Spec = {"mark": {"type": "rule", "color": "@muted"}, "encoding": {"y": {"value": 3}}}
+    drawn = vega.static_svg(vega.frame([{"data": {"values": [{}]}, **rule}], LABELS, "a figure", Formatter()), "f")
+    assert 'stroke="var(--muted)"' in drawn
+    assert 'fill="var(--ink)"' in drawn
+    assert "@" not in drawn
+    assert not any(colour in drawn for colour in vega.PLACEHOLDERS.values())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vtax.report import document as doc
-from vtax.report.renderers.vega import PLACEHOLDERS, Spec
+from vtax.report.renderers.vega import Spec
 
 _ROOM = 1.06
 _REACH = 2.0  # an interval may stretch the axis to so many times the largest value
@@ -53,7 +53,7 @@ class Axis:
         for field, sign, inside in ends:
             shift: Spec = {"dx": inside} if channel == "x" else {"dy": -inside}
             layer: Spec = {"transform": [{"filter": f"datum.{field}_beyond === true"}]}
-            layer["mark"] = {"type": "text", "text": sign, "fontSize": 9, "color": PLACEHOLDERS["@ink"], **shift}
+            layer["mark"] = {"type": "text", "text": sign, "fontSize": 9, "color": "@ink", **shift}
             layer["encoding"] = {**base, channel: {"field": field, **scale}}
             layers.append(layer)
         return layers

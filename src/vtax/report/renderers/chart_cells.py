@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vtax.report import document as doc
 from vtax.report.document import joined
-from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn
+from vtax.report.renderers.chart_layers import PAPER, WIDTH, Drawn
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec
 
@@ -76,7 +76,7 @@ class _Cells(Drawn):
             {"mark": {"type": "text", "fontSize": 9, "lineBreak": "\n", "lineHeight": 12, "baseline": "middle",
                       "dy": {"expr": "indexof(datum.text, '\\n') < 0 ? 0 : -5"}},
              "encoding": {**at, "text": {"field": "text"}, "color": {
-                 "condition": {"test": "datum.dark", "value": PAPER}, "value": INK}}},
+                 "condition": {"test": "datum.dark", "value": "white"}, "value": "black"}}},
         ]  # fmt: skip
 
     def _darkness(self, value: float, low: float, high: float) -> float:

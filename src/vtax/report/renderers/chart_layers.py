@@ -9,13 +9,13 @@ from vtax.report import document as doc
 from vtax.report.document import joined, msg
 from vtax.report.renderers.chart_axes import Axis
 from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.vega import PLACEHOLDERS, Spec
+from vtax.report.renderers.vega import Spec
 
 WIDTH = 310  # pixels of a side
 SPACING = 24  # pixels between two sides
 WHOLE_WIDTH = 2 * WIDTH + SPACING  # of a chart of one side
 _SIDE_CHARS = 54
-INK, PAPER, MUTED, GRID = (PLACEHOLDERS[name] for name in ("@ink", "@paper", "@muted", "@grid"))
+INK, PAPER, MUTED, GRID = "@ink", "@paper", "@muted", "@grid"
 
 
 class Drawn:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -153,7 +154,8 @@ def static_svg(spec: Spec, name: str) -> str:
 
     if "layer" in spec:  # charts of several drawings have their width, and a font for print
         spec = {**spec, "width": _STATIC_WIDTH, "config": {**spec["config"], "font": _MEASURED_FONT}}
-    svg = compact_svg(vl_convert.vegalite_to_svg(light({**spec, "background": None}), vl_version=VEGA_LITE))
+    text = light({**spec, "background": None}, {name: f"var(--{name[1:]})" for name in PLACEHOLDERS})
+    svg = compact_svg(vl_convert.vegalite_to_svg(text, vl_version=VEGA_LITE))
     svg = svg.replace(f'font-family="{_MEASURED_FONT}"', f'font-family="{_FONT}"')
     # an image has no parts for a screen reader; of some marks Vega names the parts in spite of `aria`
     svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
@@ -165,12 +167,9 @@ def static_svg(spec: Spec, name: str) -> str:
     return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
 
 
-def light(spec: Spec) -> str:
-    """Return a specification as JSON with the colours of a light page."""
-    text = spec_text(spec)
-    for placeholder, colour in PLACEHOLDERS.items():
-        text = text.replace(f'"{placeholder}"', f'"{colour}"')
-    return text
+def light(spec: Spec, colours: Mapping[str, str] = PLACEHOLDERS) -> str:
+    """Return a specification as JSON with the colours of a light page, or with others."""
+    return re.sub(r'"(@\w+)"', lambda found: f'"{colours.get(found[1], found[1])}"', spec_text(spec))
 
 
 def javascript() -> str:
