@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from vtax.campaign import controller
 from vtax.campaign.ansible import Answer
 from vtax.campaign.controller import Controller
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, Reason
+from vtax.campaign.inventory import InventoryHost
 from vtax.campaign.settings import Launch, Settings
 from vtax.described import moment
 
@@ -63,6 +67,15 @@ class Machine:
             self.visits.pop(0)
             state = "paused" if self.visits else "done"
         self.runs = {id_: state if found == "running" else found for id_, found in self.runs.items()}
+
+
+def put_in_ansibles_place(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, listed: Callable[[], list[InventoryHost]]
+) -> None:
+    """Have controllers of this process speak to a fleet, whose inventory lists these hosts."""
+    monkeypatch.setattr(controller, "check_version", lambda: None)
+    monkeypatch.setattr(controller, "Playbook", lambda *given: fleet)
+    monkeypatch.setattr(controller, "read_inventory", lambda path: listed())
 
 
 class Fleet:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,16 +107,17 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
 
 
 @pytest.fixture
-def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """`on_path(name, script)` has a script of the shell in a program's place."""
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """`on_path(name, script)` has a script of the shell in a program's place; returns its path."""
 
-    def put(name: str, script: str) -> None:
+    def put(name: str, script: str) -> Path:
         program = tmp_path / "programs" / name
         if not program.parent.exists():
             program.parent.mkdir()
             monkeypatch.setenv("PATH", str(program.parent), prepend=":")
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
+        return program
 
     return put
 
@@ -129,6 +131,83 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr("shutil.which", lambda name, path="": f"/usr/bin/{name}" if has(name) else None)
 
     return find
+
+
+@pytest.fixture
+def work_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """`work_in(directory)` has the test run there."""
+    return monkeypatch.chdir
+
+
+@pytest.fixture
+def temporary_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """`temporary_in(directory)` has temporary files of this process made there."""
+    return lambda directory: monkeypatch.setattr("tempfile.tempdir", str(directory))
+
+
+@pytest.fixture
+def set_width(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """`set_width("80")` is how many columns a terminal has."""
+    return lambda columns: monkeypatch.setenv("COLUMNS", columns)
+
+
+@pytest.fixture
+def in_zone() -> Iterator[Callable[[str], None]]:
+    """`in_zone("Asia-9")` has this process tell the time of a zone."""
+
+    def move(zone: str) -> None:
+        os.environ["TZ"] = zone
+        time.tzset()
+
+    yield move
+    move("UTC")
+
+
+@pytest.fixture
+def set_cpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[set[int]], None]:
+    """`set_cpus({0, 1})` is where this process may run."""
+    return lambda cpus: monkeypatch.setattr("os.sched_getaffinity", lambda pid: cpus)
+
+
+@pytest.fixture
+def host_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """`host_memory(bytes)` is what this host has."""
+    return lambda size: monkeypatch.setattr("vtax.runner.memory.host_memory", lambda: size)
+
+
+@pytest.fixture
+def free_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """`free_disk(bytes)` is what every disk has free."""
+    return lambda free: monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+
+
+@pytest.fixture
+def host_docker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """`host_docker(daemon)` runs on this host; None for none."""
+
+    def put(daemon: Any) -> None:
+        for module in ("docker", "_docker_copies"):
+            monkeypatch.setattr(f"vtax.platforms.{module}.host_daemon", lambda: daemon)
+
+    return put
+
+
+@pytest.fixture
+def probe_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """`probe_by(function)` has every platform probed by a function of it and the image."""
+    return lambda probe: monkeypatch.setattr("vtax.platforms.base.Platform.probe", probe)
+
+
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """`examined(examination)` is what doctor finds on this host."""
+    return lambda found: monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: found)
+
+
+@pytest.fixture
+def without_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages have no script for their figures."""
+    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
 
 
 @pytest.fixture
@@ -146,9 +225,9 @@ def set_locale(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.fixture
-def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """`use_store(file)` has commands use a store (`VTAX_STORE`)."""
-    return lambda file: monkeypatch.setenv("VTAX_STORE", f"sqlite:///{file}")
+def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path | str], None]:
+    """`use_store(file)` has commands use a store (`VTAX_STORE`), of a file or a URL."""
+    return lambda of: monkeypatch.setenv("VTAX_STORE", of if isinstance(of, str) else f"sqlite:///{of}")
 
 
 @pytest.fixture
@@ -248,9 +327,9 @@ def private_home(unmade_home: Path, shared_home: Home) -> Home:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(tmp_path: Path, use_store: Callable[[Path], None]) -> Iterator[Store]:
     """A store of the test's own, which commands use too (`VTAX_STORE`)."""
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+    use_store(tmp_path / "store.sqlite")
     with Store.open(tmp_path / "store.sqlite") as opened:
         yield opened
 

@@ -17,7 +17,7 @@ exit 1"""
 RUNS_THE_TEST_PROGRAM = 'case "$*" in *isa-debug-exit*) printf v; exit 33;; esac'
 
 
-def put_in_qemus_place(script: str, on_path: Callable[[str, str], None], devices: Path) -> None:
+def put_in_qemus_place(script: str, on_path: Callable[[str, str], Path], devices: Path) -> None:
     """Make a shell script the QEMU of this process, and a file that opens its /dev/kvm."""
     version = '[ "$1" != --version ] || { echo "QEMU emulator version 7.2.22"; exit; }'
     on_path("qemu-system-x86_64", f"{version}\n{script}")

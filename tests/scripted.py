@@ -74,6 +74,10 @@ class ScriptedDriver(Driver):
     def __init__(self) -> None:
         self.started: list[ProcessGuest] = []
         self.given: list[Resources] = []
+        self.others: dict[str, Driver] = {}
+        self.benchmarks: dict[str, Benchmark] = {
+            "script": ScriptBenchmark(), "wired": WiredBenchmark(), "start": Start()
+        }  # fmt: skip
 
     def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
         if options.available:
@@ -144,13 +148,13 @@ class StopAfter(Observer):
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
-    """Make these the only driver and the only benchmarks there are."""
+    """Make this and its `others` the only drivers, and its `benchmarks` the only ones."""
     made = ScriptedDriver()
-    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made})
+    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made, **made.others})
     monkeypatch.setattr(
         benchmark_registry,
         "benchmarks",
-        lambda: {"script": ScriptBenchmark(), "wired": WiredBenchmark(), "start": Start()},
+        lambda: made.benchmarks,
     )
     return made
 

@@ -22,16 +22,16 @@ pytestmark = [needs_root, needs_program("dockerd", "docker"), pytest.mark.root]
 KEY = "0123456789ab"
 
 
-def private(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, Image]:
+def private(image: Image, tmp_path: Path, use_home) -> tuple[Home, Image]:
     """A home with an image of its own, by hard links."""
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    use_home(tmp_path / "home")
     home = Home.from_environment().ensure()
     run(["cp", "--archive", "--link", image.directory, home.images / KEY], timeout_s=120.0)
     return home, Image(KEY, home.images / KEY)
 
 
-def test_the_private_daemons_copy_goes_with_the_image_and_is_refused_while_it_runs(image, tmp_path, monkeypatch):
-    home, own = private(image, tmp_path, monkeypatch)
+def test_the_private_daemons_copy_goes_with_the_image_and_is_refused_while_it_runs(image, tmp_path, use_home):
+    home, own = private(image, tmp_path, use_home)
     docker = registry.make("own", "docker", {"daemon": "private"})
     with Journal(home.journal) as journal:
         journal.register(Tree(str(home.guests / "vtax-copy")))

@@ -178,8 +178,8 @@ def fill(path: Path) -> None:
         path.write_bytes(bytes(4 << 20))
 
 
-def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(tmp_path, small_disk, monkeypatch, private_home):
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{small_disk}/store.sqlite")
+def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(tmp_path, small_disk, private_home, use_store):
+    use_store(small_disk / "store.sqlite")
     process = started("run", study(tmp_path, "native", blocks=4))
     wait_for_a_trial(process)
     filler = small_disk / "filler"

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import output_of
 from doc_examples import DOCS
 from postgresql_server import Server, running_server
-from scripted import ScriptedDriver, install
+from scripted import ProcessGuest, ScriptedDriver, install
 
+from vtax.guest.guest import Guest
+from vtax.host import huge_pages
 from vtax.host.home import Home
+from vtax.image.image import Image
 from vtax.store.store import Store
 
 
@@ -25,15 +29,44 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
 
 
 @pytest.fixture
+def image_found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Image], None]:
+    """`image_found(image)` is what a run is resumed with, which may be nowhere."""
+
+    def put(image: Image) -> None:
+        monkeypatch.setattr("vtax.runner.resume.list_images", lambda home: [image])
+        monkeypatch.setattr("vtax.image.contents.check", lambda image: None)
+
+    return put
+
+
+@pytest.fixture
+def policy_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """`policy_in(directory)` has the host's policy of huge pages there."""
+    return lambda directory: monkeypatch.setattr(huge_pages, "POLICY", directory)
+
+
+@pytest.fixture
+def facts_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """`facts_by(function)` has guests audited by a function of them and of their programs."""
+    return lambda facts: monkeypatch.setattr(Guest, "facts", facts)
+
+
+@pytest.fixture
+def scratch_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """`scratch_in(directory)` has guests of the scripted driver work there."""
+    return lambda directory: monkeypatch.setattr(ProcessGuest, "scratch", str(directory), raising=False)
+
+
+@pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A home of the test's own."""
     return Home(tmp_path).ensure()
 
 
 @pytest.fixture
-def home_store(home: Home, store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+def home_store(home: Home, store: Store, use_home: Callable[[Path], None]) -> Store:
     """The store of the test's own, as that of the home of commands."""
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    use_home(home.root)
     return store
 
 

@@ -113,10 +113,15 @@ class Commands:
 
 @pytest.fixture
 def commands(
-    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken_for_root: None
+    machine: Machine,
+    home: Home,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    taken_for_root: None,
+    use_home,
 ) -> Commands:
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
-    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+    use_home(home.root)
     made = Commands(machine, home, store)
     monkeypatch.setattr(resume, "rebuild_plan", lambda *_: made.plan)
     return made

@@ -19,7 +19,7 @@ def test_every_bundle_has_a_chapter():
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(name, example, monkeypatch, use_store):
+def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(name, example, use_store, set_width):
     use_store(example(name))
     (listed,) = json.loads(output_of("list", "--json"))
     assert (listed["study"], listed["status"], listed["failed"]) == (
@@ -31,7 +31,7 @@ def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(name, exa
     study = load(listed["study"]).study
     if study.claim:
         assert json.loads(output_of("claims", "--json"))["claims"]
-    monkeypatch.setenv("COLUMNS", "80")
+    set_width("80")
     text = output_of("show")
     assert text.startswith(f"{listed['name']}: finished")
     lines = text.rstrip().splitlines()

@@ -15,7 +15,6 @@ import synthetic_run
 from click.testing import CliRunner, Result
 from command_line import refusals
 
-from vtax.cli import new
 from vtax.cli.main import group
 from vtax.counters.host import machine_id
 from vtax.errors import BadInput
@@ -28,10 +27,16 @@ COMMON = ("--platforms", "podman,lxc", "--time", "2h")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordinary_user: None, unmade_home: None) -> Iterator[Path]:
+def place(tmp_path: Path, ordinary_user: None, unmade_home: None, work_in) -> Iterator[Path]:
     """A directory of its own, without root, so that nothing is probed."""
-    monkeypatch.chdir(tmp_path)
+    work_in(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts are answered at a terminal."""
+    monkeypatch.setattr("vtax.cli.new.is_terminal", lambda: True)
 
 
 def invoked(*arguments: str, answers: str | None = None) -> Result:
@@ -101,8 +106,7 @@ def test_a_program_of_the_image_prints_its_hash_as_version():
     assert study["program"][0]["version"][-1] == "sha256sum"
 
 
-def test_the_answers_of_a_terminal_make_it(monkeypatch):
-    monkeypatch.setattr(new, "is_terminal", lambda: True)
+def test_the_answers_of_a_terminal_make_it(terminal):
     found = invoked("mine", answers="difference\ncpu, network\n10%\npodman, docker\n90min\n\n")
     assert found.exit_code == 0, found.exception
     study = tomllib.loads(Path("mine.toml").read_text())
@@ -113,8 +117,7 @@ def test_the_answers_of_a_terminal_make_it(monkeypatch):
     assert "program: how much longer does a program of mine take?" in found.stderr
 
 
-def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch):
-    monkeypatch.setattr(new, "is_terminal", lambda: True)
+def test_a_refused_answer_is_followed_by_the_same_prompt(terminal):
     found = invoked("mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n7\n7%\n")
     assert found.exit_code == 0, (found.exception, found.stderr)
     study = tomllib.loads(Path("mine.toml").read_text())
@@ -124,9 +127,8 @@ def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch):
         assert error in found.stderr
 
 
-def test_a_prompt_offers_the_files_of_a_program(monkeypatch):
+def test_a_prompt_offers_the_files_of_a_program(terminal):
     Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
-    monkeypatch.setattr(new, "is_terminal", lambda: True)
     found = invoked("mine", *COMMON, "--margin", "5%", answers="program\n./zip.sh 9\n\n")
     assert found.exit_code == 0, (found.exception, found.stderr)
     assert tomllib.loads(Path("mine.toml").read_text())["program"][0]["files"] == ["./zip.sh"]
@@ -141,8 +143,7 @@ def test_what_a_run_of_this_host_could_not_test_is_a_note(place):
     assert "run tour-1, of docker, lxc, qemu-tcg" in " ".join(found.output.split())
 
 
-def test_what_starts_here_is_offered(monkeypatch):
-    monkeypatch.setattr(new, "is_terminal", lambda: True)
+def test_what_starts_here_is_offered(monkeypatch, terminal):
     monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc", "nspawn"], ""))
     found = invoked("mine", "--question", "network", "--time", "2h", "--margin", "5%", answers="\n")
     assert "These start here: lxc, nspawn" in found.stderr

@@ -341,8 +341,8 @@ def test_the_worker_and_the_live_page_only_read(filled, tmp_path, monkeypatch):
         live_state.LiveRun(place, filled)
 
 
-def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_what_a_killed_server_left_is_removed_and_what_another_holds_is_not(tmp_path, temporary_in):
+    temporary_in(tmp_path)
     held, new = directory.Directory(), Path(tempfile.mkdtemp(prefix=directory.PREFIX))
     left, link = tmp_path / "vtax-page-left", tmp_path / "vtax-page-link"
     left.mkdir()

@@ -14,8 +14,8 @@ SHOWN = re.compile(
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
-def test_the_output_of_a_readme_is_printed_by_its_command(page, example, monkeypatch, set_locale, use_store):
-    monkeypatch.setenv("COLUMNS", "100")
+def test_the_output_of_a_readme_is_printed_by_its_command(page, example, set_locale, use_store, set_width):
+    set_width("100")
     found = SHOWN.findall((ROOT / page).read_text())
     assert found
     for name, locale, command, text in found:

@@ -27,8 +27,8 @@ NUMBERS = ("-5", "+3.5e-4", "-.5", "7")
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+def store(tmp_path: Path, use_home) -> Iterator[Store]:
+    use_home(tmp_path)
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         yield opened
 

@@ -196,9 +196,9 @@ def test_the_script_of_the_figures_is_put_together_once(page, private_cache, mon
     kept.write_text(whole, encoding="utf-8")
 
 
-def test_a_home_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
+def test_a_home_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, use_home):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "file"))
+    use_home(tmp_path / "file")
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "made anew")
     assert vega.javascript() == "made anew"
 

@@ -20,7 +20,6 @@ from sqlalchemy import select
 from vtax.benchmarks.base import Metric, Outcome
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.guest.guest import Guest
-from vtax.host import huge_pages
 from vtax.host.resources import Tree
 from vtax.image import contents
 from vtax.image.image import Image
@@ -271,7 +270,7 @@ def test_an_observer_that_fails_does_not_fail_the_run(driver, store, home, reaso
     assert load_run(store.engine, run).trials.is_ok.sum() == 4
 
 
-def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(driver, store, home, monkeypatch):
+def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(driver, store, home, facts_by):
     audit, times = Guest.facts, 0
 
     def dying(guest: Guest, programs: Any) -> Any:
@@ -282,7 +281,7 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(dr
             driver.started[-1].process.wait()
         return audit(guest)
 
-    monkeypatch.setattr(Guest, "facts", dying)
+    facts_by(dying)
     run = executed(plan_of(study()), store, home)
     data = load_run(store.engine, run)
     assert run.status == "finished"
@@ -456,18 +455,16 @@ def test_cell_keys_change_with_what_defines_the_cell_and_with_nothing_else(drive
     assert keys() & keys(platforms=["native"]) == keys(platforms=["native"])
 
 
-def test_guests_get_the_last_cpus_and_the_rest_is_for_everything_else(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+def test_guests_get_the_last_cpus_and_the_rest_is_for_everything_else(set_cpus):
+    set_cpus({0, 1, 2, 3})
     assert planning.split_cpus(1) == ((3,), (0, 1, 2))
     assert planning.split_cpus(4) == ((0, 1, 2, 3), (0, 1, 2, 3))
 
 
-def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_trial(
-    driver, store, home, monkeypatch
-):
+def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_trial(driver, store, home, facts_by):
     kernels = iter(["6.1", "6.12"] * 5)
     facts = {"mitigation.mds": "Not affected"}
-    monkeypatch.setattr(Guest, "facts", lambda guest, programs: {**facts, "kernel_release": next(kernels)})
+    facts_by(lambda guest, programs: {**facts, "kernel_release": next(kernels)})
     executed(plan_of(study(must_match=["mitigation"])), store, home)
     with pytest.raises(BadInput, match=r"kernel_release: \w+ 6.1, \w+ 6.12"):
         executed(plan_of(study(must_match=["kernel_release"])), store, home)
@@ -504,13 +501,12 @@ def test_a_platform_is_compared_with_the_baseline_of_its_own_tuning(driver):
 
 
 def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
-    driver, store, home, monkeypatch, tmp_path
+    driver, store, home, monkeypatch, tmp_path, set_cpus, policy_in
 ):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    set_cpus({0, 1, 2, 3})
     enabled = tmp_path / "enabled"
     enabled.write_text("always [madvise] never\n")
-    monkeypatch.setattr(huge_pages.always, "__defaults__", (tmp_path,))
-    monkeypatch.setattr(huge_pages.available, "__defaults__", (tmp_path,))
+    policy_in(tmp_path)
     policies: list[str] = []
     started_at = ProcessGuest.__init__
     monkeypatch.setattr(
@@ -530,9 +526,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     assert [guest.facts["tuning"] for guest in load_run(store.engine, run).guests] == levels
 
 
-def test_must_match_compares_guests_of_one_tuning(driver, store, home, monkeypatch):
-    monkeypatch.setattr(Guest, "facts", lambda guest, programs: {"cpus_allowed": driver.given[-1].cpus})
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+def test_must_match_compares_guests_of_one_tuning(driver, store, home, set_cpus, facts_by):
+    facts_by(lambda guest, programs: {"cpus_allowed": driver.given[-1].cpus})
+    set_cpus({0, 1})
     run = executed(plan_of(study(must_match=["cpus_allowed"], tuning=["default", "pinned"])), store, home)
     assert run.status == "finished"
 

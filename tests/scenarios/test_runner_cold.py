@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, plan_of, study
 
-from vtax.benchmarks import registry
 from vtax.benchmarks.dd import Dd
 from vtax.errors import BadInput
 from vtax.host import page_cache
@@ -25,7 +24,7 @@ READS = {
 
 
 @pytest.fixture
-def reads(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
+def reads(driver: ScriptedDriver) -> ScriptedDriver:
     """Guests that write below their directories, and the benchmark dd."""
     start = driver.start
 
@@ -36,7 +35,7 @@ def reads(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> ScriptedDr
 
     driver.start = with_scratch
     driver.writes_below_directory = True
-    monkeypatch.setattr(registry, "benchmarks", lambda: {"dd": Dd()})
+    driver.benchmarks = {"dd": Dd()}
     return driver
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from vtax.host.guest_memory import GuestMemory
 from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.source import source_of
-from vtax.runner import density, memory, neighbour
+from vtax.runner import density, neighbour
 from vtax.runner.plan import cpus_of, split_cpus
 from vtax.store import schema
 from vtax.store.query import RunData, load, outputs
@@ -28,8 +27,8 @@ COUNT = (
 
 
 @pytest.fixture(autouse=True)
-def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(ProcessGuest, "scratch", str(tmp_path))
+def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scratch_in) -> None:
+    scratch_in(tmp_path)
     monkeypatch.setattr(neighbour, "_SETTLED_S", 0.05)
 
 
@@ -68,8 +67,8 @@ def test_the_benchmark_runs_in_all_guests_at_once(driver, store, home, tmp_path,
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-def test_guests_take_the_next_host_cpus_and_then_the_first_again(driver, store, home, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+def test_guests_take_the_next_host_cpus_and_then_the_first_again(driver, store, home, tmp_path, set_cpus):
+    set_cpus({0, 1, 2, 3})
     assert [cpus_of(number, 2) for number in range(3)] == [(2, 3), (0, 1), (2, 3)]
     assert [cpus_of(number, 3) for number in range(3)] == [(1, 2, 3), (0, 2, 3), (0, 1, 3)]
     assert cpus_of(0, 3) == split_cpus(3)[0]
@@ -77,8 +76,8 @@ def test_guests_take_the_next_host_cpus_and_then_the_first_again(driver, store, 
     assert [resources.cpus for resources in driver.given] == [(3,), (2,), (1,), (0,), (3,)]
 
 
-def test_more_vcpus_than_host_cpus_are_a_warning(driver, store, home, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+def test_more_vcpus_than_host_cpus_are_a_warning(driver, store, home, tmp_path, set_cpus):
+    set_cpus({0, 1})
     data = load(store.engine, executed(plan_of(counting(tmp_path, 3)), store, home))
     texts = [warning.note for warning in data.warnings if warning.code == "overcommit"]
     assert texts == ["3 guests of 1 vCPU share 2 host CPUs: figures include waiting for a CPU"]
@@ -127,8 +126,8 @@ def test_a_further_guest_that_does_not_start_is_named(driver, store, home, tmp_p
     assert driver.started[0].process.poll() is not None
 
 
-def test_points_beyond_the_memory_of_the_host_are_not_tested_here(driver, store, home, monkeypatch):
-    monkeypatch.setattr(memory, "host_memory", lambda: 3 << 30)
+def test_points_beyond_the_memory_of_the_host_are_not_tested_here(driver, store, home, host_memory):
+    host_memory(3 << 30)
     declared = study(guest={"memory": "1GiB"}, benchmark=[{"name": "script", "guests": [1, 2, 4]}])
     plan = plan_of(declared)
     assert {cell.point.levels["guests"] for cell in plan.cells} == {1, 2}
@@ -162,8 +161,8 @@ def test_a_neighbour_loads_while_the_benchmark_runs(driver, store, home):
     assert all(by_load[load]["rate"] > 0 for load in ("cpu", "memory", "disk"))
 
 
-def test_a_neighbour_that_stops_loading_fails_the_trial(driver, store, home, monkeypatch):
-    monkeypatch.setattr(ProcessGuest, "scratch", "/nowhere/at/all")
+def test_a_neighbour_that_stops_loading_fails_the_trial(driver, store, home, monkeypatch, scratch_in):
+    scratch_in("/nowhere/at/all")
     monkeypatch.setattr("vtax.guest.guest.Guest.put", lambda *_, **__: None)
     data = load(store.engine, executed(plan_of(loads(["none", "disk"])), store, home))
     assert [failure.error[:14] for failure in data.failures] == ["the neighbour:"]

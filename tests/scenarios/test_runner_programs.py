@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ProcessGuest, StopAfter, install
+from scripted import StopAfter, install
 
 from vtax.errors import BadInput, RunInterrupted
 from vtax.guest.guest import Guest
@@ -28,9 +28,9 @@ METRIC = {"name": "time", "unit": "s", "better": "lower", "pattern": "took ([0-9
 
 
 @pytest.fixture(autouse=True)
-def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scratch_in) -> None:
     install(monkeypatch)
-    monkeypatch.setattr(ProcessGuest, "scratch", str(tmp_path / "scratch"), raising=False)
+    scratch_in(tmp_path / "scratch")
 
 
 @pytest.fixture
@@ -109,9 +109,8 @@ def test_a_program_that_fails_or_takes_too_long_fails_the_trial(tmp_path, privat
     assert "sleep was killed after 0.3 s" in load_run(store.engine, run).failures[0].error
 
 
-def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(tmp_path, private_home, store, monkeypatch):
-    monkeypatch.setattr(resume, "list_images", lambda home: [IMAGE])
-    monkeypatch.setattr(resume.contents, "check", lambda image: None)  # of an image that is nowhere
+def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(tmp_path, private_home, store, image_found):
+    image_found(IMAGE)
     study = loaded(tmp_path, ["x", "{size}"])
     with pytest.raises(BadInput, match="program own"):
         make_plan(study, image=IMAGE)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from scripted import ScriptBenchmark, ScriptedDriver, executed, plan_of, study
 
-from vtax.benchmarks import registry
 from vtax.benchmarks.base import Command, Context, Outcome
 from vtax.store.query import load
 
@@ -44,14 +43,14 @@ class Choosing(ScriptBenchmark):
         (4, []),
     ],
 )
-def test_platforms_that_differ_are_a_warning_given_once(driver, store, home, monkeypatch, guests, warnings):
-    monkeypatch.setattr(registry, "benchmarks", lambda: {"choosing": Choosing(driver, guests)})
+def test_platforms_that_differ_are_a_warning_given_once(driver, store, home, guests, warnings):
+    driver.benchmarks = {"choosing": Choosing(driver, guests)}
     run = executed(plan_of(DECLARED), store, home)
     found = [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"]
     assert [warning.note for warning in found] == warnings
 
 
-def test_one_platform_alone_is_no_difference(driver, store, home, monkeypatch):
-    monkeypatch.setattr(registry, "benchmarks", lambda: {"choosing": Choosing(driver, 1)})
+def test_one_platform_alone_is_no_difference(driver, store, home):
+    driver.benchmarks = {"choosing": Choosing(driver, 1)}
     run = executed(plan_of({**DECLARED, "platforms": ["native"]}), store, home)
     assert [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"] == []

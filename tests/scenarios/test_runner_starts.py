@@ -21,8 +21,8 @@ BOTH = {"name": "start", "parameters": {"repetitions": 2}, "factors": {"image": 
 
 
 @pytest.fixture(autouse=True)
-def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(ProcessGuest, "scratch", str(tmp_path))
+def scratch(tmp_path: Path, scratch_in) -> None:
+    scratch_in(tmp_path)
 
 
 def test_every_start_of_every_trial_is_kept(driver, store, home):

@@ -26,11 +26,10 @@ class Options(ScriptedOptions):
     program: Annotated[str, RunsAsRoot("a program")] = Field("", description="what runs")
 
 
-def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(private_home, monkeypatch):
+def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(private_home, monkeypatch, image_found):
     driver = install(monkeypatch)
     driver.Options = Options
-    monkeypatch.setattr(resume, "list_images", lambda home: [IMAGE])
-    monkeypatch.setattr(resume.contents, "check", lambda image: None)  # of an image that is nowhere
+    image_found(IMAGE)
     own = {"name": "mine", "driver": "scripted", "program": "/opt/x"}
     declared = study(platforms=["native", "mine"], platform=[own])
     loaded = LoadedStudy(validate(declared, "s.toml"), "s.toml", "12ab")

@@ -13,10 +13,8 @@ from scripted import ScriptedDriver, StopAfter, executed, install, plan_of, stud
 from shown import drawn, english, source_of, values
 
 from vtax.errors import BadInput, RunInterrupted
-from vtax.host import huge_pages
 from vtax.host.home import Home
 from vtax.image.image import Image
-from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
@@ -140,10 +138,10 @@ def test_cells_without_a_network_ride_with_the_first_network_that_their_platform
     }
 
 
-def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, store, home):
+def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, store, home, probe_by):
     monkeypatch.setattr(networks, "why_not", lambda platform, *_: REASON if platform.name == "other" else None)
     probed: list[str] = []
-    monkeypatch.setattr(Platform, "probe", lambda self, image: probed.append(self.name) or Probe(True))
+    probe_by(lambda self, image: probed.append(self.name) or Probe(True))
     run = executed(plan_of(three()), store, home)
     assert probed == ["native", "third"]
     (other,) = [platform for platform in run.platforms if platform.name == "other"]
@@ -169,13 +167,13 @@ def test_a_baseline_that_cannot_follow_a_level_is_refused(driver, tunings, level
     assert driver.started == []
 
 
-def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, monkeypatch, store, home):
+def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, store, home):
     fewer = ScriptedDriver()
     fewer.name = "fewer"
     fewer.tunings = ("pinned",)
     fewer.variants = {"other": {}}
     driver.variants = {"native": {}}
-    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": driver, "fewer": fewer})
+    driver.others = {"fewer": fewer}
     run = executed(plan_of(study(tuning=["pinned", "default"], benchmark=TABLES[1:])), store, home)
     assert run.status == "finished"
     levels = [(cell.platform, cell.levels["tuning"]) for cell in run.cells]
@@ -192,8 +190,8 @@ def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, monkey
     assert other.probe.reason == "other cannot run unpinned, as tuning level 'default' asks"
 
 
-def test_a_host_without_huge_pages_runs_the_other_levels(driver, monkeypatch, tmp_path):
-    monkeypatch.setattr(huge_pages.available, "__defaults__", (tmp_path,))
+def test_a_host_without_huge_pages_runs_the_other_levels(driver, tmp_path, policy_in):
+    policy_in(tmp_path)
     plan = plan_of(study(tuning=["pinned", "pinned+hugepages"], benchmark=TABLES[1:]))
     assert {(cell.platform.name, cell.point.tuning) for cell in plan.cells} == {
         ("native", "pinned"), ("other", "pinned")

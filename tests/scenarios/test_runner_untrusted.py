@@ -115,14 +115,14 @@ def test_a_cell_that_fails_in_fresh_guests_too_costs_one_guest_for_all_of_them(d
     assert len(driver.started) == 4
 
 
-def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(driver, store, home, monkeypatch):
+def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(driver, store, home, facts_by):
     def facts(call: int, *_: Any) -> dict[str, Any]:
         if call == 1:
             raise RecursionError("too deep")
         return {"kernel": "6.1"}
 
     counted = numbered(facts)
-    monkeypatch.setattr(Guest, "facts", counted)
+    facts_by(counted)
     run = executed(plan_of(study(**{**ONE, "design": {"blocks": 2}})), store, home)
     data = load(store.engine, run)
     assert run.status == "finished"

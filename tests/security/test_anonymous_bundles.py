@@ -299,12 +299,12 @@ def test_no_identity_is_in_an_anonymized_bundle(campaign, rows, tmp_path):
     assert made.outcomes["survived"] == made.count  # none was refused before it was examined
 
 
-def test_an_anonymized_example_shows_the_table_of_the_original(tmp_path, monkeypatch):
+def test_an_anonymized_example_shows_the_table_of_the_original(tmp_path, work_in, use_store):
     shown = []
-    monkeypatch.chdir(tmp_path)
+    work_in(tmp_path)
     (tmp_path / "original.gz").write_bytes(EXAMPLE.read_bytes())
     for name in ("original", "anonymized"):
-        monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/{name}.sqlite")
+        use_store(tmp_path / f"{name}.sqlite")
         for arguments in (["import", f"{name}.gz"], ["export", "tour-1", "--anonymize", "-o", "anonymized.gz"]):
             assert CliRunner().invoke(group, arguments, catch_exceptions=False).exit_code == 0
         found = json.loads(CliRunner().invoke(group, ["show", "--json"], catch_exceptions=False).stdout)

@@ -53,13 +53,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def place(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(unmade_home: Path, tmp_path: Path, work_in, temporary_in) -> Path:
     """A working directory in a home without a store."""
     unmade_home.mkdir()
-    monkeypatch.chdir(unmade_home)
+    work_in(unmade_home)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    temporary_in(temporary)
     return unmade_home
 
 

@@ -171,9 +171,9 @@ def run_command(arguments: list[str]) -> None:
 
 
 @pytest.fixture
-def store_file(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store_file(unmade_home: Path, work_in) -> Path:
     unmade_home.mkdir()
-    monkeypatch.chdir(unmade_home)
+    work_in(unmade_home)
     return Path(Home.from_environment().store_url)
 
 

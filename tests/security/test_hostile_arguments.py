@@ -21,7 +21,7 @@ from vtax.cli.main import group, main
 from vtax.doctor import examine
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.platforms.base import Platform, Probe
+from vtax.platforms.base import Probe
 from vtax.report.files import write
 from vtax.store.store import Store
 
@@ -57,7 +57,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(
-    whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordinary_user: None
+    whole: Path,
+    private_home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ordinary_user: None,
+    work_in,
+    temporary_in,
+    probe_by,
 ) -> Path:
     """A working directory with hostile files, on a host where nothing may be started."""
     shutil.copy(whole, private_home.root / "store.sqlite")
@@ -66,11 +73,11 @@ def place(
     (place / "loop.toml").symlink_to("loop.toml")
     for name, content in FILES.items():
         (place / name).write_bytes(content)
-    monkeypatch.chdir(place)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    work_in(place)
+    temporary_in(tmp_path)
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # it would serve until it is stopped
-    monkeypatch.setattr(Platform, "probe", lambda *_: Probe(False, "nothing is started here"))
+    probe_by(lambda *_: Probe(False, "nothing is started here"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     return place
 

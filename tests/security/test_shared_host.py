@@ -90,13 +90,13 @@ def open_place() -> Iterator[Path]:
 
 
 @pytest.fixture
-def home(open_place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(open_place: Path, monkeypatch: pytest.MonkeyPatch, use_home) -> Home:
     """A home that a version made which left every directory open to others."""
     home = Home(open_place / "home")
     for directory in (home.root, home.images, home.journal, home.guests, home.docker):
         directory.mkdir()
         directory.chmod(0o755)
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    use_home(home.root)
     monkeypatch.delenv("VTAX_STORE", raising=False)
     monkeypatch.delenv("SUDO_UID", raising=False)
     return home

@@ -1,13 +1,12 @@
 """What every benchmark has: metrics that tables read alike, a version, and parameters that are refused."""
 
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 from service_reports import version_output
 
-from vtax.benchmarks import local, registry
+from vtax.benchmarks import registry
 from vtax.benchmarks.base import BenchmarkError, Context
 from vtax.errors import BadInput
 
@@ -153,10 +152,9 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("name", "within", "beyond", "message"), BEYOND)
-def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(name, within, beyond, message, monkeypatch):
+def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(name, within, beyond, message, free_disk):
     """A guest of 512 MiB, and 1 GiB of disk."""
-    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
-    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
+    free_disk(2**30)
     benchmark, context = BENCHMARKS[name], Context(vcpus=2, memory_bytes=2**29)
     assert tuple(benchmark.commands(benchmark.Parameters(**within), context))
     with pytest.raises(BadInput, match=message) as refused:

@@ -20,8 +20,9 @@ ONE_GIB, CHARACTERS, DEBIAN_12 = (
 
 
 @pytest.fixture
-def host_of_2_gib(monkeypatch):
-    monkeypatch.setattr(bonnie, "host_memory_bytes", lambda: 2048 * MIB)
+def host_of(monkeypatch):
+    """`host_of(bytes)` of memory."""
+    return lambda size: monkeypatch.setattr(bonnie, "host_memory_bytes", lambda: size)
 
 
 def test_rates_are_in_megabytes_and_counts_as_printed():
@@ -46,13 +47,14 @@ def test_characters_are_read_where_they_were_requested():
     )
 
 
-def test_a_file_that_is_not_twice_both_memories_is_a_warning_with_both(host_of_2_gib):
+def test_a_file_that_is_not_twice_both_memories_is_a_warning_with_both(host_of):
+    host_of(2048 * MIB)
     (warning,) = parse(read(ONE_GIB), **LARGE).warnings[:1]
     assert "1 GiB is not twice the memory, 512 MiB of the guest and 2 GiB of the host" in warning
 
 
-def test_a_file_that_is_twice_both_is_none(monkeypatch):
-    monkeypatch.setattr(bonnie, "host_memory_bytes", lambda: 512 * MIB)
+def test_a_file_that_is_twice_both_is_none(host_of):
+    host_of(512 * MIB)
     assert not any("memory" in warning for warning in parse(read(ONE_GIB), **LARGE).warnings)
 
 

@@ -13,8 +13,14 @@ command = TOOL.command
 
 
 @pytest.fixture(autouse=True)
-def _cache_of_8_mib(monkeypatch):
-    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 8 * MIB)
+def cache_of(monkeypatch):
+    """`cache_of(bytes)` is what this host shows; 8 MiB before."""
+
+    def put(size):
+        monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: size)
+
+    put(8 * MIB)
+    return put
 
 
 def parse(fixture, *, change=("", ""), **given):
@@ -59,8 +65,8 @@ def test_the_default_array_is_four_times_the_cache_if_the_memory_allows():
 
 
 @pytest.mark.parametrize("memory_mib", [256, 1024, 2048, 4096, 65536])
-def test_default_arrays_fit_the_guest_whatever_the_cache_is(monkeypatch, memory_mib):
-    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 65536 * MIB)
+def test_default_arrays_fit_the_guest_whatever_the_cache_is(memory_mib, cache_of):
+    cache_of(65536 * MIB)
     context = Context(vcpus=2, memory_bytes=memory_mib * MIB)
     assert BENCHMARK.commands(StreamParameters(), context)
 
@@ -73,15 +79,15 @@ def test_arrays_and_threads_reach_the_program():
     assert command().environment["OMP_NUM_THREADS"] == "2"
 
 
-def test_an_array_below_four_times_the_cache_is_a_warning(monkeypatch):
+def test_an_array_below_four_times_the_cache_is_a_warning(cache_of):
     assert parse("1.0-2-threads").warnings == ()
-    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 300 * MIB)
+    cache_of(300 * MIB)
     (warning,) = parse("1.0-2-threads").warnings
     assert warning.startswith("array of 99 MiB is below 4x the last-level cache (300 MiB)")
 
 
-def test_a_host_that_hides_its_cache_is_a_warning(monkeypatch):
-    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: None)
+def test_a_host_that_hides_its_cache_is_a_warning(cache_of):
+    cache_of(None)
     assert "does not say" in parse("1.0-2-threads").warnings[0]
 
 

@@ -50,9 +50,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(whole: Path, private_home: Home, tmp_path: Path, work_in) -> Home:
     """A home with that store, and a working directory."""
-    monkeypatch.chdir(tmp_path)
+    work_in(tmp_path)
     shutil.copy(whole, private_home.root / "store.sqlite")
     return private_home
 
@@ -277,12 +277,12 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, 
     assert "anonymized" in output_of("show")
 
 
-def test_an_import_leaves_no_file_however_it_ends(home, tmp_path, monkeypatch):
+def test_an_import_leaves_no_file_however_it_ends(home, tmp_path, monkeypatch, temporary_in):
     """A killed process cannot remove a file, so while a bundle is read there is none with a name."""
     output_of("export", "tour-1", "-o", "a.gz")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    temporary_in(temporary)
     monkeypatch.setenv("SQLITE_TMPDIR", str(temporary))
     seen: list[str] = []
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import synthetic_run
-from answering_hosts import Counting, Fleet, Machine, Refusing, campaign_in, controller_of
+from answering_hosts import Counting, Fleet, Machine, Refusing, campaign_in, controller_of, put_in_ansibles_place
 from command_line import ended, output_of
 
 from vtax.campaign import controller as module
@@ -39,9 +39,7 @@ def commanded(tmp_path, fleet, monkeypatch):
     campaign.study.parent.mkdir()
     campaign.study.touch()
     campaign.pack.touch()
-    monkeypatch.setattr(module, "check_version", lambda: None)
-    monkeypatch.setattr(module, "Playbook", lambda *given: fleet)
-    monkeypatch.setattr(module, "read_inventory", lambda path: [InventoryHost(each, each) for each in fleet.machines])
+    put_in_ansibles_place(fleet, monkeypatch, lambda: [InventoryHost(each, each) for each in fleet.machines])
     loader: list[Any] = [Counting()]
     monkeypatch.setattr("vtax.cli.campaign._loader", lambda campaign: nullcontext(loader[0]))
     return campaign, loader
@@ -122,12 +120,12 @@ def test_go_names_who_was_launched_and_does_not_answer(fleet, commanded, capsys)
     assert (status, "do not answer: h03\n" in said) == (0, True)
 
 
-def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch):
+def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch, work_in):
     campaign, _ = commanded
     campaign.settings.model_copy(update={"inventory": "../hosts.yml"}).write(campaign.root / FILE)
     seen = []
     monkeypatch.setattr(module, "Playbook", lambda inventory, *given: seen.append(inventory) or fleet)
-    monkeypatch.chdir("/")
+    work_in("/")
     with module.controller(Campaign.open(campaign.root), print):
         pass
     assert [path.is_absolute() and path.resolve() for path in seen] == [(tmp_path / "hosts.yml").resolve()]

@@ -37,6 +37,11 @@ def place(private_home: Home) -> Place:
 
 
 @pytest.fixture
+def without_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detached, "SYSTEMD", Path("/nonexistent"))
+
+
+@pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids whose process would have been started; none is."""
     found: list[str] = []
@@ -184,8 +189,8 @@ def test_an_id_is_of_one_study_and_scale(place, launched):
     assert place.request() == REQUEST
 
 
-def test_a_host_of_a_controller_needs_no_database_of_others(place, launched, monkeypatch):
-    monkeypatch.setenv("VTAX_STORE", "postgresql://user:secret@db.example/vtax")
+def test_a_host_of_a_controller_needs_no_database_of_others(place, launched, use_store):
+    use_store("postgresql://user:secret@db.example/vtax")
     with pytest.raises(BadInput, match="keeps its runs in its home") as refused:
         start(place, REQUEST)
     assert "secret" not in str(refused.value)
@@ -221,7 +226,7 @@ def test_the_command_requests_a_study_by_its_path_and_digest(private_home, launc
         ("finished", Request("/m.toml", "", next_session=True), []),
     ],
 )  # fmt: skip
-def test_its_process_does_what_is_missing_and_writes_the_bundle(place, monkeypatch, status, request_, command):
+def test_its_process_does_what_is_missing_and_writes_the_bundle(place, status, request_, command):
     place.write_request(request_)
     if status:
         stored(place, status)
@@ -236,8 +241,7 @@ def test_its_process_does_what_is_missing_and_writes_the_bundle(place, monkeypat
             stored(place, "finished")
         return 0
 
-    monkeypatch.setattr(detached, "_vtax", vtax)
-    carry_out(place)
+    carry_out(place, vtax)
     bundle = place.directory / "run.vtax.gz"
     assert called == [*([command] if command else []), ["export", "tour-1", "-o", str(bundle)]]
     found = state_of(place)
@@ -269,8 +273,7 @@ def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_noth
     requested(place)
     stored(place, "finished")
     place.log.write_text("vtax: the disk is full\n")
-    monkeypatch.setattr(detached, "_vtax", lambda place, arguments: 1)
-    carry_out(place)
+    carry_out(place, lambda place, arguments: 1)
     assert (state_of(place).state, state_of(place).reason) == ("interrupted", "the disk is full")
     called: list[str] = []
 
@@ -283,7 +286,7 @@ def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_noth
     assert (state_of(place).state, called) == ("done", ["export"])
 
 
-def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place, monkeypatch):
+def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place):
     requested(place)
 
     def vtax(place: Place, arguments: list[str]) -> int:
@@ -293,16 +296,14 @@ def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place, monkey
         Path(arguments[-1]).write_bytes(b"a bundle")
         return 0
 
-    monkeypatch.setattr(detached, "_vtax", vtax)
     with pytest.raises(RunInterrupted):
-        carry_out(place)
+        carry_out(place, vtax)
     found = state_of(place)
     assert (found.state, found.reason) == ("interrupted", "stopped on request (SIGTERM)")
     assert found.bundle.endswith("run.vtax.gz")
 
 
-def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, monkeypatch):
-    monkeypatch.setattr(detached, "SYSTEMD", Path("/nonexistent"))
+def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, without_systemd):
     began = time.monotonic()
     start(place, Request("/nonexistent/mine.toml", ""))
     assert time.monotonic() - began < STARTED_S
@@ -311,8 +312,7 @@ def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, monk
     assert not is_measuring(place.lock)
 
 
-def test_a_real_process_writes_a_bundle_that_others_can_read(place, monkeypatch):
-    monkeypatch.setattr(detached, "SYSTEMD", Path("/nonexistent"))
+def test_a_real_process_writes_a_bundle_that_others_can_read(place, without_systemd):
     requested(place)
     stored(place, "finished")
     start(place, REQUEST)
@@ -322,8 +322,7 @@ def test_a_real_process_writes_a_bundle_that_others_can_read(place, monkeypatch)
         assert b"vtax" in bundle.readline()
 
 
-def test_a_process_that_does_not_start_is_an_error(place, monkeypatch):
-    monkeypatch.setattr(detached, "SYSTEMD", Path("/nonexistent"))
+def test_a_process_that_does_not_start_is_an_error(place, monkeypatch, without_systemd):
     monkeypatch.setattr(detached, "_START_S", 0.2)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(VtaxError, match="the process of c1-s1 did not start"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of, go
+from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of, go, put_in_ansibles_place
 from campaign_studies import COUNTING, TWO_BOOTS
 
 from vtax.campaign import controller as module
@@ -418,10 +418,8 @@ def test_a_campaign_with_one_host_left_is_aborted_and_collected_but_launches_not
     campaign = fleet.campaign(tmp_path / "c", inventory="hosts.yml")
     go(campaign, fleet)
     fleet.end()
-    monkeypatch.setattr(module, "check_version", lambda: None)
-    monkeypatch.setattr(module, "Playbook", lambda *given: fleet)
     listed = [InventoryHost(name, name, skip="" if name == "a1" else "sold", nic="eth1") for name in fleet.machines]
-    monkeypatch.setattr(module, "read_inventory", lambda path: listed)
+    put_in_ansibles_place(fleet, monkeypatch, lambda: listed)
     with module.controller(campaign, lambda text: None) as found:
         found.look()
         assert found.collect(Counting()).loaded == 1  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import click
@@ -40,13 +39,9 @@ def test_what_is_no_share_is_refused(text, error, hint):
 
 
 @pytest.fixture
-def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def tokyo(in_zone) -> None:
     """A host nine hours ahead of UTC."""
-    monkeypatch.setenv("TZ", "Asia-9")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+    in_zone("Asia-9")
 
 
 @pytest.mark.usefixtures("tokyo")

@@ -96,8 +96,8 @@ def test_a_bug_cleans_up_and_leaves_a_report(private_home, monkeypatch, capsys, 
         f"{{'api_key': '{PASSWORD}'}}",
     ],
 )
-def test_a_report_holds_no_password(private_home, monkeypatch, capsys, secret):
-    monkeypatch.setenv("VTAX_STORE", secret)
+def test_a_report_holds_no_password(private_home, monkeypatch, capsys, secret, use_store):
+    use_store(secret)
     monkeypatch.setattr("sys.argv", ["vtax", "list", secret])
     assert ended_by(monkeypatch, lambda: fail(ValueError(f"cannot open {secret}"))) == 70
     (report,) = reports(private_home)
@@ -106,11 +106,11 @@ def test_a_report_holds_no_password(private_home, monkeypatch, capsys, secret):
         assert "***" in text
 
 
-def test_a_home_of_others_gets_no_report(private_home, monkeypatch, capsys, tmp_path):
+def test_a_home_of_others_gets_no_report(private_home, monkeypatch, capsys, tmp_path, temporary_in):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (private_home.root / "bugs").symlink_to(elsewhere)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    temporary_in(tmp_path)
     assert ended_by(monkeypatch, lambda: fail(ValueError())) == 70
     assert list(elsewhere.iterdir()) == []
     (report,) = tmp_path.glob("vtax-bug-*.txt")
@@ -118,8 +118,8 @@ def test_a_home_of_others_gets_no_report(private_home, monkeypatch, capsys, tmp_
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
 
 
-def test_no_home_is_made_for_a_report(unmade_home, monkeypatch, tmp_path):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_no_home_is_made_for_a_report(unmade_home, monkeypatch, tmp_path, temporary_in):
+    temporary_in(tmp_path)
     assert ended_by(monkeypatch, lambda: fail(ValueError())) == 70
     assert not unmade_home.exists()
     assert len(list(tmp_path.glob("vtax-bug-*.txt"))) == 1

@@ -124,14 +124,14 @@ def test_every_shell_gets_a_script(shell):
 
 
 @pytest.mark.parametrize("damage", ["gone", "garbage", "server"])
-def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(damage, home, monkeypatch):
+def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(damage, home, use_store):
     file = home.root / "store.sqlite"
     if damage == "gone":
         file.unlink()
     elif damage == "garbage":
         file.write_bytes(b"no database" * 999)
     else:
-        monkeypatch.setenv("VTAX_STORE", "postgresql://nobody@nowhere/x")
+        use_store("postgresql://nobody@nowhere/x")
     done = completion_process("vtax resume ")
     assert (done.stdout.strip(), done.stderr) == ("", "")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -140,13 +139,9 @@ def test_before_the_change_there_is_none(store):
 
 
 @pytest.fixture
-def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def zone(in_zone) -> None:
     """A host three hours behind UTC."""
-    monkeypatch.setenv("TZ", "<-03>3")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+    in_zone("<-03>3")
 
 
 def spaced(found: History, count: int, step_s: float) -> Chart | None:

@@ -21,9 +21,9 @@ HOSTS = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa"}, {"cpus": 8, "machine_id": "b
 
 
 @pytest.fixture(autouse=True)
-def home(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Home:
+def home(unmade_home: Path, tmp_path: Path, work_in) -> Home:
     """tour-1 and tour-2 of two hosts."""
-    monkeypatch.chdir(tmp_path)
+    work_in(tmp_path)
     made = Home.from_environment().ensure()
     put_store(made.store_file, measure)
     return made
@@ -129,9 +129,9 @@ def test_text_of_another_store_is_cleaned_and_cut():
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], None]:
+def elsewhere(tmp_path: Path, use_home) -> Callable[[], None]:
     def move() -> None:
-        monkeypatch.setenv("VTAX_HOME", str(tmp_path / "there"))
+        use_home(tmp_path / "there")
 
     return move
 

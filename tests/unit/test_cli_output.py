@@ -24,8 +24,8 @@ def test_a_listing_prints_brackets_as_they_are(capsys):
 
 
 @pytest.mark.parametrize(("columns", "maximum"), [("80", 80), ("", 160), ("many", 160), ("0", 160)])
-def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(monkeypatch, capsys, columns, maximum):
-    monkeypatch.setenv("COLUMNS", columns)
+def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(capsys, columns, maximum, set_width):
+    set_width(columns)
     print_table(("name", "text"), [("a", "word " * 100), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
     assert maximum - 10 < max(map(len, lines)) <= maximum

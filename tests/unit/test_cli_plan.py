@@ -113,8 +113,8 @@ def test_guests_are_counted_at_once_in_json_too(tmp_path):
     assert {platform["guests"]["at_once"] for platform in alone["platforms"]} == {1}
 
 
-def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(monkeypatch, tmp_path):
-    monkeypatch.setattr("vtax.runner.memory.host_memory", lambda: 1000 * 2**20)
+def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(tmp_path, host_memory):
+    host_memory(1000 * 2**20)
     alone = 'platforms = ["native"]\n[guest]\nmemory = "600MiB"\n[[benchmark]]\nname = "iperf3"\n'
     output_of("run", written(tmp_path, alone), "--dry-run")
     study = written(tmp_path, alone + 'topology = "guest-to-guest"\n')

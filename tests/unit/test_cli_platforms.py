@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,20 +25,20 @@ BROKEN = Probe(
 )  # fmt: skip
 
 
-def probed(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> list[str]:
-    """Names of what is probed; each answers alike."""
-    names: list[str] = []
+@pytest.fixture
+def probed(probe_by) -> Callable[[Probe], list[str]]:
+    """`probed(answer)`: names of what is probed; each answers alike."""
 
-    def answer(platform: Platform, image: object) -> Probe:
-        names.append(platform.name)
-        return probe
+    def put(probe: Probe) -> list[str]:
+        names: list[str] = []
+        probe_by(lambda platform, image: names.append(platform.name) or probe)
+        return names
 
-    monkeypatch.setattr(Platform, "probe", answer)
-    return names
+    return put
 
 
-def test_a_platform_is_described_and_probed_alone(monkeypatch):
-    names = probed(monkeypatch, BROKEN)
+def test_a_platform_is_described_and_probed_alone(probed):
+    names = probed(BROKEN)
     text = output_of("platforms", "kvm-e1000")
     assert names == ["kvm-e1000"]
     for line in (
@@ -50,8 +51,8 @@ def test_a_platform_is_described_and_probed_alone(monkeypatch):
     assert NO_IMAGE not in text
 
 
-def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch):
-    probed(monkeypatch, Probe(True, version="5.0"))
+def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch, probed):
+    probed(Probe(True, version="5.0"))
     assert "  available: yes\n" in output_of("platforms", "lxc")
     assert f"  hint: {NO_IMAGE}\n" in output_of("platforms", "lxc")
     Home.from_environment().ensure()
@@ -60,8 +61,8 @@ def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch):
     assert "hint" not in output_of("platforms", "lxc")
 
 
-def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch):
-    probed(monkeypatch, BROKEN)
+def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(probed):
+    probed(BROKEN)
     driver = json.loads(output_of("platforms", "qemu", "--json"))
     platform = json.loads(output_of("platforms", "kvm-e1000", "--json"))
     assert {key: platform[key] for key in driver} == driver
@@ -71,22 +72,22 @@ def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch
 
 
 @pytest.mark.parametrize("arguments", [("qemu",), ("lxc", "--no-probe"), ("ssh:me@there", "--no-probe")])
-def test_a_driver_is_not_probed_nor_a_platform_that_was_not_requested(arguments, monkeypatch):
-    names = probed(monkeypatch, BROKEN)
+def test_a_driver_is_not_probed_nor_a_platform_that_was_not_requested(arguments, probed):
+    names = probed(BROKEN)
     assert output_of("platforms", *arguments).startswith(f"{arguments[0]}: ")
     assert names == []
 
 
-def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch):
-    names = probed(monkeypatch, BROKEN)
+def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch, probed):
+    names = probed(BROKEN)
     program = HostProgram("lxc", "lxc", "program", "/usr/bin/other", "a program")
     monkeypatch.setattr(Platform, "host_programs", property(lambda platform: (program,)))
     assert "without consent: see" in output_of("platforms", "lxc")
     assert names == []
 
 
-def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch):
-    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination({}, (), 1.0))
+def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch, examined):
+    examined(Examination({}, (), 1.0))
     listed = CliRunner().invoke(group, ["image", "list"])
     assert (listed.stdout, listed.stderr) == ("", f"{NO_IMAGE}\n")
     assert CliRunner().invoke(group, ["image", "list", "--json"]).stdout == "[]\n"

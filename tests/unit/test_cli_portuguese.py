@@ -122,9 +122,9 @@ def test_what_doctor_and_platforms_show_is_in_portuguese(english, expected):
     assert said(english) == expected
 
 
-def test_the_words_of_a_platform_are_in_portuguese(monkeypatch):
+def test_the_words_of_a_platform_are_in_portuguese(examined):
     probes = {"one": Probe(True, marks=("emulated",)), "two": Probe(True, marks=("emulated",))}
-    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination(probes, (TUNABLE,), 1.0))
+    examined(Examination(probes, (TUNABLE,), 1.0))
     lines = output_of("doctor").splitlines()
     assert [line.split() for line in lines[2:4]] == [["one", "sim", "emulada"], ["two", "sim", "como", "one"]]
     assert "disposição dos endereços (vtax run --tune-host o faz):" in lines

@@ -143,9 +143,9 @@ def test_who_may_not_see_the_images_is_offered_it(store, home, monkeypatch):
     assert offered()
 
 
-def test_nothing_is_started_to_find_out(store, home, monkeypatch):
+def test_nothing_is_started_to_find_out(store, home, monkeypatch, probe_by):
     interrupted(store, home)
-    monkeypatch.setattr("vtax.platforms.base.Platform.probe", lambda *_: pytest.fail("probed"))
+    probe_by(lambda *_: pytest.fail("probed"))
     monkeypatch.setattr(Plan, "sessions", lambda *_: pytest.fail("planned a session"))
     assert offered()
 

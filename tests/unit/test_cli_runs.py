@@ -41,8 +41,8 @@ def test_every_run_that_can_be_resumed_says_how(status, because):
     assert "go on" not in output_of("show", "tour-1", "--json")
 
 
-def test_at_80_columns_the_list_is_a_line_a_run(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+def test_at_80_columns_the_list_is_a_line_a_run(set_width):
+    set_width("80")
     with Store.open(Home.from_environment().ensure().store_url) as store:
         for number in (1, 12):
             run = begin(

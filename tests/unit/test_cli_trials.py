@@ -66,8 +66,8 @@ def test_filters_leave_what_they_name_and_not_the_baseline():
 
 
 @pytest.mark.parametrize("width", ["80", "120", "160"])
-def test_the_table_of_trials_fits(width, monkeypatch):
-    monkeypatch.setenv("COLUMNS", width)
+def test_the_table_of_trials_fits(width, set_width):
+    set_width(width)
     text = output_of("show", "tour-1", "--trials")
     assert max(map(len, text.splitlines())) <= int(width)
     assert "iperf3: unable" in " ".join(text.split())

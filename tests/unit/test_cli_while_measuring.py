@@ -26,9 +26,9 @@ def root_without_image(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, taken
 
 
 @pytest.fixture
-def nothing_starts(measuring: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_starts(measuring: None, probe_by) -> None:
     """A run measures, beside which nothing may be started."""
-    monkeypatch.setattr(Platform, "probe", lambda *_: pytest.fail("started a guest"))
+    probe_by(lambda *_: pytest.fail("started a guest"))
 
 
 @pytest.mark.usefixtures("nothing_starts")
@@ -58,7 +58,7 @@ def test_what_cannot_wait_beside_it_is_refused(command, monkeypatch):
     assert refusal(*command).what.startswith("tour-7 (process ")
 
 
-def test_no_run_begins_while_platforms_are_tried(monkeypatch):
+def test_no_run_begins_while_platforms_are_tried(probe_by):
     tried = []
 
     def probe(platform: Platform, image: object) -> Probe:
@@ -67,7 +67,7 @@ def test_no_run_begins_while_platforms_are_tried(monkeypatch):
         tried.append(platform.name)
         return Probe(True)
 
-    monkeypatch.setattr(Platform, "probe", probe)
+    probe_by(probe)
     assert CliRunner().invoke(group, ["platforms"]).exit_code == 0
     assert tried == registry.names()
 

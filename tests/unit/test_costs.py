@@ -61,7 +61,7 @@ def test_the_host_pays_for_all_guests_under_test_and_the_daemon_but_not_for_othe
     assert cost.host_cpu_s(others) is None
 
 
-def test_the_cost_of_a_platform_stands_beside_its_rate(store, monkeypatch):
+def test_the_cost_of_a_platform_stands_beside_its_rate(store, set_width):
     metrics = (
         MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
         MetricRecord(
@@ -76,14 +76,14 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, monkeypatch):
             values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
             run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
     run.finish("finished", "", 2.0)
-    monkeypatch.setenv("COLUMNS", "160")
+    set_width("160")
     shown = output_of("show", "cost-1").splitlines()
     native, docker = (next(line.split() for line in shown if line.startswith(name)) for name in ("native", "docker"))
     assert native[-2:] == ["100", "%"]
     assert docker[-4:] == ["150.0", "%", "[150.0,", "150.0]"]
 
 
-def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, monkeypatch):
+def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, set_width):
     metrics = (
         MetricRecord("syscalls", "time", "time", "ns", "lower", True),
         MetricRecord("syscalls", "host_cpu_per_operation", "CPU time of the host", "ns/operation", "lower", False),
@@ -100,7 +100,7 @@ def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, monkey
             values = {"time": 1000.0 + block, "host_cpu_per_operation": cpu_ns}
             run.add_trial(trial(cell, block=block, position=4 * block + number, values=values))
     run.finish("finished", "", 2.0)
-    monkeypatch.setenv("COLUMNS", "180")
+    set_width("180")
     shown = output_of("show", "cost-2")
     assert " ns/operation" in shown
     assert "34.085 ms/operation" in shown

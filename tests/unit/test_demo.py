@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,10 +39,16 @@ def home(unmade_home: Path) -> Home:
 
 
 @pytest.fixture
-def plenty(monkeypatch: pytest.MonkeyPatch, installed) -> None:
+def available(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """`available(bytes)` is the free memory of this host."""
+    return lambda size: monkeypatch.setattr(demo, "_available_bytes", lambda: size)
+
+
+@pytest.fixture
+def plenty(available, installed) -> None:
     """A host that has all programs and memory."""
     installed(but="")
-    monkeypatch.setattr(demo, "_available_bytes", lambda: 64 * GIB)
+    available(64 * GIB)
 
 
 class Guest:
@@ -116,8 +122,8 @@ def test_a_missing_program_is_refused_with_its_package(home, plenty, program, pa
     assert refusal.value.hint == f"apt install {package}"
 
 
-def test_too_little_memory_is_refused_with_both_sizes(home, plenty, monkeypatch):
-    monkeypatch.setattr(demo, "_available_bytes", lambda: 2 * GIB)
+def test_too_little_memory_is_refused_with_both_sizes(home, plenty, available):
+    available(2 * GIB)
     with pytest.raises(BadInput, match=r"needs about 4\.5 GiB of memory, and 2 GiB are available"):
         demo.check_host(home, DEMOS["xen"])
 
@@ -134,7 +140,7 @@ def test_the_estimated_time_contains_only_builds_that_are_missing(home):
 
 
 def test_a_machine_of_an_earlier_recipe_is_built_anew_which_is_estimated_announced_and_checked(
-    home, plenty, boots, monkeypatch
+    home, plenty, boots, free_disk
 ):
     kvm, lines = DEMOS["kvm"], []
     disks.directory_of(home, replace(kvm.machine, disk_mib=1)).mkdir(parents=True)
@@ -143,7 +149,7 @@ def test_a_machine_of_an_earlier_recipe_is_built_anew_which_is_estimated_announc
     boots(Guest([], b"0\n"))
     with demo.measured(kvm, home, [], lines.append):
         assert lines[0] == "building the machine debian-12 (about 8 min 00 s)"
-    monkeypatch.setattr(demo.shutil, "disk_usage", lambda path: SimpleNamespace(free=2 * GIB))
+    free_disk(2 * GIB)
     with pytest.raises(BadInput, match="5 GiB of disk, and 2 GiB are free"):
         demo.check_host(home, kvm)
 

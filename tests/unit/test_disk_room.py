@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from vtax.host.process import run
 from vtax.image.export import free_bytes
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
-from vtax.runner import disk_room, memory
+from vtax.runner import disk_room
 from vtax.runner.plan import Plan, make_plan
 from vtax.study.load import LoadedStudy, load, validate
 
@@ -33,8 +32,8 @@ def planned(file_size: str, *platforms: str, directory: Path = Path("/nowhere"),
 
 
 @pytest.fixture(autouse=True)
-def host_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=50 * GIB))
+def host_has_room(free_disk) -> None:
+    free_disk(50 * GIB)
 
 
 def test_files_above_the_disk_are_refused_with_both_numbers():
@@ -69,8 +68,8 @@ def test_what_the_image_occupies_of_the_disk_counts(tmp_path):
         planned("511MiB", MACHINE, directory=tmp_path, disk="512MiB")
 
 
-def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch):
-    monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
+def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(host_memory):
+    host_memory(8 * GIB)
 
     def notes(file_size: str, *platforms: str) -> list[str]:
         plan = planned(file_size, *platforms, disk="20GiB", memory="1GiB")
@@ -84,8 +83,8 @@ def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(monkeypatch):
     assert [notes("512MiB", MACHINE), notes("9GiB", MACHINE), notes("2GiB", "podman")] == [[], [], []]
 
 
-def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(monkeypatch):
-    monkeypatch.setattr(memory, "host_memory", lambda: 8 * GIB)
+def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(host_memory):
+    host_memory(8 * GIB)
 
     def said(file_size: str) -> dict[str, str | None]:
         plan = planned(file_size, MACHINE, "podman", disk="20GiB", memory="1GiB")

@@ -18,8 +18,8 @@ KEY = "3c314c361777"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr(copies, "host_daemon", lambda: None)
+def home(tmp_path: Path, host_docker) -> Home:
+    host_docker(None)
     return Home(tmp_path).ensure()
 
 

@@ -321,12 +321,12 @@ def test_an_examination_is_plain_json(laptop):
     assert examination.worst == "bad"
 
 
-def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_path, monkeypatch):
+def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_path, examined):
     root = host(tmp_path, {**SERVER, "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n"})
     printed = "a sentence that is longer than any table of a terminal is wide, " * 4 + "and ends in /a/path"
     probes = {"one": Probe(False, "no", printed), "two": Probe(True), "three": Probe(False, "not at all", printed)}
     examination = Examination(probes, tuple(checks.findings(root)), 1.0)
-    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: examination)
+    examined(examination)
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     assert lines[lines.index("one, three:") + 1] == f"    {printed}"
     at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune-host"))
@@ -335,10 +335,10 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     assert examination.as_json()["not_observed"] == ["battery"]
 
 
-def test_every_platform_has_its_word_and_a_missing_probe_is_no_refusal(monkeypatch):
+def test_every_platform_has_its_word_and_a_missing_probe_is_no_refusal(examined):
     late = Probe(False, "its probe exceeded the time limit of the examination", is_made=False)
     probes = {"one": late, "two": late, "three": Probe(True)}
-    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination(probes, (), 1.0))
+    examined(Examination(probes, (), 1.0))
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     words = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("one", "two", "three"))}
     assert words["one"][0] == words["two"][0] == "unknown"

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-from collections import namedtuple
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,11 @@ from vtax.image import contents, tree
 from vtax.image.image import Image
 from vtax.image.recipe import DEFAULT, DataSet, OwnFiles
 
-Usage = namedtuple("Usage", "total used free")
+
+@pytest.fixture
+def steps(monkeypatch):
+    """`steps(make_tree=function)` has steps of a build done by functions."""
+    return lambda **named: [monkeypatch.setattr(images, name, made) for name, made in named.items()]
 
 
 @pytest.fixture
@@ -55,36 +58,34 @@ def test_a_home_that_does_not_exist_has_no_images(tmp_path):
     assert images.find(Home(tmp_path / "nowhere")) is None
 
 
-def test_a_failed_build_leaves_nothing(home, as_root, monkeypatch):
+def test_a_failed_build_leaves_nothing(home, as_root, steps):
     def fail(*_):
         raise ImageError("no mirror")
 
-    monkeypatch.setattr(images, "make_tree", fail)
-    monkeypatch.setattr(images, "make_build_root", lambda *_: None)
+    steps(make_tree=fail, make_build_root=lambda *_: None)
     with Journal(home.journal) as journal, pytest.raises(ImageError, match="no mirror"):
         images.build(home, DEFAULT, journal)
     assert [path.name for path in home.images.iterdir()] == ["build.lock"]
     assert list(home.journal.iterdir()) == []
 
 
-def test_what_is_made_is_in_the_journal_first(home, as_root, monkeypatch):
+def test_what_is_made_is_in_the_journal_first(home, as_root, steps):
     seen = []
 
     def look(recipe, target, tag):
         seen.extend(str(resource) for resource in journal.registered)
         raise ImageError("stop here")
 
-    monkeypatch.setattr(images, "make_tree", look)
-    monkeypatch.setattr(images, "make_build_root", lambda *_: None)
+    steps(make_tree=look, make_build_root=lambda *_: None)
     with Journal(home.journal) as journal, pytest.raises(ImageError):
         images.build(home, DEFAULT, journal)
     assert any(f"{DEFAULT.key}.{journal.token}.partial" in text for text in seen)
     assert "processes of the image build" in seen
 
 
-def test_a_new_initrd_takes_the_rest_from_an_image_that_has_it(home, as_root, monkeypatch):
+def test_a_new_initrd_takes_the_rest_from_an_image_that_has_it(home, as_root, steps):
     old = _finished(home, DEFAULT, kernel="6.12")
-    monkeypatch.setattr(images, "build_initrd", lambda busybox, modules: b"new")
+    steps(build_initrd=lambda busybox, modules: b"new")
     recipe = replace(DEFAULT, initrd="another")
     stages = []
     with Journal(home.journal) as journal:
@@ -97,7 +98,7 @@ def test_a_new_initrd_takes_the_rest_from_an_image_that_has_it(home, as_root, mo
     assert json.loads((old / "manifest.json").read_text())["kernel"] == "6.12"
 
 
-def test_a_layer_is_made_over_the_base_that_is_built_first(home, as_root, monkeypatch):
+def test_a_layer_is_made_over_the_base_that_is_built_first(home, as_root, steps):
     made = []
 
     def make_base(recipe, image, *_):
@@ -112,10 +113,12 @@ def test_a_layer_is_made_over_the_base_that_is_built_first(home, as_root, monkey
         image.kernel.write_bytes(b"kernel")
         return {"added": {"pi": "1"}}
 
-    monkeypatch.setattr(images, "_make_base", make_base)
-    monkeypatch.setattr(images, "make_layer", make_layer)
-    monkeypatch.setattr(images, "build_initrd", lambda busybox, modules: b"initrd")
-    monkeypatch.setattr(images, "elf_of", lambda kernel: None)
+    steps(
+        _make_base=make_base,
+        make_layer=make_layer,
+        build_initrd=lambda busybox, modules: b"initrd",
+        elf_of=lambda kernel: None,
+    )
     recipe = DEFAULT.with_packages(["pi"])
     for _ in range(2):
         with Journal(home.journal) as journal:
@@ -126,27 +129,27 @@ def test_a_layer_is_made_over_the_base_that_is_built_first(home, as_root, monkey
     assert {found.key for found in images.list_images(home)} == {DEFAULT.key, recipe.key}
 
 
-def test_a_layer_that_fails_leaves_its_base(home, as_root, monkeypatch):
+def test_a_layer_that_fails_leaves_its_base(home, as_root, steps):
     _finished(home, DEFAULT)
 
     def fail(*_):
         raise ImageError("no such package")
 
-    monkeypatch.setattr(images, "make_layer", fail)
+    steps(make_layer=fail)
     with Journal(home.journal) as journal, pytest.raises(ImageError, match="no such package"):
         images.build(home, DEFAULT.with_packages(["pi"]), journal)
     assert sorted(path.name for path in home.images.iterdir()) == sorted([DEFAULT.key, "build.lock"])
     assert list(home.journal.iterdir()) == []
 
 
-def test_too_little_space_is_said_beforehand(home, as_root, monkeypatch):
-    monkeypatch.setattr(images.shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 500 * 2**20))
+def test_too_little_space_is_said_beforehand(home, as_root, free_disk):
+    free_disk(500 * 2**20)
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs about 2 GiB free, and 500 MiB are"):
         images.build(home, DEFAULT, journal)
 
 
-def test_data_that_the_disk_does_not_hold_are_refused_before_anything_is_built(home, as_root, monkeypatch):
-    monkeypatch.setattr(images.shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 400 * 2**30))
+def test_data_that_the_disk_does_not_hold_are_refused_before_anything_is_built(home, as_root, free_disk):
+    free_disk(400 * 2**30)
     recipe = DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs about 452 GiB free, and 400 GiB are"):
         images.build(home, recipe, journal)
@@ -198,8 +201,8 @@ def test_every_image_of_a_name_is_removed(home):
     assert [image.key for image in images.list_images(home)] == [own[1].key]
 
 
-def test_a_row_of_an_own_image_says_what_guests_that_serve_have_more(home, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", str(home.root))
+def test_a_row_of_an_own_image_says_what_guests_that_serve_have_more(home, use_home):
+    use_home(home.root)
     for recipe in (shop := replace(DEFAULT, own=OwnFiles("shop", "0" * 64)), shop.with_packages(["nghttp2-client"])):
         _finished(
             home, recipe, recipe=recipe.record(), kernel="6", packages={}, added_bytes=1 << 20, disk_bytes=1 << 30
@@ -216,9 +219,9 @@ def test_removing_what_is_not_there_is_refused(home):
         images.remove(home, "../home")
 
 
-def test_an_image_in_use_stays(home, monkeypatch):
+def test_an_image_in_use_stays(home, steps):
     _finished(home, DEFAULT)
-    monkeypatch.setattr(images, "_users", lambda directory: [4711])
+    steps(_users=lambda directory: [4711])
     with pytest.raises(BadInput, match="in use by process 4711"):
         images.remove(home, DEFAULT.key)
     assert images.find(home) is not None

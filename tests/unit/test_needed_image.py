@@ -43,9 +43,9 @@ def apt_prints(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(layer, "run", lambda *_, **__: SimpleNamespace(stdout=text))
 
 
-def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(home, monkeypatch):
+def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(home, free_disk):
     built(home, DEFAULT)
-    monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
+    free_disk(34 * 2**30)
     large = str(examine(home, DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])))
     assert large.endswith("not built yet; about 450 GiB of disk, and 34 GiB are free")
     fits = examine(home, DEFAULT.with_data([DataSet("tables", "true", 2**30)]))
@@ -53,10 +53,10 @@ def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(home, 
     fits.check_room(home)
 
 
-def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, monkeypatch, use_home):
+def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, monkeypatch, use_home, free_disk):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "")
-    monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
+    free_disk(34 * 2**30)
     use_home(home.root)
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\nplatforms = ["native", "lxc"]\n'

@@ -50,8 +50,15 @@ def test_a_native_peer_is_no_other_half():
     assert topology.other_machine(settings) == ""
 
 
-def half(tmp_path):
-    return there.Half(SimpleNamespace(images=tmp_path, ensure=lambda: None), SimpleNamespace(), ExitStack())
+class WithImage(there.Half):
+    """A half on a machine that has every image."""
+
+    def _image(self, key):
+        return None
+
+
+def half(tmp_path, kind=there.Half):
+    return kind(SimpleNamespace(images=tmp_path, ensure=lambda: None), SimpleNamespace(), ExitStack())
 
 
 def asked(half, request, **arguments):
@@ -71,8 +78,7 @@ def test_a_missing_image_is_named(tmp_path):
 
 
 def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch, measuring):
-    monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
-    answer = asked(half(tmp_path), "check", **NATIVE, links=[], memory_bytes=1 << 20)
+    answer = asked(half(tmp_path, WithImage), "check", **NATIVE, links=[], memory_bytes=1 << 20)
     assert answer["error"][0].startswith("tour-7 (process ")
     said = PREFIX.decode() + json.dumps(answer)
     monkeypatch.setattr(elsewhere, "run", lambda *given, **kept: Result((), 0, said, ""))
@@ -82,12 +88,11 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch, 
     assert caught.value.exit_status == os.EX_TEMPFAIL
 
 
-def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, monkeypatch, installed):
-    monkeypatch.setattr(there.Half, "_image", lambda self, key: None)
+def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, installed):
     installed(but="")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     links = [["vlan-pairs", {"pairs": 16, "peer": "ssh:web1/eth1:ens3"}]]
-    answer = asked(half(tmp_path), "check", **NATIVE, links=links, memory_bytes=total // 15)
+    answer = asked(half(tmp_path, WithImage), "check", **NATIVE, links=links, memory_bytes=total // 15)
     assert restored(answer["error"][0]).startswith("16 guests of")
 
 

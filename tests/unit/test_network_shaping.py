@@ -33,17 +33,12 @@ def netem(request, monkeypatch):
     return request.param
 
 
-@pytest.fixture
-def with_netem(monkeypatch):
-    monkeypatch.setattr(wire, "has_netem", lambda: True)
+with_netem = pytest.mark.parametrize("netem", [True], indirect=True)
+without_netem = pytest.mark.parametrize("netem", [False], indirect=True)
 
 
-@pytest.fixture
-def without_netem(monkeypatch):
-    monkeypatch.setattr(wire, "has_netem", lambda: False)
-
-
-def test_netem_serializes_delays_and_loses(with_netem):
+@with_netem
+def test_netem_serializes_delays_and_loses(netem):
     words = " ".join(wire.queueing(LinkSettings(**SHAPED)))
     assert words == "netem limit 1000 delay 2000us 100us loss 0.001% rate 100000000bit"
     assert " ".join(wire.queueing(LinkSettings(delay_us=100))).endswith("delay 100us")
@@ -51,16 +46,18 @@ def test_netem_serializes_delays_and_loses(with_netem):
     assert limit * 1518 * 8 / 1e9 >= 0.1  # what a link of 100 ms holds
 
 
+@without_netem
 @pytest.mark.parametrize(("rate", "frames"), [(10, 1), (100, 1), (101, 33), (1000, 329)])
-def test_without_netem_a_rate_is_a_bucket_of_one_frame_where_that_holds_the_rate(rate, frames, without_netem):
+def test_without_netem_a_rate_is_a_bucket_of_one_frame_where_that_holds_the_rate(rate, frames, netem):
     words = wire.queueing(LinkSettings(rate_mbit_s=rate))
     assert words[:3] == ["tbf", "rate", f"{rate}000000bit"]
     assert int(words[4]) // 1518 == frames
     assert "as a wire would: this kernel has no sch_netem" in wire.description(LinkSettings(rate_mbit_s=rate))
 
 
+@without_netem
 @pytest.mark.parametrize("name", ["delay_us", "jitter_us", "loss"])
-def test_a_kernel_without_netem_refuses_what_only_netem_can_with_the_modules_name(name, without_netem):
+def test_a_kernel_without_netem_refuses_what_only_netem_can_with_the_modules_name(name, netem):
     link = {name: 5, **({"delay_us": 50} if name == "jitter_us" else {})}
     topology = registry.get("point-to-point")
     with pytest.raises(BadInput, match="this host's kernel has no module sch_netem") as caught:
@@ -68,7 +65,8 @@ def test_a_kernel_without_netem_refuses_what_only_netem_can_with_the_modules_nam
     assert name in caught.value.hint
 
 
-def test_a_kernel_with_netem_takes_them_and_says_nothing(with_netem):
+@with_netem
+def test_a_kernel_with_netem_takes_them_and_says_nothing(netem):
     settings = registry.settings("point-to-point", SHAPED)
     registry.get("point-to-point").check(settings)
     assert wire.description(settings) is None

@@ -104,14 +104,14 @@ def test_a_missing_program_is_the_reason_and_its_package_the_hint(taken_for_root
     assert probe.hint == "apt install package-a package-b"
 
 
-def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(monkeypatch, spec):
+def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(spec, host_docker):
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
     options = docker.DockerOptions(daemon="host", storage="vfs")
-    monkeypatch.setattr(docker, "host_daemon", lambda: daemon)
+    host_docker(daemon)
     with pytest.raises(PlatformError, match="uses the storage driver overlay2, not vfs") as caught:
         docker.daemon_for(options, spec, False)
     assert "systemctl" not in caught.value.hint
-    monkeypatch.setattr(docker, "host_daemon", lambda: None)
+    host_docker(None)
     with pytest.raises(PlatformError, match="does not run") as caught:
         docker.daemon_for(options, spec, False)
     assert "systemctl start docker" in caught.value.hint
@@ -148,11 +148,11 @@ def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does
         probing.probe(stopped, None, None, programs={})
 
 
-def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(monkeypatch):
+def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(monkeypatch, host_docker):
     message = (
         "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
     )
-    monkeypatch.setattr(docker, "host_daemon", lambda: None)
+    host_docker(None)
     monkeypatch.setattr(probing, "probe", lambda *_, **__: Probe(False, message))
     assert docker.DRIVER.probe(docker.DockerOptions(), None).hint == "apt install apparmor"
 

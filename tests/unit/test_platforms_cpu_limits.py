@@ -11,7 +11,7 @@ from vtax.benchmarks.local import check_cpu
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.cgroups import CpuTime
-from vtax.platforms import base, registry
+from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner import tuning
 
@@ -20,8 +20,8 @@ LIMITED = ("native", "podman", "docker", "containerd", "lxc", "nspawn", "bubblew
 
 
 @pytest.fixture(autouse=True)
-def four_cpus(monkeypatch):
-    monkeypatch.setattr(base.os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+def four_cpus(set_cpus):
+    set_cpus({0, 1, 2, 3})
 
 
 def asked(monkeypatch, **options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,11 +51,9 @@ def test_the_channel_is_found_by_its_name():
     assert channel_socket(OFF, "org.vtax.0") == Path()
 
 
-def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, virsh: str) -> Path:
+def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[str, str], Path], virsh: str) -> Path:
     """A journal of a dead process that had started a domain, and a stand-in for virsh."""
-    (tmp_path / "virsh").write_text(f"#!/bin/sh\n{virsh}\n")
-    (tmp_path / "virsh").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    on_path("virsh", virsh)
     monkeypatch.setattr("vtax.platforms.libvirt._SHUTDOWN_TIMEOUT_S", 0.1)
     directory = tmp_path / "journal"
     directory.mkdir()
@@ -70,8 +69,8 @@ def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, virsh: str) -> Path
         ('case "$*" in *domstate*) echo running;; esac', "had no effect"),
     ],
 )
-def test_a_domain_that_may_still_run_stays_in_the_journal(virsh, printed, tmp_path, monkeypatch):
-    directory = left_on(tmp_path, monkeypatch, virsh)
+def test_a_domain_that_may_still_run_stays_in_the_journal(virsh, printed, tmp_path, monkeypatch, on_path):
+    directory = left_on(tmp_path, monkeypatch, on_path, virsh)
     cleaned = clean(directory)
     assert cleaned.removed == ()
     assert printed in cleaned.problems[0]
@@ -85,7 +84,7 @@ def test_a_domain_that_may_still_run_stays_in_the_journal(virsh, printed, tmp_pa
         "echo \"error: Domain not found: no domain with matching name 'web'\" >&2; exit 1",
     ],
 )
-def test_a_domain_that_is_off_or_gone_is_done(virsh, tmp_path, monkeypatch):
-    directory = left_on(tmp_path, monkeypatch, virsh)
+def test_a_domain_that_is_off_or_gone_is_done(virsh, tmp_path, monkeypatch, on_path):
+    directory = left_on(tmp_path, monkeypatch, on_path, virsh)
     assert clean(directory).problems == ()
     assert list(directory.iterdir()) == []

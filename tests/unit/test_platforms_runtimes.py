@@ -24,20 +24,6 @@ def spec(tmp_path):
     return GuestSpec("vtax-1", Image("key", tmp_path / "image"), RESOURCES, tmp_path, None)
 
 
-@pytest.fixture
-def on_path(tmp_path, monkeypatch):
-    """A program on PATH that prints a line."""
-
-    def make(name, line):
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\necho '{line}'\necho more\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        return program
-
-    return make
-
-
 def podman_words(runtime, spec, network=None):
     root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
     return podman.command_line(podman.OciOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network)
@@ -78,9 +64,9 @@ def test_the_network_of_a_sandbox_is_gvisors(engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_runtime_that_no_package_brings_is_refused_with_another_hint_than_apt(
-    engine, monkeypatch, taken_for_root, installed
+    engine, taken_for_root, installed, host_docker
 ):
-    monkeypatch.setattr(docker, "host_daemon", lambda: None)
+    host_docker(None)
     installed(but="youki")
     probe = registry.make("mine", engine, {"runtime": "youki"}).probe(None)
     assert (probe.available, probe.reason) == (False, "youki is not installed")
@@ -88,9 +74,9 @@ def test_a_runtime_that_no_package_brings_is_refused_with_another_hint_than_apt(
     assert "apt" not in probe.hint
 
 
-def test_a_daemon_of_the_host_without_the_runtime_is_not_used(monkeypatch, spec):
+def test_a_daemon_of_the_host_without_the_runtime_is_not_used(monkeypatch, spec, host_docker):
     running = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
-    monkeypatch.setattr(docker, "host_daemon", lambda: running)
+    host_docker(running)
     with pytest.raises(PlatformError, match="has no runtime crun") as caught:
         docker.daemon_for(docker.DockerOptions(daemon="host", runtime="crun"), spec, False)
     assert "daemon.json" in caught.value.hint
@@ -100,7 +86,7 @@ def test_a_daemon_of_the_host_without_the_runtime_is_not_used(monkeypatch, spec)
 
 
 def test_the_version_of_the_runtime_stands_beside_the_engines(on_path):
-    on_path("crun", "crun version 9.9")
+    on_path("crun", "echo crun version 9.9\necho more")
     assert oci_runtime.with_version(Probe(True, version="podman 4"), "crun").version == "podman 4, crun version 9.9"
     without = Probe(True, version="podman 4")
     assert oci_runtime.with_version(without, "no-such-runtime") == without

@@ -143,6 +143,12 @@ def test_a_dom0_without_xl_names_the_package_to_install(tmp_path, installed):
 
 
 @pytest.fixture
+def dom0(monkeypatch):
+    """This host is a dom0 with its tools."""
+    monkeypatch.setattr(tools, "check_host", lambda: None)
+
+
+@pytest.fixture
 def xl(on_path):
     """Makes an xl that prints the given texts for its commands, and fails for others as xl does."""
 
@@ -177,27 +183,27 @@ def spec(tmp_path: Path, journal: Journal, name: str = "vtax-1", memory: int = 5
     return GuestSpec(name, Image("key", tmp_path), Resources(1, memory, (0,)), tmp_path, journal)
 
 
-def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, monkeypatch, xl):
+def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, xl, dom0):
     xl(info=INFO.strip(), list=LIST.strip())
-    monkeypatch.setattr(tools, "check_host", lambda: None)
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="a domain vtax-810477 exists already"):
         driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, "vtax-810477"))
     assert journal.close() == []
 
 
-def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, monkeypatch, xl):
+def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, xl, dom0):
     xl(info=INFO.strip(), list=LIST.strip())
-    monkeypatch.setattr(tools, "check_host", lambda: None)
     with Journal(tmp_path / "journal") as journal, pytest.raises(PlatformError) as refused:
         driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, memory=4 << 30))
     assert refused.value.what == "the hypervisor has 2772 MiB free, and vtax-1 needs 4120"
     assert "dom0_mem" in refused.value.hint
 
 
-def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(monkeypatch, xl):
+def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(
+    monkeypatch, xl, host_memory
+):
     xl(info=INFO.strip())
-    monkeypatch.setattr(memory, "host_memory", lambda: 1 << 30)
+    host_memory(1 << 30)
     platforms = [registry.get(name) for name in ("xen-dom0", "xen-pv", "xen-hvm")]
 
     def refused():

@@ -36,8 +36,8 @@ def compared(path: Path, native: float, docker: float) -> Analysis:
     ("native", "docker"),
     [(1e-12, 1e300), (1e-12, 1e80), (1e80, 1e-12), (1e-300, 1e80), (1e80, 1e-300), (5e-324, 1e10), (1e-218, 1e90)],
 )
-def test_every_output_has_an_answer(tmp_path, monkeypatch, native, docker):
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+def test_every_output_has_an_answer(tmp_path, native, docker, use_home):
+    use_home(tmp_path)
     analysis = compared(tmp_path, native, docker)
     for width in (80, 140):
         lines = terminal(analysis, width, every_metric=True).splitlines()

@@ -192,8 +192,7 @@ def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source, wide, quant
         assert english_words(text, source.analysis) - {"benchmark", "session"} == set(), text
 
 
-def test_no_text_of_a_report_escapes_the_catalogue(source, whole, wide, monkeypatch):
-    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
+def test_no_text_of_a_report_escapes_the_catalogue(source, whole, wide, without_script):
     page = html(whole, wide)
     assert '<html lang="pt-BR">' in page
     assert english_words(page_text(page), source.analysis) == set()
@@ -203,9 +202,8 @@ def test_no_text_of_a_report_escapes_the_catalogue(source, whole, wide, monkeypa
     assert "booktabs" in latex(whole, wide)
 
 
-def test_every_text_of_a_page_is_a_translation(source, whole, bracketed, monkeypatch):
+def test_every_text_of_a_page_is_a_translation(source, whole, bracketed, without_script):
     """In a language that sets each message in brackets, what stands outside of all is data."""
-    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
     typed = r"<(pre|code)\b.*?</\1>"
     for text in (
         page_text(re.sub(typed, " ", html(whole, bracketed), flags=re.DOTALL)),

@@ -169,8 +169,7 @@ def test_a_terminal_shows_every_cell(document, width, golden):
         assert shown in text
 
 
-def test_a_page_shows_every_cell_and_no_markup_of_others(document, monkeypatch):
-    monkeypatch.setattr("vtax.report.renderers.vega.javascript", lambda: "")
+def test_a_page_shows_every_cell_and_no_markup_of_others(document, without_script):
     page = html(document)
     text = re.sub(r"<[^>]+>", "", re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.DOTALL))
     for kind, (_, shown) in CELLS.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 from shown import drawn, english, page, sentence, terminal, view
@@ -135,8 +136,8 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     assert "corrected for" not in "".join(english(note) for each in others for note in notes_under(each, changed))
 
 
-def test_a_run_with_nothing_measured_shows_no_empty_tables(store, monkeypatch):
-    monkeypatch.setenv("VTAX_HOME", "/nowhere/to/write")
+def test_a_run_with_nothing_measured_shows_no_empty_tables(store, use_home):
+    use_home(Path("/nowhere/to/write"))
     run = begin(store)
     run.finish("failed", "no guest has kernal", 2.0)
     analysis = analyse(store)

@@ -111,9 +111,9 @@ def test_docker_maps_ids_by_a_daemon_of_its_own_and_sets_no_new_privs_itself(spe
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_requested(wanted, monkeypatch, spec):
+def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_requested(wanted, spec, host_docker):
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10", userns=not wanted)
-    monkeypatch.setattr(docker, "host_daemon", lambda: daemon)
+    host_docker(daemon)
     with pytest.raises(VtaxError, match=f"{'without' if wanted else 'with'} a user namespace") as caught:
         docker.daemon_for(docker.DockerOptions(daemon="host", userns=wanted), spec, False)
     assert f"userns = {str(not wanted).lower()}" in caught.value.hint

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from vtax.host.waiting import wait_until
 from vtax.network.lab import NUMBER
 from vtax.platforms.ssh_options import PEER_OPTIONS
 
+Vtax = Callable[[Place, Sequence[str]], int]
 SYSTEMD = Path("/run/systemd/system")
 _AGAIN = ("absent", "interrupted", "busy", "refused")
 """States in which a further request starts it, or resumes its run."""
@@ -95,23 +96,24 @@ def stop(place: Place) -> HostRun:
     return state_of(place)
 
 
-def carry_out(place: Place) -> None:
+def carry_out(place: Place, vtax: Vtax | None = None) -> None:
     """Run, resume, or begin the next session of what was requested, and write its bundle; for the process itself.
 
-    Raises NotFound where nothing was requested, RunInterrupted when this process is to end.
+    vtax: runs a command of it and returns the exit status; in a process of its own unless given. Raises NotFound
+    where nothing was requested, RunInterrupted when this process is to end.
     """
-    request = place.request()
+    request, vtax = place.request(), vtax or _vtax
     with measuring_lock(f"vtax host work {place.id}", place.lock):
         place.end.unlink(missing_ok=True)
         status, stopped = 0, None
         try:
             if command := _command(place, request):
-                status = _vtax(place, command)
+                status = vtax(place, command)
         except RunInterrupted as stop:
             status, stopped = stop.exit_status, stop
         end = End(status, last_line(place.log) if status else "")
         if run := run_of(place):
-            if (exported := _vtax(place, ["export", run.name, "-o", str(place.bundle)])) == 0:
+            if (exported := vtax(place, ["export", run.name, "-o", str(place.bundle)])) == 0:
                 end = replace(end, bundle=str(place.bundle), bundle_sha256=sha256_of_file(place.bundle))
             else:
                 end = End(status or exported, last_line(place.log))

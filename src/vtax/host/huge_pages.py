@@ -18,17 +18,17 @@ _ALWAYS = ("enabled", "defrag", "shmem_enabled")
 """For anonymous memory; made at once rather than later; for memory that processes share, which is gVisor's."""
 
 
-def available(policy: Path = POLICY) -> bool:
+def available(policy: Path | None = None) -> bool:
     """Return whether this host's kernel has transparent huge pages."""
-    return (policy / "enabled").exists()
+    return ((policy or POLICY) / "enabled").exists()
 
 
-def always(journal: Journal, policy: Path = POLICY) -> list[Registration]:
+def always(journal: Journal, policy: Path | None = None) -> list[Registration]:
     """Set the policy to huge pages everywhere; returns registrations that restore it, last first.
 
     Raises PlatformError when the kernel refuses, after restoring its values.
     """
-    there = [path for name in _ALWAYS if (path := policy / name).exists()]
+    there = [path for name in _ALWAYS if (path := (policy or POLICY) / name).exists()]
     return change(
         journal,
         ((path, chosen(path.read_text()), "always") for path in there),
