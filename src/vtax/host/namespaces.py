@@ -107,7 +107,6 @@ def private(
     id-mapped mounts. inside: an open mount namespace to enter instead of a new one, where the mounts stay. A failed
     step is printed on stderr and raises OSError, which spawn reports.
     """
-    steps = [_encode(step) for step in mounts]
     flags = CLONE_NEWNS | (CLONE_NEWNET if network else 0)
     root = os.fsencode(new_root) if new_root else None
 
@@ -119,7 +118,7 @@ def private(
         else:
             _check(_libc.unshare(flags), "unshare")
             _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
-        for step in steps:
+        for step in mounts:
             _mount(step, ids_of)
         if network:
             _loopback_up()
@@ -137,47 +136,25 @@ def enter_user_namespace() -> None:
     _check(_libc.unshare(CLONE_NEWUSER), "making a user namespace")
 
 
-@dataclass(frozen=True)
-class _Encoded:
-    source: bytes
-    target: bytes
-    kind: bytes | None
-    flags: int
-    data: bytes | None
-    make: bool
-    id_mapped: bool
-
-
-def _encode(step: MountStep) -> _Encoded:
-    return _Encoded(
-        os.fsencode(step.source),
-        os.fsencode(step.target),
-        step.kind.encode() or None,
-        step.flags,
-        os.fsencode(step.data) or None,
-        step.make,
-        step.id_mapped,
-    )
-
-
-def _mount(step: _Encoded, ids_of: int | None) -> None:
+def _mount(step: MountStep, ids_of: int | None) -> None:
     if step.make:
-        os.makedirs(step.target, 0o755, exist_ok=True)  # noqa: PTH103
+        step.target.mkdir(0o755, parents=True, exist_ok=True)
     if step.id_mapped:
         _mount_id_mapped(step, ids_of)
     else:
-        status = _libc.mount(step.source, step.target, step.kind, step.flags, step.data)
-        _check(status, f"mounting {os.fsdecode(step.target)}")
+        source, target, data = map(os.fsencode, (step.source, step.target, step.data))
+        status = _libc.mount(source, target, step.kind.encode() or None, step.flags, data or None)
+        _check(status, f"mounting {step.target}")
 
 
-def _mount_id_mapped(step: _Encoded, ids_of: int | None) -> None:
+def _mount_id_mapped(step: MountStep, ids_of: int | None) -> None:
     """open_tree(2), mount_setattr(2), move_mount(2); Python and older C libraries have none of them."""
-    call, what = _libc.syscall, f"{MAPPING_IDS} {os.fsdecode(step.source)}"
-    tree = call(_OPEN_TREE, _AT_FDCWD, step.source, _OPEN_TREE_CLONE | os.O_CLOEXEC)
+    call, what = _libc.syscall, f"{MAPPING_IDS} {step.source}"
+    tree = call(_OPEN_TREE, _AT_FDCWD, os.fsencode(step.source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
     _check(min(tree, 0), what)
     attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_IDMAP, 0, 0, ids_of or 0)
     _check(call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, ctypes.c_size_t(len(attributes))), what)
-    _check(call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, step.target, _MOVE_MOUNT_F_EMPTY_PATH), what)
+    _check(call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(step.target), _MOVE_MOUNT_F_EMPTY_PATH), what)
     os.close(tree)
 
 
