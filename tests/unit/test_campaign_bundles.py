@@ -375,3 +375,9 @@ def test_a_state_is_printed_without_asking_a_host(campaign):
 def test_without_an_inventory_no_host_can_be_asked(campaign):
     for verb in ("go", "collect", "abort"):
         assert "has no inventory" in str(invoked("campaign", verb, str(campaign.root)).exception)
+
+
+def test_what_is_no_directory_of_bundles_is_refused_with_both_arguments(campaign, tmp_path):
+    with pytest.raises(BadInput, match="is no directory") as refused:
+        list(load_directory(campaign, tmp_path / "nothing", None))
+    assert refused.value.hint == "vtax campaign load DIR BUNDLES"

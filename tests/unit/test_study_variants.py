@@ -203,7 +203,7 @@ def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path):
     assert (refused.value.where, refused.value.hint) == ("--scale", "known: quick")
     with pytest.raises(BadInput, match=r"tour has no protocol 'paper'") as refused:
         load("tour", chosen=Chosen(protocol="paper"))
-    assert "shows how a study declares a protocol" in refused.value.hint
+    assert refused.value.hint == "it declares none: omit --protocol"
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -104,7 +104,7 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
     Raises BadInput for no directory, and StoreError once the store cannot be read any more.
     """
     if not directory.is_dir():
-        raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR")
+        raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR BUNDLES")
     hosts = campaign.hosts()
     by_identity = {host.identity: host for host in hosts if host.identity}
     sessions = [(host, each) for host in hosts for each in host.sessions if each.run_identity]

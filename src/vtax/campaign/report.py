@@ -41,8 +41,8 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
         raise BadInput(
             f"the campaign has {len(runs)} finished sessions in this store, and a report needs two",
             where=str(campaign.root),
-            hint="vtax campaign collect brings them; vtax campaign load DIR DIR/bundles loads those that another "
-            "store has; vtax campaign status names the reasons",
+            hint="vtax campaign collect brings them, or vtax campaign load DIR BUNDLES where hosts are started by "
+            "hand; vtax campaign status names the reasons",
         )
     return merged_campaign(store, runs, record, watch)
 

@@ -119,7 +119,11 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     help="Split the blocks over this many sessions, and run the first; vtax resume --session runs the next.",
 )
 @click.option("--pause", metavar="TIME", help="Run all sessions, with a pause of this time between them, e.g. 2h.")
-@click.option("--budget", metavar="TIME", help="Run as many blocks as fit into this time, e.g. 2h.")
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="Run as many blocks as fit into this time, e.g. 2h; a fixed number no longer holds.",
+)
 @click.option(
     "--seed",
     type=click.IntRange(INTEGERS[0], INTEGERS[-1]),

@@ -137,7 +137,7 @@ def _named(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Va
     """Return the scale or protocol of a name. Raises BadInput with those that the study has."""
     if name in known:
         return known[name]
-    hint = f"known: {', '.join(known)}" if known else f"docs/study-files.md shows how a study declares a {kind}"
+    hint = f"known: {', '.join(known)}" if known else f"it declares none: omit --{kind}"
     raise BadInput(f"{study} has no {kind} {name!r}", where=f"--{kind}", hint=hint)
 
 
