@@ -61,7 +61,7 @@ COUNTED = (
     "{run} has no protocol {name}", "{run} has no level of {factor}, {name}", "known: {names}", "{count} problems:",
     "the base", "{key} (the base)", "{key} (the base, disk of {size})", "{key} ({added} over the base)",
     "{key} ({added} over the base, disk of {size})", "and {count} problem more", "and {count} problems more",
-    "the study has no platform {name}",
+    "the study has no platform {name}", "{run} has no platform {name}",
     "the study has no benchmark {name}", "the study has no factor {name}",
     "the study has no level of {factor}, {name}", "{run} has no host {name}",
     "confinement", "runtimes", "shared directories", "own images", "missing: {names}",
