@@ -177,6 +177,14 @@ def test_the_axis_names_every_run_or_day_once_in_the_language_and_zone_of_the_ta
     assert labels_of(days, "en")[:2] == ["2026-11-22", "2026-11-23"]
 
 
+@pytest.mark.usefixtures("zone")
+def test_every_label_of_the_axis_is_drawn_whatever_fraction_of_a_second_a_run_began_at(tour):
+    chart = spaced(tour, 4, DAY + 19597.132519 / 3)
+    assert chart is not None
+    svg = static_svg(chart_spec(chart, Formatter(ENGLISH)), "wide")
+    assert re.findall(r">(2026-11-\d\d)<", svg) == labels_of(chart, "en")
+
+
 def test_on_a_phone_the_text_of_the_chart_keeps_its_size(tour):
     chart = spaced(tour, RUNS, DAY)
     assert chart is not None

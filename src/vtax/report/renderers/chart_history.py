@@ -75,11 +75,13 @@ class _History(LineLooks):
     def _times(self, times: list[float], domain: list[float]) -> Spec:
         """Return the channel of Unix times: a tick for every day with a run, or for every run of a single day.
 
-        Labels are written here, not by Vega: in the reader's language and in the time zone of the tables.
+        Labels are written here, not by Vega: in the reader's language and in the time zone of the tables. They are
+        found by whole seconds, since a fraction is not read alike in values and in expressions.
         """
-        ticks = {self.language.date(at): at for at in sorted(times, reverse=True)}
+        newest_first = sorted(map(int, times), reverse=True)
+        ticks = {self.language.date(at): at for at in newest_first}
         if len(ticks) == 1:
-            ticks = {self.language.moment(at): at for at in sorted(times, reverse=True)}
+            ticks = {self.language.moment(at): at for at in newest_first}
         labels = sorted((at, label) for label, at in ticks.items())
         labels = labels[:: -(-len(labels) // _MAX_TICKS)]
         texts = json.dumps([label for _, label in labels], ensure_ascii=False)
