@@ -193,14 +193,12 @@ def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], u
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.log(np.where(values > 0, values, np.nan))
     found: dict[str, Floats] = {}
+    of = np.array([unit_of[block] for block in blocks.tolist()], dtype=int)
     for row, line in zip(rows, sign * (logs - logs[base]), strict=True):
-        mean = np.full(units, np.nan)
         kept = ~np.isnan(line)
-        of = np.array([unit_of[block] for block in blocks[kept].tolist()], dtype=int)
-        for unit in np.unique(of).tolist():
-            mean[unit] = line[kept][of == unit].mean()
         if kept.any():
-            found[row.platform.name] = mean
+            sums, counts = np.bincount(of[kept], line[kept], units), np.bincount(of[kept], minlength=units)
+            found[row.platform.name] = np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0)
     return found if rows[base].platform.name in found else {}
 
 
