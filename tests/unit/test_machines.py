@@ -40,8 +40,10 @@ def reach(on_path, tmp_path, host_lock):
     """`reach(script)` has ssh run a line here, by a script, as on a machine with a measuring lock of its own."""
 
     def put(script='exec sh -c "$line"'):
-        here, there = (str(path).encode().hex() for path in (host_lock, tmp_path / "lock"))
-        on_path("ssh", f'for line; do :; done; line=$(echo "$line" | sed s/{here}/{there}/)\n{script}')
+        there = tmp_path / "there"  # which a test closes
+        there.mkdir(exist_ok=True)
+        old, new = (str(path).encode().hex() for path in (host_lock, there / "lock"))
+        on_path("ssh", f'for line; do :; done; line=$(echo "$line" | sed s/{old}/{new}/)\n{script}')
 
     return put
 
@@ -50,7 +52,7 @@ def reach(on_path, tmp_path, host_lock):
 def lock(reach, tmp_path):
     """The lock of a machine that is reached without a network."""
     reach()
-    return tmp_path / "lock"
+    return tmp_path / "there" / "lock"
 
 
 @pytest.fixture
