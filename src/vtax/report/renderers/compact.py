@@ -10,6 +10,8 @@ _DIGITS = 6
 _FONT = re.compile(r' font-family="[^"]*"')
 _DEFAULTS = re.compile(r' (?:opacity="1"|stroke-width="1"|pointer-events="none"|transform="translate\(0,0\)")')
 """Attributes that say what holds without them; nothing in a static drawing has events."""
+_UNSEEN = re.compile(r'<path class="(?:back|fore)ground" aria-hidden="true" d="[^"]*"(?: display="none")?/>')
+"""A frame that Vega draws around every group, where it has neither fill nor line, or is not shown."""
 _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
 
 
@@ -35,7 +37,7 @@ def compact_svg(svg: str) -> str:
     fonts = set(_FONT.findall(svg))
     if len(fonts) == 1:
         svg = _FONT.sub("", svg).replace("<svg ", f"<svg {fonts.pop().strip()} ", 1)
-    svg = _DEFAULTS.sub("", svg)
+    svg = _UNSEEN.sub("", _DEFAULTS.sub("", svg))
     return re.sub(r'(?<= )(?:d|transform|x1|x2|y1|y2|x|y)="[^"]*"', lambda m: _LONG_NUMBER.sub(r"\1", m[0]), svg)
 
 
