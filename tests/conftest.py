@@ -134,12 +134,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def work_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """`work_in(directory)` has the test run there."""
-    return monkeypatch.chdir
-
-
-@pytest.fixture
 def temporary_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     """`temporary_in(directory)` has temporary files of this process made there."""
     return lambda directory: monkeypatch.setattr("tempfile.tempdir", str(directory))

@@ -58,10 +58,10 @@ def store_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def store(store_url: str, tmp_path: Path, unmade_home: None, work_in, use_store) -> None:
+def store(store_url: str, tmp_path: Path, unmade_home: None, monkeypatch, use_store) -> None:
     """That store, in the directory of the test."""
     use_store(store_url)
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
 
 
 def vtax(*arguments: str) -> Result:

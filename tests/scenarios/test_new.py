@@ -27,9 +27,9 @@ COMMON = ("--platforms", "podman,lxc", "--time", "2h")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, ordinary_user: None, unmade_home: None, work_in) -> Iterator[Path]:
+def place(tmp_path: Path, ordinary_user: None, unmade_home: None, monkeypatch) -> Iterator[Path]:
     """A directory of its own, without root, so that nothing is probed."""
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 

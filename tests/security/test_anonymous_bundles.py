@@ -299,9 +299,9 @@ def test_no_identity_is_in_an_anonymized_bundle(campaign, rows, tmp_path):
     assert made.outcomes["survived"] == made.count  # none was refused before it was examined
 
 
-def test_an_anonymized_example_shows_the_table_of_the_original(tmp_path, work_in, use_store):
+def test_an_anonymized_example_shows_the_table_of_the_original(tmp_path, monkeypatch, use_store):
     shown = []
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "original.gz").write_bytes(EXAMPLE.read_bytes())
     for name in ("original", "anonymized"):
         use_store(tmp_path / f"{name}.sqlite")

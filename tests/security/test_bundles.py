@@ -53,10 +53,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def place(unmade_home: Path, tmp_path: Path, work_in, temporary_in) -> Path:
+def place(unmade_home: Path, tmp_path: Path, monkeypatch, temporary_in) -> Path:
     """A working directory in a home without a store."""
     unmade_home.mkdir()
-    work_in(unmade_home)
+    monkeypatch.chdir(unmade_home)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     temporary_in(temporary)

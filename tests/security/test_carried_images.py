@@ -145,8 +145,8 @@ def test_what_cannot_be_made_here_alike_is_refused_with_what_made_it(built, home
     assert '"disk.raw" cannot be made here' in refused(home, file)
 
 
-def test_commands_export_and_import(built, home, tmp_path, use_home, work_in):
-    work_in(tmp_path)
+def test_commands_export_and_import(built, home, tmp_path, use_home, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     use_home(tmp_path / "there")
     runner = CliRunner()
     said = runner.invoke(group, ["image", "export", built.key], catch_exceptions=False).output

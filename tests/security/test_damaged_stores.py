@@ -171,9 +171,9 @@ def run_command(arguments: list[str]) -> None:
 
 
 @pytest.fixture
-def store_file(unmade_home: Path, work_in) -> Path:
+def store_file(unmade_home: Path, monkeypatch) -> Path:
     unmade_home.mkdir()
-    work_in(unmade_home)
+    monkeypatch.chdir(unmade_home)
     return Path(Home.from_environment().store_url)
 
 

@@ -62,7 +62,6 @@ def place(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     ordinary_user: None,
-    work_in,
     temporary_in,
     probe_by,
 ) -> Path:
@@ -73,7 +72,7 @@ def place(
     (place / "loop.toml").symlink_to("loop.toml")
     for name, content in FILES.items():
         (place / name).write_bytes(content)
-    work_in(place)
+    monkeypatch.chdir(place)
     temporary_in(tmp_path)
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # it would serve until it is stopped

@@ -154,9 +154,9 @@ def hostile_result(random: Random, report: tuple[str, dict[str, Any], dict[str, 
 
 
 @pytest.fixture
-def forum(unmade_home: Path, work_in) -> Any:
+def forum(unmade_home: Path, monkeypatch) -> Any:
     unmade_home.mkdir()
-    work_in(unmade_home)
+    monkeypatch.chdir(unmade_home)
     opened = Forum(Path(Home.from_environment().store_url))
     yield opened
     opened.close()

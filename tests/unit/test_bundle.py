@@ -50,9 +50,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(whole: Path, private_home: Home, tmp_path: Path, work_in) -> Home:
+def home(whole: Path, private_home: Home, tmp_path: Path, monkeypatch) -> Home:
     """A home with that store, and a working directory."""
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
     shutil.copy(whole, private_home.root / "store.sqlite")
     return private_home
 

@@ -120,12 +120,12 @@ def test_go_names_who_was_launched_and_does_not_answer(fleet, commanded, capsys)
     assert (status, "do not answer: h03\n" in said) == (0, True)
 
 
-def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch, work_in):
+def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch):
     campaign, _ = commanded
     campaign.settings.model_copy(update={"inventory": "../hosts.yml"}).write(campaign.root / FILE)
     seen = []
     monkeypatch.setattr(module, "Playbook", lambda inventory, *given: seen.append(inventory) or fleet)
-    work_in("/")
+    monkeypatch.chdir("/")
     with module.controller(Campaign.open(campaign.root), print):
         pass
     assert [path.is_absolute() and path.resolve() for path in seen] == [(tmp_path / "hosts.yml").resolve()]

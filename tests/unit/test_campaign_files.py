@@ -169,12 +169,12 @@ def test_two_addresses_of_one_template_are_two_hosts(address):
     assert len(hosts_of(listed(a={"ansible_host": address}, b={"ansible_host": address}), "x")) == 3
 
 
-def test_an_inventory_is_read_where_it_is_played(tmp_path, on_path, work_in):
+def test_an_inventory_is_read_where_it_is_played(tmp_path, on_path, monkeypatch):
     of = "twice: $ANSIBLE_DUPLICATE_YAML_DICT_KEY $ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"
     on_path("ansible-inventory", f"""printf '{{"all": {{"hosts": ["%s", "%s", "%s"]}}}}' "$PWD" "$2" "{of}\"""")
     (tmp_path / "of").mkdir()
     (tmp_path / "of/hosts.yml").touch()
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
     found = read_inventory(Path("of/hosts.yml"))
     strict = "twice: error true"
     assert [each.name for each in found] == [str(tmp_path / "of"), str(tmp_path / "of/hosts.yml"), strict]

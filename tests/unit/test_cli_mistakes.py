@@ -74,21 +74,21 @@ def locale(request, unmade_home, set_locale):
     return request.param.split(".")[0]
 
 
-def test_a_study_with_a_mistake(locale, tmp_path, capsys, golden, work_in):
-    work_in(tmp_path)
+def test_a_study_with_a_mistake(locale, tmp_path, capsys, golden, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for name, text in STUDIES.items():
         (tmp_path / f"{name}.toml").write_text(text)
     check(refusals(capsys, "run --dry-run", *(f"{name}.toml" for name in STUDIES)), locale, golden)
 
 
-def test_a_run_with_a_mistake(locale, tmp_path, capsys, golden, work_in):
-    work_in(tmp_path)
+def test_a_run_with_a_mistake(locale, tmp_path, capsys, golden, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     check(refusals(capsys, "run --dry-run", *RUNS), locale, golden)
 
 
-def test_a_command_with_a_mistake(locale, tour_file, tmp_path, capsys, golden, use_store, work_in):
+def test_a_command_with_a_mistake(locale, tour_file, tmp_path, capsys, golden, use_store, monkeypatch):
     use_store(tour_file)
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
     check(refusals(capsys, "", *COMMAND_LINES).replace(str(tour_file), "STORE"), locale, golden)
 
 

@@ -21,9 +21,9 @@ HOSTS = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa"}, {"cpus": 8, "machine_id": "b
 
 
 @pytest.fixture(autouse=True)
-def home(unmade_home: Path, tmp_path: Path, work_in) -> Home:
+def home(unmade_home: Path, tmp_path: Path, monkeypatch) -> Home:
     """tour-1 and tour-2 of two hosts."""
-    work_in(tmp_path)
+    monkeypatch.chdir(tmp_path)
     made = Home.from_environment().ensure()
     put_store(made.store_file, measure)
     return made
