@@ -1,8 +1,7 @@
-"""Checks what the linters do not: sizes, names of classes, docstrings, addresses, stray files, unfinished work, and
+"""Checks what the linters do not: names of classes, docstrings, addresses, stray files, unfinished work, and
 traces of a developer's machine.
 
-Run `python .ci/hygiene.py`; it prints one line per finding and exits 1 when there is any. A module of more than 400
-lines or a function of more than 50 is accepted when its docstring gives a reason ("long because", "long by nature").
+Run `python .ci/hygiene.py`; it prints one line per finding and exits 1 when there is any.
 """
 
 from __future__ import annotations
@@ -15,15 +14,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-MODULE_LINES = 400
-FUNCTION_LINES = 50
-REASON = re.compile(r"\blong (?:because|since|by nature)\b", re.IGNORECASE)
-
 # Hosts a file may name: of standards, schemas, licences, papers and examples. No package registry's.
 HOSTS = frozenset(
     {
         *("www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org"),
-        *("keepachangelog.com", "semver.org", "www.cs.virginia.edu", "example.org", "vega.github.io"),
+        *(
+            "keepachangelog.com",
+            "semver.org",
+            "www.cs.virginia.edu",
+            "example.org",
+            "vega.github.io",
+        ),
         *("golang.org", "bencher.dev", "w3id.org", "schema.org", "creativecommons.org"),
     }
 )
@@ -49,24 +50,15 @@ ROOT_FILES = frozenset(
 _VERBATIM = ("tests/unit/fixtures/", "LICENSE")
 
 
-def long_code(path: str, source: str) -> Iterator[str]:
-    """Modules and functions over the limit whose docstring gives no reason."""
-    tree = parsed(source)
-    lines = source.count("\n")
-    if lines > MODULE_LINES and not REASON.search(ast.get_docstring(tree) or ""):
-        yield f"{path}: {lines} lines; at most {MODULE_LINES}, or say why in the docstring ('long because ...')"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            size = (node.end_lineno or node.lineno) - node.lineno + 1
-            if size > FUNCTION_LINES and not REASON.search(ast.get_docstring(node) or ""):
-                yield f"{path}:{node.lineno}: {node.name} has {size} lines; at most {FUNCTION_LINES}, or say why"
-
-
 def stiff_docstrings(path: str, source: str) -> Iterator[str]:
     """Docstrings that begin neither with a verb nor with the thing."""
     for node in ast.walk(parsed(source)):
         text = node.value if isinstance(node, ast.Expr) else None
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and _STIFF.match(text.value):
+        if (
+            isinstance(text, ast.Constant)
+            and isinstance(text.value, str)
+            and _STIFF.match(text.value)
+        ):
             yield f"{path}:{node.lineno}: {text.value.split()[0]!r}: begin with a verb, or with the thing"
 
 
@@ -100,9 +92,20 @@ def stray_file(path: str) -> Iterator[str]:
 def files(root: Path, skipped: tuple[str, ...]) -> Iterator[str]:
     """Paths below root that git knows, or would know. skipped: beginnings of paths to leave out."""
     listed = subprocess.run(
-        ["git", "-c", f"safe.directory={root}", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=root, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            "git",
+            "-c",
+            f"safe.directory={root}",
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     for path in listed.stdout.splitlines():
         if not path.startswith(skipped) and (root / path).is_file():
             yield path
@@ -117,8 +120,6 @@ def findings(root: Path) -> Iterator[str]:
             text = (root / path).read_text()
         except UnicodeDecodeError:
             continue
-        if path.endswith(".py"):
-            yield from long_code(path, text)
         if path.endswith(".py") and path.startswith("src/"):
             yield from stiff_docstrings(path, text)
             yield from repeated_classes(path, text, classes)

@@ -12,20 +12,46 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WHOLE = (
-    "cli/*.py", "doctor/*.py", "runner/disk_room.py", "runner/consent.py", "host/lock.py", "study/check.py",
-    "study/claim_names.py", "study/refusals.py", "conformance/*.py",
-)  # fmt: skip
+    "cli/*.py",
+    "doctor/*.py",
+    "runner/disk_room.py",
+    "runner/consent.py",
+    "host/lock.py",
+    "study/check.py",
+    "study/claim_names.py",
+    "study/refusals.py",
+    "conformance/*.py",
+)
 """Files in which every text is said, beside those of `msg`, of options and of docstrings."""
 _LEFT_OUT = re.compile(
     r"conformance/(sample|fillings)|demo/(?!demo)|counters/|guest/|cli/(commands|usage)|platforms/(?!registry|ssh)"
     r"|network/(?!registry|settings|topology|uplink|wire)"
 )
 """What people who only measure do not meet, what stands in the catalogue of messages, and texts for programs."""
-_OTHER_CALLS = {"msg", "plural", "Means", "option", "argument", "command", "compile", "Note", "execute", "getLogger"}
+_OTHER_CALLS = {
+    "msg",
+    "plural",
+    "Means",
+    "option",
+    "argument",
+    "command",
+    "compile",
+    "Note",
+    "execute",
+    "getLogger",
+}
 _ERRORS = {
-    "BadInput", "NotFound", "Busy", "Refused", "StoreError", "StoreBusy", "ImageError", "VtaxError", "NetworkError",
+    "BadInput",
+    "NotFound",
+    "Busy",
+    "Refused",
+    "StoreError",
+    "StoreBusy",
+    "ImageError",
+    "VtaxError",
+    "NetworkError",
     "disagreement",
-}  # fmt: skip
+}
 _CHECKED = ("study/", "benchmarks/", "network/")
 """Packages whose ValueErrors are of a study, and in which a `what` or `problem` is part of an error."""
 _TABLES = {"print_table", "print_keys"}
@@ -69,7 +95,16 @@ def of_commands() -> Iterator[tuple[str, str]]:
     from vtax.study.drafts import QUESTIONS
     from vtax.study.keys import keys
 
-    words = (*LABELS, *COUNTED, *FORMS, *OF_OTHERS, *OF_CLICK, *QUESTIONS.values(), *SUBJECTS, *COMMANDS.values())
+    words = (
+        *LABELS,
+        *COUNTED,
+        *FORMS,
+        *OF_OTHERS,
+        *OF_CLICK,
+        *QUESTIONS.values(),
+        *SUBJECTS,
+        *COMMANDS.values(),
+    )
     yield from ((text, "vtax") for text in words)
     things = [*drivers().values(), *topologies().values()]
     yield from ((each.summary, each.name) for each in things)
@@ -82,7 +117,12 @@ def of_commands() -> Iterator[tuple[str, str]]:
     commands = {name: group.get_command(click.Context(group), name) for name in COMMANDS}
     for name, command in [("vtax", group), *commands.items()]:
         below = getattr(command, "commands", {}).values() if name != "vtax" else ()
-        for each in (command, *below, *command.params, *(param for one in below for param in one.params)):
+        for each in (
+            command,
+            *below,
+            *command.params,
+            *(param for one in below for param in one.params),
+        ):
             for text in (getattr(each, key, None) for key in ("short_help", "help", "epilog")):
                 yield from (
                     (part, name)
@@ -93,7 +133,11 @@ def of_commands() -> Iterator[tuple[str, str]]:
 
 def is_spoken(template: str) -> bool:
     """Whether a template has words for people."""
-    return bool(_WORDS.search(template)) and not _CODE.search(template) and not _COMMAND.fullmatch(template)
+    return (
+        bool(_WORDS.search(template))
+        and not _CODE.search(template)
+        and not _COMMAND.fullmatch(template)
+    )
 
 
 def template_of(node: ast.expr) -> str:
@@ -120,23 +164,38 @@ def _of_errors(tree: ast.AST, errors: set[str], names: set[str]) -> Iterator[ast
         elif isinstance(node, ast.FunctionDef) and ("hint" in node.name or "problem" in node.name):
             for statement in node.body:
                 yield from _texts(statement)
-        elif isinstance(node, ast.Assign | ast.keyword) and any(name in _target(node) for name in names):
+        elif isinstance(node, ast.Assign | ast.keyword) and any(
+            name in _target(node) for name in names
+        ):
             yield from _texts(node.value)
 
 
 def _target(node: ast.Assign | ast.keyword) -> str:
-    return node.arg or "" if isinstance(node, ast.keyword) else " ".join(map(_name, node.targets)).lower()
+    return (
+        node.arg or ""
+        if isinstance(node, ast.keyword)
+        else " ".join(map(_name, node.targets)).lower()
+    )
 
 
 def _headings(tree: ast.AST) -> list[ast.expr]:
     """Headings of tables, which may be single words."""
-    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n.func) in _TABLES and n.args)
-    return [e for call in calls for e in getattr(call.args[0], "elts", [call.args[0]]) if isinstance(e, ast.Constant)]
+    calls = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n.func) in _TABLES and n.args
+    )
+    return [
+        e
+        for call in calls
+        for e in getattr(call.args[0], "elts", [call.args[0]])
+        if isinstance(e, ast.Constant)
+    ]
 
 
 def _texts(node: ast.AST) -> Iterator[ast.expr]:
     """Texts within a node, of an f-string the whole and what its expressions hold."""
-    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+    if isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ):
         yield node
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # a docstring
         return

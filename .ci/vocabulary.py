@@ -61,7 +61,10 @@ _ANY = re.compile(
     rf"|(?:{'|'.join(map(str.capitalize, IDENTIFIERS))})(?![a-z])"
 )
 """In every text with such a word."""
-_PHRASES = [(re.compile(rf"(?<![\w.'-]){words}(?![\w-])", re.IGNORECASE), hint) for words, hint in PHRASES.items()]
+_PHRASES = [
+    (re.compile(rf"(?<![\w.'-]){words}(?![\w-])", re.IGNORECASE), hint)
+    for words, hint in PHRASES.items()
+]
 
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:

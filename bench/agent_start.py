@@ -54,7 +54,9 @@ def toolbox_bytes(image: Image) -> int:
         return sum(path.lstat().st_size for path in Path(directory).rglob("*"))
 
 
-def greeted_ms(starter: Starter, platform: Platform, program: bytes, rounds: int) -> dict[str, float]:
+def greeted_ms(
+    starter: Starter, platform: Platform, program: bytes, rounds: int
+) -> dict[str, float]:
     """Return the medians of both kinds, and of the differences within rounds, in ms."""
     spec = starter.spec()
     running = platform.start(spec)
@@ -75,12 +77,16 @@ def greeted_ms(starter: Starter, platform: Platform, program: bytes, rounds: int
         running.stop()
         shutil.rmtree(spec.directory)
     saved = [ours - other for ours, other in zip(taken["python"], taken["compiled"], strict=True)]
-    return {kind: statistics.median(times) for kind, times in taken.items()} | {"saved": statistics.median(saved)}
+    return {kind: statistics.median(times) for kind, times in taken.items()} | {
+        "saved": statistics.median(saved)
+    }
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("platforms", nargs="*", default=_DEFAULT)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json", action="store_true")
@@ -102,7 +108,9 @@ def main() -> None:
         return
     for name, row in found.items():
         print(name.ljust(16), *(f"{kind} {value:.1f} ms  " for kind, value in row.items()))
-    print(f"toolbox {sizes['toolbox_bytes'] / 1e6:.1f} MB, the least compiled agent {len(program) / 1e6:.1f} MB")
+    print(
+        f"toolbox {sizes['toolbox_bytes'] / 1e6:.1f} MB, the least compiled agent {len(program) / 1e6:.1f} MB"
+    )
 
 
 if __name__ == "__main__":

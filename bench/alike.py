@@ -34,7 +34,9 @@ class Block:
     trials: Mapping[str, Sequence[Trial]]
     seconds: float
     starts: Sequence[float] = ()
-    alone: Mapping[str, float] = field(default_factory=dict)  # benchmark -> log(with frozen neighbours / without)
+    alone: Mapping[str, float] = field(
+        default_factory=dict
+    )  # benchmark -> log(with frozen neighbours / without)
 
 
 class Found(NamedTuple):
@@ -67,7 +69,9 @@ def neighbours(blocks: Sequence[Sequence[float]]) -> float:
 
 def typical(blocks: Sequence[Sequence[float]]) -> float:
     """Median of the differences of two like guests in a block: what other programs do at times moves it little."""
-    return statistics.median(abs(a - b) for each in blocks for a, b in itertools.combinations(each, 2))
+    return statistics.median(
+        abs(a - b) for each in blocks for a, b in itertools.combinations(each, 2)
+    )
 
 
 def jackknifed(statistic: Callable[[Sequence[Any]], float], blocks: Sequence[Any]) -> Found:
@@ -88,14 +92,18 @@ def logs_of(label: str, blocks: Sequence[Block]) -> list[list[float]]:
 def apart_s(label: str, blocks: Sequence[Block]) -> float:
     """Median of the seconds from the start of a trial to the next guest's."""
     times = [[trial.at for trial in block.trials[label]] for block in blocks]
-    return statistics.median(after - before for each in times for before, after in itertools.pairwise(each))
+    return statistics.median(
+        after - before for each in times for before, after in itertools.pairwise(each)
+    )
 
 
 def near_row(label: str, pairs: Sequence[Pair]) -> dict[str, Any]:
     """A benchmark: SD in turn and alive, their ratio, and what frozen neighbours move."""
 
     def narrower(some: Sequence[Pair]) -> float:
-        return spread(logs_of(label, [alive for _, alive in some])) / spread(logs_of(label, [one for one, _ in some]))
+        return spread(logs_of(label, [alive for _, alive in some])) / spread(
+            logs_of(label, [one for one, _ in some])
+        )
 
     in_turn, alive = [one for one, _ in pairs], [other for _, other in pairs]
     moved = [block.alone[label] for block in alive if label in block.alone]
@@ -119,7 +127,10 @@ def plans_of(label: str, block: Block) -> dict[str, list[float]]:
     short, long = ([trial.log for trial in block.trials[name]] for name in (label, label + LONGER))
     guests = [(short[i * TIMES : (i + 1) * TIMES], long[i]) for i in range(len(long))]
     whole = [each for each in guests if math.isfinite(sum(each[0]) + each[1])]
-    found = {f"trials: {n}": [statistics.fmean(some[:n]) for some, _ in whole] for n in range(1, TIMES + 1)}
+    found = {
+        f"trials: {n}": [statistics.fmean(some[:n]) for some, _ in whole]
+        for n in range(1, TIMES + 1)
+    }
     return {**found, f"a trial {TIMES} times as long": [one for _, one in whole]}
 
 
@@ -129,7 +140,9 @@ def length_rows(label: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
     start_s = statistics.fmean(each for block in blocks for each in block.starts) / TOUR_CELLS
     seconds = {}
     for name in (label, label + LONGER):
-        seconds[name] = statistics.fmean(t.seconds for b in blocks for t in b.trials[name] if math.isfinite(t.log))
+        seconds[name] = statistics.fmean(
+            t.seconds for b in blocks for t in b.trials[name] if math.isfinite(t.log)
+        )
     per_block = [plans_of(label, block) for block in blocks]
     names = list(per_block[0])
     cost = {name: start_s + seconds[label] * (number + 1) for number, name in enumerate(names[:-1])}
@@ -139,12 +152,17 @@ def length_rows(label: str, blocks: Sequence[Block]) -> list[dict[str, Any]]:
         def price(some: Sequence[Mapping[str, list[float]]]) -> float:
             return spread([each[name] for each in some]) ** 2 * cost[name]
 
-        return lambda some: price(some) / (spread([each[names[0]] for each in some]) ** 2 * cost[names[0]])
+        return lambda some: (
+            price(some) / (spread([each[names[0]] for each in some]) ** 2 * cost[names[0]])
+        )
 
     return [
         {
-            "benchmark": label, "plan": name, "sd": spread([each[name] for each in per_block]),
-            "seconds": cost[name], "variance_seconds": jackknifed(of(name), per_block),
+            "benchmark": label,
+            "plan": name,
+            "sd": spread([each[name] for each in per_block]),
+            "seconds": cost[name],
+            "variance_seconds": jackknifed(of(name), per_block),
         }
         for name in names
-    ]  # fmt: skip
+    ]

@@ -72,7 +72,9 @@ def plan_for(tool: str) -> Plan:
     if image is None:
         raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     declared = {"name": f"by-hand-{tool}", "platforms": ["native"], "benchmark": [STUDIES[tool]]}
-    return make_plan(LoadedStudy(validate(declared, "bench/by_hand.py"), "bench/by_hand.py"), image=image, seed=1)
+    return make_plan(
+        LoadedStudy(validate(declared, "bench/by_hand.py"), "bench/by_hand.py"), image=image, seed=1
+    )
 
 
 @contextmanager
@@ -93,7 +95,10 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
                 if result.error:
                     raise BenchmarkError(result.error)
                 tool = result.foreground
-                return {**result.outcome.values, CPU_S: tool.user_s + tool.system_s if tool else 0.0}
+                return {
+                    **result.outcome.values,
+                    CPU_S: tool.user_s + tool.system_s if tool else 0.0,
+                }
 
             yield measure
 
@@ -108,7 +113,9 @@ def figures(plan: Plan) -> dict[str, Callable[[Values], float]]:
         seconds = STUDIES["sysbench-cpu"]["parameters"]["duration_s"]
         found["events per CPU second"] = lambda values: values[name] * seconds / values[CPU_S]
     else:
-        found["CPU s/GB"] = lambda values: (values["cpu_guest"] + values["cpu_peer"]) / 100 / (values[name] / 8000)
+        found["CPU s/GB"] = lambda values: (
+            (values["cpu_guest"] + values["cpu_peer"]) / 100 / (values[name] / 8000)
+        )
     return found
 
 
@@ -126,8 +133,12 @@ def by_hand(plan: Plan, argv: list[str], context: Context, command: Command) -> 
         started_at, cpu_s = time.monotonic(), children_cpu_s()
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
         seconds = time.monotonic() - started_at
-        result = CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr, seconds, seconds)
-        outcome = plan.points[0].benchmark.parse(plan.points[0].parameters, context, {command.role: result})
+        result = CommandResult(
+            tuple(argv), done.returncode, done.stdout, done.stderr, seconds, seconds
+        )
+        outcome = plan.points[0].benchmark.parse(
+            plan.points[0].parameters, context, {command.role: result}
+        )
         return {**outcome.values, CPU_S: children_cpu_s() - cpu_s}
 
     return measure
@@ -158,8 +169,20 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
             journal.register(NetworkNamespace(name))
             run(["ip", "netns", "add", name])
         run(["ip", "-n", bridge, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0"])
-        past = [f"net.bridge.bridge-nf-call-{kind}=0" for kind in ("iptables", "ip6tables", "arptables")]
-        run(["nsenter", f"--net=/run/netns/{bridge}", "sysctl", "--ignore", "--quiet", "--write", *past])
+        past = [
+            f"net.bridge.bridge-nf-call-{kind}=0" for kind in ("iptables", "ip6tables", "arptables")
+        ]
+        run(
+            [
+                "nsenter",
+                f"--net=/run/netns/{bridge}",
+                "sysctl",
+                "--ignore",
+                "--quiet",
+                "--write",
+                *past,
+            ]
+        )
         queues = ["numtxqueues", "1", "numrxqueues", "1"]
         run(["ip", "-n", bridge, "link", "set", "br0", "up"])
         for name, address in ((guest, "198.18.200.1/24"), (peer, "198.18.200.2/24")):
@@ -170,9 +193,29 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
             run(["ip", "-n", name, "address", "add", address, "dev", "eth0"])
             run(["ip", "-n", name, "link", "set", "eth0", "up"])
             control = LinkSettings().congestion  # a host may prefer another one
-            run(["ip", "-n", name, "route", "replace", "198.18.200.0/24", "dev", "eth0", "congctl", control])
-        context = Context(1, plan.resources.memory_bytes, peer_address="198.18.200.2", guest_address="198.18.200.1")
-        commands = {c.role: c for c in plan.points[0].benchmark.commands(plan.points[0].parameters, context)}
+            run(
+                [
+                    "ip",
+                    "-n",
+                    name,
+                    "route",
+                    "replace",
+                    "198.18.200.0/24",
+                    "dev",
+                    "eth0",
+                    "congctl",
+                    control,
+                ]
+            )
+        context = Context(
+            1,
+            plan.resources.memory_bytes,
+            peer_address="198.18.200.2",
+            guest_address="198.18.200.1",
+        )
+        commands = {
+            c.role: c for c in plan.points[0].benchmark.commands(plan.points[0].parameters, context)
+        }
         inside = in_tree(plan)
         server_argv = [*typed(peer, peer_cpus), *inside, *commands["server"].argv]
         client_argv = [*typed(guest, guest_cpus), *inside, *commands["client"].argv]
@@ -181,7 +224,9 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
         null = subprocess.DEVNULL
 
         def measure() -> Values:
-            server = subprocess.Popen(server_argv, stdout=null, stderr=null, env=cleanup.environment())
+            server = subprocess.Popen(
+                server_argv, stdout=null, stderr=null, env=cleanup.environment()
+            )
             try:
                 listening = ["nsenter", f"--net=/run/netns/{peer}", "ss", "-Hltn"]
                 while ":5201" not in run(listening).stdout:
@@ -245,11 +290,24 @@ def compare(tool: str, pairs: int) -> list[dict[str, Any]]:
                 measured[letters[letter]][-1].append(whole(ways[letters[letter]]))
     found = []
     for figure, of in figures(plan).items():
-        values = {name: [[of(value) for value in pair] for pair in each] for name, each in measured.items()}
+        values = {
+            name: [[of(value) for value in pair] for pair in each]
+            for name, each in measured.items()
+        }
         means = {name: [fmean(pair) for pair in each] for name, each in values.items()}
         ratio = paired_ratio(means["vtax"], means["hand"])
-        found.append({"tool": tool, "figure": figure, "pairs": pairs, "runs": len(PATTERNS[tool]),
-                      "ratio": ratio.estimate, "low": ratio.low, "high": ratio.high, "values": values})  # fmt: skip
+        found.append(
+            {
+                "tool": tool,
+                "figure": figure,
+                "pairs": pairs,
+                "runs": len(PATTERNS[tool]),
+                "ratio": ratio.estimate,
+                "low": ratio.low,
+                "high": ratio.high,
+                "values": values,
+            }
+        )
     return found
 
 
@@ -259,13 +317,17 @@ def main() -> None:
     parser.add_argument("--tool", choices=STUDIES, action="append")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = [each for tool in arguments.tool or list(STUDIES) for each in compare(tool, arguments.pairs)]
+    found = [
+        each for tool in arguments.tool or list(STUDIES) for each in compare(tool, arguments.pairs)
+    ]
     if arguments.json:
         print(json.dumps(found, indent=2))
         return
     for each in found:
-        print(f"{each['tool']}, {each['figure']}: through vtax / by hand = {each['ratio']:.4f} "
-              f"[{each['low']:.4f}, {each['high']:.4f}], {each['pairs']} pairs of {each['runs']} runs")  # fmt: skip
+        print(
+            f"{each['tool']}, {each['figure']}: through vtax / by hand = {each['ratio']:.4f} "
+            f"[{each['low']:.4f}, {each['high']:.4f}], {each['pairs']} pairs of {each['runs']} runs"
+        )
 
 
 if __name__ == "__main__":

@@ -63,17 +63,34 @@ def campaign(root: Path, hosts: int, forks: int) -> Path:
     (directory / "study/stub.toml").write_text(STUDY)
     (root / MAIN).write_text(PACK)
     manifest = Manifest(__version__, "", "study/stub.toml", "stub", DIGEST, {}, {})
-    members = {MAIN: root / MAIN, **dict.fromkeys(("study/stub.toml", IMAGE, WHEELS), directory / "study/stub.toml")}
+    members = {
+        MAIN: root / MAIN,
+        **dict.fromkeys(("study/stub.toml", IMAGE, WHEELS), directory / "study/stub.toml"),
+    }
     write_members(directory / "pack.vtax-pack", manifest, members)
-    variables = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable,
-                 "vtax_python": sys.executable}  # fmt: skip
-    listed = {f"h{n:04}": {"ansible_host": f"h{n:04}", "vtax_home": str(homes / f"h{n:04}")} for n in range(hosts)}
+    variables = {
+        "ansible_connection": "local",
+        "ansible_become": False,
+        "ansible_python_interpreter": sys.executable,
+        "vtax_python": sys.executable,
+    }
+    listed = {
+        f"h{n:04}": {"ansible_host": f"h{n:04}", "vtax_home": str(homes / f"h{n:04}")}
+        for n in range(hosts)
+    }
     (root / "hosts.yml").write_text(json.dumps({"all": {"hosts": listed, "vars": variables}}))
     Settings(
-        name="stub-1a2b", study="stub.toml", study_name="stub", pack_digest=DIGEST, image_key="stub",
-        image_digest=DIGEST, vtax_version=__version__, created_at=0.0, inventory=str(root / "hosts.yml"),
+        name="stub-1a2b",
+        study="stub.toml",
+        study_name="stub",
+        pack_digest=DIGEST,
+        image_key="stub",
+        image_digest=DIGEST,
+        vtax_version=__version__,
+        created_at=0.0,
+        inventory=str(root / "hosts.yml"),
         launch=Launch(canary=0, first_percent=0, forks=forks),
-    ).write(directory / "campaign.toml")  # fmt: skip
+    ).write(directory / "campaign.toml")
     return directory
 
 
@@ -93,7 +110,9 @@ def pss_mib(pids: list[int]) -> float:
     total = 0
     for pid in pids:
         with suppress(OSError, IndexError, ValueError):
-            total += int(Path(f"/proc/{pid}/smaps_rollup").read_text().partition("\nPss:")[2].split()[0])
+            total += int(
+                Path(f"/proc/{pid}/smaps_rollup").read_text().partition("\nPss:")[2].split()[0]
+            )
     return total / 1024
 
 
@@ -103,7 +122,9 @@ def go(directory: Path, home: Path) -> tuple[float, float, str]:
     environment = {**os.environ, "VTAX_HOME": str(home), "ANSIBLE_HOME": str(home / "ansible")}
     command = [sys.executable, "-m", "vtax", "campaign", "go", str(directory)]
     began = time.monotonic()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
     def watch() -> None:
         nonlocal most
@@ -132,11 +153,18 @@ def main() -> int:
         directory, home = campaign(Path(made), given.hosts, given.forks), Path(made, "home")
         home.mkdir()
         first_s, first_mib, said = go(directory, home)
-        print(f"first go: {first_s:.0f} s (at most {LIMIT_S}), {first_mib:.0f} MiB (at most {LIMIT_MIB}): {said}")
+        print(
+            f"first go: {first_s:.0f} s (at most {LIMIT_S}), {first_mib:.0f} MiB (at most {LIMIT_MIB}): {said}"
+        )
         again_s, again_mib, said_again = go(directory, home)
         print(f"second go: {again_s:.0f} s (at most {AGAIN_S}), {again_mib:.0f} MiB: {said_again}")
     is_whole = said == said_again == f"{given.hosts} running"
-    return int(not is_whole or first_s > LIMIT_S or again_s > AGAIN_S or max(first_mib, again_mib) > LIMIT_MIB)
+    return int(
+        not is_whole
+        or first_s > LIMIT_S
+        or again_s > AGAIN_S
+        or max(first_mib, again_mib) > LIMIT_MIB
+    )
 
 
 if __name__ == "__main__":

@@ -57,26 +57,52 @@ def campaign(root: Path, sessions: int) -> Path:
     members = dict.fromkeys(("study/scale.toml", IMAGE, WHEELS), study)
     write_members(directory / "pack.vtax-pack", manifest, members)
     Settings(
-        name=NAME, study="scale.toml", study_name="scale", pack_digest=DIGEST, image_key="none", image_digest=DIGEST,
-        vtax_version=__version__, created_at=0.0, sessions=sessions,
-    ).write(directory / "campaign.toml")  # fmt: skip
+        name=NAME,
+        study="scale.toml",
+        study_name="scale",
+        pack_digest=DIGEST,
+        image_key="none",
+        image_digest=DIGEST,
+        vtax_version=__version__,
+        created_at=0.0,
+        sessions=sessions,
+    ).write(directory / "campaign.toml")
     return directory
 
 
 def template(study: Path, file: Path) -> list[Row]:
     """Return the rows of a session before its trials."""
     names = ("native", "docker")
-    platforms = [PlatformRecord(each, {"driver": each, "options": {}}, True, is_baseline=each == "native")
-                 for each in names]  # fmt: skip
-    cells = [CellRecord(f"{each}-{point}", f"{point}", each, "tool", "tool", "1.0", levels={"size": 64 << point})
-             for point in range(POINTS) for each in names]  # fmt: skip
-    metrics = [MetricRecord("tool", f"m{i}", f"metric {i}", "MB/s", "higher", i == 0) for i in range(METRICS)]
+    platforms = [
+        PlatformRecord(each, {"driver": each, "options": {}}, True, is_baseline=each == "native")
+        for each in names
+    ]
+    cells = [
+        CellRecord(
+            f"{each}-{point}", f"{point}", each, "tool", "tool", "1.0", levels={"size": 64 << point}
+        )
+        for point in range(POINTS)
+        for each in names
+    ]
+    metrics = [
+        MetricRecord("tool", f"m{i}", f"metric {i}", "MB/s", "higher", i == 0)
+        for i in range(METRICS)
+    ]
     with Store.open(file) as store:
         run = store.begin_run(
-            name="scale-1", study="scale", declared=redesigned(str(study), "", 0).study.declared(), seed=1,
-            vtax_version=__version__, image_key="none", host={}, started_at=START, platforms=platforms, cells=cells,
-            metrics=metrics, boot_id="b",
-        )  # fmt: skip
+            name="scale-1",
+            study="scale",
+            declared=redesigned(str(study), "", 0).study.declared(),
+            seed=1,
+            vtax_version=__version__,
+            image_key="none",
+            host={},
+            started_at=START,
+            platforms=platforms,
+            cells=cells,
+            metrics=metrics,
+            boot_id="b",
+        )
         run.finish("finished", "10 blocks", START + 600.0)
         with store.engine.connect() as connection:
             return list(rows_of(connection, run.id))
@@ -86,25 +112,49 @@ def rows(begun: list[Row], host: int, session: int, measurements: int) -> Iterat
     """Yield the rows of a session of a host: hosts vary by 3 %, sessions by 1 %, trials by 1 %."""
     draw = random.Random(host * 1000 + session)
     speed = random.Random(host).gauss(1, 0.03) * draw.gauss(1, 0.01)
-    facts = {"machine_id": f"{host:012x}", "hardware_id": f"{host:012x}", IMAGE_DIGEST: DIGEST, "kernel": "6.1",
-             "cpu_model": f"CPU {host % 3}"}  # fmt: skip
+    facts = {
+        "machine_id": f"{host:012x}",
+        "hardware_id": f"{host:012x}",
+        IMAGE_DIGEST: DIGEST,
+        "kernel": "6.1",
+        "cpu_model": f"CPU {host % 3}",
+    }
     started = START + session * DAY_S + host
     changes: Mapping[str, dict[str, Any]] = {
-        "run": {"identity": f"{draw.getrandbits(128):032x}", "host": facts, "tags": [f"{TAG}{NAME}-s{session}"],
-                "started_at": started, "ended_at": started + 600.0, "active_s": 600.0},
+        "run": {
+            "identity": f"{draw.getrandbits(128):032x}",
+            "host": facts,
+            "tags": [f"{TAG}{NAME}-s{session}"],
+            "started_at": started,
+            "ended_at": started + 600.0,
+            "active_s": 600.0,
+        },
         "session": {"host": facts, "boot_id": f"{host}-{session}", "started_at": started},
-    }  # fmt: skip
+    }
     for table, row in begun:
         yield table, {**row, **changes.get(table, {})}
     cells = PLATFORMS * POINTS
     trials = measurements // METRICS
     for number in range(trials):
         block, within = divmod(number, cells * TRIALS)
-        yield "trial", {
-            "cell_id": within // TRIALS + 1, "guest_id": None, "block": block, "number": within % TRIALS,
-            "position": number, "is_warmup": False, "status": "ok", "started_at": started + number * 0.5,
-            "outside_s": 0.4, "inside_s": 0.4, "effective": {}, "error": "", "session": 1,
-        }  # fmt: skip
+        yield (
+            "trial",
+            {
+                "cell_id": within // TRIALS + 1,
+                "guest_id": None,
+                "block": block,
+                "number": within % TRIALS,
+                "position": number,
+                "is_warmup": False,
+                "status": "ok",
+                "started_at": started + number * 0.5,
+                "outside_s": 0.4,
+                "inside_s": 0.4,
+                "effective": {},
+                "error": "",
+                "session": 1,
+            },
+        )
     for number in range(trials):
         cell = number % (cells * TRIALS) // TRIALS
         level = (1000 + 50 * (cell // PLATFORMS)) * (1 - 0.02 * (cell % PLATFORMS)) * speed
@@ -128,8 +178,13 @@ def main() -> int:
     given = parser.parse_args()
     broken = []
 
-    def said(what: str, took: tuple[float, float, float], limit_s: float, limit_mib: float = REPORT_MIB) -> None:
-        print(f"{what:32} {took[0]:7.1f} s (at most {limit_s}; CPU {took[1]:.1f} s), {took[2]:.0f} MiB", flush=True)
+    def said(
+        what: str, took: tuple[float, float, float], limit_s: float, limit_mib: float = REPORT_MIB
+    ) -> None:
+        print(
+            f"{what:32} {took[0]:7.1f} s (at most {limit_s}; CPU {took[1]:.1f} s), {took[2]:.0f} MiB",
+            flush=True,
+        )
         if took[0] > limit_s or took[2] > limit_mib:
             broken.append(what)
 
@@ -141,8 +196,10 @@ def main() -> int:
             for session in range(1, given.sessions + 2 if host == 0 else given.sessions + 1):
                 target = root / ("more" if session > given.sessions else "bundles")
                 target.mkdir(exist_ok=True)
-                write_bundle(target / f"h{host:04}-{NAME}-s{session}.vtax.gz",
-                             rows(begun, host, session, given.measurements))  # fmt: skip
+                write_bundle(
+                    target / f"h{host:04}-{NAME}-s{session}.vtax.gz",
+                    rows(begun, host, session, given.measurements),
+                )
         count = given.hosts * given.sessions * given.measurements
         print(f"{given.hosts} hosts × {given.sessions} sessions, {count} measurements", flush=True)
         load, report = (["campaign", each, str(directory)] for each in ("load", "report"))

@@ -70,8 +70,10 @@ def main() -> int:
         found = shares(platform, arguments.seconds, arguments.trials)
         median = statistics.median(found)
         broken |= median > LIMIT
-        print(f"{platform:<16} {arguments.trials} trials of {arguments.seconds} s: median {median:.3%} of a CPU, "
-              f"{min(found):.3%} to {max(found):.3%} (at most {LIMIT:.1%})")  # fmt: skip
+        print(
+            f"{platform:<16} {arguments.trials} trials of {arguments.seconds} s: median {median:.3%} of a CPU, "
+            f"{min(found):.3%} to {max(found):.3%} (at most {LIMIT:.1%})"
+        )
     return int(broken)
 
 

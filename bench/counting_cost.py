@@ -58,7 +58,9 @@ class Loop(TrueBenchmark):
     def expected_s(self, parameters: Any, context: Context) -> float:
         return 0.5
 
-    def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         return Outcome({"seconds": results["single"].outside_s})
 
 
@@ -83,7 +85,9 @@ class Watch(Observer):
         self._benchmark.loops = _LOOPS.get(platform, _ELSEWHERE) * self._longer
         self._began = time.monotonic()
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         wall_s = time.monotonic() - self._began
         if error or figure is None:
             self.errors.append(f"{platform}: {error}")
@@ -134,21 +138,30 @@ def row(watch: Watch, platform: str) -> dict[str, Any]:
     tool, added = watch.tool[platform], watch.added[platform]
 
     def ratio(kind: str) -> Ratio:
-        return ratio_of_logs([math.log(a / b) for a, b in zip(tool[kind], tool[_WITHOUT], strict=False)], 0.95)
+        return ratio_of_logs(
+            [math.log(a / b) for a, b in zip(tool[kind], tool[_WITHOUT], strict=False)], 0.95
+        )
 
     found, control = ratio(_WITH), ratio(_CONTROL)
     return {
-        "rounds": found.n_blocks, "tool_s": statistics.median(tool[_WITHOUT]),
-        "ratio": found.estimate, "low": found.low, "high": found.high,
-        "control": control.estimate, "control_low": control.low, "control_high": control.high,
+        "rounds": found.n_blocks,
+        "tool_s": statistics.median(tool[_WITHOUT]),
+        "ratio": found.estimate,
+        "low": found.low,
+        "high": found.high,
+        "control": control.estimate,
+        "control_low": control.low,
+        "control_high": control.high,
         "added_ms": statistics.median(added[_WITH]) * 1e3,
         "added_without_ms": statistics.median(added[_WITHOUT]) * 1e3,
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="what counting around a trial costs")
-    parser.add_argument("--platform", action="append", help="repeat for several; default native and qemu-tcg")
+    parser.add_argument(
+        "--platform", action="append", help="repeat for several; default native and qemu-tcg"
+    )
     parser.add_argument("--rounds", type=int, default=8, help="of three trials, per guest")
     parser.add_argument("--blocks", type=int, default=4, help="fresh guests per platform")
     parser.add_argument("--longer", type=int, default=1, help="times as many loops in a trial")
@@ -161,10 +174,12 @@ def main() -> None:
         print(json.dumps({"rows": rows, "errors": watch.errors}, indent=2))
         return
     for platform, r in rows.items():
-        print(f"{platform:<12} program {r['tool_s']:.3f} s, {r['rounds']} rounds: with counters / without "
-              f"{r['ratio']:.4f} [{r['low']:.4f}, {r['high']:.4f}], without / without {r['control']:.4f} "
-              f"[{r['control_low']:.4f}, {r['control_high']:.4f}]; vtax adds {r['added_ms']:.1f} ms to a trial, "
-              f"{r['added_without_ms']:.1f} ms without counters")  # fmt: skip
+        print(
+            f"{platform:<12} program {r['tool_s']:.3f} s, {r['rounds']} rounds: with counters / without "
+            f"{r['ratio']:.4f} [{r['low']:.4f}, {r['high']:.4f}], without / without {r['control']:.4f} "
+            f"[{r['control_low']:.4f}, {r['control_high']:.4f}]; vtax adds {r['added_ms']:.1f} ms to a trial, "
+            f"{r['added_without_ms']:.1f} ms without counters"
+        )
     for error in watch.errors:
         print(error)
 

@@ -77,7 +77,9 @@ class Frozen:
         self._registered: list[Registration] = []
         for path, _, thawed in self._files:
             thaw = ("sh", "-c", f'echo {thawed} > "$0"', str(path))
-            self._registered.append(journal.register(RestoreCommand("a frozen guest", thaw, (1, 2))))
+            self._registered.append(
+                journal.register(RestoreCommand("a frozen guest", thaw, (1, 2)))
+            )
 
     def freeze(self) -> None:
         """Hold everything still, and return once it is."""
@@ -97,7 +99,10 @@ class Frozen:
             path.write_text(words[word])
         for path, *words in self._files:
             wait_until(
-                partial(is_set, path, words[word]), FREEZE_S, 0.001, otherwise=partial(late, path, words[word])
+                partial(is_set, path, words[word]),
+                FREEZE_S,
+                0.001,
+                otherwise=partial(late, path, words[word]),
             )
 
 
@@ -113,7 +118,9 @@ def freezer(group: Cgroup) -> tuple[Path, str, str]:
     for hierarchy, path in group.directories:
         if hierarchy.unified and (path / "cgroup.freeze").exists():
             return path / "cgroup.freeze", "1", "0"
-    raise BadInput("this host has no cgroup freezer", hint="mount cgroup2, or the v1 controller freezer")
+    raise BadInput(
+        "this host has no cgroup freezer", hint="mount cgroup2, or the v1 controller freezer"
+    )
 
 
 def is_set(path: Path, word: str) -> bool:
@@ -126,7 +133,9 @@ def is_set(path: Path, word: str) -> bool:
 class Bench:
     """Starts like guests and runs trials in them."""
 
-    def __init__(self, plan: Plan, run: RunHandle, home: Home, journal: Journal, parsers: Parsers) -> None:
+    def __init__(
+        self, plan: Plan, run: RunHandle, home: Home, journal: Journal, parsers: Parsers
+    ) -> None:
         self.plan = plan
         self.journal = journal
         self._to_open = (plan, run, home, journal, Observer(), parsers)
@@ -181,7 +190,9 @@ class Bench:
                 alone[cell.point.label] += self.trial(tried, cell)
             with ExitStack() as stack:
                 guests = [(first, tried)]
-                guests += [(each, stack.enter_context(self.opened(each, starts))) for each in others]
+                guests += [
+                    (each, stack.enter_context(self.opened(each, starts))) for each in others
+                ]
                 held = {id(opened): Frozen(opened, self.journal) for _, opened in guests}
                 for each in held.values():
                     stack.callback(each.close)
@@ -191,7 +202,9 @@ class Bench:
                     label = cell.point.label
                     for session, opened in random.sample(guests, len(guests)):
                         held[id(opened)].thaw()
-                        found = self.trial(opened, next(c for c in session.cells if c.point.label == label))
+                        found = self.trial(
+                            opened, next(c for c in session.cells if c.point.label == label)
+                        )
                         held[id(opened)].freeze()
                         trials[label] += found
                         if opened is tried and found:
@@ -216,7 +229,9 @@ class Bench:
                     if label.removesuffix(LONGER) in labels:
                         count = 1 if label.endswith(LONGER) else TIMES
                         found = [trial for _ in range(count) for trial in self.trial(opened, cell)]
-                        trials[label] += found if len(found) == count else [Trial(math.nan, 0, 0)] * count
+                        trials[label] += (
+                            found if len(found) == count else [Trial(math.nan, 0, 0)] * count
+                        )
         return Block(trials, time.monotonic() - began, starts)
 
 
@@ -243,7 +258,11 @@ def plan_for(name: str, alike: int) -> Plan:
         "platform": [{"name": each, "driver": platform.driver.name, **options} for each in names],
         "guest": {"vcpus": 1, "memory": "1GiB"},
         "benchmark": [
-            {"name": tool, "label": label, "parameters": {**parameters, longer: parameters[longer] * times}}
+            {
+                "name": tool,
+                "label": label,
+                "parameters": {**parameters, longer: parameters[longer] * times},
+            }
             for tool, (parameters, longer) in TOUR.items()
             for label, times in ((tool, 1), (tool + LONGER, TIMES))
         ],
@@ -260,7 +279,11 @@ def while_time_lasts(until: float, what: str) -> Iterator[int]:
         yield number
         number, longest = number + 1, max(longest, time.monotonic() - began)
         took, left = time.monotonic() - began, max(until - time.monotonic(), 0)
-        print(f"{what}: round {number} took {took:.0f} s, {left:.0f} s left", file=sys.stderr, flush=True)
+        print(
+            f"{what}: round {number} took {took:.0f} s, {left:.0f} s left",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def nearness(bench: Bench, until: float) -> list[Pair]:
@@ -288,34 +311,56 @@ def measure(platform: str, alike: int, minutes: float, longer_of: int) -> dict[s
         share = SHARE_NEARNESS if longer_of else 1.0
         pairs = nearness(bench, began + minutes * 60 * share)
         rows = [near_row(label, pairs) for label in TOUR]
-        noisiest = [row["benchmark"] for row in sorted(rows, key=lambda row: -row["sd_in_turn"])][:longer_of]
+        noisiest = [row["benchmark"] for row in sorted(rows, key=lambda row: -row["sd_in_turn"])][
+            :longer_of
+        ]
         rounds = while_time_lasts(began + minutes * 60, "lengths") if noisiest else ()
         blocks = [bench.lengths(noisiest) for _ in rounds]
     return {
-        "platform": platform, "alike": alike, "pairs": len(pairs), "blocks": len(blocks), "nearness": rows,
+        "platform": platform,
+        "alike": alike,
+        "pairs": len(pairs),
+        "blocks": len(blocks),
+        "nearness": rows,
         "lengths": [row for label in noisiest for row in length_rows(label, blocks)],
-        "block_s": [statistics.fmean(block.seconds for block in each) for each in zip(*pairs, strict=True)],
+        "block_s": [
+            statistics.fmean(block.seconds for block in each) for each in zip(*pairs, strict=True)
+        ],
         "errors": bench.errors,
         "values": {
             "in turn": [stored(one) for one, _ in pairs],
             "alive": [stored(other) for _, other in pairs],
             "lengths": [stored(block) for block in blocks],
         },
-    }  # fmt: skip
+    }
 
 
 def stored(block: Block) -> dict[str, Any]:
-    trials = {name: [(trial.log, trial.at, trial.seconds) for trial in each] for name, each in block.trials.items()}
-    return {"trials": trials, "moved": dict(block.alone), "seconds": block.seconds, "starts": list(block.starts)}
+    trials = {
+        name: [(trial.log, trial.at, trial.seconds) for trial in each]
+        for name, each in block.trials.items()
+    }
+    return {
+        "trials": trials,
+        "moved": dict(block.alone),
+        "seconds": block.seconds,
+        "starts": list(block.starts),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="whether like guests that are alive together have narrower ratios")
+    parser = argparse.ArgumentParser(
+        description="whether like guests that are alive together have narrower ratios"
+    )
     parser.add_argument("--platform", default="podman")
     parser.add_argument("--alike", type=int, default=6, help="guests of a block")
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--longer-of", type=int, default=2, help="how many of the noisiest to lengthen; 0: none")
-    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for another measuring command")
+    parser.add_argument(
+        "--longer-of", type=int, default=2, help="how many of the noisiest to lengthen; 0: none"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=0.0, help="seconds to wait for another measuring command"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.alike < 2:
@@ -341,8 +386,10 @@ def said(found: Mapping[str, Any]) -> None:
         moved = row["moved"] or "unknown"
         print(f"{'':<14} median difference of two {typical}; beside frozen / alone {moved}")
     for row in found["lengths"]:
-        print(f"{row['benchmark']:<14} {row['plan']:<24} SD {row['sd']:.2%}, {row['seconds']:.1f} s a guest, "
-              f"variance x seconds {row['variance_seconds']} of one trial")  # fmt: skip
+        print(
+            f"{row['benchmark']:<14} {row['plan']:<24} SD {row['sd']:.2%}, {row['seconds']:.1f} s a guest, "
+            f"variance x seconds {row['variance_seconds']} of one trial"
+        )
     for error in dict.fromkeys(found["errors"]):
         print(error)
 

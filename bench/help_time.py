@@ -21,7 +21,9 @@ LIMIT_S = 0.15
 def once(arguments: list[str]) -> float:
     """Seconds of one `vtax` command."""
     started_at = time.monotonic()
-    subprocess.run([sys.executable, "-m", "vtax", *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "vtax", *arguments], check=True, stdout=subprocess.DEVNULL
+    )
     return time.monotonic() - started_at
 
 
@@ -32,8 +34,10 @@ def main() -> int:
     once(["--help"])  # compiles what was not compiled yet
     times = sorted(once(["--help"]) for _ in range(arguments.rounds))
     median = statistics.median(times)
-    print(f"vtax --help, {arguments.rounds} times: median {median:.3f} s, {times[0]:.3f} to {times[-1]:.3f} s "
-          f"(at most {LIMIT_S:g})")  # fmt: skip
+    print(
+        f"vtax --help, {arguments.rounds} times: median {median:.3f} s, {times[0]:.3f} to {times[-1]:.3f} s "
+        f"(at most {LIMIT_S:g})"
+    )
     return int(median > LIMIT_S)
 
 

@@ -28,7 +28,9 @@ _NEVER_EMPTY = ("links", "addresses", "rules")
 _FIREWALLS = ("iptables", "ip6tables", "nftables")
 _SETTINGS = ("ipv4/ip_forward", "ipv6/conf/all/forwarding")
 _IPV6 = Path("/proc/sys/net/ipv6")
-_CHANGING = re.compile(r"^\s*valid_lft .*$|^#.*$|\[\d+:\d+\]|\bexpires \d+sec\b|\b\w+_timer +[\d.]+", re.MULTILINE)
+_CHANGING = re.compile(
+    r"^\s*valid_lft .*$|^#.*$|\[\d+:\d+\]|\bexpires \d+sec\b|\b\w+_timer +[\d.]+", re.MULTILINE
+)
 
 
 def host_network() -> str:
@@ -44,10 +46,14 @@ def host_network() -> str:
             result = run(argv, check=name not in _FIREWALLS)
             text = _CHANGING.sub("", result.stdout if result.status == 0 else result.stderr).strip()
             if name in _NEVER_EMPTY and not text:
-                raise NetworkError(f"{' '.join(argv)} shows no {name}", hint="is /proc mounted, and this the host?")
+                raise NetworkError(
+                    f"{' '.join(argv)} shows no {name}", hint="is /proc mounted, and this the host?"
+                )
             parts.append(f"== {name}\n{text}")
     if not any(part.startswith("== links") for part in parts):
-        raise NetworkError("the host's network cannot be looked at without the program ip", hint="install iproute2")
+        raise NetworkError(
+            "the host's network cannot be looked at without the program ip", hint="install iproute2"
+        )
     paths = [path for name in _SETTINGS if (path := Path("/proc/sys/net", name)).exists()]
     settings = "\n".join(f"{path}: {path.read_text().strip()}" for path in paths)
     return "\n".join([*parts, f"== settings\n{settings}"]) + "\n"

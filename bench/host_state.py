@@ -42,9 +42,14 @@ class Inside:
         settings = [*_network_settings(), *(host_settings() if self.settings else ())]
         return {
             "network": dict.fromkeys(host_network().splitlines(), ""),
-            "mount": {f"{words[4]} ({words[-3]})": "" for words in map(str.split, _lines("/proc/self/mountinfo"))},
+            "mount": {
+                f"{words[4]} ({words[-3]})": ""
+                for words in map(str.split, _lines("/proc/self/mountinfo"))
+            },
             "cgroup": {path: "" for path, _, _ in os.walk("/sys/fs/cgroup")},
-            "setting": {str(path): value for path in settings if (value := _value(path)) is not None},
+            "setting": {
+                str(path): value for path in settings if (value := _value(path)) is not None
+            },
             "file": dict.fromkeys(self._files(), ""),
             "loop device": {
                 str(path): value
@@ -116,8 +121,11 @@ def _network_settings() -> Iterable[Path]:
 
 def _in_home(home: Path) -> list[str]:
     found = []
-    for kind, pattern in (("guest directory", "guests/*"), ("journal", "journal/*.jsonl"),
-                          ("unfinished image", "images/*.partial")):  # fmt: skip
+    for kind, pattern in (
+        ("guest directory", "guests/*"),
+        ("journal", "journal/*.jsonl"),
+        ("unfinished image", "images/*.partial"),
+    ):
         found += [f"{kind} {path.name}" for path in home.glob(pattern)]
     return found
 
@@ -128,7 +136,9 @@ def _processes() -> list[str]:
     for entry in Path("/proc").glob("[0-9]*"):
         if entry.name not in ("1", str(os.getpid())):
             with suppress(OSError):
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                command = (
+                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
                 name, _, rest = (entry / "stat").read_text().rpartition(")")
                 if not rest.startswith(" Z"):
                     found.append(f"process {entry.name}: {(command or name)[:100]}")

@@ -85,7 +85,9 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
     root = Path("/var/tmp", name)
     network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     turns = os.open(_TURNS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    log_file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if log else None
+    log_file = (
+        os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if log else None
+    )
     with cleanup.journal() as journal:
         journal.register(Tree(str(root)))
         for place in shared:
@@ -93,11 +95,25 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
         (root / "written").mkdir()
         group, _ = cgroups.create(name, journal)
         journal.register(TaggedProcesses(name, "an isolated program"))
-        printed = {"root": str(root), "network": network, "turns": turns, "log": log_file,
-                "shared": {place: str(path) for place, path in shared.items()}}  # fmt: skip
+        printed = {
+            "root": str(root),
+            "network": network,
+            "turns": turns,
+            "log": log_file,
+            "shared": {place: str(path) for place, path in shared.items()},
+        }
         with group.procs_file() as join:
             process = spawn(
-                ["unshare", "--pid", "--cgroup", "--ipc", "--fork", "--kill-child=KILL", sys.executable, *sys.argv],
+                [
+                    "unshare",
+                    "--pid",
+                    "--cgroup",
+                    "--ipc",
+                    "--fork",
+                    "--kill-child=KILL",
+                    sys.executable,
+                    *sys.argv,
+                ],
                 tag=name,
                 stdin=0,
                 stdout=1,
@@ -163,7 +179,9 @@ def _program_files_below(emptied: Iterable[str], kept: Path) -> list[tuple[Path,
     """The checkout and its Python environment, where they lie in what is emptied, each with a place to keep it at."""
     hidden: list[tuple[Path, Path]] = []
     for path in (_CHECKOUT, Path(sys.prefix)):
-        if any(path.is_relative_to(name) for name in emptied) and not any(path.is_relative_to(p) for p, _ in hidden):
+        if any(path.is_relative_to(name) for name in emptied) and not any(
+            path.is_relative_to(p) for p, _ in hidden
+        ):
             place = kept / str(len(hidden))
             place.mkdir(parents=True)
             hidden.append((path, place))
@@ -177,8 +195,14 @@ def _cgroup_steps() -> list[MountStep]:
         before, _, after = line.partition(" - ")
         kind, _, options = after.split()
         if kind in ("cgroup", "cgroup2"):
-            names = [name for name in options.split(",") if name not in ("rw", "ro")] if kind == "cgroup" else []
-            data = ",".join(["none", *names] if any(name.startswith("name=") for name in names) else names)
+            names = (
+                [name for name in options.split(",") if name not in ("rw", "ro")]
+                if kind == "cgroup"
+                else []
+            )
+            data = ",".join(
+                ["none", *names] if any(name.startswith("name=") for name in names) else names
+            )
             steps.append(MountStep(Path(before.split()[4]), kind, kind, data=data))
     return list({step.target: step for step in steps}.values())
 
@@ -190,7 +214,9 @@ def _read_only(source: Path, target: Path) -> Iterator[MountStep]:
 
 def _into_a_leaf() -> None:
     """Below the top of the cgroup namespace, since a group of cgroup v2 holds processes or groups with limits."""
-    top = cgroups.Cgroup(tuple((hierarchy, hierarchy.mount) for hierarchy in cgroup_mounts.hierarchies()))
+    top = cgroups.Cgroup(
+        tuple((hierarchy, hierarchy.mount) for hierarchy in cgroup_mounts.hierarchies())
+    )
     with top.child("program").procs_file() as fds:
         for fd in fds:
             os.write(fd, b"0")

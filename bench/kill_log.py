@@ -29,7 +29,9 @@ class Log:
 
     def __init__(self, file: int | None, seed: int) -> None:
         self._file, self._seed = file, seed
-        self._commit = run(["git", "-C", Path(__file__).parent, "rev-parse", "--short", "HEAD"], check=False).stdout
+        self._commit = run(
+            ["git", "-C", Path(__file__).parent, "rev-parse", "--short", "HEAD"], check=False
+        ).stdout
         self.points: list[Point] = []
         self.chains: set[int] = set()
         text = "" if file is None else Path(f"/proc/self/fd/{file}").read_text()
@@ -37,14 +39,22 @@ class Log:
             record = json.loads(line)
             if record["seed"] == seed:
                 self.chains.add(record["chain"])
-                self.points += [Point(**{**each, "problems": tuple(each["problems"])}) for each in record["points"]]
+                self.points += [
+                    Point(**{**each, "problems": tuple(each["problems"])})
+                    for each in record["points"]
+                ]
 
     def add(self, chain: int, points: Sequence[Point]) -> None:
         """A chain that ended."""
         self.chains.add(chain)
         self.points += points
         if self._file is not None:
-            record = {"seed": self._seed, "chain": chain, "commit": self._commit.strip(), "at": time.time()}
+            record = {
+                "seed": self._seed,
+                "chain": chain,
+                "commit": self._commit.strip(),
+                "at": time.time(),
+            }
             line = json.dumps({**record, "points": [asdict(point) for point in points]})
             os.write(self._file, f"{line}\n".encode())
 
@@ -65,6 +75,12 @@ def summarize(points: Sequence[Point], as_json: bool) -> None:
     print("|---" * (len(stages) + 2) + "|")
     for platform, by_stage in counts.items():
         wrong = sum(point.platform == platform for point in failed)
-        print(f"| {platform} | " + " | ".join(str(by_stage[stage] or "") for stage in stages) + f" | {wrong} |")
+        print(
+            f"| {platform} | "
+            + " | ".join(str(by_stage[stage] or "") for stage in stages)
+            + f" | {wrong} |"
+        )
     for point in failed:
-        print(f"\nchain {point.chain}, {point.platform}, {point.stage}: {'; '.join(point.problems)}")
+        print(
+            f"\nchain {point.chain}, {point.platform}, {point.stage}: {'; '.join(point.problems)}"
+        )

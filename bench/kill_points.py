@@ -78,10 +78,22 @@ COLOCATED = """guests = [2]
 neighbour = ["none", "network"]"""
 COLOCATED_EVERY = 4  # chains
 STAGES = (
-    "planning", "guest start", "agent hello", "trial", "commit", "guest stop", "clean-up", "vtax clean",
-)  # fmt: skip
+    "planning",
+    "guest start",
+    "agent hello",
+    "trial",
+    "commit",
+    "guest stop",
+    "clean-up",
+    "vtax clean",
+)
 ATTEMPTS = 4
-BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("vtax's own programs", 2.0))
+BUILD_STAGES = (
+    ("packages", 20.0),
+    ("packages", 20.0),
+    ("initrd again", 0.5),
+    ("vtax's own programs", 2.0),
+)
 
 
 Trial = tuple[str, str, int, int]
@@ -115,7 +127,9 @@ def last_run(lab: Lab) -> tuple[str, str]:
         return (runs[-1].name, runs[-1].status) if runs else ("", "")
 
 
-def chain(lab: Lab, number: int, platform: str, seed: int, notify: Callable[[Point], None], *, wait: bool) -> bool:
+def chain(
+    lab: Lab, number: int, platform: str, seed: int, notify: Callable[[Point], None], *, wait: bool
+) -> bool:
     """One run, killed once in every stage, and finished.
 
     wait: for a turn at the host's settings, if it changes them. Returns False when it did not get one.
@@ -147,10 +161,16 @@ def run_of_a_chain(
     study = lab.home.root / "kill.toml"
     names = json.dumps(list(dict.fromkeys(["native", platform])))
     tune = ["--tune-host"] if how == "--tune-host" else []
-    levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).driver.tunings else "[]"
+    levels = (
+        '["pinned+hugepages"]'
+        if how == "hugepages" and how in registry.get(platform).driver.tunings
+        else "[]"
+    )
     colocated = COLOCATED if number % COLOCATED_EVERY == COLOCATED_EVERY - 1 else ""
     study.write_text(
-        STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6), colocated=colocated)
+        STUDY.format(
+            platforms=names, levels=levels, seed=generator.randrange(10**6), colocated=colocated
+        )
     )
     name = ""
     for stage in stages:
@@ -160,9 +180,14 @@ def run_of_a_chain(
         for attempt in range(ATTEMPTS):
             going_on = bool(name) and last_run(lab) == (name, "interrupted")
             probes = {} if stage == "planning" else lab.probes
-            prey = Prey(lab, ["resume", name, *tune] if going_on else ["run", str(study), *tune], probes)
+            prey = Prey(
+                lab, ["resume", name, *tune] if going_on else ["run", str(study), *tune], probes
+            )
             killed, delay_s = prey.kill_in(stage, platform, part / 4**attempt)
-            name, committed = last_run(lab)[0], committed | {(last_run(lab)[0], *key) for key in prey.committed}
+            name, committed = (
+                last_run(lab)[0],
+                committed | {(last_run(lab)[0], *key) for key in prey.committed},
+            )
             if killed:
                 break
         problems = [] if killed else [f"it ended before it could be killed: {last_said(lab)}"]
@@ -175,7 +200,11 @@ def run_of_a_chain(
         problems += checked(lab, name, known, committed)
         notify(
             Point(
-                number, platform, "vtax clean" if stage == "vtax clean" else killed or stage, delay_s, tuple(problems)
+                number,
+                platform,
+                "vtax clean" if stage == "vtax clean" else killed or stage,
+                delay_s,
+                tuple(problems),
             )
         )
     problems = finished(lab, "resume", name, *tune) if last_run(lab)[1] == "interrupted" else []
@@ -195,7 +224,9 @@ def checked(lab: Lab, name: str, known: dict[Trial, Any], committed: set[Trial])
     lab.lengths["", "vtax clean"] = time.monotonic() - started_at
     problems += lab.problems()
     now = stored(lab)
-    problems += [f"lost or changed trial {key}" for key, row in known.items() if now.get(key) != row]
+    problems += [
+        f"lost or changed trial {key}" for key, row in known.items() if now.get(key) != row
+    ]
     problems += [f"lost committed trial {key}" for key in committed if key not in now]
     if last_run(lab)[1] == "running":
         problems.append(f"{name} still says it is running")
@@ -210,13 +241,18 @@ def whole(lab: Lab, name: str) -> list[str]:
         run = store.open_run(name)
         plan = rebuild_plan(run, lab.home)
     planned = [
-        (cell.key, block, 0) for block in range(plan.max_blocks) for s in plan.sessions(block) for cell in s.cells
+        (cell.key, block, 0)
+        for block in range(plan.max_blocks)
+        for s in plan.sessions(block)
+        for cell in s.cells
     ]
     rows = {key[1:]: row for key, row in stored(lab).items() if key[0] == name}
     done = sorted(rows, key=lambda key: rows[key][0])
     problems = [] if run.status == "finished" else [f"{name} is {run.status} after resuming"]
     problems += [] if done == planned else [f"{name} has the trials {done}, its plan is {planned}"]
-    return problems + [f"failed trial {key}: {row[2][:200]}" for key, row in rows.items() if row[1] != "ok"]
+    return problems + [
+        f"failed trial {key}: {row[2][:200]}" for key, row in rows.items() if row[1] != "ok"
+    ]
 
 
 def build_point(lab: Lab, number: int, seed: int) -> Point:
@@ -291,7 +327,11 @@ def home_to_kill_in(inside: Isolated) -> Iterator[Lab]:
 def shared() -> dict[str, Path]:
     """What the home inside sees of the usual one: its images."""
     home = Home.from_environment()
-    return {f"home/images/{path.name}": path.resolve() for path in home.images.glob("*[!.partial]") if path.is_dir()}
+    return {
+        f"home/images/{path.name}": path.resolve()
+        for path in home.images.glob("*[!.partial]")
+        if path.is_dir()
+    }
 
 
 def here(lab: Lab, wanted: Sequence[str]) -> list[str]:
@@ -330,10 +370,16 @@ def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
         message = "; ".join(point.problems) or "ok"
         where = f"chain {point.chain:2} {point.platform:18} {point.stage:24} {point.delay_s:6.3f} s"
         count = len(log.points) + len(printed)
-        print(f"{time.monotonic() - started_at:7.1f} s {count:4} {where}  {message}", file=sys.stderr, flush=True)
+        print(
+            f"{time.monotonic() - started_at:7.1f} s {count:4} {where}  {message}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     started_at = time.monotonic()
-    pending = deque(number for number in arguments.chain or range(arguments.points) if number not in log.chains)
+    pending = deque(
+        number for number in arguments.chain or range(arguments.points) if number not in log.chains
+    )
     put_off: deque[int] = deque()  # until another campaign has changed the host's settings back
     fresh = False
     while (pending or put_off) and len(log.points) < arguments.points:
@@ -356,11 +402,17 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no chain after them")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--platform", action="append", help="default: every platform that runs here")
+    parser.add_argument(
+        "--platform", action="append", help="default: every platform that runs here"
+    )
     parser.add_argument("--chain", type=int, action="append", help="only these chains")
     parser.add_argument("--no-image", action="store_true", help="kill no image builds")
-    parser.add_argument("--no-clean", action="store_true", help="do not clean up before the checks, which must fail")
-    parser.add_argument("--log", type=Path, help="note chains that ended in this file, and go on after those in it")
+    parser.add_argument(
+        "--no-clean", action="store_true", help="do not clean up before the checks, which must fail"
+    )
+    parser.add_argument(
+        "--log", type=Path, help="note chains that ended in this file, and go on after those in it"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     inside = isolated.enter()

@@ -62,7 +62,9 @@ class Recorded(Observer):
         self.pipe, self.platform = pipe, ""
 
     def notify(self, stage: str, platform: str | None = None) -> None:
-        os.write(self.pipe, f"{stage}\t{self.platform if platform is None else platform}\n".encode())
+        os.write(
+            self.pipe, f"{stage}\t{self.platform if platform is None else platform}\n".encode()
+        )
 
     def guest_starting(self, platform: str, block: int) -> None:
         self.platform = platform
@@ -85,7 +87,11 @@ def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -
         return number
 
     def recorded_execute(
-        plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None
+        plan: Plan,
+        run: RunHandle,
+        home: Home,
+        observer: Observer,
+        cells: Collection[str] | None = None,
     ) -> None:
         execute(plan, run, home, printed, cells)
 
@@ -95,7 +101,9 @@ def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -
     patch.object(Platform, "probe", known_or_probed).start()
     patch.object(RunHandle, "add_trial", recorded_trial).start()
     patch.object(Guest, "hello", _reported_before(printed, "agent hello", Guest.hello)).start()
-    patch.object(OpenGuest, "_take_down", _reported_before(printed, "guest stop", OpenGuest._take_down)).start()
+    patch.object(
+        OpenGuest, "_take_down", _reported_before(printed, "guest stop", OpenGuest._take_down)
+    ).start()
     patch.object(vtax.cli.measure, "execute", recorded_execute).start()
     command(arguments)
 
@@ -198,11 +206,16 @@ class Prey:
             return "", 0.0
         if stage == "clean-up":
             os.kill(self.pid, signal.SIGTERM)
-        delay_s = part * self._lab.guess_s(*self._key(platform, has_data if stage == "vtax clean" else stage))
+        delay_s = part * self._lab.guess_s(
+            *self._key(platform, has_data if stage == "vtax clean" else stage)
+        )
         time.sleep(delay_s)
         if alive := os.waitpid(self.pid, os.WNOHANG)[0] == 0:
             kill(self.pid)
-        for printed, *_ in self._stages():  # what it said meanwhile, the trials it committed among it
+        for (
+            printed,
+            *_,
+        ) in self._stages():  # what it said meanwhile, the trials it committed among it
             has_data = printed
         os.close(self._pipe)
         return ("clean-up" if stage == "clean-up" else has_data) if alive else "", delay_s

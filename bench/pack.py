@@ -33,24 +33,37 @@ def main() -> int:
     """Write a pack, and prepare a home by each Python."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("study", nargs="?", default="tour")
-    parser.add_argument("--with", dest="pythons", action="append", help="Python to prepare a host with (repeatable)")
+    parser.add_argument(
+        "--with", dest="pythons", action="append", help="Python to prepare a host with (repeatable)"
+    )
     given = parser.parse_args()
     is_kept = True
     with tempfile.TemporaryDirectory() as made:
         pack = Path(made, "study.vtax-pack")
-        written, took = answer(sys.executable, "-m", "vtax", "pack", given.study, "-o", pack, "--json")
+        written, took = answer(
+            sys.executable, "-m", "vtax", "pack", given.study, "-o", pack, "--json"
+        )
         size = pack.stat().st_size / 1e6
-        print(f"pack for Python {', '.join(written['pythons'])}: {size:.0f} MB (at most {LIMIT_MB}), {took:.0f} s")  # type: ignore[arg-type]
+        pythons = ", ".join(written["pythons"])  # type: ignore[arg-type]
+        print(f"pack for Python {pythons}: {size:.0f} MB (at most {LIMIT_MB}), {took:.0f} s")
         for python in given.pythons or ["/usr/bin/python3"]:
             with tempfile.TemporaryDirectory() as home:
                 command = ("unshare", "--net", python, pack, "--home", home)
                 first, _ = answer(*command)
                 second, again_s = answer(*command)
-                used = subprocess.run(["du", "-sm", f"{home}/packs"], check=True, capture_output=True, text=True)
-            print(f"Python {first['python']}: installed in {first['install_s']} s (at most {LIMIT_S}), image "
-                  f"{first['import_s']} s, {used.stdout.split()[0]} MB; second call {again_s:.1f} s, "
-                  f"{'something' if second['is_new'] else 'nothing'} was done")  # fmt: skip
-            is_kept &= float(str(first["install_s"])) <= LIMIT_S and first["is_new"] is True and not second["is_new"]
+                used = subprocess.run(
+                    ["du", "-sm", f"{home}/packs"], check=True, capture_output=True, text=True
+                )
+            print(
+                f"Python {first['python']}: installed in {first['install_s']} s (at most {LIMIT_S}), image "
+                f"{first['import_s']} s, {used.stdout.split()[0]} MB; second call {again_s:.1f} s, "
+                f"{'something' if second['is_new'] else 'nothing'} was done"
+            )
+            is_kept &= (
+                float(str(first["install_s"])) <= LIMIT_S
+                and first["is_new"] is True
+                and not second["is_new"]
+            )
     return int(size > LIMIT_MB or not is_kept)
 
 

@@ -29,9 +29,12 @@ def declared(blocks: int, trials: int) -> dict[str, object]:
     """The study of the run."""
     platforms = [f"platform-{number}" for number in range(PLATFORMS)]
     return {
-        "name": "scale", "baseline": platforms[0], "platforms": platforms,
-        "design": {"blocks": blocks, "trials": trials}, "benchmark": [{"name": "tool"}],
-    }  # fmt: skip
+        "name": "scale",
+        "baseline": platforms[0],
+        "platforms": platforms,
+        "design": {"blocks": blocks, "trials": trials},
+        "benchmark": [{"name": "tool"}],
+    }
 
 
 def fill(url: str, measurements: int) -> tuple[int, int]:
@@ -43,36 +46,72 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
     from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
     from vtax.store.store import Store
 
-    platforms = [PlatformRecord(f"platform-{i}", {}, True, is_baseline=i == 0) for i in range(PLATFORMS)]
+    platforms = [
+        PlatformRecord(f"platform-{i}", {}, True, is_baseline=i == 0) for i in range(PLATFORMS)
+    ]
     cells = [
-        CellRecord(f"{p.name[9:]}-{i}", f"{i}", p.name, "tool", f"tool-{i // 10}", "1.0",
-                   levels={"size": 64 << (i % 10)})
-        for i in range(CELLS_PER_PLATFORM) for p in platforms
-    ]  # fmt: skip
-    metrics = [MetricRecord("tool", f"m{i}", f"metric {i}", "Mbit/s", "higher", i == 0) for i in range(METRICS)]
+        CellRecord(
+            f"{p.name[9:]}-{i}",
+            f"{i}",
+            p.name,
+            "tool",
+            f"tool-{i // 10}",
+            "1.0",
+            levels={"size": 64 << (i % 10)},
+        )
+        for i in range(CELLS_PER_PLATFORM)
+        for p in platforms
+    ]
+    metrics = [
+        MetricRecord("tool", f"m{i}", f"metric {i}", "Mbit/s", "higher", i == 0)
+        for i in range(METRICS)
+    ]
     per_cell = measurements // (len(cells) * METRICS)
     trials = 10
     blocks = max(1, per_cell // trials)
     store = Store.open(url)
     run = store.begin_run(
-        name="scale-1", study="scale", declared=declared(blocks, trials), seed=1,
-        vtax_version="0", image_key="none", host={}, started_at=0.0, platforms=platforms, cells=cells,
+        name="scale-1",
+        study="scale",
+        declared=declared(blocks, trials),
+        seed=1,
+        vtax_version="0",
+        image_key="none",
+        host={},
+        started_at=0.0,
+        platforms=platforms,
+        cells=cells,
         metrics=metrics,
-    )  # fmt: skip
+    )
     random = np.random.default_rng(1)
     position = 0
-    with store.engine.connect().execution_options(vtax_writes=True) as connection, connection.begin():
+    with (
+        store.engine.connect().execution_options(vtax_writes=True) as connection,
+        connection.begin(),
+    ):
         for block in range(blocks):
             rows, values = [], []
             for index in range(len(cells)):
                 level = (1000 + index // PLATFORMS * 50) * (1 - 0.02 * (index % PLATFORMS))
                 for number in range(trials):
                     position += 1
-                    rows.append({
-                        "id": position, "run_id": run.id, "cell_id": index + 1, "block": block, "number": number,
-                        "position": position, "is_warmup": False, "status": "ok", "started_at": float(position),
-                        "outside_s": 1.0, "inside_s": 1.0, "effective": {}, "error": "",
-                    })  # fmt: skip
+                    rows.append(
+                        {
+                            "id": position,
+                            "run_id": run.id,
+                            "cell_id": index + 1,
+                            "block": block,
+                            "number": number,
+                            "position": position,
+                            "is_warmup": False,
+                            "status": "ok",
+                            "started_at": float(position),
+                            "outside_s": 1.0,
+                            "inside_s": 1.0,
+                            "effective": {},
+                            "error": "",
+                        }
+                    )
                     noise = random.normal(1, 0.01, METRICS)
                     values += [
                         {"trial_id": position, "metric_id": m + 1, "value": level * float(noise[m])}
@@ -100,25 +139,53 @@ def open_ms(url: str) -> float:
 
 def trial_ms(directory: Path) -> float:
     """Median time of add_trial with 20 kB of output, 60 counters and 4 values, each trial on disk."""
-    from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
+    from vtax.store.records import (
+        CellRecord,
+        MetricRecord,
+        OutputRecord,
+        PlatformRecord,
+        TrialRecord,
+    )
     from vtax.store.store import Store
 
     store = Store.open(f"sqlite:///{directory / 'trials.sqlite'}")
     run = store.begin_run(
-        name="t-1", study="t", declared={}, seed=1, vtax_version="0", image_key="", host={}, started_at=0.0,
+        name="t-1",
+        study="t",
+        declared={},
+        seed=1,
+        vtax_version="0",
+        image_key="",
+        host={},
+        started_at=0.0,
         platforms=[PlatformRecord("native", {}, True, is_baseline=True)],
         cells=[CellRecord("k", "p", "native", "tool", "tool")],
         metrics=[MetricRecord("tool", f"m{i}", "", "s", "lower", i == 0) for i in range(4)],
-    )  # fmt: skip
+    )
     run.reopen()  # its time is kept with every trial
-    message = "".join(f"line {i} of what a tool printed, with figures {i * 7919 % 10007}\n" for i in range(400))
+    message = "".join(
+        f"line {i} of what a tool printed, with figures {i * 7919 % 10007}\n" for i in range(400)
+    )
     outputs = (OutputRecord("single", ("t",), 0, message, ""),)
     times = []
     for number in range(301):
         record = TrialRecord(
-            "k", None, 0, number, number, False, "ok", 1.0, 1.0, 1.0, {}, "", outputs,
-            {f"m{i}": 1.0 + i for i in range(4)}, {("guest", f"counter {i}"): float(i) for i in range(60)},
-        )  # fmt: skip
+            "k",
+            None,
+            0,
+            number,
+            number,
+            False,
+            "ok",
+            1.0,
+            1.0,
+            1.0,
+            {},
+            "",
+            outputs,
+            {f"m{i}": 1.0 + i for i in range(4)},
+            {("guest", f"counter {i}"): float(i) for i in range(60)},
+        )
         started = time.perf_counter()
         run.add_trial(record)
         times.append(time.perf_counter() - started)
@@ -129,7 +196,9 @@ def trial_ms(directory: Path) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--measurements", type=int, default=1_000_000)
-    parser.add_argument("--keep", type=Path, help="keep the store in this file, or use it when it is there")
+    parser.add_argument(
+        "--keep", type=Path, help="keep the store in this file, or use it when it is there"
+    )
     arguments = parser.parse_args()
     broken = []
 
@@ -144,8 +213,10 @@ def main() -> int:
         if not file.exists():
             started = time.perf_counter()
             cells, measurements = fill(url, arguments.measurements)
-            print(f"{measurements} measurements in {cells} cells, {file.stat().st_size / 2**20:.0f} MiB, filled in "
-                  f"{time.perf_counter() - started:.0f} s")  # fmt: skip
+            print(
+                f"{measurements} measurements in {cells} cells, {file.stat().st_size / 2**20:.0f} MiB, filled in "
+                f"{time.perf_counter() - started:.0f} s"
+            )
         vtax = [sys.executable, "-m", "vtax.cli.main"]
         page = directory / "out.html"
         commands = {
@@ -153,13 +224,23 @@ def main() -> int:
             "show --json": [*vtax, "show", "--json"],
             "report": [*vtax, "report", "--output", str(page)],
         } | {
-            f"export {kind}": [*vtax, "export", "--format", kind, "--output", str(directory / f"out.{kind}")]
+            f"export {kind}": [
+                *vtax,
+                "export",
+                "--format",
+                kind,
+                "--output",
+                str(directory / f"out.{kind}"),
+            ]
             for kind in ("json", "csv", "parquet")
         }
         for what, argv in commands.items():
             seconds, cpu_s, peak = usage_of(argv, VTAX_STORE=url)
             message(
-                f"{what} ({cpu_s:.1f} s of CPU)", seconds, "s", SHOW_LIMIT_S if what.startswith("show") else LIMIT_S
+                f"{what} ({cpu_s:.1f} s of CPU)",
+                seconds,
+                "s",
+                SHOW_LIMIT_S if what.startswith("show") else LIMIT_S,
             )
             message(f"{what}, peak memory", peak, "MiB", LIMIT_MIB)
         for path in sorted(directory.glob("out.*")):

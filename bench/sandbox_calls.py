@@ -33,8 +33,16 @@ _IN_A_NAMESPACE = 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$@"'
 def counted(argv: list[str], names: str) -> int:
     """System calls of processes of these names while a command runs."""
     with tempfile.NamedTemporaryFile("r") as report:
-        perf = [*f"perf stat -x, -a -o {report.name} -e raw_syscalls:sys_enter --filter".split(), names, "--"]
-        subprocess.run(["unshare", "-m", "sh", "-c", _IN_A_NAMESPACE, "sh", *perf, *argv], check=True, timeout=120)
+        perf = [
+            *f"perf stat -x, -a -o {report.name} -e raw_syscalls:sys_enter --filter".split(),
+            names,
+            "--",
+        ]
+        subprocess.run(
+            ["unshare", "-m", "sh", "-c", _IN_A_NAMESPACE, "sh", *perf, *argv],
+            check=True,
+            timeout=120,
+        )
         found = re.search(r"^(\d+),,raw_syscalls", report.read(), re.M)
     if found is None:
         sys.exit("perf counted nothing: it needs root and the package linux-perf")
@@ -44,21 +52,29 @@ def counted(argv: list[str], names: str) -> int:
 def main() -> None:
     """Print the calls of each loop, native and in the sandbox."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runsc", default="runsc --platform=systrap --network=none --ignore-cgroups do")
+    parser.add_argument(
+        "--runsc", default="runsc --platform=systrap --network=none --ignore-cgroups do"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     python = "/usr/bin/python3"
     for what, program in PROGRAMS.items():
-        for where, before, names in (("native", [], NATIVE), ("sandbox", shlex.split(arguments.runsc), SANDBOX)):
+        for where, before, names in (
+            ("native", [], NATIVE),
+            ("sandbox", shlex.split(arguments.runsc), SANDBOX),
+        ):
             found = []
             for _ in range(arguments.rounds):
                 short, long = (
-                    counted([*before, python, "-c", program.format(loops=loops, python=python)], names)
+                    counted(
+                        [*before, python, "-c", program.format(loops=loops, python=python)], names
+                    )
                     for loops in (SHORT, LONG)
                 )
                 found.append((long - short) / (LONG - SHORT) / CALLS_OF_A_LOOP.get(what, 1))
             print(
-                f"{what}, {where}: {', '.join(f'{each:.2f}' for each in found)} calls of the host for one", flush=True
+                f"{what}, {where}: {', '.join(f'{each:.2f}' for each in found)} calls of the host for one",
+                flush=True,
             )
 
 

@@ -54,56 +54,103 @@ PLATFORMS, PER_RUN, BULK = 5, 500, 20_000
 VTAX = [sys.executable, "-m", "vtax.cli.main"]
 LARGE = "large-1"
 PAGES = {
-    "runs": "/", "runs, filtered": "/?platform=platform-3&status=finished", "runs, the last page": "/?page=20",
-    "studies": "/studies", "a run": "/runs/study-7-40", "report": "/runs/study-7-40/report",
-    "contrast": "/contrast?treatment=study-7-40&baseline=study-7-41", "history of 100 runs": "/studies/study-7",
-    "csv": "/runs/study-7-40/csv", "the large run": f"/runs/{LARGE}",
+    "runs": "/",
+    "runs, filtered": "/?platform=platform-3&status=finished",
+    "runs, the last page": "/?page=20",
+    "studies": "/studies",
+    "a run": "/runs/study-7-40",
+    "report": "/runs/study-7-40/report",
+    "contrast": "/contrast?treatment=study-7-40&baseline=study-7-41",
+    "history of 100 runs": "/studies/study-7",
+    "csv": "/runs/study-7-40/csv",
+    "the large run": f"/runs/{LARGE}",
     "report of the large run": f"/runs/{LARGE}/report",
-}  # fmt: skip
+}
 
 
 def fill(url: str, runs: int, measurements: int) -> None:
     """A store with one large run, and small ones of ten studies."""
-    platforms = [PlatformRecord(f"platform-{i}", {}, True, is_baseline=i == 0) for i in range(PLATFORMS)]
+    platforms = [
+        PlatformRecord(f"platform-{i}", {}, True, is_baseline=i == 0) for i in range(PLATFORMS)
+    ]
     metric = MetricRecord("tool", "throughput", "throughput", "Mbit/s", "higher", True)
     with Store.open(url) as store:
         for number in range(runs):
             is_large = number == 0
             levels = 50 if is_large else 2
             cells = [
-                CellRecord(f"{p.name[9:]}-{i}", f"{i}", p.name, "tool", "tool", levels={"size": 64 << (i % 20)})
-                for i in range(levels) for p in platforms
-            ]  # fmt: skip
+                CellRecord(
+                    f"{p.name[9:]}-{i}",
+                    f"{i}",
+                    p.name,
+                    "tool",
+                    "tool",
+                    levels={"size": 64 << (i % 20)},
+                )
+                for i in range(levels)
+                for p in platforms
+            ]
             trials = 10 if is_large else 5
             of_run = measurements - PER_RUN * (runs - 1) if is_large else PER_RUN
             blocks = max(of_run // (len(cells) * trials), 1)
             study = "large" if is_large else f"study-{number % 10}"
             run = store.begin_run(
-                name=LARGE if is_large else f"{study}-{number // 10}", study=study,
-                declared={"title": study, "design": {"blocks": blocks, "trials": trials}}, seed=1, vtax_version="0",
-                image_key="none", host={}, started_at=1.7e9 + number * 3600.0, platforms=platforms, cells=cells,
+                name=LARGE if is_large else f"{study}-{number // 10}",
+                study=study,
+                declared={"title": study, "design": {"blocks": blocks, "trials": trials}},
+                seed=1,
+                vtax_version="0",
+                image_key="none",
+                host={},
+                started_at=1.7e9 + number * 3600.0,
+                platforms=platforms,
+                cells=cells,
                 metrics=[metric],
-            )  # fmt: skip
+            )
             _measure(store, run.id, len(cells), blocks, trials)
-            run.finish("finished", f"{blocks} of {blocks} blocks are made", 1.7e9 + number * 3600.0 + 600.0)
+            run.finish(
+                "finished", f"{blocks} of {blocks} blocks are made", 1.7e9 + number * 3600.0 + 600.0
+            )
 
 
 def _measure(store: Store, run_id: int, cells: int, blocks: int, trials: int) -> None:
     """All trials of a run in one transaction, with log-normal noise."""
     noise = random.Random(run_id)
-    with store.engine.connect().execution_options(vtax_writes=True) as connection, connection.begin():
+    with (
+        store.engine.connect().execution_options(vtax_writes=True) as connection,
+        connection.begin(),
+    ):
         first = (connection.execute(select(func.max(schema.trial.c.id))).scalar() or 0) + 1
-        metric = connection.execute(select(schema.metric.c.id).where(schema.metric.c.run_id == run_id)).scalar()
-        ids = connection.execute(select(schema.cell.c.id).where(schema.cell.c.run_id == run_id)).scalars().all()
+        metric = connection.execute(
+            select(schema.metric.c.id).where(schema.metric.c.run_id == run_id)
+        ).scalar()
+        ids = (
+            connection.execute(select(schema.cell.c.id).where(schema.cell.c.run_id == run_id))
+            .scalars()
+            .all()
+        )
         rows, values = [], []
         for position in range(blocks * cells * trials):
             block, rest = divmod(position, cells * trials)
             cell, number = divmod(rest, trials)
-            rows.append({
-                "id": first + position, "run_id": run_id, "cell_id": ids[cell], "block": block, "number": number,
-                "position": position, "is_warmup": False, "status": "ok", "started_at": 1.7e9 + position,
-                "outside_s": 1.0, "inside_s": 1.0, "effective": {}, "error": "", "session": 1,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "id": first + position,
+                    "run_id": run_id,
+                    "cell_id": ids[cell],
+                    "block": block,
+                    "number": number,
+                    "position": position,
+                    "is_warmup": False,
+                    "status": "ok",
+                    "started_at": 1.7e9 + position,
+                    "outside_s": 1.0,
+                    "inside_s": 1.0,
+                    "effective": {},
+                    "error": "",
+                    "session": 1,
+                }
+            )
             value = 1000 * (1 - 0.02 * (cell % PLATFORMS)) * math.exp(noise.gauss(0, 0.01))
             values.append({"trial_id": first + position, "metric_id": metric, "value": value})
             if len(rows) == BULK:
@@ -118,7 +165,9 @@ def _measure(store: Store, run_id: int, cells: int, blocks: int, trials: int) ->
 @contextmanager
 def serving(environment: dict[str, str]) -> Iterator[tuple[str, int]]:
     """(address, process) of `vtax serve` until the block ends."""
-    process = subprocess.Popen([*VTAX, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*VTAX, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         address = process.stdout.readline().strip().rstrip("/")
@@ -155,7 +204,9 @@ def pages(url: str) -> int:
     """Time every page; 1 where one is too slow."""
     broken = 0
     with serving({**cleanup.environment(), "VTAX_STORE": url}) as (address, pid):
-        print(f"{'page':28}{'first ms':>10}{'median ms':>11}{'max ms':>9}{'CPU ms':>8}{'prepared after s':>19}")
+        print(
+            f"{'page':28}{'first ms':>10}{'median ms':>11}{'max ms':>9}{'CPU ms':>8}{'prepared after s':>19}"
+        )
         for name, path in PAGES.items():
             started = time.perf_counter()
             first_s, status = requested(address + path)
@@ -174,14 +225,18 @@ def pages(url: str) -> int:
             times = f"{first_s * 1e3:10.0f}{statistics.median(again) * 1e3:11.0f}{slowest:9.0f}{cpu_ms:8.0f}"
             print(f"{name:28}{times}{after:>19}", flush=True)
         memory = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        print(f"peak memory of the server, without its worker: {int(memory[1]) / 1024 if memory else 0:.0f} MiB")
+        print(
+            f"peak memory of the server, without its worker: {int(memory[1]) / 1024 if memory else 0:.0f} MiB"
+        )
     return 1 if broken else 0
 
 
 class Toggle(Observer):
     """Starts the watchers before a guest of a watched block, and ends them before one of another."""
 
-    def __init__(self, is_watched: Mapping[int, bool], environment: dict[str, str], run: str) -> None:
+    def __init__(
+        self, is_watched: Mapping[int, bool], environment: dict[str, str], run: str
+    ) -> None:
         self._is_watched = is_watched
         self._environment = environment
         self._run = run
@@ -195,9 +250,13 @@ class Toggle(Observer):
 
     def _watch(self) -> None:
         address, _ = self.watchers.enter_context(serving(self._environment))
-        stream = self.watchers.enter_context(urllib.request.urlopen(f"{address}/runs/{self._run}/events"))
+        stream = self.watchers.enter_context(
+            urllib.request.urlopen(f"{address}/runs/{self._run}/events")
+        )
         stream.readline()
-        process = subprocess.Popen([*VTAX, "watch", self._run], env=self._environment, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [*VTAX, "watch", self._run], env=self._environment, stdout=subprocess.PIPE
+        )
         self.watchers.callback(process.wait)
         self.watchers.callback(process.terminate)
         assert process.stdout is not None
@@ -211,17 +270,23 @@ def watched(pairs: int, seconds: float) -> int:
     if image is None:
         raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     declared = {
-        "name": "watched", "baseline": "native", "platforms": ["native"],
+        "name": "watched",
+        "baseline": "native",
+        "platforms": ["native"],
         "design": {"blocks": 2 * pairs, "trials": 1},
         "benchmark": [{"name": "sysbench-cpu", "parameters": {"duration_s": seconds}}],
-    }  # fmt: skip
+    }
     plan = make_plan(LoadedStudy(validate(declared, __file__), __file__), image=image)
     chance = random.Random(1)
     is_watched: dict[int, bool] = {}
     for pair in range(pairs):
         is_watched[2 * pair] = chance.random() < 0.5
         is_watched[2 * pair + 1] = not is_watched[2 * pair]
-    with cleanup.journal() as journal, cleanup.directory(journal) as directory, measuring_lock("bench/serve.py"):
+    with (
+        cleanup.journal() as journal,
+        cleanup.directory(journal) as directory,
+        measuring_lock("bench/serve.py"),
+    ):
         url = f"sqlite:///{directory}/store.sqlite"
         with Store.open(url) as store:
             run = begin(store, plan, vtax_version="bench")
@@ -232,7 +297,12 @@ def watched(pairs: int, seconds: float) -> int:
             value = {block: value for _, block, _, value in run.primary_values()}
     whole = [pair for pair in range(pairs) if {2 * pair, 2 * pair + 1} <= value.keys()]
     on, off = (
-        [value[block] for pair in whole for block in (2 * pair, 2 * pair + 1) if is_watched[block] is wanted]
+        [
+            value[block]
+            for pair in whole
+            for block in (2 * pair, 2 * pair + 1)
+            if is_watched[block] is wanted
+        ]
         for wanted in (True, False)
     )
     if len(whole) < 2:
@@ -248,7 +318,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--measurements", type=int, default=1_000_000)
-    parser.add_argument("--keep", type=Path, help="keep the store in this file, or use it when it is there")
+    parser.add_argument(
+        "--keep", type=Path, help="keep the store in this file, or use it when it is there"
+    )
     parser.add_argument("--watched", action="store_true", help="measure what a watcher costs a run")
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=2.0)

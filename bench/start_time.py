@@ -40,7 +40,17 @@ from vtax.image.image import Image
 from vtax.platforms import docker, gvisor, oci_runtime, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 
-DEFAULT = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "gvisor-systrap", "gvisor-ptrace", "qemu-tcg"]
+DEFAULT = [
+    "native",
+    "podman",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "docker",
+    "gvisor-systrap",
+    "gvisor-ptrace",
+    "qemu-tcg",
+]
 MEMORY = 512 << 20
 CPUS = sorted(os.sched_getaffinity(0), reverse=True)
 MANY_ROUNDS = 3
@@ -63,7 +73,13 @@ class Starter:
         directory = self.home.guests / name
         self.journal.register(Tree(str(directory)))
         directory.mkdir()
-        return GuestSpec(name, self.image, Resources(1, MEMORY, (CPUS[number % len(CPUS)],)), directory, self.journal)
+        return GuestSpec(
+            name,
+            self.image,
+            Resources(1, MEMORY, (CPUS[number % len(CPUS)],)),
+            directory,
+            self.journal,
+        )
 
     def guest_s(self, platform: Platform) -> dict[str, float]:
         """Seconds from the start of a guest until its driver made it, it greeted, its agent answered; of CPUs."""
@@ -91,7 +107,10 @@ class Starter:
         for path in (root, upper, work):
             path.mkdir()
         argv, in_new_root = argv_of(spec, root, platform)
-        mounts = [overlay(spec.image.tree, upper, work, root), *([] if in_new_root else [tmpfs(Path("/run"))])]
+        mounts = [
+            overlay(spec.image.tree, upper, work, root),
+            *([] if in_new_root else [tmpfs(Path("/run"))]),
+        ]
         before_exec = private(mounts, new_root=root if in_new_root else None)
         started_at = time.perf_counter()
         done = subprocess.run(
@@ -149,7 +168,17 @@ def raw_podman(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[st
     os.environ["CONTAINERS_CONF"] = str(config)
     places = [f"--root={store}/root", f"--runroot={store}/run", f"--tmpdir={store}/tmp"]
     settings = ["--runtime=runc", "--cgroup-manager=cgroupfs", "--events-backend=file"]
-    return ["podman", *places, *settings, "run", "--rm", "--network=none", "--rootfs", str(root), "true"], False
+    return [
+        "podman",
+        *places,
+        *settings,
+        "run",
+        "--rm",
+        "--network=none",
+        "--rootfs",
+        str(root),
+        "true",
+    ], False
 
 
 def raw_lxc(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:
@@ -188,10 +217,23 @@ def raw_gvisor(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[st
     """runsc run, without a network."""
     options = gvisor.GvisorOptions.model_validate(platform.options.model_dump())
     bundle = oci_runtime.bundle(spec, root, ["/usr/bin/true"], None)
-    bundle["linux"]["namespaces"] = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")]
+    bundle["linux"]["namespaces"] = [
+        {"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")
+    ]
     (spec.directory / "config.json").write_text(json.dumps(bundle))
-    settings = [f"--root={spec.directory / 'runsc'}", f"--platform={options.platform}", "--network=none"]
-    return [options.runsc, *settings, "--ignore-cgroups", "run", f"--bundle={spec.directory}", spec.name], False
+    settings = [
+        f"--root={spec.directory / 'runsc'}",
+        f"--platform={options.platform}",
+        "--network=none",
+    ]
+    return [
+        options.runsc,
+        *settings,
+        "--ignore-cgroups",
+        "run",
+        f"--bundle={spec.directory}",
+        spec.name,
+    ], False
 
 
 RAW: dict[str, Callable[[GuestSpec, Path, Platform], tuple[list[str], bool]]] = {
@@ -219,12 +261,17 @@ def summary(guests: list[dict[str, float]], raws: list[float]) -> dict[str, floa
     ready = [each["ready"] for each in guests]
     return {
         "n": len(guests),
-        **{f"{stage}_ms": statistics.median(each[stage] for each in guests) * 1e3 for stage in STAGES},
+        **{
+            f"{stage}_ms": statistics.median(each[stage] for each in guests) * 1e3
+            for stage in STAGES
+        },
         "ready_median_ms": statistics.median(ready) * 1e3,
         "ready_p95_ms": percentile(ready, 0.95) * 1e3,
         "raw_median_ms": statistics.median(raws) * 1e3 if raws else None,
         "raw_p95_ms": percentile(raws, 0.95) * 1e3 if raws else None,
-        "added_median_ms": statistics.median(g - r for g, r in zip(ready, raws, strict=True)) * 1e3 if raws else None,
+        "added_median_ms": statistics.median(g - r for g, r in zip(ready, raws, strict=True)) * 1e3
+        if raws
+        else None,
     }
 
 
@@ -248,7 +295,10 @@ def measure(
                     raws[platform.name] += [raw_s] if raw_s is not None else []
             print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
-        found = {platform.name: summary(guests[platform.name], raws[platform.name]) for platform in platforms}
+        found = {
+            platform.name: summary(guests[platform.name], raws[platform.name])
+            for platform in platforms
+        }
         for platform in platforms if side_by_side else []:
             in_turn, at_once = starter.many_s(platform, side_by_side)
             found[platform.name] |= {"in_turn_ms": in_turn * 1e3, "side_by_side_ms": at_once * 1e3}
@@ -265,7 +315,9 @@ def lxc_pivots() -> list[Path]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("platforms", nargs="*", default=DEFAULT)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--side-by-side", type=int, default=0, metavar="N")
@@ -285,7 +337,9 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     columns = list(next(iter(found.values()), {}))
-    print("platform".ljust(16) + "".join(column.removesuffix("_ms").rjust(15) for column in columns))
+    print(
+        "platform".ljust(16) + "".join(column.removesuffix("_ms").rjust(15) for column in columns)
+    )
     for name, row in found.items():
         cells = ("-" if row[column] is None else f"{row[column]:.0f}" for column in columns)
         print(name.ljust(16) + "".join(cell.rjust(15) for cell in cells))

@@ -66,7 +66,9 @@ class TrueBenchmark(Benchmark):
     def expected_s(self, parameters: Any, context: Context) -> float:
         return 0.01
 
-    def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         return Outcome({"seconds": results["single"].inside_s})
 
 
@@ -82,7 +84,9 @@ class Watch(Observer):
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         self._began = time.monotonic()
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         self._ended.append((platform, time.monotonic() - self._began, error))
 
     def read(self, trials: Trials) -> None:
@@ -122,7 +126,9 @@ def measure(platforms: list[str], trials: int, blocks: int) -> Watch:
         watch.read(load(store.engine, run).trials)
     for planned in plan.platforms:
         if not planned.probe.available:
-            watch.errors.append(f"{planned.platform.name} does not run here: {planned.probe.reason}")
+            watch.errors.append(
+                f"{planned.platform.name} does not run here: {planned.probe.reason}"
+            )
     return watch
 
 
@@ -141,20 +147,28 @@ def row(samples: list[Sample]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="what vtax adds to a trial")
-    parser.add_argument("--platform", action="append", help="repeat for several; default all that run here")
+    parser.add_argument(
+        "--platform", action="append", help="repeat for several; default all that run here"
+    )
     parser.add_argument("--trials", type=int, default=10, help="per guest")
     parser.add_argument("--blocks", type=int, default=5, help="fresh guests per platform")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    watch = measure(arguments.platform or platform_registry.names(), arguments.trials, arguments.blocks)
+    watch = measure(
+        arguments.platform or platform_registry.names(), arguments.trials, arguments.blocks
+    )
     rows = {platform: row(samples) for platform, samples in watch.samples.items()}
     if arguments.json:
         print(json.dumps({"rows": rows, "errors": watch.errors}, indent=2))
         return
-    print(f"{'platform':<16}{'trials':>8}{'wall ms':>10}{'tool ms':>10}{'added ms':>10}{'p95':>8}{'exchange':>10}")
+    print(
+        f"{'platform':<16}{'trials':>8}{'wall ms':>10}{'tool ms':>10}{'added ms':>10}{'p95':>8}{'exchange':>10}"
+    )
     for platform, r in rows.items():
-        print(f"{platform:<16}{r['trials']:>8.0f}{r['wall_ms']:>10.2f}{r['tool_ms']:>10.2f}{r['added_ms']:>10.2f}"
-              f"{r['added_p95_ms']:>8.2f}{r['exchange_ms']:>10.2f}")  # fmt: skip
+        print(
+            f"{platform:<16}{r['trials']:>8.0f}{r['wall_ms']:>10.2f}{r['tool_ms']:>10.2f}{r['added_ms']:>10.2f}"
+            f"{r['added_p95_ms']:>8.2f}{r['exchange_ms']:>10.2f}"
+        )
     for error in watch.errors:
         print(error)
 

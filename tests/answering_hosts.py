@@ -21,9 +21,15 @@ from vtax.campaign.settings import Launch, Settings
 from vtax.described import moment
 
 SETTINGS: dict[str, Any] = {
-    "name": "mine-1a2b", "study": "mine.toml", "study_name": "mine", "pack_digest": "ab" * 32,
-    "image_key": "4f1d0c77aa31", "image_digest": "cd" * 32, "vtax_version": "0.1.0", "created_at": 1_700_000_000.0,
-}  # fmt: skip
+    "name": "mine-1a2b",
+    "study": "mine.toml",
+    "study_name": "mine",
+    "pack_digest": "ab" * 32,
+    "image_key": "4f1d0c77aa31",
+    "image_digest": "cd" * 32,
+    "vtax_version": "0.1.0",
+    "created_at": 1_700_000_000.0,
+}
 BUNDLE = b"a bundle"
 _UNBEGUN = ("absent", "busy", "refused")
 
@@ -59,14 +65,20 @@ class Machine:
 
     def reboot(self) -> None:
         """As a boot loader does: the boot that was set, once."""
-        self.boot, self.set_boot, self.reboots = self.comes_up_in or self.set_boot or "default", "", self.reboots + 1
+        self.boot, self.set_boot, self.reboots = (
+            self.comes_up_in or self.set_boot or "default",
+            "",
+            self.reboots + 1,
+        )
 
     def end(self, state: str = "done") -> None:
         """What runs has ended so, or with the boot that it was in."""
         if self.visits and state == "done" and "running" in self.runs.values():
             self.visits.pop(0)
             state = "paused" if self.visits else "done"
-        self.runs = {id_: state if found == "running" else found for id_, found in self.runs.items()}
+        self.runs = {
+            id_: state if found == "running" else found for id_, found in self.runs.items()
+        }
 
 
 def put_in_ansibles_place(
@@ -87,7 +99,9 @@ class Fleet:
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.queued_s = 0.0
 
-    def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Iterator[Answer]:
+    def run(
+        self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]
+    ) -> Iterator[Answer]:
         """Answer as each machine is."""
         self.asked.append((",".join(tasks), tuple(sorted(variables))))
         for name, given in variables.items():
@@ -99,8 +113,14 @@ class Fleet:
 
     def _answer(self, name: str, machine: Machine, task: str, given: Mapping[str, Any]) -> Answer:
         if not machine.is_reachable:
-            return Answer(name, task, "unreachable", {"msg": "Failed to connect to the host via ssh"})
-        done = task if task != "command" else given["vtax_command"][given["vtax_command"].index("host") + 1]
+            return Answer(
+                name, task, "unreachable", {"msg": "Failed to connect to the host via ssh"}
+            )
+        done = (
+            task
+            if task != "command"
+            else given["vtax_command"][given["vtax_command"].index("host") + 1]
+        )
         if done in machine.failures:
             return Answer(name, task, "failed", machine.failures[done])
         if task == "prepare":
@@ -129,10 +149,14 @@ class Fleet:
     def _check(self, machine: Machine) -> dict[str, Any]:
         facts = {"machine_id": machine.machine_id, "hardware_id": machine.hardware_id}
         return {
-            "identity": f"{machine.machine_id}-{machine.hardware_id}", "host": facts, "agents": [{"name": "kubelet"}],
-            "time": moment(self.now + machine.ahead_s), "obstacles": machine.obstacles,
-            "vtax_version": machine.version, "images": [{"key": "4f1d0c77aa31", "digest": machine.digest}],
-        }  # fmt: skip
+            "identity": f"{machine.machine_id}-{machine.hardware_id}",
+            "host": facts,
+            "agents": [{"name": "kubelet"}],
+            "time": moment(self.now + machine.ahead_s),
+            "obstacles": machine.obstacles,
+            "vtax_version": machine.version,
+            "images": [{"key": "4f1d0c77aa31", "digest": machine.digest}],
+        }
 
     def _run(self, machine: Machine, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
         words = shlex.split(given["vtax_status"]) if task == "status" else given["vtax_command"]
@@ -149,10 +173,20 @@ class Fleet:
             machine.end("interrupted")
         state = machine.runs.get(id_, "absent")
         has_bundle = state in ("done", "failed", "interrupted", "paused")
-        return {"id": id_, "state": state, "reason": "as asked" if state == "refused" else "", "run": "mine-1",
-                "boot": machine.boot, "next_boot": machine.next_boot if state != "running" else "", "block": 1,
-                "blocks": 3, "done_trials": int(state not in _UNBEGUN), "failed_trials": 0,
-                "bundle": "/somewhere", "bundle_sha256": "ef" * 32 if has_bundle else ""}  # fmt: skip
+        return {
+            "id": id_,
+            "state": state,
+            "reason": "as asked" if state == "refused" else "",
+            "run": "mine-1",
+            "boot": machine.boot,
+            "next_boot": machine.next_boot if state != "running" else "",
+            "block": 1,
+            "blocks": 3,
+            "done_trials": int(state not in _UNBEGUN),
+            "failed_trials": 0,
+            "bundle": "/somewhere",
+            "bundle_sha256": "ef" * 32 if has_bundle else "",
+        }
 
 
 class Counting:
@@ -187,7 +221,10 @@ def campaign_in(directory: Path, **changes: Any) -> Campaign:
 def controller_of(campaign: Campaign, fleet: Fleet, names: Sequence[str] = ()) -> Controller:
     """A controller as it starts: with what is on disk of the hosts."""
     known = {host.name: host for host in campaign.hosts()}
-    hosts = {name: known.get(name) or CampaignHost(name, home="/var/lib/vtax") for name in names or fleet.machines}
+    hosts = {
+        name: known.get(name) or CampaignHost(name, home="/var/lib/vtax")
+        for name in names or fleet.machines
+    }
     return Controller(campaign, fleet, hosts, lambda text: None, lambda: fleet.now)  # type: ignore[arg-type]
 
 
@@ -196,7 +233,9 @@ def no_canary(tmp_path: Path, **changes: Any) -> Campaign:
     return campaign_in(tmp_path / "c", launch=Launch(canary=0, first_percent=0), **changes)
 
 
-def go(campaign: Campaign, fleet: Fleet, loader: Counting | None = None, *, retry: bool = False) -> dict[str, str]:
+def go(
+    campaign: Campaign, fleet: Fleet, loader: Counting | None = None, *, retry: bool = False
+) -> dict[str, str]:
     """One `go` of a controller that starts anew; the states of the hosts after it."""
     found = controller_of(campaign, fleet)
     found.look()

@@ -59,7 +59,11 @@ def peak() -> int:
 
 
 def _memory(name: str) -> int:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(f"{name}:"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith(f"{name}:")
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -104,16 +108,24 @@ class Campaign:
         except KeyboardInterrupt:
             raise
         except BaseException:
-            self.failures.append(f"attack {number} of seed {self.seed}:\n{traceback.format_exc(limit=-12)}")
+            self.failures.append(
+                f"attack {number} of seed {self.seed}:\n{traceback.format_exc(limit=-12)}"
+            )
         self.slowest_s = max(self.slowest_s, time.monotonic() - started_at)
 
     def figures(self) -> dict[str, Any]:
         """Everything that was counted, as JSON has it; the first failures as texts."""
         return {
-            "program": self.name, "attacks": self.count, "seed": self.seed, "outcomes": self.outcomes,
-            "failures": len(self.failures), "texts": self.failures[:_SHOWN], "elapsed_s": self.elapsed_s,
-            "slowest_s": self.slowest_s, "growth": self.growth,
-        }  # fmt: skip
+            "program": self.name,
+            "attacks": self.count,
+            "seed": self.seed,
+            "outcomes": self.outcomes,
+            "failures": len(self.failures),
+            "texts": self.failures[:_SHOWN],
+            "elapsed_s": self.elapsed_s,
+            "slowest_s": self.slowest_s,
+            "growth": self.growth,
+        }
 
     def __str__(self) -> str:
         """One line of figures."""

@@ -25,7 +25,9 @@ def spec_of(image, home, journal, vcpus=1):
     name = f"vtax-{secrets.token_hex(3)}"
     journal.register(Tree(str(home.guests / name)))
     (home.guests / name).mkdir()
-    return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
+    return GuestSpec(
+        name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal
+    )
 
 
 def left_of(name):

@@ -45,9 +45,7 @@ _NET = "198.18.77"
 RUN_S = 60.0
 _SETUP = """hostname {name} && mount --bind {directory}/machine-id /etc/machine-id && {firmware} {shell} {more}
 exec "$@" """
-_NO_PROFILE = (
-    "{ [ ! -e /root/.bashrc ] || mount --bind /dev/null /root/.bashrc; } &&"  # some take a lock, or a minute
-)
+_NO_PROFILE = "{ [ ! -e /root/.bashrc ] || mount --bind /dev/null /root/.bashrc; } &&"  # some take a lock, or a minute
 _FIRMWARE = "mount --rbind /sys/class {0}/real && mount --bind {0}/class /sys/class &&"
 _STUB = """import os, sys
 def main():
@@ -86,15 +84,31 @@ class NamespaceHost:
     def start(self) -> None:
         """Give it power."""
         more = (
-            "".join(f"mount --bind {source} {target} && " for target, source in self.mounts.items()) + "true || exit"
+            "".join(f"mount --bind {source} {target} && " for target, source in self.mounts.items())
+            + "true || exit"
         )
         setup = _SETUP.format(
-            name=self.name, directory=self.directory, firmware=self._firmware(), shell=_NO_PROFILE, more=more
+            name=self.name,
+            directory=self.directory,
+            firmware=self._firmware(),
+            shell=_NO_PROFILE,
+            more=more,
         )
         inside = [
-            "nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "--uts", "--pid", "--fork",
-            "--kill-child=KILL", "--mount-proc", "sh", "-c", setup, "sh",
-        ]  # fmt: skip
+            "nsenter",
+            f"--net=/run/netns/{self.namespace}",
+            "unshare",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child=KILL",
+            "--mount-proc",
+            "sh",
+            "-c",
+            setup,
+            "sh",
+        ]
         if (self.directory / "server").exists():
             self.first = serve_again(self.directory, inside=inside)
         else:
@@ -135,7 +149,17 @@ class NamespaceHost:
 
     def lose_packets(self, percent: int) -> None:
         """Lose some of the packets that it is sent."""
-        rule = ("INPUT", "-m", "statistic", "--mode", "random", "--probability", str(percent / 100), "-j", "DROP")
+        rule = (
+            "INPUT",
+            "-m",
+            "statistic",
+            "--mode",
+            "random",
+            "--probability",
+            str(percent / 100),
+            "-j",
+            "DROP",
+        )
         subprocess.run(["ip", "netns", "exec", self.namespace, "iptables", "-A", *rule], check=True)
 
     def have_another_image(self) -> None:
@@ -153,13 +177,19 @@ class NamespaceHost:
     def variables(self) -> str:
         """Its variables of Ansible."""
         known = self.directory / "known_hosts"
-        return json.dumps({
-            "ansible_host": self.address, "ansible_user": "root", "ansible_become": False,
-            "ansible_ssh_private_key_file": str(self.directory / "key"), "vtax_home": str(self.home),
-            "vtax_python": sys.executable, "ansible_python_interpreter": sys.executable,
-            "ansible_ssh_common_args": f"-o UserKnownHostsFile={known} -o IdentitiesOnly=yes",
-            **({"vtax_nic": self.nic} if self.nic else {}),
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "ansible_host": self.address,
+                "ansible_user": "root",
+                "ansible_become": False,
+                "ansible_ssh_private_key_file": str(self.directory / "key"),
+                "vtax_home": str(self.home),
+                "vtax_python": sys.executable,
+                "ansible_python_interpreter": sys.executable,
+                "ansible_ssh_common_args": f"-o UserKnownHostsFile={known} -o IdentitiesOnly=yes",
+                **({"vtax_nic": self.nic} if self.nic else {}),
+            }
+        )
 
 
 @contextmanager
@@ -183,11 +213,14 @@ def namespace_hosts(
         ip("-n", control, "link", "set", "hosts", "up")
         for host in hosts:
             host.directory.mkdir()
-            (host.directory / "machine-id").write_text(hashlib.md5(host.name.encode()).hexdigest() + "\n")
+            (host.directory / "machine-id").write_text(
+                hashlib.md5(host.name.encode()).hexdigest() + "\n"
+            )
             host.home.mkdir()
             if home_mib:
                 subprocess.run(
-                    ["mount", "-t", "tmpfs", "-o", f"size={home_mib}m,mode=755", "vtax", host.home], check=True
+                    ["mount", "-t", "tmpfs", "-o", f"size={home_mib}m,mode=755", "vtax", host.home],
+                    check=True,
                 )
             (host.home / "images").mkdir(mode=0o700)
             (host.home / "images" / image.key).symlink_to(image.directory)
@@ -217,13 +250,34 @@ def join(hosts: Sequence[NamespaceHost], control: str, directory: Path) -> Path:
     lines = []
     for number, host in enumerate(hosts):
         host.nic, port = "eth1", f"port{number}"
-        ip("-n", control, "link", "add", port, "type", "veth", "peer", "name", host.nic, "netns", host.namespace)
+        ip(
+            "-n",
+            control,
+            "link",
+            "add",
+            port,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            host.nic,
+            "netns",
+            host.namespace,
+        )
         ip("-n", control, "link", "set", port, "master", "switch", "up")
         ip("-n", host.namespace, "link", "set", host.nic, "up")
-        lines += [f"Host {host.address}", *(f"  {each}" for each in (
-            "User root", "IdentitiesOnly yes", f"IdentityFile {host.directory}/key",
-            f"UserKnownHostsFile {host.directory}/known_hosts",
-        ))]  # fmt: skip
+        lines += [
+            f"Host {host.address}",
+            *(
+                f"  {each}"
+                for each in (
+                    "User root",
+                    "IdentitiesOnly yes",
+                    f"IdentityFile {host.directory}/key",
+                    f"UserKnownHostsFile {host.directory}/known_hosts",
+                )
+            ),
+        ]
     configuration = directory / "client"
     configuration.write_text("\n".join([*lines, ""]))
     return configuration
@@ -263,10 +317,15 @@ def has_ended(host: NamespaceHost) -> bool:
 def holds(lock: Path) -> bool:
     """Whether a process has that file locked."""
     inode = str(lock.stat().st_ino)
-    return any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
+    return any(
+        line.split()[5].endswith(f":{inode}")
+        for line in Path("/proc/locks").read_text().splitlines()
+    )
 
 
-def light_pack(study: Path, image: Image, target: Path, source: Path = SOURCE, python: str = sys.executable) -> str:
+def light_pack(
+    study: Path, image: Image, target: Path, source: Path = SOURCE, python: str = sys.executable
+) -> str:
     """Write a pack whose vtax is that of the tests; return its digest. source, python: where hosts have both."""
     members = target.parent / "members"
     members.mkdir()
@@ -275,9 +334,14 @@ def light_pack(study: Path, image: Image, target: Path, source: Path = SOURCE, p
     archive_wheels(members, hashes)
     (members / prepare.IMAGE).write_text("the hosts have it already")
     manifest = Manifest(
-        vtax.__version__, platform.machine(), f"study/{study.name}", image.key, contents.digest(image),
-        {PYTHON: hashes}, {},
-    )  # fmt: skip
+        vtax.__version__,
+        platform.machine(),
+        f"study/{study.name}",
+        image.key,
+        contents.digest(image),
+        {PYTHON: hashes},
+        {},
+    )
     files = {f"study/{each.name}": each for each in study.parent.iterdir() if each.is_file()}
     files |= {name: members / name for name in (prepare.IMAGE, prepare.WHEELS)}
     return write_members(target, manifest, {**files, prepare.MAIN: Path(prepare.__file__)})
@@ -301,8 +365,12 @@ def _stub_wheel(directory: Path, source: Path, python: str) -> Path:
     target = directory / f"vtax-{version}-py3-none-any.whl"
     with ZipFile(target, "w") as archive:
         archive.writestr("vtax_of_tests.py", _STUB.format(source=str(source), python=python))
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: vtax\nVersion: {version}\n")
-        archive.writestr(f"{info}/entry_points.txt", "[console_scripts]\nvtax = vtax_of_tests:main\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: vtax\nVersion: {version}\n"
+        )
+        archive.writestr(
+            f"{info}/entry_points.txt", "[console_scripts]\nvtax = vtax_of_tests:main\n"
+        )
         wheel = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         archive.writestr(f"{info}/WHEEL", wheel)
         archive.writestr(f"{info}/RECORD", "")
@@ -311,8 +379,18 @@ def _stub_wheel(directory: Path, source: Path, python: str) -> Path:
 
 def environment(home: Path) -> dict[str, str]:
     """The variables of a controller: its home, and Ansible's own files in it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "VTAX_"))}
-    return {**kept, "PATH": _path(), "VTAX_HOME": str(home), "ANSIBLE_HOME": str(home / "ansible"), "HOME": str(home)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANSIBLE_", "VTAX_"))
+    }
+    return {
+        **kept,
+        "PATH": _path(),
+        "VTAX_HOME": str(home),
+        "ANSIBLE_HOME": str(home / "ansible"),
+        "HOME": str(home),
+    }
 
 
 def command_of(control: str, directory: Path) -> Callable[..., str]:
@@ -325,8 +403,13 @@ def command_of(control: str, directory: Path) -> Callable[..., str]:
     def run(*arguments: str | Path, status: int = 0, timeout_s: float = RUN_S) -> str:
         done = subprocess.run(
             [*inside, sys.executable, "-m", "vtax", *map(str, arguments)],
-            env=environment(home), capture_output=True, text=True, timeout=timeout_s, check=False, cwd=directory,
-        )  # fmt: skip
+            env=environment(home),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            cwd=directory,
+        )
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -32,31 +32,49 @@ def rate(platform: str, benchmark: str, size: int) -> float:
 
 
 def measured(
-    *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
-    lacks: tuple[Any, ...] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None,
-    unit: str = "1/s", link: dict[str, float] | None = None, other: str = "", far_absent_on: str = "",
+    *tables: dict[str, Any],
+    published: tuple[dict[str, Any], ...] = (),
+    blocks: int = 10,
+    noise: float = 0.01,
+    lacks: tuple[Any, ...] | None = None,
+    hosts: str = "a",
+    far_on: dict[str, float] | None = None,
+    unit: str = "1/s",
+    link: dict[str, float] | None = None,
+    other: str = "",
+    far_absent_on: str = "",
     **design: Any,
-) -> Analysis:  # fmt: skip
+) -> Analysis:
     """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value, or
     with a block in which alone it has none. hosts: a
     letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
     the metric. link: settings of both benchmarks' links. other: code of a warning
-    of one cell, far's small ones of 64. far_absent_on: a host without far.
-    This is long because it makes a whole run."""
+    of one cell, far's small ones of 64. far_absent_on: a host without far."""
     random = np.random.default_rng(5)
     cells = [
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
-        for p in PLATFORMS if p.available for b in ("small", "bulk") for s in SIZES
-    ]  # fmt: skip
+        for p in PLATFORMS
+        if p.available
+        for b in ("small", "bulk")
+        for s in SIZES
+    ]
     run = run_of(
-        platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
-        sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),
+        platforms=PLATFORMS,
+        cells=cells,
+        metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
+        sessions=tuple(
+            SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)
+        ),
         declared={
-            **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, **design},
-            "claim": [claim(**table) for table in tables], "published": list(published),
-            "benchmark": [{"name": "tool", "label": label, "link": link or {}} for label in ("small", "bulk")],
+            **synthetic_run.DECLARED,
+            "design": {"stop": "fixed", "blocks": blocks, **design},
+            "claim": [claim(**table) for table in tables],
+            "published": list(published),
+            "benchmark": [
+                {"name": "tool", "label": label, "link": link or {}} for label in ("small", "bulk")
+            ],
         },
-    )  # fmt: skip
+    )
     order = [(b, c) for b in range(blocks) for c in range(len(cells))]
     shared = random.normal(0, 0.1, blocks)
     spread = {"native": noise, "near": noise, "far": 10 * noise}
@@ -64,7 +82,10 @@ def measured(
         [
             rate(cells[c].platform, cells[c].label, int(cells[c].levels["size"]))
             * math.exp(
-                shared[b] + random.normal(0, noise if cells[c].label == "small" else spread[cells[c].platform])
+                shared[b]
+                + random.normal(
+                    0, noise if cells[c].label == "small" else spread[cells[c].platform]
+                )
             )
             for b, c in order
         ]
@@ -75,14 +96,19 @@ def measured(
         for s, (_, c) in zip(session.tolist(), order, strict=True)
     ]
     absent = [
-        hosts[s] == far_absent_on and cells[c].platform == "far" for s, (_, c) in zip(session, order, strict=True)
+        hosts[s] == far_absent_on and cells[c].platform == "far"
+        for s, (_, c) in zip(session, order, strict=True)
     ]
     values[np.array(absent)] = np.nan
     if lacks is not None:
-        gone = [(cells[c].platform, cells[c].levels["size"], b)[: len(lacks)] == lacks for b, c in order]
+        gone = [
+            (cells[c].platform, cells[c].levels["size"], b)[: len(lacks)] == lacks for b, c in order
+        ]
         values[np.array(gone)] = np.nan
     warned = [
-        n for n, c in enumerate(cells) if other and (c.platform, c.label, c.levels["size"]) == ("far", "small", 64)
+        n
+        for n, c in enumerate(cells)
+        if other and (c.platform, c.label, c.levels["size"]) == ("far", "small", 64)
     ]
     warnings = tuple(WarningRow(NOTES[other], n, 1) for n in warned)
     return analyse_data(data_of(run, order, values, session=session + 1, warnings=warnings))
@@ -104,6 +130,8 @@ def claim(**changes: Any) -> dict[str, Any]:
     return {**given, **changes}
 
 
-def judged(*checks: dict[str, Any], mapped: dict[str, str] | None = None, **run: Any) -> JudgedClaim:
+def judged(
+    *checks: dict[str, Any], mapped: dict[str, str] | None = None, **run: Any
+) -> JudgedClaim:
     (found,) = claims(measured({"check": list(checks)}, **run), mapped).claims
     return found

@@ -24,13 +24,22 @@ BAD_PLATFORM = {
     "summary": ('summary = "', 'summary = "two\\n'),
     "options-model": ('extra="forbid", ', ""),
     "variants": ('{"ipc": False}', '{"ipcs": False}'),
-    "argument": ("    Options = UnshareOptions", '    Options = UnshareOptions\n    argument = "host"'),
+    "argument": (
+        "    Options = UnshareOptions",
+        '    Options = UnshareOptions\n    argument = "host"',
+    ),
     "options-json": (
         "    ipc: bool",
         '    other: Any = Field(default_factory=object, description="what no JSON holds")\n    ipc: bool',
     ),
-    "tunings": ("    Options = UnshareOptions", '    Options = UnshareOptions\n    tunings = ("fast",)'),
-    "network-limits": ("    def launch", "    def network_limits(self, options): return None\n\n    def launch"),
+    "tunings": (
+        "    Options = UnshareOptions",
+        '    Options = UnshareOptions\n    tunings = ("fast",)',
+    ),
+    "network-limits": (
+        "    def launch",
+        "    def network_limits(self, options): return None\n\n    def launch",
+    ),
     "probe-without-image": (_PROBE, f"        1 / (image is not None)\n{_PROBE}"),
     "probe": ('            version_argv=("unshare", "--version"),\n', ""),
     "probe-leaks": (_PROBE, f"        __import__('subprocess').Popen(['sleep', '9'])\n{_PROBE}"),
@@ -43,7 +52,10 @@ BAD_BENCHMARK = {
     "name": ('name = "timeit"', 'name = "time it"'),
     "title": ('title = "writing JSON (timeit)"', 'title = ""'),
     "parameters-model": (', description="keys of the document"', ""),
-    "parameters-json": ("    keys: int", "    other: object = Field(object(), description='no JSON')\n    keys: int"),
+    "parameters-json": (
+        "    keys: int",
+        "    other: object = Field(object(), description='no JSON')\n    keys: int",
+    ),
     "metrics": (", primary=True", ""),
     "commands": ('Command("single"', 'Command("server"'),
     "packages": ('tool = "python3"', 'tool = "python3"\n    packages = ("Not a name",)'),
@@ -57,7 +69,9 @@ BAD_BENCHMARK = {
     "runs": ('"python3", "-m", "timeit"', '"python3", "-m", "time_it"'),
     "version-in-guest": ('version_argv = ("python3"', 'version_argv = ("echo"'),
 }
-_END = 'guest = NetworkEnd("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)'
+_END = (
+    'guest = NetworkEnd("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)'
+)
 BAD_TOPOLOGY = {
     "type": ("TOPOLOGY = Topology(", "TOPOLOGY = dict(a=1) or Topology("),
     "name": ('"chain", "', '"router", "'),

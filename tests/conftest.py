@@ -48,10 +48,21 @@ time.tzset()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="every case of tests/integration, not one of each kind")
-    parser.addoption("--write-golden", action="store_true", help="make the files of tests/golden again")
-    parser.addoption("--attacks", type=int, metavar="N", help="how many attacks each program of tests/security makes")
-    parser.addoption("--attack-seed", type=int, metavar="S", default=1, help="which attacks it makes")
+    parser.addoption(
+        "--all", action="store_true", help="every case of tests/integration, not one of each kind"
+    )
+    parser.addoption(
+        "--write-golden", action="store_true", help="make the files of tests/golden again"
+    )
+    parser.addoption(
+        "--attacks",
+        type=int,
+        metavar="N",
+        help="how many attacks each program of tests/security makes",
+    )
+    parser.addoption(
+        "--attack-seed", type=int, metavar="S", default=1, help="which attacks it makes"
+    )
     parser.addoption(
         "--attack-log",
         type=Path,
@@ -70,7 +81,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
         usual = first.setdefault(item.nodeid.partition("[")[0], parameters)
-        alone = item.get_closest_marker("one_at_a_time")  # others may have arrays, which do not compare
+        alone = item.get_closest_marker(
+            "one_at_a_time"
+        )  # others may have arrays, which do not compare
         differing = sum(parameters[name] != usual[name] for name in parameters) if alone else 0
         is_left_out = item.get_closest_marker("thorough") or differing > 1
         (left_out if is_left_out else kept).append(item)
@@ -103,7 +116,9 @@ def any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
     """`golden(text)` compares a printed text with its file in tests/golden, whole."""
-    return golden_of(request.path, request.node.name, tmp_path, writes=request.config.getoption("--write-golden"))
+    return golden_of(
+        request.path, request.node.name, tmp_path, writes=request.config.getoption("--write-golden")
+    )
 
 
 @pytest.fixture
@@ -128,7 +143,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def find(*, but: str | None = None) -> None:
         has = (lambda name: False) if but is None else (lambda name: name != but)
-        monkeypatch.setattr("shutil.which", lambda name, path="": f"/usr/bin/{name}" if has(name) else None)
+        monkeypatch.setattr(
+            "shutil.which", lambda name, path="": f"/usr/bin/{name}" if has(name) else None
+        )
 
     return find
 
@@ -172,7 +189,9 @@ def host_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 @pytest.fixture
 def free_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """`free_disk(bytes)` is what every disk has free."""
-    return lambda free: monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    return lambda free: monkeypatch.setattr(
+        "shutil.disk_usage", lambda path: SimpleNamespace(free=free)
+    )
 
 
 @pytest.fixture
@@ -195,7 +214,9 @@ def probe_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """`examined(examination)` is what doctor finds on this host."""
-    return lambda found: monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: found)
+    return lambda found: monkeypatch.setattr(
+        "vtax.cli.doctor.examine", lambda image, not_probed: found
+    )
 
 
 @pytest.fixture
@@ -221,7 +242,9 @@ def set_locale(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 @pytest.fixture
 def use_store(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path | str], None]:
     """`use_store(file)` has commands use a store (`VTAX_STORE`), of a file or a URL."""
-    return lambda of: monkeypatch.setenv("VTAX_STORE", of if isinstance(of, str) else f"sqlite:///{of}")
+    return lambda of: monkeypatch.setenv(
+        "VTAX_STORE", of if isinstance(of, str) else f"sqlite:///{of}"
+    )
 
 
 @pytest.fixture

@@ -42,7 +42,9 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def text_of(page: str, language: str) -> str:
     """The first block of a language in docs/PAGE."""
-    block = re.search(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    block = re.search(
+        rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL
+    )
     assert block, f"{page} shows no {language}"
     return block[1]
 

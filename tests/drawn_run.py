@@ -22,9 +22,19 @@ from vtax.store.records import MetricRecord, SessionRecord
 from vtax.study.load import load
 
 SPEED: Mapping[str, float] = {
-    "native": 1.0, "docker": 0.99, "lxc": 1.0, "xen-pv": 0.93, "xen-dom0": 0.9, "xen-hvm": 0.4, "virtualbox": 0.6,
-    "qemu-tcg-e1000": 0.3, "kvm-virtio": 0.85, "kvm-virtio-user": 0.8, "kvm-emulated": 0.5, "kvm-e1000": 0.45,
-}  # fmt: skip
+    "native": 1.0,
+    "docker": 0.99,
+    "lxc": 1.0,
+    "xen-pv": 0.93,
+    "xen-dom0": 0.9,
+    "xen-hvm": 0.4,
+    "virtualbox": 0.6,
+    "qemu-tcg-e1000": 0.3,
+    "kvm-virtio": 0.85,
+    "kvm-virtio-user": 0.8,
+    "kvm-emulated": 0.5,
+    "kvm-e1000": 0.45,
+}
 MARKS = {"qemu-tcg-e1000": ("emulated",), "virtualbox": ("nested",)}
 
 
@@ -44,30 +54,52 @@ def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: in
     benchmarks = {point.benchmark.name: point.benchmark for point in plan.points}
     metrics = [
         MetricRecord(name, m.name, m.title, m.unit, m.better, m.primary, m.average)
-        for name, benchmark in benchmarks.items() for m in benchmark.metrics
-    ]  # fmt: skip
-    wanted = {(label, metric) for f in loaded.study.figure for label in f.benchmarks for metric in f.metrics}
-    claimed = {metric for claim in loaded.study.claim for check in claim.check for metric in check.metrics}
+        for name, benchmark in benchmarks.items()
+        for m in benchmark.metrics
+    ]
+    wanted = {
+        (label, metric)
+        for f in loaded.study.figure
+        for label in f.benchmarks
+        for metric in f.metrics
+    }
+    claimed = {
+        metric for claim in loaded.study.claim for check in claim.check for metric in check.metrics
+    }
     trials = [(b, c) for b in range(blocks) for c in range(len(cells))]
     random = np.random.default_rng(3)
     measured: list[tuple[int, int, float]] = []
     for trial, (block, c) in enumerate(trials):
         for index, metric in enumerate(metrics):
             is_drawn = (cells[c].label, metric.name) in wanted
-            if metric.benchmark == cells[c].benchmark and (is_drawn or metric.is_primary or metric.name in claimed):
-                value = _value(cells[c], metric) * math.exp(0.02 * math.sin(block) + random.normal(0, 0.02))
+            if metric.benchmark == cells[c].benchmark and (
+                is_drawn or metric.is_primary or metric.name in claimed
+            ):
+                value = _value(cells[c], metric) * math.exp(
+                    0.02 * math.sin(block) + random.normal(0, 0.02)
+                )
                 measured.append((trial, index, value))
     session = np.array([1 + block * hosts // blocks for block, _ in trials])
     run = memory_run.run_of(
-        name=f"{study}-1", study=study,
-        platforms=[platform_record(plan, number) for number in range(len(plan.platforms))], cells=cells,
-        metrics=metrics, declared=loaded.study.declared(),
-        sessions=tuple(SessionRecord(n, "", {"machine_id": str(n)}, 0.0) for n in range(1, hosts + 1)),
-    )  # fmt: skip
+        name=f"{study}-1",
+        study=study,
+        platforms=[platform_record(plan, number) for number in range(len(plan.platforms))],
+        cells=cells,
+        metrics=metrics,
+        declared=loaded.study.declared(),
+        sessions=tuple(
+            SessionRecord(n, "", {"machine_id": str(n)}, 0.0) for n in range(1, hosts + 1)
+        ),
+    )
     trial, metric, value = (np.array(column) for column in zip(*measured, strict=True))
     guests = memory_run.guests_of([p.name for p in run.platforms], blocks)
     data = RunData(
-        run, memory_run.trials_of(trials, session=session), Measurements(trial, metric, value), guests, (), ()
+        run,
+        memory_run.trials_of(trials, session=session),
+        Measurements(trial, metric, value),
+        guests,
+        (),
+        (),
     )
     return Source(data, shown(data, judged_run(data)))
 
@@ -75,10 +107,13 @@ def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: in
 def _value(cell: Any, metric: MetricRecord) -> float:
     """Falls with the costs of the platform, rises with sizes."""
     size = math.prod(
-        float(level) ** 0.3 for name, level in cell.levels.items()
+        float(level) ** 0.3
+        for name, level in cell.levels.items()
         if isinstance(level, int | float) and name not in ("threads", "files")
-    )  # fmt: skip
-    sizes = [level for level in cell.parameters.values() if isinstance(level, int) and level > 2**27 - 1]
+    )
+    sizes = [
+        level for level in cell.parameters.values() if isinstance(level, int) and level > 2**27 - 1
+    ]
     size *= math.prod((level / 2**27) ** 0.9 for level in sizes)
     speed = SPEED.get(cell.platform, 0.7) * (0.95 if metric.name == "throughput" else 1.0)
     return 20 * size * speed if metric.better == "higher" else 20 * size / speed

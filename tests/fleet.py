@@ -17,11 +17,16 @@ NAMES = ("native", "docker")
 
 
 def measure(
-    store: Store, hosts: Sequence[str], sessions: int = 2, *, blocks: int = 3,
+    store: Store,
+    hosts: Sequence[str],
+    sessions: int = 2,
+    *,
+    blocks: int = 3,
     speed: Callable[[str, int, str], float] = lambda host, session, platform: 1.0,
     facts: Callable[[str, int], Mapping[str, Any]] = lambda host, session: {},
-    noise: float = 0.002, seed: int = 1,
-) -> dict[str, list[str]]:  # fmt: skip
+    noise: float = 0.002,
+    seed: int = 1,
+) -> dict[str, list[str]]:
     """Store a run for each session of each host; returns host -> its runs. session: from 1, a day after the last."""
     draw = random.Random(seed)
     own = [cell for cell in cells() if cell.platform in NAMES and cell.benchmark == "sysbench-cpu"]
@@ -29,13 +34,30 @@ def measure(
     for number, host in enumerate(hosts):
         for session in range(1, sessions + 1):
             name = f"{host}-s{session}"
-            known = {"machine_id": f"{number:012x}", "cpu_model": "A CPU", "kernel": "6.1", **facts(host, session)}
+            known = {
+                "machine_id": f"{number:012x}",
+                "cpu_model": "A CPU",
+                "kernel": "6.1",
+                **facts(host, session),
+            }
             run = begin(
-                store, name, host=known, started_at=START + session * DAY_S + number, boot_id=f"{host}-{session}",
-                platforms=[each for each in PLATFORMS if each.name in NAMES], cells=own, metrics=METRICS[:1],
-            )  # fmt: skip
-            for position, (block, cell) in enumerate((block, cell) for block in range(blocks) for cell in own):
-                value = 1000.0 * speed(host, session, cell.platform) * 2.718281828 ** draw.gauss(0, noise)
+                store,
+                name,
+                host=known,
+                started_at=START + session * DAY_S + number,
+                boot_id=f"{host}-{session}",
+                platforms=[each for each in PLATFORMS if each.name in NAMES],
+                cells=own,
+                metrics=METRICS[:1],
+            )
+            for position, (block, cell) in enumerate(
+                (block, cell) for block in range(blocks) for cell in own
+            ):
+                value = (
+                    1000.0
+                    * speed(host, session, cell.platform)
+                    * 2.718281828 ** draw.gauss(0, noise)
+                )
                 run.add_trial(trial(cell, block=block, position=position, values={"events": value}))
             run.finish("finished", "", START + session * DAY_S + 600.0)
             found.setdefault(host, []).append(name)
@@ -44,6 +66,9 @@ def measure(
 
 def merged(store: Store, runs: Mapping[str, Sequence[str]], **record: Any) -> str:
     """Merge the runs as those of a campaign; returns the name. record: of the campaign, beside its hosts."""
-    hosts = [{"host": host, "runs": list(of), "planned": len(of), "state": "collected"} for host, of in runs.items()]
+    hosts = [
+        {"host": host, "runs": list(of), "planned": len(of), "state": "collected"}
+        for host, of in runs.items()
+    ]
     names = {name: store.open_run(name).identity for of in runs.values() for name in of}
     return merged_campaign(store, names, {"name": "fleet", "hosts": hosts, **record})

@@ -13,7 +13,10 @@ GOLDEN = Path(__file__).parent / "golden"
 CHECKOUT = Path(__file__).resolve().parents[1]
 CHANGING = (  # what differs from run to run or from host to host, and what stands for it in a golden file
     (re.compile(re.escape(str(CHECKOUT))), "CHECKOUT"),
-    (re.compile(r"/\S*/(?:pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?|popen-gw\d+/)[^/\s]+"), "DIRECTORY"),
+    (
+        re.compile(r"/\S*/(?:pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?|popen-gw\d+/)[^/\s]+"),
+        "DIRECTORY",
+    ),
     (re.compile(rf"\bvtax {re.escape(__version__)}\b"), "vtax VERSION"),
     (re.compile(r"\(process \d+\)"), "(process PID)"),
     (re.compile(r"\b[0-9a-f]{12}(?=[ ,;)])"), "IMAGE"),
@@ -50,8 +53,12 @@ class Golden:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(found, encoding="utf-8")
         pinned = file.read_text(encoding="utf-8") if file.exists() else ""
-        lines = difflib.unified_diff(pinned.splitlines(), found.splitlines(), "pinned", "found", lineterm="")
-        assert found == pinned, "\n".join((f"{file}: if this is meant, pytest --write-golden", *lines))
+        lines = difflib.unified_diff(
+            pinned.splitlines(), found.splitlines(), "pinned", "found", lineterm=""
+        )
+        assert found == pinned, "\n".join(
+            (f"{file}: if this is meant, pytest --write-golden", *lines)
+        )
 
 
 def named(text: str) -> str:

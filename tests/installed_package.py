@@ -16,16 +16,24 @@ from vtax.host.plugins import ATTRIBUTES
 from vtax.network.registry import topologies
 from vtax.platforms.registry import drivers
 
-GROUPS = {"platform": "vtax.platforms", "topology": "vtax.network.topologies", "view": "vtax.report.views"}
+GROUPS = {
+    "platform": "vtax.platforms",
+    "topology": "vtax.network.topologies",
+    "view": "vtax.report.views",
+}
 
 
-def write_package(directory: Path, name: str, source: str, kind: str = "platform", direct_url: object = None) -> None:
+def write_package(
+    directory: Path, name: str, source: str, kind: str = "platform", direct_url: object = None
+) -> None:
     """A package of one module with one entry point, version 1.5."""
     (directory / f"{name}.py").write_text(source)
     info = directory / f"{name}-1.5.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
-    (info / "entry_points.txt").write_text(f"[{GROUPS[kind]}]\n{name} = {name}:{ATTRIBUTES[kind]}\n")
+    (info / "entry_points.txt").write_text(
+        f"[{GROUPS[kind]}]\n{name} = {name}:{ATTRIBUTES[kind]}\n"
+    )
     if direct_url is not None:
         (info / "direct_url.json").write_text(json.dumps(direct_url))
 
@@ -49,6 +57,8 @@ class Install:
     directory: Path
     monkeypatch: pytest.MonkeyPatch
 
-    def __call__(self, name: str, source: str, kind: str = "platform", direct_url: object = None) -> None:
+    def __call__(
+        self, name: str, source: str, kind: str = "platform", direct_url: object = None
+    ) -> None:
         write_package(self.directory, name, source, kind, direct_url)
         self.monkeypatch.delitem(sys.modules, name, raising=False)

@@ -53,7 +53,9 @@ def main() -> None:
     directory = home.guests / name
     journal.register(Tree(str(directory)))
     directory.mkdir()
-    spec = GuestSpec(name, Image(image.name, image), Resources(1, 256 << 20, (0,)), directory, journal)
+    spec = GuestSpec(
+        name, Image(image.name, image), Resources(1, 256 << 20, (0,)), directory, journal
+    )
     print("starting", flush=True)
     running = registry.get(platform).start(spec)
     Guest(running.channel).hello(300.0)

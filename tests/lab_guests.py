@@ -66,7 +66,9 @@ class LabGuests:
         stack.callback(self.journal.register(Tree(str(directory))).release)
         directory.mkdir(parents=True)
         cpus = tuple(sorted(os.sched_getaffinity(0)))[-1:]
-        spec = GuestSpec(name, self.image, Resources(1, self.memory_bytes, cpus), directory, self.journal, end)
+        spec = GuestSpec(
+            name, self.image, Resources(1, self.memory_bytes, cpus), directory, self.journal, end
+        )
         running = (self._platform if end.under_test else platforms.get("native")).start(spec)
         stack.callback(running.stop)
         guest = Guest(running.channel)
@@ -146,4 +148,8 @@ class LabGuests:
 def crossed(before: dict[str, float], after: dict[str, float], hop: str) -> dict[str, float]:
     """What one hop carried between two readings of Links.counters."""
     start = f"{hop}."
-    return {name.removeprefix(start): after[name] - before[name] for name in after if name.startswith(start)}
+    return {
+        name.removeprefix(start): after[name] - before[name]
+        for name in after
+        if name.startswith(start)
+    }

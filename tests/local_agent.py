@@ -40,7 +40,9 @@ class LocalAgent:
     def __init__(self, kind="pipes", python=sys.executable, environment=None, prefix=()):
         argv = [*prefix, python, *bootstrap.argv()[1:]]
         if kind == "pipes":
-            self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            )
             fds = os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno())
             self.process.stdin.close()
             self.process.stdout.close()

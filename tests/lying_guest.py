@@ -61,5 +61,9 @@ class LyingGuest(ProcessGuest):
 
     def _request(self) -> tuple[dict[str, Any], bytes]:
         assert self._controller.read(4, FOREVER) == MAGIC
-        header_size, payload_size, _ = (int.from_bytes(self._controller.read(4, FOREVER), "little") for _ in range(3))
-        return json.loads(self._controller.read(header_size, FOREVER)), self._controller.read(payload_size, FOREVER)
+        header_size, payload_size, _ = (
+            int.from_bytes(self._controller.read(4, FOREVER), "little") for _ in range(3)
+        )
+        return json.loads(self._controller.read(header_size, FOREVER)), self._controller.read(
+            payload_size, FOREVER
+        )

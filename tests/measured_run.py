@@ -18,16 +18,28 @@ NAN = float("nan")
 NAMES = ("native", "first", "second")
 PLATFORMS = tuple(PlatformRecord(name, {}, True, is_baseline=name == "native") for name in NAMES)
 SIZES = (64, 1500)
-Value = Callable[[str, int, int, int], float]  # platform, size, block, trial -> value; NaN: a failed trial
+Value = Callable[
+    [str, int, int, int], float
+]  # platform, size, block, trial -> value; NaN: a failed trial
 
 
-def measured(value: Value, blocks: int = 8, trials: int = 3, **design: Any) -> tuple[RunData, Analysis]:
+def measured(
+    value: Value, blocks: int = 8, trials: int = 3, **design: Any
+) -> tuple[RunData, Analysis]:
     """A run of one benchmark with the factor `size` on three platforms; trials of 2 s, guests that start in 1 s."""
-    cells = [CellRecord(f"{p}-{s}", f"{s}", p, "tool", "tool", levels={"size": s}) for p in NAMES for s in SIZES]
+    cells = [
+        CellRecord(f"{p}-{s}", f"{s}", p, "tool", "tool", levels={"size": s})
+        for p in NAMES
+        for s in SIZES
+    ]
     run = run_of(
-        platforms=PLATFORMS, cells=cells,
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "precision": 0.02, **design}},
-    )  # fmt: skip
+        platforms=PLATFORMS,
+        cells=cells,
+        declared={
+            **synthetic_run.DECLARED,
+            "design": {"stop": "fixed", "precision": 0.02, **design},
+        },
+    )
     order = [(b, c, n) for b in range(blocks) for c in range(len(cells)) for n in range(trials)]
     values = [value(cells[c].platform, int(cells[c].levels["size"]), b, n) for b, c, n in order]
     data = data_of(run, order, values, guests=guests_of(NAMES, blocks))

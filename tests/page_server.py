@@ -44,11 +44,17 @@ class PageServer:
     bugs: list[BaseException] = field(default_factory=list)
 
     def get(
-        self, path: str = "/", headers: Mapping[str, str] | None = None, method: str = "GET", timeout_s: float = 60.0
+        self,
+        path: str = "/",
+        headers: Mapping[str, str] | None = None,
+        method: str = "GET",
+        timeout_s: float = 60.0,
     ) -> Answer:
         """An answer; one that is being prepared is asked for until it is there. Redirections are not followed."""
         deadline = time.monotonic() + timeout_s
-        while (answer := self._get(path, headers or {}, method)).status == 202 and time.monotonic() < deadline:
+        while (
+            answer := self._get(path, headers or {}, method)
+        ).status == 202 and time.monotonic() < deadline:
             time.sleep(0.1)
         return answer
 

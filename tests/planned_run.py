@@ -15,9 +15,12 @@ from vtax.study.load import LoadedStudy, validate
 
 KEY = "0123456789ab"
 STUDY: dict[str, Any] = {
-    "name": "tour", "baseline": "native", "platforms": ["native"], "design": {"stop": "fixed", "blocks": 2},
+    "name": "tour",
+    "baseline": "native",
+    "platforms": ["native"],
+    "design": {"stop": "fixed", "blocks": 2},
     "benchmark": [{"name": "sysbench-cpu"}],
-}  # fmt: skip
+}
 
 
 def begin_planned(store: Store, home: Home, **changes: Any) -> RunHandle:

@@ -31,7 +31,9 @@ class Server:
         """Carry out statements as the owner, each by itself."""
         import psycopg
 
-        with psycopg.connect(f"{self.place} user=vtax dbname={database}", autocommit=True) as connection:
+        with psycopg.connect(
+            f"{self.place} user=vtax dbname={database}", autocommit=True
+        ) as connection:
             for each in statements:
                 connection.execute(each)
 
@@ -43,14 +45,33 @@ class Server:
     def make(self) -> None:
         """Make the cluster."""
         data = self._directory / "data"
-        self._run("initdb", "--no-sync", "--auth=trust", "--username=vtax", "--encoding=UTF8", "--pgdata", data)
-        (data / "pg_hba.conf").write_text(f"local all {LOCKED} scram-sha-256\nlocal all all trust\n")
+        self._run(
+            "initdb",
+            "--no-sync",
+            "--auth=trust",
+            "--username=vtax",
+            "--encoding=UTF8",
+            "--pgdata",
+            data,
+        )
+        (data / "pg_hba.conf").write_text(
+            f"local all {LOCKED} scram-sha-256\nlocal all all trust\n"
+        )
 
     def start(self) -> None:
         """Start it, and return once it answers."""
         settings = f"-c listen_addresses= -c unix_socket_directories={self._directory} -c fsync=off"
-        self._run("pg_ctl", "--pgdata", self._directory / "data", "--wait", "--log", self._directory / "log",
-                  "--options", settings, "start")  # fmt: skip
+        self._run(
+            "pg_ctl",
+            "--pgdata",
+            self._directory / "data",
+            "--wait",
+            "--log",
+            self._directory / "log",
+            "--options",
+            settings,
+            "start",
+        )
 
     def stop(self) -> None:
         """Have it gone at once, as by a power cut."""
@@ -58,7 +79,9 @@ class Server:
 
     def _run(self, program: str, *argv: str | Path) -> None:
         command = [*self._user, *map(str, (self._binaries / program, *argv))]
-        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        subprocess.run(
+            command, check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
 
 
 @contextmanager

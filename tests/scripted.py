@@ -38,10 +38,14 @@ class ProcessGuest(RunningGuest):
     def __init__(self, spec: GuestSpec, mark: str = "") -> None:
         argv = [sys.executable, *bootstrap.argv()[1:]]
         environment = {**os.environ, "VTAX_MARK": mark} if mark else None
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.channel = Channel(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()))
+        self.channel = Channel(
+            os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno())
+        )
         self.notes: tuple[str, ...] = ()
 
     def host_cpu_s(self) -> float | None:
@@ -76,8 +80,10 @@ class ScriptedDriver(Driver):
         self.given: list[Resources] = []
         self.others: dict[str, Driver] = {}
         self.benchmarks: dict[str, Benchmark] = {
-            "script": ScriptBenchmark(), "wired": WiredBenchmark(), "start": Start()
-        }  # fmt: skip
+            "script": ScriptBenchmark(),
+            "wired": WiredBenchmark(),
+            "start": Start(),
+        }
 
     def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
         if options.available:
@@ -120,11 +126,15 @@ class ScriptBenchmark(Benchmark):
     def expected_s(self, parameters: ScriptParameters, context: Context) -> float:
         return 0.05
 
-    def parse(self, parameters: ScriptParameters, context: Context, results: Mapping[Any, Any]) -> Outcome:
+    def parse(
+        self, parameters: ScriptParameters, context: Context, results: Mapping[Any, Any]
+    ) -> Outcome:
         if results["single"].status != 0:
             raise BenchmarkError("the script failed")
         figures = [float(figure) for figure in results["single"].stdout.split()]
-        return Outcome({"figure": figures[-1]}, samples={"figure": figures} if len(figures) > 1 else {})
+        return Outcome(
+            {"figure": figures[-1]}, samples={"figure": figures} if len(figures) > 1 else {}
+        )
 
 
 class WiredBenchmark(ScriptBenchmark):
@@ -170,7 +180,9 @@ def study(**changes: Any) -> dict[str, Any]:
 
 
 def plan_of(declared: dict[str, Any]) -> Plan:
-    return make_plan(LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere")))
+    return make_plan(
+        LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere"))
+    )
 
 
 def executed(plan: Plan, store: Store, home: Home) -> RunHandle:

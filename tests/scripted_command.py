@@ -32,8 +32,10 @@ parameters = {{ code = {code} }}
 def start(directory: Path, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
     """The command in a process. directory: of its lock. streams: stdin, stdout, stderr, env of the process."""
     streams["env"] = {
-        **os.environ, "PYTHONPATH": str(Path(vtax.__file__).parent.parent), **(streams.get("env") or {}),
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": str(Path(vtax.__file__).parent.parent),
+        **(streams.get("env") or {}),
+    }
     argv = [sys.executable, __file__, str(directory / "host.lock"), *arguments]
     return subprocess.Popen(argv, **streams)
 

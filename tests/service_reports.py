@@ -7,7 +7,12 @@ from vtax.guest.results import CommandResult
 
 FIXTURES = Path(__file__).parent / "unit" / "fixtures"
 CONTEXT = Context(
-    vcpus=1, memory_bytes=2**30, guest_address="198.18.0.2", peer_address="198.18.0.1", flow=3, peer_vcpus=1
+    vcpus=1,
+    memory_bytes=2**30,
+    guest_address="198.18.0.2",
+    peer_address="198.18.0.1",
+    flow=3,
+    peer_vcpus=1,
 )
 
 
@@ -24,7 +29,11 @@ def version_output(command, suite):
 
 
 def client(stdout, *, status=0, stderr="", outside_s=100.0, cpu_s=0.0):
-    return {"client": CommandResult(("tool",), status, stdout, stderr, outside_s, outside_s, user_s=cpu_s)}
+    return {
+        "client": CommandResult(
+            ("tool",), status, stdout, stderr, outside_s, outside_s, user_s=cpu_s
+        )
+    }
 
 
 def commands(benchmark, context=CONTEXT, **parameters):

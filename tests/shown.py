@@ -23,7 +23,17 @@ from vtax.report.views.registry import views
 from vtax.store.query import Measurements, RunData, Trials
 from vtax.store.records import MetricRecord
 
-__all__ = ["drawn", "english", "page", "result", "sentence", "source_of", "terminal", "values", "view"]
+__all__ = [
+    "drawn",
+    "english",
+    "page",
+    "result",
+    "sentence",
+    "source_of",
+    "terminal",
+    "values",
+    "view",
+]
 
 
 def source_of(analysis: Analysis) -> Source:
@@ -40,7 +50,9 @@ def source_of(analysis: Analysis) -> Source:
 
 def result(analysis: Analysis, *, every_metric: bool = False) -> Document:
     """What `vtax show` shows."""
-    return views()["result"].document(source_of(analysis), Options("all" if every_metric else "brief"))
+    return views()["result"].document(
+        source_of(analysis), Options("all" if every_metric else "brief")
+    )
 
 
 def view(name: str, analysis: Analysis, *, every_metric: bool = False) -> Document:

@@ -17,7 +17,9 @@ PidFile none
 Subsystem sftp internal-sftp
 """
 # sshd wants /run/sshd, which only the service makes: it gets a /run of its own.
-_SERVE = "mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f {configuration}"
+_SERVE = (
+    "mount -t tmpfs none /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f {configuration}"
+)
 _START_TIMEOUT_S = 10.0
 
 
@@ -30,12 +32,16 @@ def serve(
     the namespace it listens in.
     """
     for name in ("host_key", *keys):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True
+        )
     allowed = [options + (directory / f"{name}.pub").read_text() for name, options in keys.items()]
     (directory / "authorized_keys").write_text("".join(allowed))
     known_as = address if port == 22 else f"[{address}]:{port}"
     (directory / "known_hosts").write_text(f"{known_as} {(directory / 'host_key.pub').read_text()}")
-    (directory / "server").write_text(_CONFIGURATION.format(address=address, port=port, directory=directory))
+    (directory / "server").write_text(
+        _CONFIGURATION.format(address=address, port=port, directory=directory)
+    )
     return serve_again(directory, inside=inside)
 
 

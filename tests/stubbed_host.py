@@ -68,12 +68,18 @@ class Machine:
         )
         (self.root / "proc/cmdline").write_text(f"{line}\n")
         (self.root / "sys/hypervisor/type").write_text("xen\n" if is_xen else "none\n")
-        (self.root / "sys/hypervisor/properties/features").write_text("00000b0d\n" if is_xen else "0\n")
+        (self.root / "sys/hypervisor/properties/features").write_text(
+            "00000b0d\n" if is_xen else "0\n"
+        )
 
     def facts(self) -> dict[str, Any]:
         """Of the host; the second boot of Xen has another microcode than the first."""
         is_xen = is_dom0(boot_loaders.ROOT)
-        return {"machine_id": "here", "hypervisor": "Xen" if is_xen else "", "cpu_microcode": f"0x{self.microcode}"}
+        return {
+            "machine_id": "here",
+            "hypervisor": "Xen" if is_xen else "",
+            "cpu_microcode": f"0x{self.microcode}",
+        }
 
 
 def planned(here: str = "plain", **design: Any) -> Plan:

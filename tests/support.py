@@ -87,7 +87,9 @@ def clock_keeps_pace(guest: Guest, seconds: int = 2) -> None:
     assert abs(second.inside_s - first.inside_s - outside_s) <= unknown_s + 0.001 * outside_s
 
 
-def undisturbed(measure: Callable[[], Found], *, reaches: Callable[[Found], bool], attempts: int = 6) -> Found:
+def undisturbed(
+    measure: Callable[[], Found], *, reaches: Callable[[Found], bool], attempts: int = 6
+) -> Found:
     """Measure again until it reaches what other work on this host can only hinder; the last that was found."""
     found = measure()
     for _ in range(attempts - 1):

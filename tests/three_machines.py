@@ -81,11 +81,18 @@ name = "{tool}"
 parameters = {{ duration_s = {duration_s} }}
 {further}
 """
-VIEWS = (("link",), ("address",), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all"))
+VIEWS = (
+    ("link",),
+    ("address",),
+    ("route", "show", "table", "all"),
+    ("-6", "route", "show", "table", "all"),
+)
 
 
 def ip(namespace, *words):
-    done = subprocess.run(["ip", "-n", namespace, *words], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["ip", "-n", namespace, *words], check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -134,24 +141,41 @@ def three_machines(tmp_path):
                 ip(name, "address", "add", f"198.19.255.{4 * number + last}/30", "dev", interface)
                 ip(name, "link", "set", interface, "up")
         for here, far, there in UPLINKS:
-            ip(host, "link", "add", here, "type", "veth", "peer", there, "netns", f"vtax-{token}-{far}")
+            ip(
+                host,
+                "link",
+                "add",
+                here,
+                "type",
+                "veth",
+                "peer",
+                there,
+                "netns",
+                f"vtax-{token}-{far}",
+            )
             ip(f"vtax-{token}-{far}", "link", "set", there, "up")
             ip(host, "link", "set", here, "up")
-        ip(host, "link", "set", "lab0", "down")  # one interface is down before, but has been up, which it shows
+        ip(
+            host, "link", "set", "lab0", "down"
+        )  # one interface is down before, but has been up, which it shows
         for name in names:
             ip(name, "link", "set", "lo", "up")
         eventually(lambda: not any("tentative" in ip(name, "address") for name in names))
         (tmp_path / "client").write_text(CLIENT.format(directory=tmp_path))
         (tmp_path / "third").mkdir()
         inside = ["nsenter", f"--net=/run/netns/{other}"]
-        keys = {name: forced.replace("{directory}", str(tmp_path)) for name, forced in FORCED.items()}
+        keys = {
+            name: forced.replace("{directory}", str(tmp_path)) for name, forced in FORCED.items()
+        }
         servers.append(serve(tmp_path, "198.19.255.2", 22, keys, inside=inside))
         inside = ["nsenter", f"--net=/run/netns/{third}"]
         servers.append(serve(tmp_path / "third", "198.19.255.6", 22, {"key": ""}, inside=inside))
         there = tmp_path / "there"
         there.mkdir()
         config = str(tmp_path / "client")
-        yield SimpleNamespace(host=host, other=other, third=third, there=there, config=config, servers=servers)
+        yield SimpleNamespace(
+            host=host, other=other, third=third, there=there, config=config, servers=servers
+        )
     finally:
         for server in servers:
             server.terminate()
@@ -161,7 +185,15 @@ def three_machines(tmp_path):
 
 
 def study(
-    machines, tmp_path, *, host="other", platforms='"native"', tool="iperf3", duration_s=1, further="", **changed
+    machines,
+    tmp_path,
+    *,
+    host="other",
+    platforms='"native"',
+    tool="iperf3",
+    duration_s=1,
+    further="",
+    **changed,
 ):
     """A study whose platforms `other` and `third` are the machines; the peer is the other, unless `further` says."""
     peer = changed.pop("peer", "other")
@@ -175,13 +207,22 @@ def study(
         if f'"{name}"' in platforms + further:
             tables += PEER.format(name=name, host=there, uplinks=joined, **places)
     path = tmp_path / "study.toml"
-    text = STUDY.format(platforms=platforms, blocks=blocks, tool=tool, duration_s=duration_s, further=further)
+    text = STUDY.format(
+        platforms=platforms, blocks=blocks, tool=tool, duration_s=duration_s, further=further
+    )
     path.write_text(text.replace("[[benchmark]]", tables + "[[benchmark]]"))
     return path
 
 
 def command(machines, *arguments):
-    return ["nsenter", f"--net=/run/netns/{machines.host}", sys.executable, "-m", "vtax", *map(str, arguments)]
+    return [
+        "nsenter",
+        f"--net=/run/netns/{machines.host}",
+        sys.executable,
+        "-m",
+        "vtax",
+        *map(str, arguments),
+    ]
 
 
 def vtax(machines, *arguments):
@@ -197,9 +238,11 @@ def vtax(machines, *arguments):
 
 def state(machines):
     return (
-        network(machines.host, "lab0", "lan0", "far0"), network(machines.other, "lab1", "lan1"),
-        network(machines.third, "far1"), list(machines.there.iterdir()),
-    )  # fmt: skip
+        network(machines.host, "lab0", "lan0", "far0"),
+        network(machines.other, "lab1", "lan1"),
+        network(machines.third, "far1"),
+        list(machines.there.iterdir()),
+    )
 
 
 def trials(machines):
@@ -209,8 +252,13 @@ def trials(machines):
     from vtax.host.home import Home
     from vtax.store.store import Store
 
-    with Store.open(Home.from_environment().store_url) as store, store.engine.connect() as connection:
-        rows = connection.execute(text("select trial_id, name, value from counter where place = 'link'")).all()
+    with (
+        Store.open(Home.from_environment().store_url) as store,
+        store.engine.connect() as connection,
+    ):
+        rows = connection.execute(
+            text("select trial_id, name, value from counter where place = 'link'")
+        ).all()
     found: dict[int, dict[str, float]] = {}
     for trial, name, value in rows:
         found.setdefault(trial, {})[name] = value
@@ -223,7 +271,9 @@ def through(trial, hop):
 
 def end_everything(machines):
     """End all processes of the other machine but its sshd, as if it lost its power, and had it again."""
-    there = subprocess.run(["ip", "netns", "pids", machines.other], capture_output=True, text=True, check=True)
+    there = subprocess.run(
+        ["ip", "netns", "pids", machines.other], capture_output=True, text=True, check=True
+    )
     for pid in {int(pid) for pid in there.stdout.split()} - {machines.servers[0].pid}:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)

@@ -16,11 +16,21 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
         {"file_size": 67108864},
         {"single": "dd/9.7-write-flushed.txt", f"single{ERRORS}": "dd/9.7-write-flushed.txt"},
     ),
-    ("iperf2", {}, {"client": "iperf2/2.2.1-tcp_send.client.csv", "server": "iperf2/2.2.1-tcp_send.server.csv"}),
+    (
+        "iperf2",
+        {},
+        {
+            "client": "iperf2/2.2.1-tcp_send.client.csv",
+            "server": "iperf2/2.2.1-tcp_send.server.csv",
+        },
+    ),
     (
         "iperf2",
         {"protocol": "udp"},
-        {"client": "iperf2/2.2.1-udp_send.client.csv", "server": "iperf2/2.2.1-udp_send.server.csv"},
+        {
+            "client": "iperf2/2.2.1-udp_send.client.csv",
+            "server": "iperf2/2.2.1-udp_send.server.csv",
+        },
     ),
     ("iperf3", {}, {"client": "iperf3/3.18-tcp-send.json"}),
     ("iperf3", {"protocol": "udp"}, {"client": "iperf3/3.18-udp-send.json"}),
@@ -30,7 +40,11 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
     ("stream", {}, {"single": "stream/1.0-1-thread.txt"}),
     ("sysbench-cpu", {}, {"single": "sysbench/1.0.20-1-thread.txt"}),
     ("compile", {"files": 20}, {"single": "compile/gcc-14.2.0-20-files.txt"}),
-    ("kernel-paths", {"operation": "fork_exec", "loops": 300}, {"single": "kernel-paths/1.0-fork_exec.txt"}),
+    (
+        "kernel-paths",
+        {"operation": "fork_exec", "loops": 300},
+        {"single": "kernel-paths/1.0-fork_exec.txt"},
+    ),
     ("linpack", {"repetitions": 1000}, {"single": "linpack/1.0-100-double.txt"}),
     (
         "memory-latency",
@@ -51,7 +65,11 @@ REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its s
         {"single": "fio/3.39-two-jobs.json"},
     ),
     ("memcached", {}, {"client": "memcached/trixie.txt"}),
-    ("nginx", {"duration_s": 2}, {"client": "nginx/1.64.0.txt", f"client{ERRORS}": "nginx/1.64.0.err"}),
+    (
+        "nginx",
+        {"duration_s": 2},
+        {"client": "nginx/1.64.0.txt", f"client{ERRORS}": "nginx/1.64.0.err"},
+    ),
     (
         "pgbench",
         {"duration_s": 2, "scale": 1, "clients": 2},
@@ -66,7 +84,9 @@ def results_of(name, texts):
     """The programs of a trial that printed these texts, by role."""
     tool = registry.get(name).tool
     return {
-        role: CommandResult((tool,), 0, text, texts.get(role + ERRORS, ""), 100.0, 100.0, user_s=1.0)
+        role: CommandResult(
+            (tool,), 0, text, texts.get(role + ERRORS, ""), 100.0, 100.0, user_s=1.0
+        )
         for role, text in texts.items()
         if not role.endswith(ERRORS)
     }

@@ -24,12 +24,27 @@ class Tool:
     def read(self, file):
         return (FIXTURES / self.name / file).read_text()
 
-    def parse(self, text, *, status=0, stderr="", context=None, outside_s=None, inside_s=None, user_s=None, **given):
+    def parse(
+        self,
+        text,
+        *,
+        status=0,
+        stderr="",
+        context=None,
+        outside_s=None,
+        inside_s=None,
+        user_s=None,
+        **given,
+    ):
         benchmark, outside_s = registry.get(self.name), outside_s or self.outside_s
         inside_s = inside_s or self.inside_s or outside_s
         user_s = self.user_s if user_s is None else user_s
-        result = CommandResult((benchmark.tool,), status, text, stderr, outside_s, inside_s, user_s=user_s)
-        return benchmark.parse(benchmark.Parameters(**given), context or self.context, {"single": result})
+        result = CommandResult(
+            (benchmark.tool,), status, text, stderr, outside_s, inside_s, user_s=user_s
+        )
+        return benchmark.parse(
+            benchmark.Parameters(**given), context or self.context, {"single": result}
+        )
 
     def command(self, context=None, **given):
         benchmark = registry.get(self.name)

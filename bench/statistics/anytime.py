@@ -62,8 +62,10 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=20_000)
     parser.add_argument("--blocks", type=int, default=300)
     arguments = parser.parse_args()
-    print("| noise | an interval ever misses (%) | any false `slower` or `faster` of five (%) | "
-          "any false `equivalent` of five at the margin (%) |\n|---|---:|---:|---:|")  # fmt: skip
+    print(
+        "| noise | an interval ever misses (%) | any false `slower` or `faster` of five (%) | "
+        "any false `equivalent` of five at the margin (%) |\n|---|---:|---:|---:|"
+    )
     for number, noise in enumerate(NOISES):
         random = np.random.default_rng(number)
         found = np.zeros(3)
@@ -76,9 +78,15 @@ def main() -> None:
             is_outside = np.abs(mean) * SD > np.log1p(MARGIN)
             found[1] += ((t > bounds(OPEN.alpha / 2 / FAMILY, ns)) & is_outside).any((1, 2)).sum()
             found[2] += (-mean / se > bounds(OPEN.alpha / FAMILY, ns)).any((1, 2)).sum()
-        shares = " | ".join(f"{100 * each / (arguments.studies // 200 * 200):.1f}" for each in found)
+        shares = " | ".join(
+            f"{100 * each / (arguments.studies // 200 * 200):.1f}" for each in found
+        )
         print(f"| {noise} | {shares} |", flush=True)
-    width = partial(_width, OPEN), partial(_width, Rule("verdict", margin=MARGIN)), partial(_width, Rule("fixed"))
+    width = (
+        partial(_width, OPEN),
+        partial(_width, Rule("verdict", margin=MARGIN)),
+        partial(_width, Rule("fixed")),
+    )
     print("\n| blocks | width / `verdict` of up to 30 | width / a fixed number |\n|---:|---:|---:|")
     for n in (5, 6, 7, 8, 10, 15, 20, 30):
         mine, verdict, fixed = (each(n) for each in width)

@@ -40,9 +40,15 @@ def drawn(name: str, size: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 
 NAMES = (
-    "normal", "exponential", "t of 3 df", "log-normal 0.5", "log-normal 1", "log-normal 1.5",
-    "two boot states, 20 % slow", "one block in 12 20 % slower",
-)  # fmt: skip
+    "normal",
+    "exponential",
+    "t of 3 df",
+    "log-normal 0.5",
+    "log-normal 1",
+    "log-normal 1.5",
+    "two boot states, 20 % slow",
+    "one block in 12 20 % slower",
+)
 
 
 def rates(logs: Array) -> tuple[float, float]:
@@ -59,7 +65,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--studies", type=int, default=40_000)
     studies = parser.parse_args().studies
-    heads = ["noise of both sides", *(f"{n} blocks: {what}" for n in BLOCKS for what in ("covers", "`equivalent`"))]
+    heads = [
+        "noise of both sides",
+        *(f"{n} blocks: {what}" for n in BLOCKS for what in ("covers", "`equivalent`")),
+    ]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name in NAMES:
         row, rng = [name], np.random.default_rng(1955)

@@ -90,18 +90,32 @@ def row(key: tuple[str, float], studies: int) -> list[str]:
         halves.append((ratio.high - ratio.low) / 2)
         boots += number
         family = {str(n): Contrast(logs[n], "lower", sessions=labels) for n in range(FAMILY)}
-        verdicts = [c.verdict.kind for c in analyse(strict, family).values() if isinstance(c, Comparison)]
+        verdicts = [
+            c.verdict.kind for c in analyse(strict, family).values() if isinstance(c, Comparison)
+        ]
         alarms += any(kind in ("slower", "faster") for kind in verdicts)
         margin = {"a": Contrast(logs[0] + np.log1p(MARGIN), "lower", sessions=labels)}
         (answer,) = analyse(rule, margin).values()
         equal += isinstance(answer, Comparison) and answer.verdict.kind == "equivalent"
     shown = [f"{100 * count / studies:.1f}" for count in (covers, alarms, equal)]
-    return [design, f"{effect:g}", f"{boots / studies:.0f}", *shown, f"{100 * float(np.mean(halves)):.2f}"]
+    return [
+        design,
+        f"{effect:g}",
+        f"{boots / studies:.0f}",
+        *shown,
+        f"{100 * float(np.mean(halves)):.2f}",
+    ]
 
 
 HEAD = [
-    "design", "effect", "boots", "covers", "any alarm of six", "`equivalent` at the margin", "half-width, %"
-]  # fmt: skip
+    "design",
+    "effect",
+    "boots",
+    "covers",
+    "any alarm of six",
+    "`equivalent` at the margin",
+    "half-width, %",
+]
 
 
 def main() -> None:

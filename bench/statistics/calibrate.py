@@ -30,7 +30,10 @@ def noises(min_blocks: int, max_blocks: int) -> Array:
 def worst_coverage(min_blocks: int, max_blocks: int, share: float) -> float:
     rng = np.random.default_rng([min_blocks, max_blocks])
     logs = 0.001 * rng.standard_normal((STUDIES, 1, max_blocks))
-    found = (precision(x * logs, 0.001, NO_MARGIN, min_blocks, share)[0] for x in noises(min_blocks, max_blocks))
+    found = (
+        precision(x * logs, 0.001, NO_MARGIN, min_blocks, share)[0]
+        for x in noises(min_blocks, max_blocks)
+    )
     return min(float(covers.mean()) for covers in found)
 
 
@@ -39,7 +42,10 @@ def worst_alarms(min_blocks: int, max_blocks: int, share: float) -> float:
     rng = np.random.default_rng([min_blocks, max_blocks, FAMILY])
     values = 0.001 * rng.standard_normal((STUDIES // 2, FAMILY + 1, max_blocks))
     logs = (values[:, 1:] - values[:, :1]) / 2**0.5
-    found = (precision(x * logs, 0.001, NO_MARGIN, min_blocks, share)[1] for x in noises(min_blocks, max_blocks))
+    found = (
+        precision(x * logs, 0.001, NO_MARGIN, min_blocks, share)[1]
+        for x in noises(min_blocks, max_blocks)
+    )
     return max(float((codes != UNDECIDED).any(axis=1).mean()) for codes in found)
 
 
@@ -54,15 +60,22 @@ def used(alpha: float, first: int, last: int) -> float:
 
 
 def main() -> None:
-    print("fewest, most blocks: worst coverage of a nominal 95 % and worst family (plain), with width_share")
+    print(
+        "fewest, most blocks: worst coverage of a nominal 95 % and worst family (plain), with width_share"
+    )
     for first, last in ((3, 30), (5, 30), (5, 60), (10, 60), (20, 120)):
         shares = 1.0, width_share(first)
         covered = " ".join(f"{worst_coverage(first, last, share):.1%}" for share in shares)
         alarms = " ".join(f"{worst_alarms(first, last, share):.1%}" for share in shares)
         print(f"{first:3} {last:4}: covers {covered}, any alarm {alarms} (share {shares[1]:.2f})")
-    print(f"alpha used / alpha given to boundaries of a z-test (1 / HELD_BACK is {1 / HELD_BACK:.2f})")
+    print(
+        f"alpha used / alpha given to boundaries of a z-test (1 / HELD_BACK is {1 / HELD_BACK:.2f})"
+    )
     for first, last in ((5, 30), (5, 100), (10, 40)):
-        print(f"{first:3} {last:4}: " + " ".join(f"{a:g}: {used(a, first, last):.2f}" for a in (0.05, 0.025, 0.005)))
+        print(
+            f"{first:3} {last:4}: "
+            + " ".join(f"{a:g}: {used(a, first, last):.2f}" for a in (0.05, 0.025, 0.005))
+        )
 
 
 if __name__ == "__main__":

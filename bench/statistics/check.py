@@ -52,20 +52,30 @@ NOISES: Mapping[str, Noise] = {
     "normal, 1 %": lambda random, blocks: random.normal(0, 0.01, blocks),
     "normal, 2 %": lambda random, blocks: random.normal(0, 0.02, blocks),
     "normal, 5 %": lambda random, blocks: random.normal(0, 0.05, blocks),
-    "log-normal, shape 1, 2 %": lambda random, blocks: -0.02 / 2.16 * np.exp(random.normal(0, 1, blocks)),
-    "slow block in 20": lambda random, blocks: random.normal(0, 0.02, blocks) - 0.3 * (random.random(blocks) < 0.05),
+    "log-normal, shape 1, 2 %": lambda random, blocks: (
+        -0.02 / 2.16 * np.exp(random.normal(0, 1, blocks))
+    ),
+    "slow block in 20": lambda random, blocks: (
+        random.normal(0, 0.02, blocks) - 0.3 * (random.random(blocks) < 0.05)
+    ),
     "2 %, neighbours correlate by 0.6": _correlated,
 }
 
 
 def main() -> None:
     """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--against", action="store_true")
     given = parser.parse_args()
-    varied = "effect | comparisons | sessions a side" if given.against else "noise | comparisons | blocks"
+    varied = (
+        "effect | comparisons | sessions a side"
+        if given.against
+        else "noise | comparisons | blocks"
+    )
     print(
         f"| {varied} | fails at none | fails inside | passes beyond | missed at twice, of these passed "
         "| passed at none |\n|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -73,9 +83,13 @@ def main() -> None:
     for name, number, made in _against() if given.against else _within():
         for comparisons in FAMILIES:
             random = np.random.default_rng(given.seed)
-            words = {each: _words(random, made, comparisons, given.studies, slowdown)
-                     for each, slowdown in SLOWDOWNS.items()}  # fmt: skip
-            print(f"| {name} | {comparisons} | {number} | {' | '.join(_figures(words))} |", flush=True)
+            words = {
+                each: _words(random, made, comparisons, given.studies, slowdown)
+                for each, slowdown in SLOWDOWNS.items()
+            }
+            print(
+                f"| {name} | {comparisons} | {number} | {' | '.join(_figures(words))} |", flush=True
+            )
 
 
 def _within() -> Iterator[tuple[str, int, Finding]]:
@@ -92,16 +106,25 @@ def _against() -> Iterator[tuple[str, int, Finding]]:
             yield f"{effect:.0%}", sessions, partial(_of_two_runs, effect, sessions)
 
 
-def _of_one_run(noise: Noise, blocks: int, random: np.random.Generator, slowdown: float) -> RangeTest:
+def _of_one_run(
+    noise: Noise, blocks: int, random: np.random.Generator, slowdown: float
+) -> RangeTest:
     numbers = np.arange(blocks)
     treatment = BlockMeans(numbers, np.exp(math.log1p(-slowdown) + noise(random, blocks)))
     baseline = BlockMeans(numbers, np.exp(noise(random, blocks)))
-    return finding(paired_contrast(ContrastSide(treatment), ContrastSide(baseline), "higher"), MARGIN)
+    return finding(
+        paired_contrast(ContrastSide(treatment), ContrastSide(baseline), "higher"), MARGIN
+    )
 
 
-def _of_two_runs(effect: float, sessions: int, random: np.random.Generator, slowdown: float) -> RangeTest:
+def _of_two_runs(
+    effect: float, sessions: int, random: np.random.Generator, slowdown: float
+) -> RangeTest:
     empty = Contrast(np.full(1, np.nan), "higher")
-    samples = _sample(effect, sessions, random, math.log1p(-slowdown)), _sample(effect, sessions, random, 0.0)
+    samples = (
+        _sample(effect, sessions, random, math.log1p(-slowdown)),
+        _sample(effect, sessions, random, 0.0),
+    )
     return finding(empty, MARGIN, samples)
 
 
@@ -129,7 +152,9 @@ def _share(flags: np.ndarray) -> float:
     return 100 * float(flags.mean())
 
 
-def _words(random: np.random.Generator, made: Finding, comparisons: int, studies: int, slowdown: float) -> np.ndarray:
+def _words(
+    random: np.random.Generator, made: Finding, comparisons: int, studies: int, slowdown: float
+) -> np.ndarray:
     """The word about every comparison, a row a study."""
     rule = Rule("fixed", blocks=max(BLOCKS), margin=MARGIN)
     found = []

@@ -27,7 +27,9 @@ NOISES: Mapping[str, Noise] = {
     "normal, 5 %": lambda random, shape: random.normal(0, 0.05, shape),
     "log-normal, shape 0.5": lambda random, shape: 0.1 * np.exp(random.normal(0, 0.5, shape)),
     "t, 3 df": lambda random, shape: 0.03 * random.standard_t(3, shape),
-    "slow block in 20": lambda random, shape: random.normal(0, 0.03, shape) - 0.3 * (random.random(shape) < 0.05),
+    "slow block in 20": lambda random, shape: (
+        random.normal(0, 0.03, shape) - 0.3 * (random.random(shape) < 0.05)
+    ),
 }
 BLOCKS = (5, 8, 12, 20)
 LEVELS: Mapping[str, float] = {"at the bounds": 0.0, "inside": 0.05, "outside": -0.05}
@@ -35,7 +37,9 @@ LEVELS: Mapping[str, float] = {"at the bounds": 0.0, "inside": 0.05, "outside": 
 
 def main() -> None:
     """Print both tables in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -47,10 +51,15 @@ def main() -> None:
         for blocks in BLOCKS:
             random = np.random.default_rng(given.seed)
             found = [_share(random, noise, blocks, given.studies, each) for each in LEVELS]
-            print(f"| {name} | {blocks} | {found[0]:.1f} | {found[1]:.0f} | {found[2]:.0f} |", flush=True)
+            print(
+                f"| {name} | {blocks} | {found[0]:.1f} | {found[1]:.0f} | {found[2]:.0f} |",
+                flush=True,
+            )
 
 
-def _share(random: np.random.Generator, noise: Noise, blocks: int, studies: int, where: str) -> float:
+def _share(
+    random: np.random.Generator, noise: Noise, blocks: int, studies: int, where: str
+) -> float:
     """Percent of studies with a false word; of claims that get the right one where there is one."""
     studies = studies if where == "at the bounds" else max(1, studies // 5)
     rule = Rule("fixed", blocks=blocks)
@@ -66,7 +75,9 @@ def _share(random: np.random.Generator, noise: Noise, blocks: int, studies: int,
     return 100 * found / studies
 
 
-def _claims(random: np.random.Generator, noise: Noise, blocks: int, where: str) -> dict[str, list[RangeTest]]:
+def _claims(
+    random: np.random.Generator, noise: Noise, blocks: int, where: str
+) -> dict[str, list[RangeTest]]:
     shift = LEVELS[where]
 
     def one(low: float, high: float) -> Claimed:

@@ -40,7 +40,10 @@ def counts(kind: str, work: float, block_noise: float, random: np.random.Generat
     if kind == "rare, one in two trials":
         return float(random.poisson(0.5 * work / (RATE * TRIAL_S)))
     if kind == "CPU time in steps of 10 ms":
-        return math.floor(0.05 * work / (RATE * TRIAL_S) * float(np.exp(random.normal(0, 0.2))) * 100) / 100
+        return (
+            math.floor(0.05 * work / (RATE * TRIAL_S) * float(np.exp(random.normal(0, 0.2))) * 100)
+            / 100
+        )
     expected = work * 0.5
     if kind == "blocks differ by 10 %":
         expected *= float(np.exp(0.1 * block_noise))
@@ -49,29 +52,68 @@ def counts(kind: str, work: float, block_noise: float, random: np.random.Generat
     return float(random.poisson(expected))
 
 
-def simulated(blocks: int, random: np.random.Generator, growth: float) -> tuple[RunData, BlockCounters]:
+def simulated(
+    blocks: int, random: np.random.Generator, growth: float
+) -> tuple[RunData, BlockCounters]:
     """A run of two platforms. growth: of the first counter of every kind on the slower one."""
-    platforms = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("slow", {}, True))
+    platforms = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("slow", {}, True),
+    )
     cells = [CellRecord(f"c-{p.name}", "c", p.name, "tool", "tool") for p in platforms]
     order = [(b, c, n) for b in range(blocks) for c in range(2) for n in range(TRIALS)]
     block, cell, number = (np.array(column) for column in zip(*order, strict=True))
     shared = random.normal(0, 0.02, blocks)
     rates = np.array(
-        [RATE / (SLOWDOWN if c else 1) * np.exp(shared[b] + random.normal(0, 0.02)) for b, c, _ in order]
+        [
+            RATE / (SLOWDOWN if c else 1) * np.exp(shared[b] + random.normal(0, 0.02))
+            for b, c, _ in order
+        ]
     )
     each = np.arange(len(order))
     seconds, ok = np.full(len(order), TRIAL_S), np.ones(len(order), np.bool_)
     run: Any = SimpleNamespace(
-        name="simulated-1", study="simulated", status="finished", stopped_because="", seed=1, vtax_version="0",
-        image_key="", host={}, plugins=(), untested=(), started_at=0.0, ended_at=1.0, duration_s=1.0,
-        sessions=(), identity="", provenance={},
-        platforms=platforms, cells=cells, metrics=[MetricRecord("tool", "rate", "rate", "events/s", "higher", True)],
+        name="simulated-1",
+        study="simulated",
+        status="finished",
+        stopped_because="",
+        seed=1,
+        vtax_version="0",
+        image_key="",
+        host={},
+        plugins=(),
+        untested=(),
+        started_at=0.0,
+        ended_at=1.0,
+        duration_s=1.0,
+        sessions=(),
+        identity="",
+        provenance={},
+        platforms=platforms,
+        cells=cells,
+        metrics=[MetricRecord("tool", "rate", "rate", "events/s", "higher", True)],
         declared={"design": {"blocks": blocks}},
-    )  # fmt: skip
+    )
     data = RunData(
-        run, Trials(each, cell, block, number, each, ~ok, ok, each * 2.0, seconds, seconds, np.ones_like(each)),
-        Measurements(each, np.zeros(each.size, np.int64), rates), (), (), (),
-    )  # fmt: skip
+        run,
+        Trials(
+            each,
+            cell,
+            block,
+            number,
+            each,
+            ~ok,
+            ok,
+            each * 2.0,
+            seconds,
+            seconds,
+            np.ones_like(each),
+        ),
+        Measurements(each, np.zeros(each.size, np.int64), rates),
+        (),
+        (),
+        (),
+    )
     counted: dict[tuple[int, str, str], tuple[Any, Any, float]] = {}
     for kind, counter in KINDS.items():
         for copy in range(COPIES):
@@ -102,10 +144,14 @@ def measure(runs: int, blocks: int, growth: float, seed: int) -> dict[str, Any]:
                 found[names[each.name]] += 1
     error = false / runs
     return {
-        "blocks": blocks, "growth": growth, "runs": runs, "counters": len(KINDS) * COPIES, "family_error": error,
+        "blocks": blocks,
+        "growth": growth,
+        "runs": runs,
+        "counters": len(KINDS) * COPIES,
+        "family_error": error,
         "standard_error": math.sqrt(error * (1 - error) / runs),
         "found": {kind: number / runs for kind, number in found.items()},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -125,8 +171,10 @@ def main() -> None:
         return
     for row in rows:
         error = f"{row['family_error']:.1%} ± {1.96 * row['standard_error']:.1%}"
-        print(f"{row['blocks']} blocks, {row['counters']} counters, one of each kind times {row['growth']:g}: "
-              f"in vain in {error} of {row['runs']} tables")  # fmt: skip
+        print(
+            f"{row['blocks']} blocks, {row['counters']} counters, one of each kind times {row['growth']:g}: "
+            f"in vain in {error} of {row['runs']} tables"
+        )
         for kind, share in row["found"].items():
             print(f"    {kind:<28} said to have moved: {share:6.1%}")
 

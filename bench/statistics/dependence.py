@@ -64,12 +64,17 @@ def decided(logs: Array, *, guarded: bool) -> tuple[dict[int, float], float, flo
     worst = np.maximum(np.maximum(p, p_seen), p_guarded)
     fixed = {k: float((worst[:, k - 2] <= ALPHA).mean()) for k in SHOWN}
     inside, different = (np.full(n.size, np.nan) for _ in range(2))
-    inside[FIRST - 2 :], different[FIRST - 2 :] = (Looks(FIRST, LAST).levels(a) for a in (ALPHA, ALPHA / 2))
+    inside[FIRST - 2 :], different[FIRST - 2 :] = (
+        Looks(FIRST, LAST).levels(a) for a in (ALPHA, ALPHA / 2)
+    )
     crossed = np.logical_or.accumulate(p <= inside, axis=1)
     is_equivalent = crossed & (np.maximum(p_seen, p_guarded) <= inside)
     size = (mean < np.log1p(-MARGIN)) | (mean > np.log1p(MARGIN))
     is_different = (special.stdtr(n - 1, -np.abs(mean) / se) <= different) & size
-    at = [np.where(each.any(1), each.argmax(1) + 2, LAST + 1) for each in (is_equivalent, is_different)]
+    at = [
+        np.where(each.any(1), each.argmax(1) + 2, LAST + 1)
+        for each in (is_equivalent, is_different)
+    ]
     return fixed, float((at[0] < at[1]).mean()), float(np.minimum(np.minimum(*at), LAST).mean())
 
 
@@ -77,17 +82,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--studies", type=int, default=20_000)
     studies = parser.parse_args().studies
-    heads = ("true ratio", "noise", "correlation", *(f"{k} blocks" for k in SHOWN), "`verdict`", "blocks of it")
+    heads = (
+        "true ratio",
+        "noise",
+        "correlation",
+        *(f"{k} blocks" for k in SHOWN),
+        "`verdict`",
+        "blocks of it",
+    )
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    points = [(truth, sd, r) for truth, rs in ((MARGIN, (0.0, 0.3, 0.6)), (0.0, (0.0,))) for r in rs for sd in (
-        (0.1, 0.7) if truth else (0.1, 0.2, 0.35, 0.7, 1.2)
-    )]  # fmt: skip
+    points = [
+        (truth, sd, r)
+        for truth, rs in ((MARGIN, (0.0, 0.3, 0.6)), (0.0, (0.0,)))
+        for r in rs
+        for sd in ((0.1, 0.7) if truth else (0.1, 0.2, 0.35, 0.7, 1.2))
+    ]
     for truth, sd, r in points:
         rng = np.random.default_rng([2004, int(1000 * truth), int(100 * sd), int(10 * r)])
         logs = np.log1p(truth) + blocks(studies, r, sd * MARGIN, rng)
         plain, guarded = (decided(logs, guarded=each) for each in (False, True))
         cells = [f"{100 * plain[0][k]:.1f} → {100 * guarded[0][k]:.1f}" for k in SHOWN]
-        cells += [f"{100 * plain[1]:.1f} → {100 * guarded[1]:.1f}", f"{plain[2]:.1f} → {guarded[2]:.1f}"]
+        cells += [
+            f"{100 * plain[1]:.1f} → {100 * guarded[1]:.1f}",
+            f"{plain[2]:.1f} → {guarded[2]:.1f}",
+        ]
         print(f"| {' | '.join([f'{1 + truth:g}', f'{sd:g}', f'{r:g}', *cells])} |", flush=True)
 
 

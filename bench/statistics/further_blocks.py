@@ -21,9 +21,14 @@ from vtax.stats.stopping import Rule, Stop
 from vtax.stats.verdict import Verdict
 
 OUTLOOK_HEADS = (
-    "rule", "blocks made", "open", "with a range", "settled at its low end", "the same, of low ends above one block",
+    "rule",
+    "blocks made",
+    "open",
+    "with a range",
+    "settled at its low end",
+    "the same, of low ends above one block",
     "settled at its high end",
-)  # fmt: skip
+)
 LOST_HEADS = ("noise / target", "none lost", "one lost", "one lost, and never left out")
 LOST_AFTER = 2  # blocks
 RULES: tuple[Stop, ...] = ("fixed", "precision", "verdict")
@@ -70,7 +75,9 @@ def lost(noise: float, studies: int) -> list[str]:
     for is_lost, most in ((False, stopping.MAX_LOST), (True, stopping.MAX_LOST), (True, 10**6)):
         rng = generator("lost", noise)
         with patch.object(stopping, "MAX_LOST", most):
-            row.append(f"{np.mean([blocks_of_run(noise, rng, is_lost=is_lost) for _ in range(studies)]):.1f}")
+            row.append(
+                f"{np.mean([blocks_of_run(noise, rng, is_lost=is_lost) for _ in range(studies)]):.1f}"
+            )
     return row
 
 
@@ -84,7 +91,9 @@ def blocks_of_run(noise: float, rng: np.random.Generator, *, is_lost: bool) -> i
     wanted = tuple(made)
     for blocks in range(1, rule.max_blocks + 1):
         made |= dict.fromkeys(wanted, blocks)
-        decision = stopping.decide(rule, {name: logs[int(name), :n] for name, n in made.items()}, blocks)
+        decision = stopping.decide(
+            rule, {name: logs[int(name), :n] for name, n in made.items()}, blocks
+        )
         if decision.stop:
             return blocks
         wanted = decision.open

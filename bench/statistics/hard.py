@@ -101,8 +101,15 @@ def values(noise: Hard, studies: int, blocks: int, truth: float, rng: np.random.
     own = noise.own * rng.standard_normal(size)
     if noise.follow:
         for k in range(1, blocks):
-            own[..., k] = noise.follow * own[..., k - 1] + np.sqrt(1 - noise.follow**2) * own[..., k]
-    on = {"both": slice(None), "treatments": slice(1, None), "one": slice(FAMILY, None), "baseline": slice(0, 1)}
+            own[..., k] = (
+                noise.follow * own[..., k - 1] + np.sqrt(1 - noise.follow**2) * own[..., k]
+            )
+    on = {
+        "both": slice(None),
+        "treatments": slice(1, None),
+        "one": slice(FAMILY, None),
+        "baseline": slice(0, 1),
+    }
     part = own[:, on[noise.on]]
     own[:, on[noise.on]] = part + extra(noise.shape, part.shape, rng)
     own[:, 1:] += truth
@@ -129,7 +136,9 @@ def assumptions(noise: Hard, studies: int) -> list[str]:
     for blocks in (10, 20):
         logs = values(noise, studies, blocks, 0.0, generator("cover", noise, blocks))
         rule = Rule("fixed", blocks=blocks)
-        covered = np.array([[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, FAMILY)] for x in logs])
+        covered = np.array(
+            [[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, FAMILY)] for x in logs]
+        )
         row.append(percent(float(covered.mean(axis=0).min())))
     for stop, blocks, share in (("fixed", 10, 1), ("verdict", 30, 4)):
         logs = values(noise, studies // share, blocks, 0.0, generator("alarm", noise, stop))
@@ -139,7 +148,9 @@ def assumptions(noise: Hard, studies: int) -> list[str]:
     for stop, blocks, share in (("fixed", 10, 1), ("verdict", 30, 4)):
         rates = []
         for end in (np.log1p(-MARGIN), np.log1p(MARGIN)):
-            logs = values(noise, studies // share, blocks, end, generator("equal", noise, stop, end))
+            logs = values(
+                noise, studies // share, blocks, end, generator("equal", noise, stop, end)
+            )
             rates.append(_any(stop, logs, 1, ("equivalent",)))
         wrong, unwarned = max(rates, key=lambda each: float(each[0]))
         row.append(f"{wrong} ({unwarned})")
@@ -153,7 +164,9 @@ def _any(stop: str, logs: Array, members: int, kinds: tuple[str, ...]) -> tuple[
     rule = Rule(stop, blocks=last, max_blocks=last)  # type: ignore[arg-type]
     for study in logs:
         made = _stopped(rule, study, members) if stop == "verdict" else last
-        found = [c.verdict for c in judged(rule, study[:, :made], members) if c.verdict.kind in kinds]
+        found = [
+            c.verdict for c in judged(rule, study[:, :made], members) if c.verdict.kind in kinds
+        ]
         wrong += bool(found)
         unwarned += any(not verdict.warnings for verdict in found)
     return percent(wrong / len(logs)), percent(unwarned / len(logs))
@@ -163,7 +176,9 @@ def _stopped(rule: Rule, study: Array, members: int) -> int:
     """Blocks after which the run would have ended: when every contrast has its verdict."""
     rows = study[FAMILY : FAMILY - members : -1] - study[0]
     fewest, last = _looked(rule, rows), study.shape[-1]
-    return next((n for n in range(fewest, last) if _are_decided(judged(rule, study[:, :n], members))), last)
+    return next(
+        (n for n in range(fewest, last) if _are_decided(judged(rule, study[:, :n], members))), last
+    )
 
 
 def _are_decided(comparisons: list[Comparison]) -> bool:
@@ -184,7 +199,9 @@ def following(correlation: float, size: tuple[int, ...], rng: np.random.Generato
     """Standard normal values, each with that correlation to the one before it."""
     noise = rng.standard_normal(size)
     for k in range(1, size[-1]):
-        noise[..., k] = correlation * noise[..., k - 1] + np.sqrt(1 - correlation**2) * noise[..., k]
+        noise[..., k] = (
+            correlation * noise[..., k - 1] + np.sqrt(1 - correlation**2) * noise[..., k]
+        )
     return np.asarray(noise)
 
 
@@ -195,7 +212,10 @@ def steadiness(correlation: float, studies: int) -> list[str]:
     for _ in range(studies):
         blocks = following(correlation, (70,), rng)[50:]
         drifting = blocks + np.linspace(0, 3, 20)
-        found += [find_drift(100 + blocks).p_value <= 0.05, find_drift(100 + drifting).p_value <= 0.05]
+        found += [
+            find_drift(100 + blocks).p_value <= 0.05,
+            find_drift(100 + drifting).p_value <= 0.05,
+        ]
     return [f"{correlation:g}", *(percent(each / studies) for each in found)]
 
 
@@ -209,7 +229,9 @@ def failures(blocks: int, studies: int) -> list[str]:
         logs[0, lost] = np.nan
         if lost.sum() > blocks - 5:
             continue
-        contrast = Contrast(logs[0] - logs[1], "lower", failed=(int(lost.sum()), 0), tried=(blocks, blocks))
+        contrast = Contrast(
+            logs[0] - logs[1], "lower", failed=(int(lost.sum()), 0), tried=(blocks, blocks)
+        )
         (answer,) = analyse(Rule("fixed"), {"a": contrast}).values()
         assert isinstance(answer, Comparison)
         covers += answer.ratio.low <= 1 <= answer.ratio.high
@@ -253,37 +275,58 @@ def untuned(name: str, studies: int) -> list[str]:
         covers, words = 0, np.zeros((2, 2))
         for _ in range(studies):
             baseline, platform = untuned_noise(name, blocks, rng)
-            for k, (end, kinds) in enumerate(((0.0, ("slower", "faster")), (np.log1p(MARGIN), ("equivalent",)))):
+            for k, (end, kinds) in enumerate(
+                ((0.0, ("slower", "faster")), (np.log1p(MARGIN), ("equivalent",)))
+            ):
                 logs = platform + end - baseline
                 contrast = Contrast(logs, "lower", unequal_noise(platform, baseline))
                 (answer,) = analyse(rule, {"a": contrast}).values()
                 assert isinstance(answer, Comparison)
                 covers += k == 0 and answer.ratio.low <= 1 <= answer.ratio.high
                 is_false = answer.verdict.kind in kinds
-                words[k] += is_false, is_false and not answer.verdict.warnings and not answer.ratio.warnings
+                words[k] += (
+                    is_false,
+                    is_false and not answer.verdict.warnings and not answer.ratio.warnings,
+                )
         row.append(percent(covers / studies))
-        row += [f"{percent(wrong / studies)} ({percent(unwarned / studies)})" for wrong, unwarned in words]
+        row += [
+            f"{percent(wrong / studies)} ({percent(unwarned / studies)})"
+            for wrong, unwarned in words
+        ]
     return row
 
 
 HEADS = {
     "untuned": [
         "noise (without a warning)",
-        *(f"{n} blocks: {what}" for n in (5, 10, 20) for what in ("covers", "alarm", "`equivalent` at the margin")),
+        *(
+            f"{n} blocks: {what}"
+            for n in (5, 10, 20)
+            for what in ("covers", "alarm", "`equivalent` at the margin")
+        ),
     ],
     "assumptions": [
-        "noise (without a warning)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
-        "of one", "any alarm of six, verdict", "of one", "`equivalent` at the margin, fixed 10", "the same, verdict",
+        "noise (without a warning)",
+        "10 blocks: covers",
+        "20 blocks: covers",
+        "any alarm of six, fixed 10",
+        "of one",
+        "any alarm of six, verdict",
+        "of one",
+        "`equivalent` at the margin, fixed 10",
+        "the same, verdict",
     ],
     "steadiness": ["correlation of neighbours", "none there", "3 SD over the run"],
     "failures": ["blocks", "covers", "`faster` or `slower`"],
-}  # fmt: skip
-PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {  # the number: share of the studies
+}
+PLANS: dict[
+    str, tuple[Callable[..., list[str]], tuple[object, ...], float]
+] = {  # the number: share of the studies
     "untuned": (untuned, UNTUNED, 1),
     "assumptions": (assumptions, NOISES, 1),
     "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),
     "failures": (failures, (10, 20, 40), 1),
-}  # fmt: skip
+}
 
 
 def main() -> None:

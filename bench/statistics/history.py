@@ -21,7 +21,12 @@ import numpy.typing as npt
 from vtax.stats.change_points import change_points_of
 
 Array = npt.NDArray[np.float64]
-RUNS, NOISES, STEPS, FAMILY = (8, 10, 20, 40), ("normal", "heavy", "0.3", "0.6"), (1.0, 2.0, 4.0), 12
+RUNS, NOISES, STEPS, FAMILY = (
+    (8, 10, 20, 40),
+    ("normal", "heavy", "0.3", "0.6"),
+    (1.0, 2.0, 4.0),
+    12,
+)
 
 
 def noise_of(kind: str, runs: int, random: np.random.Generator) -> Array:
@@ -39,7 +44,10 @@ def false_rate(task: tuple[str, int, int, int]) -> tuple[float, float]:
     """Shares of histories with any change point, and with any that has no warning, though nothing changed."""
     kind, runs, family, count = task
     random = np.random.default_rng([2014, zlib.crc32(repr(task[:3]).encode())])
-    found = [change_points_of([noise_of(kind, runs, random) for _ in range(family)]) for _ in range(count)]
+    found = [
+        change_points_of([noise_of(kind, runs, random) for _ in range(family)])
+        for _ in range(count)
+    ]
     sure = [any(point.is_sure for points in each for point in points) for each in found]
     return float(np.mean([any(each) for each in found])), float(np.mean(sure))
 
@@ -60,7 +68,9 @@ def found_rate(task: tuple[str, int, float, int, int]) -> tuple[float, float, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--series", type=int, default=2000, help="histories for each point")
     parser.add_argument("--only", choices=("false", "found"), help="one of the two tables")
     parser.add_argument("--processes", type=int, help="by default one for each CPU")
@@ -70,19 +80,34 @@ def main() -> None:
     os.nice(10)
     alone = [(kind, runs, 1, count) for kind in NOISES for runs in RUNS]
     families = [("normal", runs, FAMILY, family_count) for runs in RUNS]
-    steps = [(kind, runs, step, 1, count) for kind in (*NOISES[:2], "0.3") for runs in RUNS for step in STEPS]
+    steps = [
+        (kind, runs, step, 1, count)
+        for kind in (*NOISES[:2], "0.3")
+        for runs in RUNS
+        for step in STEPS
+    ]
     family_steps = [("normal", runs, step, FAMILY, family_count) for runs in RUNS for step in STEPS]
     tasks = [] if arguments.only == "found" else [*alone, *families]
     steps = [] if arguments.only == "false" else [*steps, *family_steps]
     with ProcessPoolExecutor(arguments.processes) as pool:
         if tasks:
-            print("| noise | runs | series | any change point (without a warning) |\n|---|---:|---:|---:|")
-        for (kind, runs, series, _), (rate, sure) in zip(tasks, pool.map(false_rate, tasks), strict=True):
-            print(f"| {kind} | {runs} | {series} | {100 * rate:.1f} ({100 * sure:.1f}) |", flush=True)
+            print(
+                "| noise | runs | series | any change point (without a warning) |\n|---|---:|---:|---:|"
+            )
+        for (kind, runs, series, _), (rate, sure) in zip(
+            tasks, pool.map(false_rate, tasks), strict=True
+        ):
+            print(
+                f"| {kind} | {runs} | {series} | {100 * rate:.1f} ({100 * sure:.1f}) |", flush=True
+            )
         if steps:
-            print("\n| noise | runs | series | step, SDs | found within one run | at the very run | with more |")
+            print(
+                "\n| noise | runs | series | step, SDs | found within one run | at the very run | with more |"
+            )
             print("|---|---:|---:|---:|---:|---:|---:|")
-        for (kind, runs, step, series, _), rates in zip(steps, pool.map(found_rate, steps), strict=True):
+        for (kind, runs, step, series, _), rates in zip(
+            steps, pool.map(found_rate, steps), strict=True
+        ):
             shown = " | ".join(f"{100 * rate:.1f}" for rate in rates)
             print(f"| {kind} | {runs} | {series} | {step:g} | {shown} |", flush=True)
 

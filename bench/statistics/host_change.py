@@ -49,10 +49,17 @@ def point(key: Key, studies: int) -> list[str]:
     names = [f"host{number}" for number in range(hosts)]
     for study in range(studies):
         drawn = changed_hosts(how, names, study)
-        lost = set(rng.choice(names, hosts // 5, replace=False)) if how == "half, a fifth lost" else set()
+        lost = (
+            set(rng.choice(names, hosts // 5, replace=False))
+            if how == "half, a fifth lost"
+            else set()
+        )
         changed, controls = [], []
         for name in names:
-            own, effect = OF_HOST * rng.standard_normal(), COST + unlike * NOISE * rng.standard_normal()
+            own, effect = (
+                OF_HOST * rng.standard_normal(),
+                COST + unlike * NOISE * rng.standard_normal(),
+            )
             value = change_of(own, sessions, WINDOW + (effect if name in drawn else 0.0), rng)
             if name not in lost:
                 (changed if name in drawn else controls).append(value)
@@ -63,13 +70,23 @@ def point(key: Key, studies: int) -> list[str]:
 
 
 KEYS: list[Key] = [
-    *(("half", hosts, sessions, unlike) for hosts in HOSTS for sessions in SESSIONS for unlike in UNLIKE),
+    *(
+        ("half", hosts, sessions, unlike)
+        for hosts in HOSTS
+        for sessions in SESSIONS
+        for unlike in UNLIKE
+    ),
     *((how, hosts, 3, unlike) for how in OTHERWISE for hosts in (10, 30) for unlike in UNLIKE),
-]  # fmt: skip
+]
 HEAD = [
-    "changed first", "hosts", "sessions a window", "hosts unlike", "covers", "covers without controls",
+    "changed first",
+    "hosts",
+    "sessions a window",
+    "hosts unlike",
+    "covers",
+    "covers without controls",
     "loss is seen",
-]  # fmt: skip
+]
 
 
 def main() -> None:

@@ -87,18 +87,33 @@ def point(key: Key, studies: int) -> list[str]:
 KEYS: dict[str, list[Key]] = {
     "equal": [("5 sessions", "none", effect, hosts) for effect in EFFECTS for hosts in HOSTS],
     "unequal": [
-        *(("1 to 9 sessions", "none", effect, hosts) for effect in EFFECTS[1:] for hosts in (3, 5, 10, 30)),
-        *(("5 unlike sessions", "none", effect, hosts) for effect in EFFECTS[1:] for hosts in (3, 5, 10, 30)),
+        *(
+            ("1 to 9 sessions", "none", effect, hosts)
+            for effect in EFFECTS[1:]
+            for hosts in (3, 5, 10, 30)
+        ),
+        *(
+            ("5 unlike sessions", "none", effect, hosts)
+            for effect in EFFECTS[1:]
+            for hosts in (3, 5, 10, 30)
+        ),
     ],
     "lost": [
         ("5 sessions", lost, effect, hosts)
-        for lost in ("at random", "slowest") for effect in EFFECTS[1:] for hosts in (5, 10, 30)
+        for lost in ("at random", "slowest")
+        for effect in EFFECTS[1:]
+        for hosts in (5, 10, 30)
     ],
-}  # fmt: skip
+}
 HEAD = [
-    "of each host", "hosts lost", "hosts", "effect", "covers, like these: over sessions → over hosts", "these",
+    "of each host",
+    "hosts lost",
+    "hosts",
+    "effect",
+    "covers, like these: over sessions → over hosts",
+    "these",
     "next host inside",
-]  # fmt: skip
+]
 
 
 def main() -> None:

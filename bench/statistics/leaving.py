@@ -44,7 +44,11 @@ Words = dict[str, Comparison]
 
 
 def run(
-    rule: Rule, logs: Array, families: dict[str, str], cost_s: dict[str, float], time_s: float = math.inf
+    rule: Rule,
+    logs: Array,
+    families: dict[str, str],
+    cost_s: dict[str, float],
+    time_s: float = math.inf,
 ) -> Words:
     """What a run of these log-ratios, comparisons x blocks, would report. cost_s: of a block of each comparison."""
     names = list(families)
@@ -57,11 +61,18 @@ def run(
     for block in range(logs.shape[1] + 1):
         known = contrasts(block)
         goal = decide(
-            rule, {name: each.logs for name, each in known.items()}, block, families,
-            lambda judged, known=known: missed(rule, {name: known[name] for name in judged}, families),
-        )  # fmt: skip
+            rule,
+            {name: each.logs for name, each in known.items()},
+            block,
+            families,
+            lambda judged, known=known: missed(
+                rule, {name: known[name] for name in judged}, families
+            ),
+        )
         held = list(goal.open) or names
-        spent_s += sum(cost_s.get(key, 0.0) for key in {key for name in held for key in (name, *_guests(name))})
+        spent_s += sum(
+            cost_s.get(key, 0.0) for key in {key for name in held for key in (name, *_guests(name))}
+        )
         if spent_s > time_s and not goal.stop:
             judged_by = replace(rule, ended=block)
         if goal.stop or spent_s > time_s or block == logs.shape[1]:
@@ -70,8 +81,14 @@ def run(
             seen[k, block] = logs[k, block]
     found: Words = {}
     for family in dict.fromkeys(families.values()):
-        members = {name: each for name, each in contrasts(block).items() if families[name] == family}
-        found |= {name: each for name, each in judge(judged_by, members).items() if isinstance(each, Comparison)}
+        members = {
+            name: each for name, each in contrasts(block).items() if families[name] == family
+        }
+        found |= {
+            name: each
+            for name, each in judge(judged_by, members).items()
+            if isinstance(each, Comparison)
+        }
     return found
 
 
@@ -90,10 +107,18 @@ def errors(rule: Rule, sd: float, truth: float, shape: str, studies: int) -> str
         if shape == "exponential":
             sides = -rng.standard_exponential((FAMILY + 1, 30))
         logs = truth + sd / math.sqrt(2) * (sides[1:] - sides[0])
-        found = run(rule, logs, families, dict.fromkeys([*families, "guest native"], 1.0), rule.budget_s or math.inf)
+        found = run(
+            rule,
+            logs,
+            families,
+            dict.fromkeys([*families, "guest native"], 1.0),
+            rule.budget_s or math.inf,
+        )
         false = ("slower", "faster") if truth == 0 else ("equivalent",)
         wrong += any(each.verdict.kind in false for each in found.values())
-        covered += np.mean([each.ratio.low <= math.exp(truth) <= each.ratio.high for each in found.values()])
+        covered += np.mean(
+            [each.ratio.low <= math.exp(truth) <= each.ratio.high for each in found.values()]
+        )
         blocks += np.mean([each.ratio.n_blocks for each in found.values()])
     cells = (100 * wrong / studies, 100 * covered / studies, blocks / studies)
     return (
@@ -133,17 +158,27 @@ def tour() -> tuple[dict[str, str], dict[str, float], dict[str, float], dict[str
                 kind = f"{section.label}{' emulated' if is_emulated else ''}"
                 noise[kind].append(row.ratio.se_log * math.sqrt(row.ratio.n_blocks))
     sd = {
-        name: math.sqrt(np.mean(np.square(noise[name.split()[1] + (" emulated" if "qemu" in name else "")])))
+        name: math.sqrt(
+            np.mean(np.square(noise[name.split()[1] + (" emulated" if "qemu" in name else "")]))
+        )
         for name in families
     }
     return families, cost, truth, sd
 
 
 def print_errors(studies: int) -> None:
-    print("| rule | noise | SD of a block | true ratio | any false word | covers | blocks |\n|" + "---|" * 7)
+    print(
+        "| rule | noise | SD of a block | true ratio | any false word | covers | blocks |\n|"
+        + "---|" * 7
+    )
     for rule in RULES:
         for shape in ("normal", "exponential"):
-            for sd, truth in ((0.02, 0.0), (0.05, 0.0), (0.01, math.log1p(-MARGIN)), (0.02, math.log1p(-MARGIN))):
+            for sd, truth in (
+                (0.02, 0.0),
+                (0.05, 0.0),
+                (0.01, math.log1p(-MARGIN)),
+                (0.02, math.log1p(-MARGIN)),
+            ):
                 print(errors(rule, sd, truth, shape, studies), flush=True)
 
 
@@ -154,7 +189,9 @@ def print_tour(studies: int) -> None:
         for rule in (Rule("budget", budget_s=TOUR_S), Rule("verdict"), Rule("open", blocks=30)):
             found, rng = list[Comparison](), np.random.default_rng(27)
             for _ in range(studies):
-                logs = np.array([truth[n] + scale * sd[n] * rng.standard_normal(30) for n in families])
+                logs = np.array(
+                    [truth[n] + scale * sd[n] * rng.standard_normal(30) for n in families]
+                )
                 found += run(rule, logs, families, cost, TOUR_S).values()
             decided = sum(each.verdict.kind != "undecided" for each in found) / studies
             blocks = [each.ratio.n_blocks for each in found]
@@ -167,7 +204,9 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=400)
     parser.add_argument("--only", choices=("errors", "tour"))
     options = parser.parse_args()
-    with patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None)):  # it takes most of the time
+    with patch(
+        "vtax.stats.verdict.outlook", lambda *_: Outlook(None, None)
+    ):  # it takes most of the time
         if options.only != "tour":
             print_errors(options.studies)
         if options.only != "errors":

@@ -26,7 +26,9 @@ Key = tuple[str, int, float]
 
 def sizes(how: str, hosts: int) -> list[int]:
     """How many sessions each host has."""
-    return [UNEQUAL[number % len(UNEQUAL)] for number in range(hosts)] if "to" in how else [5] * hosts
+    return (
+        [UNEQUAL[number % len(UNEQUAL)] for number in range(hosts)] if "to" in how else [5] * hosts
+    )
 
 
 def point(key: Key, studies: int) -> list[str]:
@@ -40,19 +42,38 @@ def point(key: Key, studies: int) -> list[str]:
     truth = dict(zip(UNITS, variances / variances.sum(), strict=True))
     held, widths = dict.fromkeys(UNITS, 0), []
     for _ in range(studies):
-        logs = NOISE * (effect * rng.standard_normal(hosts)[host] + rng.standard_normal(host.size))[session]
+        logs = (
+            NOISE
+            * (effect * rng.standard_normal(hosts)[host] + rng.standard_normal(host.size))[session]
+        )
         found = share_intervals(logs + NOISE * rng.standard_normal(session.size), labels)
         for unit, share in truth.items():
             held[unit] += found[unit][0] <= share <= found[unit][1]
         widths.append(found["host"][1] - found["host"][0])
-    return [how, str(hosts), f"{effect:g}", *(f"{100 * held[unit] / studies:.1f}" for unit in UNITS),
-            f"{100 * float(np.median(widths)):.0f}"]  # fmt: skip
+    return [
+        how,
+        str(hosts),
+        f"{effect:g}",
+        *(f"{100 * held[unit] / studies:.1f}" for unit in UNITS),
+        f"{100 * float(np.median(widths)):.0f}",
+    ]
 
 
 KEYS: list[Key] = [
-    (how, hosts, effect) for how in ("5 sessions", "1 to 9 sessions") for hosts in HOSTS for effect in EFFECTS
+    (how, hosts, effect)
+    for how in ("5 sessions", "1 to 9 sessions")
+    for hosts in HOSTS
+    for effect in EFFECTS
 ]
-HEAD = ["of each host", "hosts", "effect", "covers, of hosts", "sessions", "blocks", "width, of hosts"]
+HEAD = [
+    "of each host",
+    "hosts",
+    "effect",
+    "covers, of hosts",
+    "sessions",
+    "blocks",
+    "width, of hosts",
+]
 
 
 def main() -> None:

@@ -58,7 +58,9 @@ def verdicts(mean: Array, se: Array, n: Array, margin: float, alpha: float) -> C
     inside = holm_passes(special.stdtr(n - 1, -np.minimum(mean - low, high - mean) / se), alpha)
     different &= ((mean < low) | (mean > high)) & (n >= MINIMUM_BLOCKS)
     inside &= n >= MINIMUM_BLOCKS
-    return np.where(different, np.where(mean > 0, ABOVE, BELOW), np.where(inside, EQUIVALENT, UNDECIDED))
+    return np.where(
+        different, np.where(mean > 0, ABOVE, BELOW), np.where(inside, EQUIVALENT, UNDECIDED)
+    )
 
 
 def fixed(logs: Array, margin: float, alpha: float = 0.05) -> Codes:
@@ -100,7 +102,9 @@ def welch(values: Array, counts: Array | None = None) -> tuple[Array, Array, Arr
     n = np.full(values.shape[:2], values.shape[2]) if counts is None else counts
     used = np.arange(values.shape[2]) < n[..., None]
     mean = np.where(used, values, 0).sum(-1) / n
-    var = np.where(used, (values - mean[..., None]) ** 2, 0).sum(-1) / (n - 1) / n / mean**2  # of log mean, delta
+    var = (
+        np.where(used, (values - mean[..., None]) ** 2, 0).sum(-1) / (n - 1) / n / mean**2
+    )  # of log mean, delta
     total = var[:, 1:] + var[:, :1]
     df = total**2 / (var[:, 1:] ** 2 / (n[:, 1:] - 1) + var[:, :1] ** 2 / (n[:, :1] - 1))
     return np.log(mean[:, 1:] / mean[:, :1]), np.sqrt(total), df

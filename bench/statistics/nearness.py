@@ -42,18 +42,34 @@ def pairs_of(bundle: Path) -> Pairs:
             sides = []
             for row in point.rows:
                 is_whole = row.summary is not None and row.blocks.size >= FEWEST_BLOCKS
-                if is_whole and row.trial_values.size == row.blocks.size and "emulated" not in row.platform.marks:
+                if (
+                    is_whole
+                    and row.trial_values.size == row.blocks.size
+                    and "emulated" not in row.platform.marks
+                ):
                     logs = np.log(row.trial_values)
                     centred = (logs - logs.mean()) * np.sqrt(logs.size / (logs.size - 1))
                     times = [at[position] for position in row.trial_positions.tolist()]
-                    sides.append(dict(zip(row.trial_blocks.tolist(), zip(times, centred, strict=True), strict=True)))
+                    sides.append(
+                        dict(
+                            zip(
+                                row.trial_blocks.tolist(),
+                                zip(times, centred, strict=True),
+                                strict=True,
+                            )
+                        )
+                    )
             if len(sides) < 2:
                 continue
             variance = np.mean([value**2 for side in sides for _, value in side.values()])
             for one, other in itertools.combinations(sides, 2):
                 for block in one.keys() & other.keys():
                     distance = abs(one[block][0] - other[block][0])
-                    square = (one[block][1] - other[block][1]) ** 2 / (2 * variance) if variance > 0 else np.nan
+                    square = (
+                        (one[block][1] - other[block][1]) ** 2 / (2 * variance)
+                        if variance > 0
+                        else np.nan
+                    )
                     found.setdefault(section.benchmark, []).append((distance, float(square)))
     return found
 

@@ -58,7 +58,9 @@ def standard(shape: str, size: tuple[int, ...], rng: np.random.Generator) -> Arr
     if shape == "t3":
         return rng.standard_t(3, size) / np.sqrt(3)
     if shape == "disturbed":
-        return (rng.standard_normal(size) - 5 * (rng.random(size) < 0.1) + 0.5) / np.sqrt(1 + 25 * 0.09)
+        return (rng.standard_normal(size) - 5 * (rng.random(size) < 0.1) + 0.5) / np.sqrt(
+            1 + 25 * 0.09
+        )
     raise ValueError(shape)
 
 
@@ -89,7 +91,13 @@ def _trials(noise: Noise, size: tuple[int, ...], rng: np.random.Generator) -> Ar
 
 
 def randomized(
-    noise: Noise, cv: float, ratios: Array, studies: int, blocks: int, trials: int, rng: np.random.Generator
+    noise: Noise,
+    cv: float,
+    ratios: Array,
+    studies: int,
+    blocks: int,
+    trials: int,
+    rng: np.random.Generator,
 ) -> Array:
     """Values of shape (studies, platforms, blocks, trials); ratios[p]: true ratio of platform p to the first."""
     platforms = ratios.size
@@ -97,8 +105,12 @@ def randomized(
     log *= cv
     log += cv * noise.block * rng.standard_normal((studies, 1, blocks, 1))
     if noise.drift:
-        position = rng.permuted(np.tile(np.arange(platforms)[:, None], (studies, 1, blocks)), axis=1)
-        turn = (np.arange(blocks) * platforms + position)[..., None] + (np.arange(trials) + 0.5) / trials
+        position = rng.permuted(
+            np.tile(np.arange(platforms)[:, None], (studies, 1, blocks)), axis=1
+        )
+        turn = (np.arange(blocks) * platforms + position)[..., None] + (
+            np.arange(trials) + 0.5
+        ) / trials
         log = log - cv * noise.drift * turn / (platforms * blocks)
     values = multiplier(noise.within, _trials(noise, (studies, platforms, blocks, trials), rng), cv)
     values *= np.exp(log, out=log)
@@ -107,7 +119,9 @@ def randomized(
     return values
 
 
-def sequential(noise: Noise, cv: float, ratios: Array, studies: int, trials: int, rng: np.random.Generator) -> Array:
+def sequential(
+    noise: Noise, cv: float, ratios: Array, studies: int, trials: int, rng: np.random.Generator
+) -> Array:
     """Values of shape (studies, platforms, trials): all trials of a platform in a row, in one boot and one hour."""
     platforms = ratios.size
     log = cv * _boots(noise, (studies, platforms, 1), rng)

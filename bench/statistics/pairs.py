@@ -46,7 +46,9 @@ def pairs_of(how: str, hosts: int) -> npt.NDArray[np.int64]:
         servers = max(2, hosts // 3)
         found = [(i, j) for i in range(servers, hosts) for j in range(servers)]
     else:
-        found = [(i, j) if (i + j) % 2 else (j, i) for i in range(hosts) for j in range(i + 1, hosts)]
+        found = [
+            (i, j) if (i + j) % 2 else (j, i) for i in range(hosts) for j in range(i + 1, hosts)
+        ]
     if name != how:
         found += [(j, i) for i, j in found]
     return np.array(found)
@@ -60,26 +62,38 @@ def point(key: Key, studies: int) -> list[str]:
     pair = np.repeat(np.arange(len(pairs)), SESSIONS)
     session = np.repeat(np.arange(pair.size), BLOCKS)
     near, far = pairs[pair[session]].T
-    labels = {"sessions": session, "pairs": np.column_stack([pair[session], session]),
-              "near": np.column_stack([near, session]), "both": np.column_stack([near, far, session])}  # fmt: skip
+    labels = {
+        "sessions": session,
+        "pairs": np.column_stack([pair[session], session]),
+        "near": np.column_stack([near, session]),
+        "both": np.column_stack([near, far, session]),
+    }
     found, widths = dict.fromkeys(labels, 0), dict.fromkeys(labels, 0.0)
     for _ in range(studies):
         of_near, of_far = (effect * NOISE * rng.standard_normal(hosts) for effect in effects)
-        if how != "clients and servers":  # a host is the same at either end, but for the part that one end alone has
+        if (
+            how != "clients and servers"
+        ):  # a host is the same at either end, but for the part that one end alone has
             of_far = of_near * (effects[1] / effects[0]) if effects[0] else of_far
         if "star" in how:
             of_near[0] = of_far[0] = 0.0
         own = of_near[pairs[:, 0]] + of_far[pairs[:, 1]] + NOISE * rng.standard_normal(len(pairs))
-        logs = (own[pair] + NOISE * rng.standard_normal(pair.size))[session] + NOISE * rng.standard_normal(
-            session.size
-        )
+        logs = (own[pair] + NOISE * rng.standard_normal(pair.size))[
+            session
+        ] + NOISE * rng.standard_normal(session.size)
         for name, each in labels.items():
             over = ratio_over_sessions(logs, each)
             found[name] += over.low <= 1.0 <= over.high
             widths[name] += np.log(over.high / over.low)
     shown = [f"{100 * count / studies:.1f}" for count in found.values()]
     near_effect, far_effect = effects
-    return [how, str(hosts), f"{near_effect:g}, {far_effect:g}", *shown, f"{widths['both'] / widths['pairs']:.2f}"]
+    return [
+        how,
+        str(hosts),
+        f"{near_effect:g}, {far_effect:g}",
+        *shown,
+        f"{widths['both'] / widths['pairs']:.2f}",
+    ]
 
 
 KEYS: list[Key] = [
@@ -110,9 +124,15 @@ KEYS: list[Key] = [
     ),
 ]
 HEAD = [
-    "pairs", "hosts", "effects, near, far", "covers: over sessions", "pairs", "near hosts", "both ends",
+    "pairs",
+    "hosts",
+    "effects, near, far",
+    "covers: over sessions",
+    "pairs",
+    "near hosts",
+    "both ends",
     "width, both ends over pairs",
-]  # fmt: skip
+]
 
 
 def main() -> None:

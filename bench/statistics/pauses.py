@@ -33,7 +33,9 @@ def typical(name: str, studies: int) -> list[str]:
         for _ in range(studies):
             averages, medians = np.zeros(blocks), np.zeros(blocks)
             for sign, (slow, times, boots) in zip((1, -1), PAUSES[name], strict=True):
-                logs = 0.01 * rng.standard_normal((blocks, 1)) + 0.02 * rng.standard_normal((blocks, trials))
+                logs = 0.01 * rng.standard_normal((blocks, 1)) + 0.02 * rng.standard_normal(
+                    (blocks, trials)
+                )
                 is_slow = (rng.random(logs.shape) < slow) | (rng.random((blocks, 1)) < boots)
                 values = np.exp(logs) * np.where(is_slow, times, 1.0)
                 averages += sign * np.log(values.mean(axis=1))
@@ -45,7 +47,8 @@ def typical(name: str, studies: int) -> list[str]:
             covers += answer.typical.low <= 1 <= answer.typical.high
             found += answer.typical.pauses != ""
             widths.append(
-                np.log(answer.typical.high / answer.typical.low) / np.log(answer.ratio.high / answer.ratio.low)
+                np.log(answer.typical.high / answer.typical.low)
+                / np.log(answer.ratio.high / answer.ratio.low)
             )
         row += [percent(covers / studies), f"{np.median(widths):.2f}", percent(found / studies)]
     return row
@@ -58,7 +61,11 @@ def main() -> None:
     whats = ("typical ratio covers 1", "width", "pauses found")
     heads = [
         "pauses",
-        *(f"{blocks} blocks of {trials} trials: {what}" for blocks, trials in DESIGNS for what in whats),
+        *(
+            f"{blocks} blocks of {trials} trials: {what}"
+            for blocks, trials in DESIGNS
+            for what in whats
+        ),
     ]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name in PAUSES:

@@ -18,7 +18,10 @@ def parser_of(text: str | None, studies: int) -> argparse.ArgumentParser:
 
 
 def print_points(
-    head: Sequence[str], row: Callable[[Any, int], list[str]], keys: Sequence[Any], options: argparse.Namespace
+    head: Sequence[str],
+    row: Callable[[Any, int], list[str]],
+    keys: Sequence[Any],
+    options: argparse.Namespace,
 ) -> None:
     """Print the table in markdown. row: (a key, number of studies) -> its cells."""
     started_at = time.monotonic()

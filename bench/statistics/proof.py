@@ -46,7 +46,9 @@ PLACES: Mapping[str, Place] = {
     "limits": Place("simulate.py --only limits"),
     "assumptions": Place("hard.py --only assumptions --studies 300", columns=(0, 1, 2, 3, 6, 7, 8)),
     "untuned": Place("hard.py --only untuned"),
-    "errors": Place("leaving.py --only errors --studies 200", columns=(0, 1, 4, 5, 6), by=(0, 1), largest=(4,)),
+    "errors": Place(
+        "leaving.py --only errors --studies 200", columns=(0, 1, 4, 5, 6), by=(0, 1), largest=(4,)
+    ),
     "tour": Place("leaving.py --only tour --studies 20", columns=(0, 1, 2)),
     "room": Place("room.py --studies 400"),
     "dependence": Place("dependence.py", columns=(0, 1, 2, 3, 6, 8, 9, 10)),
@@ -66,7 +68,9 @@ PLACES: Mapping[str, Place] = {
     "lost": Place("further_blocks.py --studies 3000", table=1),
     "steadiness": Place("hard.py --only steadiness"),
     "check": Place("check.py", columns=(0, 3, 4, 5, 6), by=(0,), largest=(3, 4, 5)),
-    "against": Place("check.py --against", columns=(0, 2, 3, 4, 5, 6), by=(0, 2), largest=(3, 4, 5)),
+    "against": Place(
+        "check.py --against", columns=(0, 2, 3, 4, 5, 6), by=(0, 2), largest=(3, 4, 5)
+    ),
     "claims": Place("claims.py --studies 500", columns=(1, 2, 3, 4), by=(1,)),
     "recommend": Place("recommend.py --studies 1500"),
     "quantiles": Place("quantiles.py", columns=(0, 1, 3, 4, 5), by=(0, 1)),
@@ -98,7 +102,10 @@ def shown(place: Place, table: Sequence[Row]) -> list[Row]:
         for row in rows:
             groups.setdefault(tuple(row[each] for each in place.by), []).append(row)
         rows = [
-            [merged([row[at] for row in group], is_largest=at in place.largest) for at in range(len(heads))]
+            [
+                merged([row[at] for row in group], is_largest=at in place.largest)
+                for at in range(len(heads))
+            ]
             for group in groups.values()
         ]
     columns = place.columns or range(len(heads))
@@ -120,14 +127,20 @@ def merged(cells: Sequence[str], *, is_largest: bool = False) -> str:
 def body(place: Place, rows: Sequence[Row]) -> str:
     """What stands at a place: its command, and the table."""
     heads, *others = rows
-    lines = [f"|{'|'.join(heads)}|", f"|{'---|' * len(heads)}", *(f"|{'|'.join(row)}|" for row in others)]
+    lines = [
+        f"|{'|'.join(heads)}|",
+        f"|{'---|' * len(heads)}",
+        *(f"|{'|'.join(row)}|" for row in others),
+    ]
     return f"`python bench/statistics/{place.command}`\n\n" + "\n".join(lines)
 
 
 def written(text: str, name: str, inside: str) -> str:
     """The document with this at a place. Raises SystemExit where it has not one of that name."""
     pattern = rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)"
-    text, found = re.subn(pattern, lambda match: f"{match[1]}{inside}\n{match[2]}", text, flags=re.DOTALL)
+    text, found = re.subn(
+        pattern, lambda match: f"{match[1]}{inside}\n{match[2]}", text, flags=re.DOTALL
+    )
     if found != 1:
         raise SystemExit(f"{DOCUMENT} has {found} places for the table {name}")
     return text
@@ -141,11 +154,15 @@ def main() -> None:
         began = time.monotonic()
         script, *arguments = command.split()
         argv = [sys.executable, str(HERE / script), *arguments]
-        found = tables_in(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        found = tables_in(
+            subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
+        )
         text = DOCUMENT.read_text()
         for name in names:
             if PLACES[name].command == command:
-                text = written(text, name, body(PLACES[name], shown(PLACES[name], found[PLACES[name].table])))
+                text = written(
+                    text, name, body(PLACES[name], shown(PLACES[name], found[PLACES[name].table]))
+                )
         DOCUMENT.write_text(text)
         print(f"{command}: {time.monotonic() - began:.0f} s", flush=True)
 

@@ -24,12 +24,21 @@ DESIGNS = ((5, 20), (10, 10), (10, 20), (30, 20))  # blocks, starts of a block
 BETWEEN = (0.0, 0.5, 1.0)
 SHARES = (0.5, 0.95, 0.99)
 SHAPE = 0.3
-HEADS = ("percentile", "blocks x starts", "blocks differ by", "covers", "no upper end", "ratio of two covers")
+HEADS = (
+    "percentile",
+    "blocks x starts",
+    "blocks differ by",
+    "covers",
+    "no upper end",
+    "ratio of two covers",
+)
 
 
 def starts(blocks: int, count: int, between: float, rng: np.random.Generator) -> np.ndarray:
     """Seconds, a row a block."""
-    return np.exp(SHAPE * (between * rng.standard_normal((blocks, 1)) + rng.standard_normal((blocks, count))))
+    return np.exp(
+        SHAPE * (between * rng.standard_normal((blocks, 1)) + rng.standard_normal((blocks, count)))
+    )
 
 
 def row(point: tuple[float, tuple[int, int], float], studies: int) -> list[str]:

@@ -36,7 +36,9 @@ def read(path: Path, metric: str) -> Array:
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             if row["metric"] == metric and row["is_warmup"] == "false":
-                blocks.setdefault(row["block"], []).append((float(row["number"]), float(row["value"])))
+                blocks.setdefault(row["block"], []).append(
+                    (float(row["number"]), float(row["value"]))
+                )
     ordered = [[value for _, value in sorted(blocks[name])] for name in sorted(blocks, key=float)]
     trials = min(len(values) for values in ordered)
     return np.array([values[:trials] for values in ordered])
@@ -48,7 +50,11 @@ def rates(codes: Codes) -> str:
 
 
 def report(name: str, logs: Array) -> None:
-    half = special.stdtrit(logs.shape[1] - 1, 0.975) * logs.std(axis=1, ddof=1) / np.sqrt(logs.shape[1])
+    half = (
+        special.stdtrit(logs.shape[1] - 1, 0.975)
+        * logs.std(axis=1, ddof=1)
+        / np.sqrt(logs.shape[1])
+    )
     print(f"{name}: {logs.shape[0]} splits of {logs.shape[1]} blocks")
     print(f"  interval holds 1: {(np.abs(logs.mean(axis=1)) <= half).mean():.1%}")
     print(f"  rule fixed:   {rates(fixed(logs[:, None], MARGIN))}")
@@ -59,8 +65,12 @@ def report(name: str, logs: Array) -> None:
 def within(values: Array, splits: int, rng: np.random.Generator) -> Array:
     """Log-ratios of random halves of each block's trials."""
     trials = values.shape[1] // 2 * 2
-    shuffled = rng.permuted(np.broadcast_to(values[:, :trials], (splits, values.shape[0], trials)), axis=2)
-    return np.log(shuffled[..., : trials // 2].mean(-1)) - np.log(shuffled[..., trials // 2 :].mean(-1))
+    shuffled = rng.permuted(
+        np.broadcast_to(values[:, :trials], (splits, values.shape[0], trials)), axis=2
+    )
+    return np.log(shuffled[..., : trials // 2].mean(-1)) - np.log(
+        shuffled[..., trials // 2 :].mean(-1)
+    )
 
 
 def neighbours(values: Array, splits: int, rng: np.random.Generator) -> Array:
@@ -86,16 +96,22 @@ def typical(values: Array, splits: int, rng: np.random.Generator) -> None:
             drawn = rng.choice(averages.size, blocks, replace=False)
             signs = rng.choice((-1.0, 1.0), blocks)
             ratio = ratio_of_logs(signs * averages[drawn])
-            found = typical_ratio(ratio, signs * averages[drawn], signs * medians[drawn], values.shape[1], 0.95)
+            found = typical_ratio(
+                ratio, signs * averages[drawn], signs * medians[drawn], values.shape[1], 0.95
+            )
             if found is not None:
                 covers += [each.low <= 1 <= each.high for each in (ratio, found)]
                 halves_of.append([np.log(each.high / each.low) / 2 for each in (ratio, found)])
-                pauses += found_pauses(found, ratio, found.p_value, "higher", MARGIN, 0.05).pauses != ""
+                pauses += (
+                    found_pauses(found, ratio, found.p_value, "higher", MARGIN, 0.05).pauses != ""
+                )
         covers /= len(halves_of)
         widths = np.median(halves_of, axis=0)
         print(f"typical: {len(halves_of)} splits of {blocks} blocks of {values.shape[1]} trials")
         print(f"  averages: covers {covers[0]:.1%}, half-width {widths[0]:.2%}")
-        print(f"  typical:  covers {covers[1]:.1%}, half-width {widths[1]:.2%}, {widths[1] / widths[0]:.2f} of it")
+        print(
+            f"  typical:  covers {covers[1]:.1%}, half-width {widths[1]:.2%}, {widths[1] / widths[0]:.2f} of it"
+        )
         print(f"  pauses found, of a single contrast: {pauses / len(halves_of):.1%}")
 
 
@@ -105,7 +121,9 @@ def halves(values: Array, splits: int, rng: np.random.Generator) -> None:
     order = np.vstack([np.arange(blocks), *(rng.permutation(blocks) for _ in range(splits))])
     log, se, df = welch(values[order].reshape(splits + 1, 2, -1))
     alarms = np.abs(log[:, 0]) > special.stdtrit(df[:, 0], 0.975) * se[:, 0]
-    print(f"naive t-test on trials: first half against second: {'ALARM' if alarms[0] else 'no alarm'}")
+    print(
+        f"naive t-test on trials: first half against second: {'ALARM' if alarms[0] else 'no alarm'}"
+    )
     print(f"naive t-test on trials, random halves: alarms {alarms[1:].mean():.1%} of {splits}")
 
 
@@ -116,7 +134,10 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5000)
     parser.add_argument("--trials", type=int, help="use only so many of each block")
     options = parser.parse_args()
-    values, rng = read(options.values, options.metric)[:, : options.trials], np.random.default_rng(2013)
+    values, rng = (
+        read(options.values, options.metric)[:, : options.trials],
+        np.random.default_rng(2013),
+    )
     cv = values.mean(axis=1).std(ddof=1) / values.mean()
     print(f"{values.shape[0]} blocks of {values.shape[1]} trials; CV of blocks {cv:.2%}")
     if values.shape[1] >= 2:

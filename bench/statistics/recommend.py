@@ -43,7 +43,9 @@ def _one_noisy(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarra
 
 NOISES: Mapping[str, Noise] = {
     "normal": lambda random, shape: random.normal(0, 1, shape),
-    "log-normal, shape 1": lambda random, shape: -(np.exp(random.normal(0, 1, shape)) - math.exp(0.5)) / 2.16,
+    "log-normal, shape 1": lambda random, shape: (
+        -(np.exp(random.normal(0, 1, shape)) - math.exp(0.5)) / 2.16
+    ),
     "t, 3 df": lambda random, shape: random.standard_t(3, shape) / math.sqrt(3),
     "one platform 3 times noisier": _one_noisy,
     "neighbours correlate by 0.6": _correlated,
@@ -52,13 +54,17 @@ NOISES: Mapping[str, Noise] = {
 
 def main() -> None:
     """Print the table in Markdown: percent that are true, and of how many statements."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     print("| noise | spread | best | of | within 2 % | of |\n|---|---|---:|---:|---:|---:|")
     for name, noise in NOISES.items():
-        designs = ((2, 5), (3, 3), (3, 5), (6, 5), (6, 10)) if name == "normal" else ((3, 5), (3, 10))
+        designs = (
+            ((2, 5), (3, 3), (3, 5), (6, 5), (6, 10)) if name == "normal" else ((3, 5), (3, 10))
+        )
         for spread in SPREADS if name == "normal" else ("1", "4"):
             counts = np.zeros((2, 2), dtype=int)
             for platforms, blocks in designs:
@@ -66,11 +72,15 @@ def main() -> None:
                 if platforms > 2 or spread != "one far":
                     for _ in range(given.studies):
                         counts += _study(random, noise, platforms, blocks, spread)
-            shown = " | ".join(f"{100 * true / said:.0f} | {said}" if said else "| 0" for said, true in counts)
+            shown = " | ".join(
+                f"{100 * true / said:.0f} | {said}" if said else "| 0" for said, true in counts
+            )
             print(f"| {name} | {spread} | {shown} |", flush=True)
 
 
-def _study(random: np.random.Generator, noise: Noise, platforms: int, blocks: int, spread: str) -> np.ndarray:
+def _study(
+    random: np.random.Generator, noise: Noise, platforms: int, blocks: int, spread: str
+) -> np.ndarray:
     """(said, true) of the best, and of being within the margin."""
     sd = float(random.choice([0.01, 0.1]))
     own = noise(random, (platforms, 3, blocks)) * math.sqrt(0.5)

@@ -28,14 +28,22 @@ def main() -> None:
     started_at = time.process_time()
     order = np.argsort(cells, kind="stable")
     starts = np.unique(cells[order], return_index=True)[1]
-    summaries = [describe(values[part], blocks=blocks[part]) for part in np.split(order, starts[1:])]
+    summaries = [
+        describe(values[part], blocks=blocks[part]) for part in np.split(order, starts[1:])
+    ]
     described = time.process_time()
     means = block_means(cells * BLOCKS + blocks, values)[1].reshape(CELLS, BLOCKS)
-    contrasts = {str(k): Contrast(log_ratios(means[k], means[k - k % 10]), "higher") for k in range(CELLS) if k % 10}
+    contrasts = {
+        str(k): Contrast(log_ratios(means[k], means[k - k % 10]), "higher")
+        for k in range(CELLS)
+        if k % 10
+    }
     for stop in ("fixed", "precision", "verdict"):
         start = time.process_time()
         analyse(Rule(stop, max_blocks=40), contrasts)
-        print(f"{len(contrasts)} ratios and verdicts, rule {stop}: {time.process_time() - start:.2f} s")
+        print(
+            f"{len(contrasts)} ratios and verdicts, rule {stop}: {time.process_time() - start:.2f} s"
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{len(summaries)} summaries of {values.size} measurements: "

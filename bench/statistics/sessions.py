@@ -47,7 +47,11 @@ def holds(ratio: Ratio, truth: float = 0.0) -> bool:
 
 
 def values(
-    sizes: list[int], effect: float, rng: np.random.Generator, common: float = 0.0, shape: str = "normal"
+    sizes: list[int],
+    effect: float,
+    rng: np.random.Generator,
+    common: float = 0.0,
+    shape: str = "normal",
 ) -> Array:
     """Logarithms of shape (1 + FAMILY, blocks) of one study, the baseline first. sizes: blocks of each session."""
     blocks = sum(sizes)
@@ -78,15 +82,26 @@ def sessions(key: tuple[str, float, tuple[int, ...]], studies: int) -> list[str]
         covers += [holds(ratio_of_logs(own)), holds(found := ratio_over_sessions(own, labels))]
         assert found.predicted_low is not None
         assert found.predicted_high is not None
-        inside += found.predicted_low <= np.exp((later[1] - later[0]).mean()) <= found.predicted_high
+        inside += (
+            found.predicted_low <= np.exp((later[1] - later[0]).mean()) <= found.predicted_high
+        )
         for k, of in enumerate((None, labels)):
-            family = {str(n): Contrast(logs[n] - logs[0], "lower", sessions=of) for n in range(1, 1 + FAMILY)}
-            verdicts = [c.verdict.kind for c in analyse(strict, family).values() if isinstance(c, Comparison)]
+            family = {
+                str(n): Contrast(logs[n] - logs[0], "lower", sessions=of)
+                for n in range(1, 1 + FAMILY)
+            }
+            verdicts = [
+                c.verdict.kind
+                for c in analyse(strict, family).values()
+                if isinstance(c, Comparison)
+            ]
             alarms[k] += any(kind in ("slower", "faster") for kind in verdicts)
             margin = {"a": Contrast(own + np.log1p(MARGIN), "lower", sessions=of)}
             (answer,) = analyse(rule, margin).values()
             equal[k] += isinstance(answer, Comparison) and answer.verdict.kind == "equivalent"
-    arrows = (" → ".join(percent(rate / studies) for rate in pair) for pair in (covers, alarms, equal))
+    arrows = (
+        " → ".join(percent(rate / studies) for rate in pair) for pair in (covers, alarms, equal)
+    )
     return [name, f"{effect:g}", str(len(sizes)), *arrows, percent(inside / studies)]
 
 
@@ -100,7 +115,10 @@ def contrasts(key: tuple[float, int], studies: int) -> list[str]:
         a, b = (values([BLOCKS] * (runs + 1), 0.0, rng, common=effect) for _ in range(2))
         mine, other = a[:, : labels.size], b[:, : labels.size]
         by_blocks = [unpaired_ratio_of_logs(mine[n], other[n]) for n in range(1, 1 + FAMILY)]
-        over = [unpaired_over_sessions((mine[n], labels), (other[n], labels)) for n in range(1, 1 + FAMILY)]
+        over = [
+            unpaired_over_sessions((mine[n], labels), (other[n], labels))
+            for n in range(1, 1 + FAMILY)
+        ]
         by_runs = [ratio for ratio in over if ratio is not None]
         covers[0] += holds(by_blocks[0])
         alarms[0] += _any_false(by_blocks)
@@ -120,9 +138,13 @@ def contrasts(key: tuple[float, int], studies: int) -> list[str]:
     unit = [percent(covers[1] / studies), percent(alarms[1] / studies), percent(inside / studies)]
     shown = unit if runs > 1 else ["", "0 (withheld)", ""]
     return [
-        f"{effect:g}", str(runs), f"{percent(covers[0] / studies)} → {shown[0]}",
-        f"{percent(alarms[0] / studies)} → {shown[1]}", shown[2], *(percent(rate / studies) for rate in relative),
-    ]  # fmt: skip
+        f"{effect:g}",
+        str(runs),
+        f"{percent(covers[0] / studies)} → {shown[0]}",
+        f"{percent(alarms[0] / studies)} → {shown[1]}",
+        shown[2],
+        *(percent(rate / studies) for rate in relative),
+    ]
 
 
 def _any_false(ratios: list[Ratio]) -> bool:
@@ -142,14 +164,24 @@ KEYS: dict[str, list[object]] = {
 }
 HEADS = {
     "sessions": [
-        "sessions", "effect", "number", "covers: of blocks → over sessions", "any alarm of six",
-        "`equivalent` at the margin", "next session inside",
+        "sessions",
+        "effect",
+        "number",
+        "covers: of blocks → over sessions",
+        "any alarm of six",
+        "`equivalent` at the margin",
+        "next session inside",
     ],
     "contrasts": [
-        "effect of a run", "runs a side", "covers: blocks → runs", "any alarm of six", "next runs inside",
-        "ratio of ratios covers", "the same, and half the effect on each platform alone",
+        "effect of a run",
+        "runs a side",
+        "covers: blocks → runs",
+        "any alarm of six",
+        "next runs inside",
+        "ratio of ratios covers",
+        "the same, and half the effect on each platform alone",
     ],
-}  # fmt: skip
+}
 PLANS: dict[str, Callable[..., list[str]]] = {"sessions": sessions, "contrasts": contrasts}
 
 

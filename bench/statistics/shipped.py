@@ -49,9 +49,13 @@ def main() -> None:
         total, why = total + words, why + reasons
         listed = ", ".join(f"{code} {n}" for code, n in reasons.most_common())
         counts = (words.total(), *(words[word] for word in WORDS))
-        print(f"| {bundle.name.partition('.')[0]} | {blocks} | {' | '.join(map(str, counts))} | {listed} |")
+        print(
+            f"| {bundle.name.partition('.')[0]} | {blocks} | {' | '.join(map(str, counts))} | {listed} |"
+        )
     listed = ", ".join(f"{code} {n}" for code, n in why.most_common())
-    print(f"| all | | {total.total()} | {' | '.join(str(total[word]) for word in WORDS)} | {listed} |")
+    print(
+        f"| all | | {total.total()} | {' | '.join(str(total[word]) for word in WORDS)} | {listed} |"
+    )
 
 
 if __name__ == "__main__":

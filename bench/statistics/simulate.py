@@ -37,7 +37,13 @@ from scipy import special
 
 MARGIN = 0.02
 TRIALS = 3
-POINTS = ((0.005, 0.5), (0.02, 0.95), (0.05, 1.0), (0.1, 0.8), (0.2, 1.1))  # (CV of a trial, true ratio)
+POINTS = (
+    (0.005, 0.5),
+    (0.02, 0.95),
+    (0.05, 1.0),
+    (0.1, 0.8),
+    (0.2, 1.1),
+)  # (CV of a trial, true ratio)
 CVS = (0.005, 0.02, 0.05, 0.1, 0.2)
 FAMILY = 6
 ALONE = Noise("normal, nothing shared by an hour", block=0.0)  # the kindest to what others do
@@ -55,16 +61,22 @@ def generator(*key: object) -> np.random.Generator:
     return np.random.default_rng([2013, zlib.crc32(repr(key).encode())])
 
 
-def centred(noise: Noise, cv: float, ratio: float, studies: int, blocks: int, rng: np.random.Generator) -> Array:
+def centred(
+    noise: Noise, cv: float, ratio: float, studies: int, blocks: int, rng: np.random.Generator
+) -> Array:
     """Log-ratios of one contrast less the true log-ratio."""
-    return log_ratios(randomized(noise, cv, np.array([1.0, ratio]), studies, blocks, TRIALS, rng)) - np.log(ratio)
+    return log_ratios(
+        randomized(noise, cv, np.array([1.0, ratio]), studies, blocks, TRIALS, rng)
+    ) - np.log(ratio)
 
 
 def coverage(noise: Noise, studies: int) -> str:
     """Fixed n: t-interval of 10 blocks."""
     found = []
     for cv, ratio in POINTS:
-        logs = centred(noise, cv, ratio, 4 * studies, 10, generator("coverage", noise.name, 10, cv))[:, 0]
+        logs = centred(
+            noise, cv, ratio, 4 * studies, 10, generator("coverage", noise.name, 10, cv)
+        )[:, 0]
         half = special.stdtrit(9, 0.975) * logs.std(axis=1, ddof=1) / np.sqrt(10)
         found.append(float((np.abs(logs.mean(axis=1)) <= half).mean()))
     return span(found)
@@ -75,7 +87,9 @@ def precision_coverage(noise: Noise, studies: int) -> list[str]:
     ours, naive = [], []
     for min_blocks in (2, 3, 4, 5, 10):
         for cv in (0.01, 0.02, 0.03, 0.05, 0.1):
-            logs = centred(noise, cv, 0.95, 2 * studies, 40, generator("precision", noise.name, min_blocks, cv))
+            logs = centred(
+                noise, cv, 0.95, 2 * studies, 40, generator("precision", noise.name, min_blocks, cv)
+            )
             ours.append(float(precision(logs, 0.03, MARGIN, min_blocks)[0].mean()))
             if min_blocks >= 5:
                 naive.append(float(precision(logs, 0.03, MARGIN, min_blocks, share=1.0)[0].mean()))
@@ -123,10 +137,14 @@ def power(noise: Noise, studies: int) -> list[str]:
     """Share of `slower` for a ratio of 0.95 with 10 blocks, each of six: blocks, and trials, of CV 2 %."""
     row = []
     trial = randomized(noise, 0.02, np.ones(2), studies, 10, TRIALS, generator("scale", noise.name))
-    spread = float(log_ratios(trial).std() / np.sqrt(2))  # of one platform's block value, without the shared noise
+    spread = float(
+        log_ratios(trial).std() / np.sqrt(2)
+    )  # of one platform's block value, without the shared noise
     for cv in (0.02 * 0.02 / spread, 0.02):
         ratios = np.array([1.0] + [0.95] * FAMILY)
-        logs = log_ratios(randomized(noise, cv, ratios, studies, 10, TRIALS, generator("power", noise.name, cv)))
+        logs = log_ratios(
+            randomized(noise, cv, ratios, studies, 10, TRIALS, generator("power", noise.name, cv))
+        )
         row.append(percent(float((fixed(logs, MARGIN) == BELOW).mean())))
     return row
 
@@ -134,11 +152,17 @@ def power(noise: Noise, studies: int) -> list[str]:
 def by_noise(noise: Noise, studies: int) -> list[str]:
     """Coverage, false words and power under one noise."""
     intervals = [coverage(noise, studies), *precision_coverage(noise, studies)]
-    words = [*false_alarms(noise, studies), *false_equivalence(noise, studies), *power(noise, studies)]
+    words = [
+        *false_alarms(noise, studies),
+        *false_equivalence(noise, studies),
+        *power(noise, studies),
+    ]
     return [noise.name, *intervals, *words]
 
 
-def economy(point: tuple[Noise, float, float], studies: int) -> tuple[str, float, float, float, float, float]:
+def economy(
+    point: tuple[Noise, float, float], studies: int
+) -> tuple[str, float, float, float, float, float]:
     """(noise, CV, ratio, power, mean blocks, least fixed n with that power), rule verdict, 5 to 40 blocks."""
     noise, cv, ratio = point
     right = BELOW if ratio < 1 - MARGIN else ABOVE if ratio > 1 + MARGIN else EQUIVALENT
@@ -146,7 +170,9 @@ def economy(point: tuple[Noise, float, float], studies: int) -> tuple[str, float
     logs = log_ratios(randomized(noise, cv, np.array([1.0, ratio]), studies, 40, TRIALS, rng))
     codes, blocks = sequential(logs, MARGIN, 5)
     reached = float((codes[:, 0] == right).mean())
-    logs = log_ratios(randomized(noise, cv, np.array([1.0, ratio]), studies, MOST_FIXED, TRIALS, rng))
+    logs = log_ratios(
+        randomized(noise, cv, np.array([1.0, ratio]), studies, MOST_FIXED, TRIALS, rng)
+    )
     n, mean, se = running(logs)
     low, high = 5, MOST_FIXED + 1  # bisection: power grows with blocks
     while low < high:
@@ -177,7 +203,9 @@ def others(noise: Noise, studies: int) -> list[str]:
         apart = np.abs(log) > special.stdtrit(df, 0.975) * se
         row += [percent(float(1 - apart[:, 0].mean())), percent(float(apart.any(axis=1).mean()))]
     best = np.log(values.max(axis=2))
-    row.append(percent(float((np.abs(np.expm1(best[:, 1:] - best[:, :1])) > MARGIN).any(axis=1).mean())))
+    row.append(
+        percent(float((np.abs(np.expm1(best[:, 1:] - best[:, :1])) > MARGIN).any(axis=1).mean()))
+    )
     logs = log_ratios(randomized(noise, 0.02, np.ones(FAMILY + 1), studies, 10, 1, rng))
     half = special.stdtrit(9, 0.975) * logs[:, 0].std(axis=1, ddof=1) / np.sqrt(10)
     codes = fixed(logs, MARGIN)
@@ -203,7 +231,9 @@ def limits(case: str, studies: int) -> list[str]:
         else:
             truth, treated = 0.0, 10 * treated
         logs = (treated - base)[:, None]
-        half = special.stdtrit(blocks - 1, 0.975) * logs.std(axis=-1, ddof=1)[:, 0] / np.sqrt(blocks)
+        half = (
+            special.stdtrit(blocks - 1, 0.975) * logs.std(axis=-1, ddof=1)[:, 0] / np.sqrt(blocks)
+        )
         row.append(percent(float((np.abs(logs.mean(axis=-1)[:, 0] - truth) <= half).mean())))
         row.append(percent(float((fixed(logs, MARGIN)[:, 0] == EQUIVALENT).mean())))
     return row
@@ -239,34 +269,78 @@ def economy_rows(points: list[tuple[str, float, float, float, float, float]]) ->
 
 def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
     """The tables by their name."""
-    chosen = [n for n in NOISES if n.name in ("normal", "heavy-tailed (t, 3 df)") or "between-boot" in n.name]
+    chosen = [
+        n
+        for n in NOISES
+        if n.name in ("normal", "heavy-tailed (t, 3 df)") or "between-boot" in n.name
+    ]
     plans: dict[str, tuple[list[str], Callable[..., list[str]], list[object]]] = {
         "noises": (
-            ["noise", "covers, 10 blocks", "`precision`", "naive", "alarm: fixed 10", "`verdict`", "`verdict`, one",
-             "`equivalent`: one", "six", "power: blocks", "trials"], by_noise, [*NOISES],
+            [
+                "noise",
+                "covers, 10 blocks",
+                "`precision`",
+                "naive",
+                "alarm: fixed 10",
+                "`verdict`",
+                "`verdict`, one",
+                "`equivalent`: one",
+                "six",
+                "power: blocks",
+                "trials",
+            ],
+            by_noise,
+            [*NOISES],
         ),
         "overstated": (["noise", *(f"CV {cv} %" for cv in (1, 2, 5))], overstated, [*chosen]),
         "others": (
-            ["noise", "in a row, t: covers", "any alarm", "netperf: covers", "any alarm", "best of 10: any alarm",
-             "vtax: covers", "any alarm"], others, [ALONE, *chosen],
+            [
+                "noise",
+                "in a row, t: covers",
+                "any alarm",
+                "netperf: covers",
+                "any alarm",
+                "best of 10: any alarm",
+                "vtax: covers",
+                "any alarm",
+            ],
+            others,
+            [ALONE, *chosen],
         ),
         "limits": (
-            ["noise", *(f"{n} blocks: {what}" for n in (10, 40) for what in ("covers", "`equivalent`"))],
-            limits, [*ONE_SIDED],
+            [
+                "noise",
+                *(f"{n} blocks: {what}" for n in (10, 40) for what in ("covers", "`equivalent`")),
+            ],
+            limits,
+            [*ONE_SIDED],
         ),
-    }  # fmt: skip
-    grid = [(n, cv, r) for n in chosen for cv in CVS for r in (0.5, 0.8, 0.9, 0.95, 0.97, 1.0, 1.03, 1.05, 1.1)]
-    with ProcessPoolExecutor(processes) as pool:  # all is handed out at once, the many small parts last
+    }
+    grid = [
+        (n, cv, r)
+        for n in chosen
+        for cv in CVS
+        for r in (0.5, 0.8, 0.9, 0.95, 0.97, 1.0, 1.03, 1.05, 1.1)
+    ]
+    with ProcessPoolExecutor(
+        processes
+    ) as pool:  # all is handed out at once, the many small parts last
         rows = {
             name: [pool.submit(function, item, studies) for item in items]
             for name, (_, function, items) in plans.items()
             if only in (None, name)
         }
-        points = [pool.submit(economy, point, studies) for point in grid if only in (None, "economy")]
-        tables = {name: table(plans[name][0], [row.result() for row in rows[name]]) for name in rows}
+        points = [
+            pool.submit(economy, point, studies) for point in grid if only in (None, "economy")
+        ]
+        tables = {
+            name: table(plans[name][0], [row.result() for row in rows[name]]) for name in rows
+        }
         if points:
             rows_of = economy_rows([point.result() for point in points])
-            tables["economy"] = table(["points", "number", "median", "lower quartile", "upper quartile"], rows_of)
+            tables["economy"] = table(
+                ["points", "number", "median", "lower quartile", "upper quartile"], rows_of
+            )
     return tables
 
 
@@ -280,7 +354,9 @@ def main() -> None:
     tables = compute(options.studies, options.processes, options.only)
     for name, body in tables.items():
         print(f"\n## {name}\n\n{body}")
-    print(f"{options.studies} studies per point and more; {time.monotonic() - started_at:.0f} s in all")
+    print(
+        f"{options.studies} studies per point and more; {time.monotonic() - started_at:.0f} s in all"
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,13 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Kind = Literal["text", "JSON", "number", "integer", "flag", "time", "list", "object"]
-_KINDS: Mapping[Any, Kind] = {bool: "flag", int: "integer", float: "number", str: "text", Literal: "text"}
+_KINDS: Mapping[Any, Kind] = {
+    bool: "flag",
+    int: "integer",
+    float: "number",
+    str: "text",
+    Literal: "text",
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,9 @@ def values_of(value: Any) -> dict[str, Any]:
     if not described:
         return {field.name: getattr(value, field.name) for field in fields(value)}
     found = {field.name: _at(value, field.path) for field in described}
-    return found | {field.name: moment(found[field.name]) for field in described if field.kind == "time"}
+    return found | {
+        field.name: moment(found[field.name]) for field in described if field.kind == "time"
+    }
 
 
 def tables_of(described: type, path: str = "") -> Iterator[tuple[str, tuple[Field, ...]]]:
@@ -141,7 +149,10 @@ def _at(value: Any, path: str) -> Any:
 def _hints(described: type) -> tuple[tuple[str, Any], ...]:
     """(attribute, its type) of the fields and properties of a dataclass, or of the keys of a table of a study."""
     if keys := getattr(described, "model_fields", None):
-        return tuple((name, Annotated[key.annotation, Means(key.description or name)]) for name, key in keys.items())
+        return tuple(
+            (name, Annotated[key.annotation, Means(key.description or name)])
+            for name, key in keys.items()
+        )
     hints = get_type_hints(described, include_extras=True)
     found = [(field.name, hints[field.name]) for field in fields(described)]
     for base in reversed(described.__mro__):
@@ -165,7 +176,11 @@ def _kind(held: Any) -> Kind:
     origin = get_origin(held) or held
     if origin in _KINDS:
         return _KINDS[origin]
-    return "object" if is_dataclass(origin) or (isinstance(origin, type) and issubclass(origin, Mapping)) else "list"
+    return (
+        "object"
+        if is_dataclass(origin) or (isinstance(origin, type) and issubclass(origin, Mapping))
+        else "list"
+    )
 
 
 def _held(held: Any) -> type | None:

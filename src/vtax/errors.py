@@ -62,7 +62,9 @@ class BadInputs(BadInput):
     MAX_SHOWN = 20
 
     def __init__(self, problems: Iterable[BadInput], *, where: str, hint: str) -> None:
-        self.problems = tuple({(each.where, each.what): each for each in reversed([*problems])}.values())[::-1]
+        self.problems = tuple(
+            {(each.where, each.what): each for each in reversed([*problems])}.values()
+        )[::-1]
         hidden = len(self.problems) - self.MAX_SHOWN
         lines: list[str] = []
         for problem in self.problems[: self.MAX_SHOWN]:
@@ -72,7 +74,9 @@ class BadInputs(BadInput):
             if problem.hint not in ("", hint) and fix not in lines:
                 lines.append(fix)
         more = [f"  and {hidden} problem{'s' if hidden > 1 else ''} more"] if hidden > 0 else []
-        super().__init__("\n".join([f"{len(self.problems)} problems:", *lines, *more]), where=where, hint=hint)
+        super().__init__(
+            "\n".join([f"{len(self.problems)} problems:", *lines, *more]), where=where, hint=hint
+        )
 
 
 def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:

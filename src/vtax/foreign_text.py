@@ -57,7 +57,9 @@ def one_line(text: str, longest: int = MAX_NAME_CHARS) -> str:
 
 def escaped(text: str) -> str:
     """Return the whole text with unsafe characters as escapes (`\\x1b`, `\\u202e`), to print raw output."""
-    return _ANY.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+    return _ANY.sub(
+        lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n")
+    )
 
 
 def json_escaped(text: str) -> str:

@@ -22,7 +22,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if os.geteuid() != 0:
         return (yield)
     left_s, started_at = item.config.stash.get(_left_s, WAIT_S), time.monotonic()
-    with alone_on_host(left_s, lambda line: item.config.get_terminal_writer().line(f"\n{item.name}: {line}")):
+    with alone_on_host(
+        left_s, lambda line: item.config.get_terminal_writer().line(f"\n{item.name}: {line}")
+    ):
         item.config.stash[_left_s] = max(0.0, left_s - (time.monotonic() - started_at))
         return (yield)
 

@@ -25,7 +25,9 @@ def init():
 
 def processes(guest):
     """PID -> name of everything in the namespace but the agent and this very request."""
-    script = "for p in /proc/[0-9]*; do read -r c < $p/comm && echo ${p#/proc/} $c; done 2>/dev/null"
+    script = (
+        "for p in /proc/[0-9]*; do read -r c < $p/comm && echo ${p#/proc/} $c; done 2>/dev/null"
+    )
     lines = guest.run(["sh", "-c", script]).stdout.splitlines()
     return {pid: name for pid, name in map(str.split, lines) if pid != "1" and name != "sh"}
 

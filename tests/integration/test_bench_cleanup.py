@@ -48,9 +48,13 @@ class ByHand:
     def namespaces(self):
         registered = []
         for path in self.home.journal.glob(f"{self.process.pid}-*.jsonl"):
-            records = [json.loads(line) for line in path.read_text().split("\n") if line.endswith("}")]
+            records = [
+                json.loads(line) for line in path.read_text().split("\n") if line.endswith("}")
+            ]
             registered += [
-                record["name"] for record in records if record["kind"] == "network-namespace" and "register" in record
+                record["name"]
+                for record in records
+                if record["kind"] == "network-namespace" and "register" in record
             ]
         return registered
 

@@ -65,7 +65,9 @@ def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_
     made = vtax("run", str(study), "--json")
     assert made.returncode == 0, made.stderr
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
-    assert [(trial["status"], trial.get("error")) for trial in trials if trial["status"] != "ok"] == []
+    assert [
+        (trial["status"], trial.get("error")) for trial in trials if trial["status"] != "ok"
+    ] == []
     assert len(trials) == TRIALS
     shown = vtax("show", "last", "--all").stdout
     for version in ("FLINT 3", "CLN 1.3", "gcc-14 14.", "vtax-kernel-paths 1.0", "sysbench 1.0"):
@@ -78,4 +80,7 @@ def test_what_a_guest_cannot_hold_is_refused_before_anything_starts(tmp_path):
     study.write_text(STUDY.replace("digits = 1000, threads = 2", "digits = 500000000, threads = 2"))
     refused = vtax("run", str(study))
     assert refused.returncode == 2
-    assert "500000000 digits of pi need about 7 GiB of memory, and the guest has 320 MiB" in refused.stderr
+    assert (
+        "500000000 digits of pi need about 7 GiB of memory, and the guest has 320 MiB"
+        in refused.stderr
+    )

@@ -56,10 +56,21 @@ def vtax(hosts, tmp_path) -> Vtax:
 
     def run(*arguments: str | Path, status: int = 0) -> str:
         done = subprocess.run(
-            ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax", *map(str, arguments)],
-            env=environment(tmp_path / "controller"), capture_output=True, text=True, timeout=RUN_S, check=False,
+            [
+                "nsenter",
+                f"--net=/run/netns/{control}",
+                sys.executable,
+                "-m",
+                "vtax",
+                *map(str, arguments),
+            ],
+            env=environment(tmp_path / "controller"),
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
             cwd=tmp_path,
-        )  # fmt: skip
+        )
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -77,17 +88,29 @@ def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, 
         return {each["name"]: (each["state"], each["reason"]["code"]) for each in found["hosts"]}
 
     vtax("campaign", "go", "c")
-    assert states() == {"h1": ("running", ""), "h2": ("running", ""), "h3": ("unreachable", "unreachable")} or (
-        states()["h3"] == ("new", "")
-    )
+    assert states() == {
+        "h1": ("running", ""),
+        "h2": ("running", ""),
+        "h3": ("unreachable", "unreachable"),
+    } or (states()["h3"] == ("new", ""))
     assert wait_until(lambda: has_measured(machines["h1"]), RUN_S, 0.1)
     machines["h1"].lose_power()
     machines["h3"].start()
     assert wait_until(lambda: has_ended(machines["h2"]), RUN_S, 0.2)
     with subprocess.Popen(
-        ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax", "campaign", "go", "c"],
-        env=environment(tmp_path / "controller"), cwd=tmp_path,
-    ) as first:  # fmt: skip
+        [
+            "nsenter",
+            f"--net=/run/netns/{control}",
+            sys.executable,
+            "-m",
+            "vtax",
+            "campaign",
+            "go",
+            "c",
+        ],
+        env=environment(tmp_path / "controller"),
+        cwd=tmp_path,
+    ) as first:
         assert wait_until(lambda: holds(tmp_path / "c/lock"), RUN_S, 0.02)
         assert "controls this campaign" in vtax("campaign", "go", "c", status=75)
         assert first.wait(RUN_S) == 0
@@ -111,7 +134,9 @@ def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, 
 def trials(store: Path) -> list[tuple[int, int]]:
     """(trials, blocks that have some) of every run of a store."""
     with closing(sqlite3.connect(store)) as connection:
-        return connection.execute("select count(*), count(distinct block) from trial group by run_id").fetchall()
+        return connection.execute(
+            "select count(*), count(distinct block) from trial group by run_id"
+        ).fetchall()
 
 
 def bundles(campaign: Path) -> list[Path]:

@@ -11,7 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from campaign_hosts import NamespaceHost, command_of, has_ansible, inventory_of, light_pack, namespace_hosts
+from campaign_hosts import (
+    NamespaceHost,
+    command_of,
+    has_ansible,
+    inventory_of,
+    light_pack,
+    namespace_hosts,
+)
 from campaign_studies import COUNTING, TWO_BOOTS
 from support import needs_program, needs_root
 
@@ -46,17 +53,21 @@ class Power(threading.Thread):
         self.files = host.directory / "boot-files"
         (self.files / "boot/grub").mkdir(parents=True)
         (self.files / "sbin").mkdir()
-        (self.files / "boot/grub/grub.cfg").write_text("".join(
-            f"menuentry '{title}' {{\n  linux /boot/kernel root=/dev/vda1 {options}\n}}\n"
-            for title, options in ENTRIES.items()
-        ))  # fmt: skip
+        (self.files / "boot/grub/grub.cfg").write_text(
+            "".join(
+                f"menuentry '{title}' {{\n  linux /boot/kernel root=/dev/vda1 {options}\n}}\n"
+                for title, options in ENTRIES.items()
+            )
+        )
         self.script("sbin/grub-reboot", f'printf %s "$1" >{self.files}/next')
         self.script("systemctl", f"touch {self.files}/asked")  # /sbin/shutdown is a link to it
         host.mounts = {
-            "/boot": self.files / "boot", "/usr/local/sbin": self.files / "sbin",
-            "/proc/cmdline": self.files / "cmdline", "/proc/sys/kernel/random/boot_id": self.files / "boot_id",
+            "/boot": self.files / "boot",
+            "/usr/local/sbin": self.files / "sbin",
+            "/proc/cmdline": self.files / "cmdline",
+            "/proc/sys/kernel/random/boot_id": self.files / "boot_id",
             str(Path("/sbin/shutdown").resolve()): self.files / "systemctl",
-        }  # fmt: skip
+        }
         self.boot("Other")
 
     def script(self, name: str, line: str) -> None:
@@ -64,7 +75,9 @@ class Power(threading.Thread):
         (self.files / name).chmod(0o755)
 
     def boot(self, title: str) -> None:
-        (self.files / "cmdline").write_text(f"BOOT_IMAGE=/boot/kernel root=/dev/vda1 {ENTRIES[title]}\n")
+        (self.files / "cmdline").write_text(
+            f"BOOT_IMAGE=/boot/kernel root=/dev/vda1 {ENTRIES[title]}\n"
+        )
         (self.files / "boot_id").write_text(f"{uuid.uuid4()}\n")
         self.host.start()
 
@@ -101,7 +114,17 @@ def test_a_campaign_measures_in_each_boot_of_a_study(image, tmp_path):
     with namespace_hosts(tmp_path, image, ("h1",)) as (hosts, control), powered(hosts[0]) as power:
         vtax = command_of(control, tmp_path)
         inventory = inventory_of(hosts, tmp_path / "hosts.yml")
-        vtax("campaign", "new", "boots.vtax-pack", "--inventory", inventory, "-o", "c", "--trust", "--reboot")
+        vtax(
+            "campaign",
+            "new",
+            "boots.vtax-pack",
+            "--inventory",
+            inventory,
+            "-o",
+            "c",
+            "--trust",
+            "--reboot",
+        )
 
         def host() -> dict[str, str]:
             (found,) = json.loads(vtax("campaign", "status", "c", "--json"))["hosts"]
@@ -112,14 +135,21 @@ def test_a_campaign_measures_in_each_boot_of_a_study(image, tmp_path):
             if host()["state"] == "collected":
                 break
             ends = hosts[0].home / "host-runs"
-            assert wait_until(lambda: any(ends.glob("*/end.json")), RUN_S, 0.5), vtax("campaign", "status", "c")  # noqa: B023
+            ended = wait_until(lambda: any(ends.glob("*/end.json")), RUN_S, 0.5)  # noqa: B023
+            assert ended, vtax("campaign", "status", "c")
         assert host()["state"] == "collected", (tmp_path / "c/log").read_text()[-4000:]
     with Store.open(tmp_path / "controller/store.sqlite") as store:
         run = store.open_run("last")
-        names = [(s.number, name, facts["boot_id"]) for s in run.sessions for name, facts in s.host["boots"].items()]
+        names = [
+            (s.number, name, facts["boot_id"])
+            for s in run.sessions
+            for name, facts in s.host["boots"].items()
+        ]
         (summary,) = store.runs()
     assert [(number, name) for number, name, _ in sorted(names)] == [(1, "other"), (1, "plain")]
     assert len({boot for _, _, boot in names}) == 2
     assert (summary.status, summary.trials, summary.failed) == ("finished", 2, 0)
-    assert power.reboots == 3  # the first boot of this seed is not the one that the host was in; last, its default
+    assert (
+        power.reboots == 3
+    )  # the first boot of this seed is not the one that the host was in; last, its default
     assert (power.files / "cmdline").read_text().endswith(f"{ENTRIES['Plain']}\n")

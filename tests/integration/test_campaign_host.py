@@ -41,18 +41,42 @@ def pack(private_home, image, tmp_path) -> Path:
     (directory / "bare.toml").write_text(STUDY)
     (directory / "count.sh").write_text("sleep 1\necho counted $(seq 1000 | wc -l)\n")
     target = tmp_path / "bare.vtax-pack"
-    command = ["pack", str(directory / "bare.toml"), "-o", str(target), "--python", PYTHON, "--json"]
+    command = [
+        "pack",
+        str(directory / "bare.toml"),
+        "-o",
+        str(target),
+        "--python",
+        PYTHON,
+        "--json",
+    ]
     made = json.loads(run([sys.executable, "-m", "vtax", *command], timeout_s=300).stdout)
-    assert (made["pythons"], made["image_key"], made["bytes"]) == ([PYTHON], image.key, target.stat().st_size)
+    assert (made["pythons"], made["image_key"], made["bytes"]) == (
+        [PYTHON],
+        image.key,
+        target.stat().st_size,
+    )
     return target
 
 
 def bare(home: Path, *command: str | Path) -> dict[str, Any]:
     """The answer of a command on a host that has no network, no environment of Python's and no home of vtax's."""
     done = subprocess.run(
-        ["unshare", "--net", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"VTAX_HOME={home}", *command],
-        capture_output=True, text=True, timeout=300, check=False, cwd="/",
-    )  # fmt: skip
+        [
+            "unshare",
+            "--net",
+            "env",
+            "-i",
+            "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+            f"VTAX_HOME={home}",
+            *command,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd="/",
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -61,7 +85,11 @@ def test_a_bare_host_is_prepared_and_measures(pack, image, tmp_path):
     home = tmp_path / "bare-home"
     python = Path(sys.base_prefix, "bin", f"python{PYTHON}")
     first = bare(home, python, pack)
-    assert (first["schema"], first["is_new"], first["image_key"]) == ("vtax.host-prepare/1", True, image.key)
+    assert (first["schema"], first["is_new"], first["image_key"]) == (
+        "vtax.host-prepare/1",
+        True,
+        image.key,
+    )
     vtax = first["vtax"]
     again = bare(home, vtax, "host", "prepare", pack, "--digest", first["pack"], "--json")
     assert again == {**first, "is_new": False, "install_s": 0.0, "import_s": 0.0}
@@ -86,13 +114,19 @@ def test_a_bare_host_is_prepared_and_measures(pack, image, tmp_path):
     assert bare(home, *request)["state"] == "running"
     assert wait_until(lambda: status(home, vtax)["state"] != "running", RUN_S, 0.5)
     found = status(home, vtax)
-    progress = tuple(found[name] for name in ("state", "block", "blocks", "done_trials", "failed_trials"))
+    progress = tuple(
+        found[name] for name in ("state", "block", "blocks", "done_trials", "failed_trials")
+    )
     assert progress == ("done", 8, 8, 8, 0), found
     assert bare(home, *request) == {"schema": "vtax.host-run/1", **found}
 
     run([sys.executable, "-m", "vtax", "import", found["bundle"]])
     (imported,) = json.loads(run([sys.executable, "-m", "vtax", "list", "--json"]).stdout)
-    assert (imported["study"], imported["status"], imported["tags"]) == ("bare", "finished", ["host-run-c1-s1"])
+    assert (imported["study"], imported["status"], imported["tags"]) == (
+        "bare",
+        "finished",
+        ["host-run-c1-s1"],
+    )
 
 
 def has_measured(home: Path) -> bool:

@@ -51,14 +51,21 @@ STAGES = ("prepare", "check", "command", "status", "fetch", "load")
 COMMAND_S, ALL_S = 60.0 + 20 * HOSTS, 600.0 + 90 * HOSTS
 PERCENT_LOST = 5
 FAULTS = {
-    "power": max(1, HOSTS // 10), "away": max(1, HOSTS // 16), "full": max(1, HOSTS // 25),
-    "lossy": max(1, HOSTS // 10), "clone": 2, "image": 1, "clock": 1,
-}  # fmt: skip
+    "power": max(1, HOSTS // 10),
+    "away": max(1, HOSTS // 16),
+    "full": max(1, HOSTS // 25),
+    "lossy": max(1, HOSTS // 10),
+    "clone": 2,
+    "image": 1,
+    "clock": 1,
+}
 COLLECTED, REFUSED_CLONE = ("collected", ""), ("refused", "cloned")
 EXPECTED = {
-    "away": ("unreachable", "unreachable"), "full": ("refused", "space"),
-    "image": ("refused", "digest"), "clock": ("refused", "clock"),
-}  # fmt: skip
+    "away": ("unreachable", "unreachable"),
+    "full": ("refused", "space"),
+    "image": ("refused", "digest"),
+    "clock": ("refused", "clock"),
+}
 
 
 @dataclass
@@ -72,10 +79,20 @@ class Fleet:
     def vtax(self, *arguments: str | Path) -> subprocess.Popen[str]:
         """Start a command of vtax where the controller is."""
         return subprocess.Popen(
-            ["nsenter", f"--net=/run/netns/{self.control}", sys.executable, "-m", "vtax", *map(str, arguments)],
-            env=environment(self.root / "controller"), cwd=self.root, text=True, stdout=subprocess.PIPE,
+            [
+                "nsenter",
+                f"--net=/run/netns/{self.control}",
+                sys.executable,
+                "-m",
+                "vtax",
+                *map(str, arguments),
+            ],
+            env=environment(self.root / "controller"),
+            cwd=self.root,
+            text=True,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
 
     def done(self, *arguments: str | Path, statuses: Sequence[int] = (0,)) -> str:
         """Run one to its end; return what it printed."""
@@ -126,7 +143,9 @@ def made_campaign(fleet: Fleet, image) -> None:
     ip("-n", good.namespace, "address", "add", f"{second}/24", "dev", "eth0")
     keys = good.directory / "known_hosts"
     server = good.directory / "server"
-    server.write_text(server.read_text().replace(f"ListenAddress {good.address}", "ListenAddress 0.0.0.0"))
+    server.write_text(
+        server.read_text().replace(f"ListenAddress {good.address}", "ListenAddress 0.0.0.0")
+    )
     good.lose_power()
     good.start()
     keys.write_text(keys.read_text() + keys.read_text().replace(good.address, second))
@@ -175,7 +194,9 @@ def was_killed_in(stage: str, fleet: Fleet) -> bool:
     log = campaign / "log"
     offset = log.stat().st_size if log.exists() else 0
     with fleet.vtax("campaign", "go", "c") as process:
-        wait_until(lambda: process.poll() is not None or is_in(stage, campaign, offset), COMMAND_S, 0.01)
+        wait_until(
+            lambda: process.poll() is not None or is_in(stage, campaign, offset), COMMAND_S, 0.01
+        )
         time.sleep(0.0 if stage == "load" else 0.3)
         is_running = process.poll() is None
         process.kill()
@@ -218,7 +239,9 @@ def test_every_trial_of_many_hosts_arrives_once_and_every_failure_is_named(fleet
     assert ("alias0" in measured) != ("good0" in measured)
     with capsys.disabled():
         of = f"{len(fleet.hosts)} hosts, {len(measured)} collected, {sum(measured.values())} trials"
-        print(f"\n{of}; {goes} goes, {len(killed)} of them killed; {time.monotonic() - began:.0f} s")
+        print(
+            f"\n{of}; {goes} goes, {len(killed)} of them killed; {time.monotonic() - began:.0f} s"
+        )
 
 
 def at_rest(fleet: Fleet, lost: set[str]) -> dict[str, tuple[str, str]] | None:
@@ -256,7 +279,9 @@ def arrived_once(fleet: Fleet) -> dict[str, int]:
     assert all(len(names) == 1 for names in collected.values())
     assert len(rows(store, "select name from run")) == len(collected)
     for name, (run,) in collected.items():
-        there = rows(fleet.hosts["good0" if name == "alias0" else name].home / "store.sqlite", _TRIALS)
+        there = rows(
+            fleet.hosts["good0" if name == "alias0" else name].home / "store.sqlite", _TRIALS
+        )
         here = rows(store, f"{_TRIALS} where run.name = ?", run)
         assert here == there, name
         assert len({(block, number) for block, number, *_ in here}) == len(here) == BLOCKS

@@ -32,7 +32,9 @@ from vtax.store.hosts import host_id, peer_id
 pytestmark = [
     needs_root,
     pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
-    needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen", "iperf3", "ethtool", "flock"),
+    needs_program(
+        "ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen", "iperf3", "ethtool", "flock"
+    ),
     pytest.mark.root,
     pytest.mark.timeout(4000),
 ]
@@ -79,8 +81,20 @@ def test_a_host_says_what_is_missing_on_its_peer(hosts, tmp_path):
     first, second = machines["h1"], machines["h2"]
 
     def missing(peer: str) -> list[str]:
-        words = ["env", f"VTAX_HOME={first.home}", sys.executable, "-m", "vtax", "host", "check", "--peer", peer,
-                 "--peer-home", str(second.home), "--json"]  # fmt: skip
+        words = [
+            "env",
+            f"VTAX_HOME={first.home}",
+            sys.executable,
+            "-m",
+            "vtax",
+            "host",
+            "check",
+            "--peer",
+            peer,
+            "--peer-home",
+            str(second.home),
+            "--json",
+        ]
         done = subprocess.run(
             logged_in(first, control, tmp_path, *words), capture_output=True, text=True, check=False
         )
@@ -94,7 +108,9 @@ def test_a_host_says_what_is_missing_on_its_peer(hosts, tmp_path):
     assert "this host itself" in what
     (what,) = missing("198.18.77.99/eth1:eth1")
     assert "cannot be reached" in what
-    holding = logged_in(second, control, tmp_path, "flock", str(HOST_LOCK), "sh", "-c", "'echo held; cat'")
+    holding = logged_in(
+        second, control, tmp_path, "flock", str(HOST_LOCK), "sh", "-c", "'echo held; cat'"
+    )
     with subprocess.Popen(holding, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
         (what,) = missing(f"{second.address}/eth1:eth1")
@@ -115,7 +131,10 @@ def test_every_pair_of_hosts_is_measured_once_and_all_at_once_that_can(hosts, im
     )
 
     def states() -> dict[str, dict]:
-        return {each["name"]: each for each in json.loads(vtax("campaign", "status", "c", "--json"))["hosts"]}
+        return {
+            each["name"]: each
+            for each in json.loads(vtax("campaign", "status", "c", "--json"))["hosts"]
+        }
 
     def running() -> list[tuple[str, dict]]:
         found = [(name, each) for name, host in states().items() for each in host["sessions"]]
@@ -137,7 +156,9 @@ def test_every_pair_of_hosts_is_measured_once_and_all_at_once_that_can(hosts, im
         found = running()
         at_once.add(len(found))
         ends = [machines[name].home / "host-runs" / each["id"] / "end.json" for name, each in found]
-        assert wait_until(lambda: all(each.exists() for each in ends), WAIT_S, 0.2), vtax("campaign", "status", "c")
+        assert wait_until(lambda: all(each.exists() for each in ends), WAIT_S, 0.2), vtax(
+            "campaign", "status", "c"
+        )
         return {each["state"] for each in states().values()} == {"collected"}
 
     assert wait_until(all_collected, WAIT_S, 0.0), vtax("campaign", "status", "c")

@@ -39,7 +39,9 @@ def test_the_disks_of_the_host_serve_what_is_cold(tmp_path):
     assert made.returncode == 0, made.stdout + made.stderr
     assert "reads per second, job scan" in made.stdout
     with Store.open(Home.from_environment().store_url) as store:
-        found = [json.loads(text) for text in effective(store.engine, store.open_run("last")).values()]
+        found = [
+            json.loads(text) for text in effective(store.engine, store.open_run("last")).values()
+        ]
     assert len(found) == 4
     for settings in found:
         assert settings["host_cache_left_bytes"] < 1 << 20

@@ -40,7 +40,9 @@ def environment(private_home: Home, image: Image) -> CheckEnvironment:
     return CheckEnvironment(private_home, image)
 
 
-@pytest.mark.parametrize("source", [PLATFORM, BENCHMARK, TOPOLOGY], ids=["platform", "benchmark", "topology"])
+@pytest.mark.parametrize(
+    "source", [PLATFORM, BENCHMARK, TOPOLOGY], ids=["platform", "benchmark", "topology"]
+)
 def test_a_plugin_that_is_right_passes_every_check(source, environment, tmp_path):
     path = tmp_path / "right.py"
     path.write_text(source)
@@ -53,9 +55,13 @@ def test_a_plugin_that_is_right_passes_every_check(source, environment, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["probe-without-image", "probe", "probe-leaks", "start", "network"])
+@pytest.mark.parametrize(
+    "name", ["probe-without-image", "probe", "probe-leaks", "start", "network"]
+)
 def test_a_platform_that_is_wrong_fails(name, environment, tmp_path):
-    subject = platform.PlatformSubject(target(changed(PLATFORM, BAD_PLATFORM[name]), tmp_path), environment)
+    subject = platform.PlatformSubject(
+        target(changed(PLATFORM, BAD_PLATFORM[name]), tmp_path), environment
+    )
     try:
         result = result_of(platform.CHECKS, name, subject)
     finally:
@@ -65,7 +71,9 @@ def test_a_platform_that_is_wrong_fails(name, environment, tmp_path):
 
 def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(environment, tmp_path):
     aside = mkdtemp(prefix="journal-", dir=tmp_path)
-    source = changed(PLATFORM, ("        root = containers.overlay_root(spec)", ASIDE.format(directory=aside)))
+    source = changed(
+        PLATFORM, ("        root = containers.overlay_root(spec)", ASIDE.format(directory=aside))
+    )
     subject = platform.PlatformSubject(target(source, tmp_path), environment)
     try:
         assert result_of(platform.CHECKS, "journal", subject).status == "fail"
@@ -81,7 +89,9 @@ def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(enviro
 @pytest.mark.parametrize("name", ["runs", "version-in-guest"])
 def test_a_benchmark_that_is_wrong_fails(name, environment, tmp_path):
     source = changed(BENCHMARK, BAD_BENCHMARK[name])
-    subject = benchmark.BenchmarkSubject(target(source, tmp_path), environment, values={"loops": 10})
+    subject = benchmark.BenchmarkSubject(
+        target(source, tmp_path), environment, values={"loops": 10}
+    )
     assert result_of(benchmark.CHECKS, name, subject).status == "fail"
 
 
@@ -118,12 +128,24 @@ def take_back(directory: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["check-host", "build", "ends", "flows", "host-untouched", "close", "traffic", "mtu-change", "leaks-after-kill"],
+    [
+        "check-host",
+        "build",
+        "ends",
+        "flows",
+        "host-untouched",
+        "close",
+        "traffic",
+        "mtu-change",
+        "leaks-after-kill",
+    ],
 )
 def test_a_topology_that_is_wrong_fails(name, environment, tmp_path):
     source, directory = changed(TOPOLOGY, BAD_TOPOLOGY[name]), tmp_path / "leaks"
     leak = LEAK.format(is_interface=name == "host-untouched", directory=directory)
-    found = target(changed(source, ("\nTOPOLOGY =", STUBBORN if name == "mtu-change" else leak)), tmp_path)
+    found = target(
+        changed(source, ("\nTOPOLOGY =", STUBBORN if name == "mtu-change" else leak)), tmp_path
+    )
     try:
         result = result_of(topology.CHECKS, name, topology.TopologySubject(found, environment))
     finally:

@@ -44,9 +44,13 @@ def test_every_trial_has_the_cpu_time_of_a_unit_of_its_work(platform, tmp_path):
     done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     shown = [sys.executable, "-m", "vtax", "show", "--json", "--all"]
-    results = json.loads(subprocess.run(shown, capture_output=True, text=True, timeout=60, check=True).stdout)[
-        "results"
-    ]
+    results = json.loads(
+        subprocess.run(shown, capture_output=True, text=True, timeout=60, check=True).stdout
+    )["results"]
     for label, unit in COSTS.items():
-        (of_work,) = [each for each in results if (each["label"], each["metric"]) == (label, f"host_cpu_per_{unit}")]
+        (of_work,) = [
+            each
+            for each in results
+            if (each["label"], each["metric"]) == (label, f"host_cpu_per_{unit}")
+        ]
         assert json.dumps(of_work).count('"mean"') == 2, of_work

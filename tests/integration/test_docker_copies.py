@@ -30,13 +30,17 @@ def private(image: Image, tmp_path: Path, use_home) -> tuple[Home, Image]:
     return home, Image(KEY, home.images / KEY)
 
 
-def test_the_private_daemons_copy_goes_with_the_image_and_is_refused_while_it_runs(image, tmp_path, use_home):
+def test_the_private_daemons_copy_goes_with_the_image_and_is_refused_while_it_runs(
+    image, tmp_path, use_home
+):
     home, own = private(image, tmp_path, use_home)
     docker = registry.make("own", "docker", {"daemon": "private"})
     with Journal(home.journal) as journal:
         journal.register(Tree(str(home.guests / "vtax-copy")))
         (home.guests / "vtax-copy").mkdir()
-        spec = GuestSpec("vtax-copy", own, Resources(1, 256 << 20, (0,)), home.guests / "vtax-copy", journal)
+        spec = GuestSpec(
+            "vtax-copy", own, Resources(1, 256 << 20, (0,)), home.guests / "vtax-copy", journal
+        )
         running = docker.start(spec)
         Guest(running.channel).hello(timeout_s=60.0)
         running.stop()

@@ -94,7 +94,9 @@ def cat(tmp_path_factory) -> Image:
 
 
 def requested(daemon, *words):
-    return subprocess.run(daemon.command(*words), capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        daemon.command(*words), capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 def kill_a_start(cat: Image, delay_s: float) -> None:
@@ -136,14 +138,18 @@ def test_a_probe_leaves_the_copy_of_the_image_and_takes_its_own_away(host, priva
     name = host.ensure_image(cat)
     probe = registry.get("docker").probe(None)
     assert probe.available, probe.reason
-    assert requested(host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY) == [name]
+    assert requested(
+        host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY
+    ) == [name]
     assert requested(host, "ps", "--all", "--quiet") == []
 
 
 def test_a_newer_image_takes_the_place_of_the_older_ones(host, private_home, cat):
     host.ensure_image(cat)
     newer = host.ensure_image(Image("newer", cat.directory))
-    assert requested(host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY) == [newer]
+    assert requested(
+        host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY
+    ) == [newer]
 
 
 def test_a_storage_that_the_hosts_daemon_has_not_is_the_reason(host, private_home):

@@ -29,7 +29,9 @@ def test_it_answers_in_time_for_every_platform_and_leaves_nothing(image, private
     assert examination.platforms["native"].available
     for name, probe in examination.platforms.items():
         assert probe.available or probe.reason, name
-    assert {"other load", "steal", "CPUs", "free memory"} <= {finding.name for finding in examination.findings}
+    assert {"other load", "steal", "CPUs", "free memory"} <= {
+        finding.name for finding in examination.findings
+    }
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
 
 
@@ -85,6 +87,8 @@ def test_this_hosts_tunables_are_as_before_after_tuning(private_home):
     with Journal(private_home.journal) as journal:
         with tunables.tuned(journal) as printed:
             changed = {line.partition(":")[0] for line in printed}
-            assert changed == {tunable.name for tunable in present if tunable.show() != before[tunable.name]}
+            assert changed == {
+                tunable.name for tunable in present if tunable.show() != before[tunable.name]
+            }
         assert journal.registered == ()
     assert {tunable.name: tunable.show() for tunable in present} == before

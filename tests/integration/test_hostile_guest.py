@@ -33,10 +33,21 @@ class Networked(ScriptBenchmark):
     version_argv = ("/usr/bin/python3", "--version")
 
 
-def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(image, private_home, monkeypatch):
+def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
+    image, private_home, monkeypatch
+):
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"networked": Networked()})
-    table = {"name": "networked", "topology": "point-to-point", "factors": {"code": ["echo 2", RENAME, "echo 3"]}}
-    declared = {"name": "evil", "platforms": ["native"], "design": {"blocks": 2, "seed": 3}, "benchmark": [table]}
+    table = {
+        "name": "networked",
+        "topology": "point-to-point",
+        "factors": {"code": ["echo 2", RENAME, "echo 3"]},
+    }
+    declared = {
+        "name": "evil",
+        "platforms": ["native"],
+        "design": {"blocks": 2, "seed": 3},
+        "benchmark": [table],
+    }
     plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
     with Store.open(private_home.store_url) as store:
         run = begin(store, plan, vtax_version=sys.version[:5])
@@ -45,14 +56,18 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(i
         assert (run.status, len(data.trials.id)) == ("finished", 6)
         assert [run.cells[failure.cell].levels["code"] for failure in data.failures] == [RENAME] * 2
         assert all("eth0" in failure.error for failure in data.failures)
-        traces = [output.stderr for output in outputs(store.engine, run) if output.role == "traceback"]
+        traces = [
+            output.stderr for output in outputs(store.engine, run) if output.role == "traceback"
+        ]
         assert len(traces) == 2
         assert all("KeyError" in trace for trace in traces)
     assert not any(private_home.guests.iterdir())
     assert not any(private_home.journal.iterdir())
 
 
-def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(image, private_home, monkeypatch):
+def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
+    image, private_home, monkeypatch
+):
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
     tools = [f"/usr/bin/python3 -c 'print({figure})'" for figure in (2, 3, 4)]
     table = {"name": "script", "factors": {"code": [DELETE, *tools]}}

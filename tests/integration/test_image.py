@@ -26,7 +26,11 @@ from vtax.image.export import free_bytes
 from vtax.image.image import disk_usage_bytes
 from vtax.image.recipe import DEFAULT, PACKAGES, DataSet
 
-pytestmark = [needs_root, needs_program("mmdebstrap", "mke2fs", "e2fsck", "debugfs"), pytest.mark.root]
+pytestmark = [
+    needs_root,
+    needs_program("mmdebstrap", "mke2fs", "e2fsck", "debugfs"),
+    pytest.mark.root,
+]
 INITRD_LIMIT_BYTES = 12 << 20
 
 
@@ -69,7 +73,9 @@ def test_every_tool_starts(image, command):
 
 
 def test_stream_gives_valid_results_and_refuses_nonsense(image):
-    report = inside(image, "/usr/bin/vtax-stream", "100000", "3", environment={"OMP_NUM_THREADS": "2"}).stdout
+    report = inside(
+        image, "/usr/bin/vtax-stream", "100000", "3", environment={"OMP_NUM_THREADS": "2"}
+    ).stdout
     assert "threads 2\n" in report
     assert report.endswith("valid\n")
     assert inside(image, "/usr/bin/vtax-stream", "many", "3", check=False).status == 2
@@ -79,7 +85,11 @@ def test_stream_gives_valid_results_and_refuses_nonsense(image):
 def test_the_agents_python_compiles_nothing_at_its_start(image):
     interpreter = argv()[:4]
     printed = inside(
-        image, *interpreter, "-v", "-c", "import json, select, socket, struct, subprocess, threading"
+        image,
+        *interpreter,
+        "-v",
+        "-c",
+        "import json, select, socket, struct, subprocess, threading",
     ).stderr
     imported = re.findall(r"^# code object from '?(/usr/lib/[^'\n]*)", printed, re.MULTILINE)
     assert len(imported) > 20
@@ -91,7 +101,9 @@ def test_nothing_of_this_host_is_in_the_image(image):
     assert (image.tree / "etc/resolv.conf").read_text() == ""
     assert (image.tree / "etc/apt/sources.list").read_text() == ""
     assert list((image.tree / "etc/apt/sources.list.d").iterdir()) == []
-    assert not [path for path in image.tree.glob("etc/apt/apt.conf.d/*") if "mmdebstrap" in path.name]
+    assert not [
+        path for path in image.tree.glob("etc/apt/apt.conf.d/*") if "mmdebstrap" in path.name
+    ]
     assert len((image.tree / "etc/machine-id").read_text()) == 33
     assert list((image.tree / "var/lib/apt/lists").glob("*Packages*")) == []
 
@@ -113,7 +125,11 @@ def test_the_archive_holds_the_files_of_the_tree(image):
         members = {member.name: member for member in archive}
     for name in ("usr/bin/vtax-stream", "usr/bin/python3.13", "etc/shadow", "scratch"):
         member, there = members[f"./{name}"], (image.tree / name).lstat()
-        assert (member.uid, member.gid, member.mode) == (there.st_uid, there.st_gid, there.st_mode & 0o7777)
+        assert (member.uid, member.gid, member.mode) == (
+            there.st_uid,
+            there.st_gid,
+            there.st_mode & 0o7777,
+        )
         assert member.size == (there.st_size if member.isfile() else 0)
         assert member.uname == member.gname == ""
     on_disk = {
@@ -150,11 +166,24 @@ def test_nothing_of_the_disk_is_initialised_while_a_guest_measures(image):
 def test_the_initrd_is_small_and_well_formed(image):
     assert image.initrd.stat().st_size < INITRD_LIMIT_BYTES
     listing = subprocess.run(
-        [image.tree / "usr/bin/busybox", "cpio", "-t"], stdin=image.initrd.open(), capture_output=True, check=True
+        [image.tree / "usr/bin/busybox", "cpio", "-t"],
+        stdin=image.initrd.open(),
+        capture_output=True,
+        check=True,
     )
     names = set(listing.stdout.decode().split())
-    assert {"init", "bootstrap", "interpreter", "bin/busybox", "dev/console", "modules/order"} <= names
-    assert {f"modules/{name}.ko" for name in ("virtio_net", "virtio_blk", "e1000", "8139cp", "ahci", "ext4")} <= names
+    assert {
+        "init",
+        "bootstrap",
+        "interpreter",
+        "bin/busybox",
+        "dev/console",
+        "modules/order",
+    } <= names
+    assert {
+        f"modules/{name}.ko"
+        for name in ("virtio_net", "virtio_blk", "e1000", "8139cp", "ahci", "ext4")
+    } <= names
 
 
 def test_another_initrd_costs_no_second_build(image, shared_home):
@@ -176,7 +205,11 @@ def test_a_disk_of_another_size_holds_the_same_files_and_is_sparse(image, tmp_pa
     run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
     with Journal(home.journal) as journal:
         large = images.build(home, DEFAULT.with_disk(size), journal)
-        assert large.disk.stat().st_size == size == json.loads(large.manifest.read_text())["disk_bytes"]
+        assert (
+            large.disk.stat().st_size
+            == size
+            == json.loads(large.manifest.read_text())["disk_bytes"]
+        )
         assert disk_usage_bytes(large.disk) < image.disk.stat().st_size
         assert 5.5 * 2**30 < free_bytes(large.disk) < size
         assert (large.tree / "usr/bin/busybox").samefile(images.find(home).tree / "usr/bin/busybox")
@@ -286,7 +319,11 @@ def test_a_build_without_a_network_says_so_and_leaves_nothing(tmp_path):
         "try: ensure(Home(Path(sys.argv[1])))\n"
         "except ImageError as error: print(error); sys.exit(7)"
     )
-    done = run(["unshare", "--net", sys.executable, "-c", code, tmp_path / "home"], check=False, timeout_s=120)
+    done = run(
+        ["unshare", "--net", sys.executable, "-c", code, tmp_path / "home"],
+        check=False,
+        timeout_s=120,
+    )
     assert done.status == 7, done.stderr
     assert len(done.stdout.splitlines()) <= 3
     assert "apt-get update" in done.stdout

@@ -16,8 +16,21 @@ from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
 
-pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf"), pytest.mark.usefixtures("own_images")]
-PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "gvisor-systrap", "qemu-tcg-virtio"]
+pytestmark = [
+    needs_root,
+    needs_program("skopeo", "umoci", "patchelf"),
+    pytest.mark.usefixtures("own_images"),
+]
+PLATFORMS = [
+    "native",
+    "podman",
+    "docker",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "gvisor-systrap",
+    "qemu-tcg-virtio",
+]
 HEAD = """
 name = "shop"
 platforms = [PLATFORMS]
@@ -116,9 +129,26 @@ def archived(tmp_path, fill, entry, *settings):
     fill(bundle / "rootfs")
     run(["umoci", "repack", "--image", f"{layout}:shop", bundle])
     started = [f"--config.entrypoint={word}" for word in entry]
-    run(["umoci", "config", "--image", f"{layout}:shop", *started, *(f"--config.{each}" for each in settings)])
+    run(
+        [
+            "umoci",
+            "config",
+            "--image",
+            f"{layout}:shop",
+            *started,
+            *(f"--config.{each}" for each in settings),
+        ]
+    )
     target = tmp_path / "shop.tar"
-    run(["skopeo", "--insecure-policy", "copy", f"oci:{layout}:shop", f"docker-archive:{target}:shop:1"])
+    run(
+        [
+            "skopeo",
+            "--insecure-policy",
+            "copy",
+            f"oci:{layout}:shop",
+            f"docker-archive:{target}:shop:1",
+        ]
+    )
     return target
 
 
@@ -139,7 +169,10 @@ def archive(image, tmp_path):
 def copy_libraries(packaged, programs, directory, *more):
     """Copy the libraries of programs of a tree, their loader among them. more: libraries that no program names."""
     needed = run(["chroot", packaged, "ldd", *programs]).stdout.split()
-    for path in {*(word for word in needed if word.startswith("/") and not word.endswith(":")), *more}:
+    for path in {
+        *(word for word in needed if word.startswith("/") and not word.endswith(":")),
+        *more,
+    }:
         if (packaged / path.lstrip("/")).exists():
             shutil.copy(packaged / path.lstrip("/"), directory)
 
@@ -148,21 +181,34 @@ def serves_the_page(name, entry, platforms, image, tmp_path):
     """Measure an image whose entry point serves a page, on the platforms that run here: every trial gets it."""
     here = [each for each in platforms if registry.get(each).probe(image).available]
     study = tmp_path / f"{name}.toml"
-    text = (HEAD + PAGE).replace("PLATFORMS", ", ".join(f'"{each}"' for each in here)).replace('"shop"', f'"{name}"')
-    study.write_text(text.replace('"{entry}"]', ", ".join(['"{entry}"', *(f'"{word}"' for word in entry)]) + "]"))
+    text = (
+        (HEAD + PAGE)
+        .replace("PLATFORMS", ", ".join(f'"{each}"' for each in here))
+        .replace('"shop"', f'"{name}"')
+    )
+    study.write_text(
+        text.replace('"{entry}"]', ", ".join(['"{entry}"', *(f'"{word}"' for word in entry)]) + "]")
+    )
     made = vtax("run", str(study), "--trust", "--json")
     assert made.returncode == 0, made.stderr
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
     assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok")
-    assert all(any("page of 42 bytes" in output["stdout"] for output in trial["outputs"]) for trial in trials)
+    assert all(
+        any("page of 42 bytes" in output["stdout"] for output in trial["outputs"])
+        for trial in trials
+    )
 
 
-def test_an_image_without_a_shell_serves_and_works_on_every_platform_that_runs_here(archive, image, tmp_path):
+def test_an_image_without_a_shell_serves_and_works_on_every_platform_that_runs_here(
+    archive, image, tmp_path
+):
     added = vtax("image", "add", "shop", "--from", f"docker-archive:{archive}")
     assert added.returncode == 0, added.stderr
     study = tmp_path / "shop.toml"
     here = [name for name in PLATFORMS if registry.get(name).probe(image).available]
-    study.write_text((HEAD + PAGE + WHO).replace("PLATFORMS", ", ".join(f'"{name}"' for name in here)))
+    study.write_text(
+        (HEAD + PAGE + WHO).replace("PLATFORMS", ", ".join(f'"{name}"' for name in here))
+    )
     made = vtax("run", str(study), "--trust", "--json")
     assert made.returncode == 0, made.stderr
     raw = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)
@@ -173,7 +219,9 @@ def test_an_image_without_a_shell_serves_and_works_on_every_platform_that_runs_h
     assert all("uid=65532" in output["stdout"] for outputs in of_who for output in outputs)
 
 
-def test_a_benchmark_whose_program_the_image_lacks_is_not_tested_with_its_name(archive, image, tmp_path):
+def test_a_benchmark_whose_program_the_image_lacks_is_not_tested_with_its_name(
+    archive, image, tmp_path
+):
     assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
     planned = vtax("run", "tour", "--image", "shop", "--platforms", "native", "--dry-run")
     assert "has no program sysbench" in planned.stdout + planned.stderr
@@ -201,9 +249,18 @@ def test_the_name_of_an_image_is_that_which_was_added_last(image, tmp_path):
         (tree / "page").write_text(text)
         assert vtax("image", "add", "twice", "--from", f"dir:{tree}").returncode == 0
         planned = vtax(
-            "run", "--image", "twice", "--serve", "/bin/sh", "--load", "busybox wget {url}", "-p", "native,podman",
-            "--dry-run", "--json",
-        )  # fmt: skip
+            "run",
+            "--image",
+            "twice",
+            "--serve",
+            "/bin/sh",
+            "--load",
+            "busybox wget {url}",
+            "-p",
+            "native,podman",
+            "--dry-run",
+            "--json",
+        )
         assert planned.returncode == 0, planned.stderr
         keys.append(json.loads(planned.stdout)["needed_image"]["key"])
     assert keys[0] == keys[2] != keys[1]
@@ -246,30 +303,49 @@ def test_a_tree_whose_only_c_library_is_musl(image, tmp_path):
     run(["musl-gcc", "-O2", "-o", tree / "srv/server", source])
     shutil.copy("/lib/ld-musl-x86_64.so.1", tree / "lib")
     assert vtax("image", "add", "musl", "--from", f"dir:{tree}").returncode == 0
-    serves_the_page("musl", ["/srv/server", "5480"], ("native", "bubblewrap", "qemu-tcg-virtio"), image, tmp_path)
+    serves_the_page(
+        "musl",
+        ["/srv/server", "5480"],
+        ("native", "bubblewrap", "qemu-tcg-virtio"),
+        image,
+        tmp_path,
+    )
 
 
 @pytest.fixture
 def fedora_like(shared_home, tmp_path):
     """nginx and its libraries where Fedora has them: /usr/lib64, one directory of programs, no shell."""
-    packaged = images.ensure(shared_home, DEFAULT.with_packages(benchmarks.get("nginx").packages)).tree
+    packaged = images.ensure(
+        shared_home, DEFAULT.with_packages(benchmarks.get("nginx").packages)
+    ).tree
     tree = tmp_path / "fedora"
     for name in ("usr/bin", "usr/lib64", "etc/nginx", "srv/www", "var/log/nginx", "var/lib/nginx"):
         (tree / name).mkdir(parents=True)
-    for name, target in {"bin": "usr/bin", "sbin": "usr/bin", "usr/sbin": "bin", "lib64": "usr/lib64"}.items():
+    for name, target in {
+        "bin": "usr/bin",
+        "sbin": "usr/bin",
+        "usr/sbin": "bin",
+        "lib64": "usr/lib64",
+    }.items():
         (tree / name).symlink_to(target)
     shutil.copy(packaged / "usr/sbin/nginx", tree / "usr/bin")
-    copy_libraries(packaged, ["/usr/sbin/nginx"], tree / "usr/lib64", "/lib/x86_64-linux-gnu/libnss_files.so.2")
+    copy_libraries(
+        packaged, ["/usr/sbin/nginx"], tree / "usr/lib64", "/lib/x86_64-linux-gnu/libnss_files.so.2"
+    )
     (tree / "etc/ld.so.conf").write_text("/usr/lib64\n")
     run(["ldconfig", "-r", tree])
-    (tree / "etc/passwd").write_text("root:x:0:0::/:/sbin/nologin\nnginx:x:997:995::/:/sbin/nologin\n")
+    (tree / "etc/passwd").write_text(
+        "root:x:0:0::/:/sbin/nologin\nnginx:x:997:995::/:/sbin/nologin\n"
+    )
     (tree / "etc/group").write_text("root:x:0:\nnginx:x:995:\n")
     (tree / "etc/nginx/nginx.conf").write_text(NGINX)
     (tree / "srv/www/page").write_text("page of 42 bytes\n")
     return tree
 
 
-def test_nginx_in_the_layout_of_another_distribution_serves_everywhere(fedora_like, image, tmp_path):
+def test_nginx_in_the_layout_of_another_distribution_serves_everywhere(
+    fedora_like, image, tmp_path
+):
     assert vtax("image", "add", "fedora", "--from", f"dir:{fedora_like}").returncode == 0
     entry = ["/usr/sbin/nginx", "-c", "/etc/nginx/nginx.conf"]
     serves_the_page("fedora", entry, PLATFORMS, image, tmp_path)
@@ -283,7 +359,9 @@ def is_loaded(archive, load, port, platforms, image):
     made = vtax("run", "--image", "shop", *words, "--trust", "--json")
     assert made.returncode == 0, made.stderr
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
-    assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok"), made.stderr
+    assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok"), (
+        made.stderr
+    )
     return trials
 
 
@@ -320,8 +398,15 @@ def test_a_service_in_python_without_a_shell(image, tmp_path):
 
     settings = ("workingdir=/srv", "user=nobody", "env=GREETED=you")
     archive = archived(tmp_path, fill, ("python3", "service.py"), *settings)
-    trials = is_loaded(archive, "busybox wget -q -O - {url}", 8000, ("native", "nspawn", "qemu-tcg-virtio"), image)
-    said = [output["stdout"] for trial in trials for output in trial["outputs"] if "greets" in output["stdout"]]
+    trials = is_loaded(
+        archive, "busybox wget -q -O - {url}", 8000, ("native", "nspawn", "qemu-tcg-virtio"), image
+    )
+    said = [
+        output["stdout"]
+        for trial in trials
+        for output in trial["outputs"]
+        if "greets" in output["stdout"]
+    ]
     assert said == ["uid 65534 in /srv greets you\n"] * len(trials)
 
 
@@ -337,7 +422,9 @@ INSERT INTO pgbench_accounts SELECT n, 0 FROM generate_series(1, 100000) n;
 def test_postgresql_as_its_own_user(shared_home, image, tmp_path):
     """The server, its cluster and a shell, as images of databases have them; pgbench is on the peer."""
     packaged = images.ensure(shared_home, DEFAULT.with_packages(["postgresql-contrib"])).tree
-    [programs] = (f"/{path.relative_to(packaged)}" for path in (packaged / "usr/lib/postgresql").glob("*/bin"))
+    [programs] = (
+        f"/{path.relative_to(packaged)}" for path in (packaged / "usr/lib/postgresql").glob("*/bin")
+    )
     cluster = "var/lib/postgresql/data"
 
     def fill(tree):
@@ -347,7 +434,9 @@ def test_postgresql_as_its_own_user(shared_home, image, tmp_path):
         shutil.copy(packaged / "usr/bin/busybox", tree / "bin/sh")
         for name in ("usr/lib/postgresql", "usr/share/postgresql"):
             shutil.copytree(packaged / name, tree / name, symlinks=True)
-        copy_libraries(packaged, [f"{programs}/{name}" for name in ("postgres", "initdb")], tree / "lib64")
+        copy_libraries(
+            packaged, [f"{programs}/{name}" for name in ("postgres", "initdb")], tree / "lib64"
+        )
         (tree / "etc/ld.so.conf").write_text("/lib64\n")
         run(["ldconfig", "-r", tree])
         (tree / "etc/passwd").write_text("postgres:x:999:999::/:/bin/sh\n")
@@ -361,12 +450,20 @@ def test_postgresql_as_its_own_user(shared_home, image, tmp_path):
             f"echo host all all all trust >>/{cluster}/pg_hba.conf"
         )
         inside = f"exec chroot --userspec=999:999 {tree} /bin/sh -ec 'PATH={programs}; {make}'"
-        run(["unshare", "--mount", "sh", "-ec", f"mount --bind /dev {tree}/dev; {inside}"], timeout_s=300)
+        run(
+            ["unshare", "--mount", "sh", "-ec", f"mount --bind /dev {tree}/dev; {inside}"],
+            timeout_s=300,
+        )
 
     entry = ("postgres", "-D", f"/{cluster}", "-h", "*", "-k", "/tmp")
     archive = archived(tmp_path, fill, entry, "user=postgres", f"env=PATH={programs}")
     load = "pgbench -S -n -T 2 -h {guest_address} -p {port} -U postgres postgres"
     trials = is_loaded(archive, load, 5432, ("native", "podman", "qemu-tcg-virtio"), image)
-    said = [output["stdout"] for trial in trials for output in trial["outputs"] if "tps = " in output["stdout"]]
+    said = [
+        output["stdout"]
+        for trial in trials
+        for output in trial["outputs"]
+        if "tps = " in output["stdout"]
+    ]
     assert len(said) == len(trials)
     assert all("number of failed transactions: 0 (" in each for each in said)

@@ -13,18 +13,31 @@ from support import needs_root, of_process, thorough
 from vtax.host.journal import clean
 
 KILL_POINTS = Path(__file__).resolve().parents[2] / "bench" / "kill_points.py"
-ONE_CHAIN = [sys.executable, str(KILL_POINTS), "--platform", "native", "--chain", "0", "--no-image", "--json"]
+ONE_CHAIN = [
+    sys.executable,
+    str(KILL_POINTS),
+    "--platform",
+    "native",
+    "--chain",
+    "0",
+    "--no-image",
+    "--json",
+]
 STAGES = 8
 pytestmark = [needs_root, pytest.mark.root]
 
 
 def campaign(*arguments):
-    done = subprocess.run([*ONE_CHAIN, *arguments], capture_output=True, text=True, timeout=500, check=False)
+    done = subprocess.run(
+        [*ONE_CHAIN, *arguments], capture_output=True, text=True, timeout=500, check=False
+    )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
-def test_a_chain_of_kills_loses_and_leaves_nothing_and_is_not_made_again(image, private_home, tmp_path):
+def test_a_chain_of_kills_loses_and_leaves_nothing_and_is_not_made_again(
+    image, private_home, tmp_path
+):
     log = tmp_path / "log"
     for _ in range(2):
         status, printed = campaign("--log", str(log))
@@ -43,13 +56,25 @@ def test_without_clean_every_kill_in_a_running_guest_is_reported(image, private_
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, *thorough(signal.SIGTERM)])
 def test_a_campaign_that_is_ended_early_leaves_nothing(number, image, private_home):
-    process = subprocess.Popen(ONE_CHAIN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        ONE_CHAIN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     assert "there since the first run" in process.stderr.readline()
     (path,) = private_home.journal.glob(f"{process.pid}-*.jsonl")
     records = [json.loads(line) for line in path.read_text().splitlines() if line]
-    groups = [Path(each) for record in records if record.get("kind") == "cgroup" for each in record["paths"]]
+    groups = [
+        Path(each)
+        for record in records
+        if record.get("kind") == "cgroup"
+        for each in record["paths"]
+    ]
     (root,) = (Path(record["path"]) for record in records if record.get("kind") == "files")
-    inside = [pid for group in groups for each in group.rglob("cgroup.procs") for pid in each.read_text().split()]
+    inside = [
+        pid
+        for group in groups
+        for each in group.rglob("cgroup.procs")
+        for pid in each.read_text().split()
+    ]
     assert inside
     process.send_signal(number)
     process.communicate(timeout=60)

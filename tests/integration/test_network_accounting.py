@@ -64,7 +64,9 @@ def mean_of(results, name, platform):
     return row["summary"]["mean"]
 
 
-@pytest.mark.parametrize("platform", ["native", "docker", "qemu-tcg", "gvisor-systrap", *thorough("lxc")])
+@pytest.mark.parametrize(
+    "platform", ["native", "docker", "qemu-tcg", "gvisor-systrap", *thorough("lxc")]
+)
 def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, private_home, tmp_path):
     probe = registry.get(platform).probe(image)
     if not probe.available:
@@ -82,7 +84,9 @@ def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, privat
     assert moved > 1e6
     assert cpu["under_test"] == cpu["layer"]
     assert cell["cpu_s_per_gigabyte"] == pytest.approx(cpu["layer"] / (moved / 1e9))
-    assert mean_of(results, "cpu_per_gigabyte", platform) == pytest.approx(cell["cpu_s_per_gigabyte"])
+    assert mean_of(results, "cpu_per_gigabyte", platform) == pytest.approx(
+        cell["cpu_s_per_gigabyte"]
+    )
     assert set(cell["retransmits"]) == {"guest", "peer"}
     hops = {hop["name"]: hop for hop in cell["hops"]}
     for name, side in (("lab.guest-eth0", "rx"), ("lab.peer-eth0", "tx"), ("peer.eth0", "rx")):
@@ -94,7 +98,12 @@ def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, privat
     counted_everywhere(cell["counters"], platform, maximum)
 
 
-PARTS = {"docker": {"daemon"}, "lxc": {"runtime"}, "qemu-tcg": {"vcpu", "qemu"}, "gvisor-systrap": {"sentry"}}
+PARTS = {
+    "docker": {"daemon"},
+    "lxc": {"runtime"},
+    "qemu-tcg": {"vcpu", "qemu"},
+    "gvisor-systrap": {"sentry"},
+}
 
 
 def counted_everywhere(counted, platform, maximum):
@@ -104,7 +113,9 @@ def counted_everywhere(counted, platform, maximum):
     assert counted["host.softirq_net_rx"] > 0
     assert counted["program.max_rss_bytes"] > 1 << 20
     assert counted["program.user_cpu_s"] + counted["program.system_cpu_s"] > 0
-    assert counted["guest.clock_rate"] == pytest.approx(1, abs=0.02 + counted["guest.clock_rate_error"])
+    assert counted["guest.clock_rate"] == pytest.approx(
+        1, abs=0.02 + counted["guest.clock_rate_error"]
+    )
     parts = {name.split(".")[1] for name in counted if name.endswith(".thread_cpu_s")}
     assert parts >= PARTS.get(platform, set())
     assert platform in PARTS or not parts
@@ -130,12 +141,22 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     if topology == "vlan-pairs" and find_program("ovs-vswitchd") is None:
         pytest.skip("Open vSwitch is not installed")
     native, iperf3 = registry.get("native"), benchmarks.get("iperf3")
-    with LabGuests(topology, "native", image, journal, private_home, link={"rate_mbit_s": 200, **link}) as at:
+    with LabGuests(
+        topology, "native", image, journal, private_home, link={"rate_mbit_s": 200, **link}
+    ) as at:
         requested = iperf3.Parameters(duration_s=1)
-        cell = PlannedCell("c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings, {}))
+        cell = PlannedCell(
+            "c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings, {})
+        )
         lanes = [
             Lane(
-                Context(1, 2**29, guest_address=flow.client_address, peer_address=flow.server_address, flow=number),
+                Context(
+                    1,
+                    2**29,
+                    guest_address=flow.client_address,
+                    peer_address=flow.server_address,
+                    flow=number,
+                ),
                 {"guest": at.endpoints[flow.client], "peer": at.endpoints[flow.server]},
             )
             for number, flow in enumerate(at.links.flows)
@@ -148,13 +169,16 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     assert min(each.values()) > 0.0005
     moved = trial.counters["link", "under_test.bytes"]
     through = {
-        role: sum(trial.counters["link", f"{role}.eth0.{way}_bytes"] for way in ("rx", "tx")) for role in roles
+        role: sum(trial.counters["link", f"{role}.eth0.{way}_bytes"] for way in ("rx", "tx"))
+        for role in roles
     }
     for flow in at.links.flows:
         assert through[flow.client] > 1e6
         assert through[flow.client] == pytest.approx(through[flow.server], rel=0.1)
     assert moved == sum(through.values())  # every byte counts where it leaves and where it arrives
-    assert trial.outcome.values["cpu_per_gigabyte"] == pytest.approx(sum(each.values()) / (moved / 1e9))
+    assert trial.outcome.values["cpu_per_gigabyte"] == pytest.approx(
+        sum(each.values()) / (moved / 1e9)
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +188,9 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
 def test_hops_are_those_that_the_kernel_counts_and_both_ends_of_a_veth_pair_are_known(
     attachment, bridges, veth_pairs, image, journal, private_home
 ):
-    with LabGuests("point-to-point", "native", image, journal, private_home, link={"attachment": attachment}) as at:
+    with LabGuests(
+        "point-to-point", "native", image, journal, private_home, link={"attachment": attachment}
+    ) as at:
         counted = at.links.counters()
         ends = Counter(hop.veth_pair for hop in at.links.hops if hop.veth_pair)
     assert sorted({name.rpartition(".")[0] for name in counted if ".br" in name}) == bridges

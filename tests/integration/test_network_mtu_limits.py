@@ -10,7 +10,11 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 SMALLEST = 68  # RFC 791
-PLATFORMS = ["native", "gvisor-systrap", *thorough("lxc", "bubblewrap", "docker", "podman", "nspawn")]
+PLATFORMS = [
+    "native",
+    "gvisor-systrap",
+    *thorough("lxc", "bubblewrap", "docker", "podman", "nspawn"),
+]
 MACHINES = {
     "qemu-tcg": "virtio_net",
     "qemu-tcg-e1000": "e1000",
@@ -50,7 +54,9 @@ def test_the_largest_mtu_of_a_platform_crosses_every_hop_in_one_piece(name, lab)
         for direction in ("send", "receive"):
             assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] > 0
         if name in MACHINES:
-            assert at.run("guest", "ethtool", "-i", "eth0").startswith(f"driver: {MACHINES[name]}\n")
+            assert at.run("guest", "ethtool", "-i", "eth0").startswith(
+                f"driver: {MACHINES[name]}\n"
+            )
             refused = (NetworkError, AssertionError)  # by the tap, or by the guest's own kernel
             with pytest.raises(refused, match=r"mtu greater than device maximum|Invalid argument"):
                 at.apply({"mtu": largest + 1})
@@ -61,7 +67,9 @@ def test_tcp_over_the_smallest_mtu_leaves_nothing_behind_that_a_larger_one_meets
     with lab(name, mtu=SMALLEST) as at:
         server = at.guests["guest"].start(["iperf3", "-s", "-1"])
         at.guests["guest"].wait_port(5201, handle=server)
-        at.guests["peer"].run(["iperf3", "-c", at.links.flows[0].client_address, "-t", "1"], timeout_s=30)
+        at.guests["peer"].run(
+            ["iperf3", "-c", at.links.flows[0].client_address, "-t", "1"], timeout_s=30
+        )
         at.guests["guest"].stop(server)
         assert "mtu lock" in at.run("peer", "ip", "route", "get", at.links.flows[0].client_address)
         at.apply({"mtu": 9000})

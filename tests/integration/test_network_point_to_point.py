@@ -11,8 +11,22 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
-PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd", "gvisor-systrap", "qemu-tcg"]
-CHANGING = ["native", "qemu-tcg", *thorough("lxc", "podman", "docker", "nspawn", "bubblewrap", "containerd")]
+PLATFORMS = [
+    "native",
+    "podman",
+    "docker",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "containerd",
+    "gvisor-systrap",
+    "qemu-tcg",
+]
+CHANGING = [
+    "native",
+    "qemu-tcg",
+    *thorough("lxc", "podman", "docker", "nspawn", "bubblewrap", "containerd"),
+]
 
 
 def lab(name, image, journal, home, topology="point-to-point", **link):
@@ -25,7 +39,9 @@ def lab(name, image, journal, home, topology="point-to-point", **link):
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_every_byte_crosses_the_guests_own_link_and_the_host_is_unchanged(platform, image, journal, private_home):
+def test_every_byte_crosses_the_guests_own_link_and_the_host_is_unchanged(
+    platform, image, journal, private_home
+):
     before_all = host_network()
     with lab(platform, image, journal, private_home) as at:
         assert host_network() == before_all
@@ -85,14 +101,19 @@ def test_ipv6_connects_the_ends_and_returns_with_the_mtu(image, journal, private
 
 def test_there_is_no_way_out(image, journal, private_home):
     with lab("native", image, journal, private_home) as at:
-        assert "default" not in at.run("guest", "ip", "route") + at.run("guest", "ip", "-6", "route")
+        assert "default" not in at.run("guest", "ip", "route") + at.run(
+            "guest", "ip", "-6", "route"
+        )
         result = at.guests["guest"].run(["ping", "-c", "1", "-W", "1", "192.0.2.1"])
         assert result.status != 0
         assert "unreachable" in result.stdout + result.stderr
 
 
 def test_two_labs_at_once_do_not_meet(image, journal, private_home):
-    with lab("native", image, journal, private_home) as one, lab("native", image, journal, private_home) as two:
+    with (
+        lab("native", image, journal, private_home) as one,
+        lab("native", image, journal, private_home) as two,
+    ):
         before = two.links.counters()
         one.run("guest", "ping", "-c", "50", "-i", "0.01", "198.18.0.1")
         # A link's own first minute has a few packets (neighbour discovery, multicast reports), never fifty.

@@ -18,7 +18,9 @@ ROOM = 1.25  # for the tools' clocks within one second; a link without a limit c
 OPEN_VSWITCH = ("router-openflow", "vlan-pairs")
 CASES = [  # that of every topology and every attachment stays without --all: the first first
     (name, attachment)
-    for name, each in sorted(registry.topologies().items(), key=lambda found: found[0] != "point-to-point")
+    for name, each in sorted(
+        registry.topologies().items(), key=lambda found: found[0] != "point-to-point"
+    )
     for attachment in each.attachments
     if (name, attachment) != ("guest-to-host", "own-nat")  # no link: refused, see tests/unit
 ]
@@ -32,7 +34,9 @@ def lab(image, shared_home, journal, private_home):
         if not (probe := platforms.get(platform).probe(image)).available:
             pytest.skip(f"{platform} does not run here: {probe.reason}")
         packages = registry.get(topology).packages
-        image_with = images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
+        image_with = (
+            images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
+        )
         return LabGuests(topology, platform, image_with, journal, private_home, link)
 
     return build
@@ -52,7 +56,9 @@ def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, a
             effective = undisturbed(throughput, reaches=lambda found: found > 0.1 * RATE_MBIT_S)
             assert 0.1 * RATE_MBIT_S < effective < ROOM * RATE_MBIT_S, direction
         at.apply({"attachment": attachment})
-        assert undisturbed(throughput, reaches=lambda found: found > 2 * RATE_MBIT_S) > 2 * RATE_MBIT_S
+        assert (
+            undisturbed(throughput, reaches=lambda found: found > 2 * RATE_MBIT_S) > 2 * RATE_MBIT_S
+        )
 
 
 def test_a_rate_that_changes_leaves_the_bridge_to_an_openflow_controller_its_address(lab):
@@ -61,7 +67,9 @@ def test_a_rate_that_changes_leaves_the_bridge_to_an_openflow_controller_its_add
         (bridge,) = [hop for hop in at.links.hops if hop.name == "lab.control"]
 
         def address():
-            return json.loads(bridge.namespace.run(["ip", "-j", "link", "show", "control"]).stdout)[0]["address"]
+            return json.loads(bridge.namespace.run(["ip", "-j", "link", "show", "control"]).stdout)[
+                0
+            ]["address"]
 
         before = address()
         for rate, mtu in ((10, 1500), (10, 1400), (None, 1500)):
@@ -74,4 +82,7 @@ def test_a_rate_can_be_set_and_changed_with_the_mtu_where_the_host_is_an_end(lab
         for rate, mtu in ((10, 1500), (20, 9000), (10, 600)):
             at.apply({"rate_mbit_s": rate, "mtu": mtu})
             for direction in ("send", "receive"):
-                assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] < ROOM * rate
+                assert (
+                    at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
+                    < ROOM * rate
+                )

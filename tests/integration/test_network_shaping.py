@@ -17,17 +17,24 @@ bucket = pytest.mark.skipif(wire.has_netem(), reason="this host's kernel has net
 
 @pytest.fixture
 def lab(image, journal, private_home):
-    return lambda topology="point-to-point", **link: LabGuests(topology, "native", image, journal, private_home, link)
+    return lambda topology="point-to-point", **link: LabGuests(
+        topology, "native", image, journal, private_home, link
+    )
 
 
 def rates(at, *sizes):
     """Size of both messages -> transactions a second over what a wire carries, and the codes of the warnings."""
     found, rate = {}, at.links.settings.rate_mbit_s
     for size in sizes:
-        trial = at.trial("netperf", test="tcp_rr", request_size=size, response_size=size, duration_s=1)
+        trial = at.trial(
+            "netperf", test="tcp_rr", request_size=size, response_size=size, duration_s=1
+        )
         assert trial.error == ""
         carried = wire.transactions_per_s(rate, at.links.settings.mtu, size, size)
-        found[size] = trial.outcome.values["transactions"] / carried, {note.code for note in trial.warnings}
+        found[size] = (
+            trial.outcome.values["transactions"] / carried,
+            {note.code for note in trial.warnings},
+        )
     return found
 
 
@@ -54,7 +61,9 @@ def test_packets_of_1500_bytes_are_so_only_without_offloads(topology, lab):
 
 
 @bucket
-def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and_says_what_it_is(lab):
+def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and_says_what_it_is(
+    lab,
+):
     link = {"rate_mbit_s": RATE_MBIT_S, "offloads": False}
     with lab(**link) as at:
         at.apply(link)
@@ -66,11 +75,17 @@ def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and
         per_cent = undisturbed(exchange, reaches=lambda found: found > 50)
         assert 50 < per_cent < 105  # near a wire for 8 KiB
         for size in (8192, 65536):
-            share, codes = undisturbed(lambda size=size: rates(at, size)[size], reaches=lambda found: found[0] > 0.6)
+            share, codes = undisturbed(
+                lambda size=size: rates(at, size)[size], reaches=lambda found: found[0] > 0.6
+            )
             assert 0.6 < share < 1.05, size
             assert "not-a-wire" not in codes
-        at.apply({**link, "rate_mbit_s": 10})  # one frame of each message passes at once, however busy the host is
-        share, codes = undisturbed(lambda: rates(at, 1024)[1024], reaches=lambda found: found[0] > 1.3)
+        at.apply(
+            {**link, "rate_mbit_s": 10}
+        )  # one frame of each message passes at once, however busy the host is
+        share, codes = undisturbed(
+            lambda: rates(at, 1024)[1024], reaches=lambda found: found[0] > 1.3
+        )
         assert share > 1.3
         assert "not-a-wire" in codes
 
@@ -85,7 +100,9 @@ def test_a_link_with_netem_is_a_wire_in_both_directions(attachment, lab):
         assert at.links.wire_share is not None
         assert at.links.wire_share < 1.05
         found = rates(at, 512, 1024, 8192, 65536)
-        assert all(share < 1.05 and "not-a-wire" not in codes for share, codes in found.values()), found
+        assert all(share < 1.05 and "not-a-wire" not in codes for share, codes in found.values()), (
+            found
+        )
         shares = [share for share, _ in found.values()]
         assert shares[-1] > shares[0]  # the wire's rate is approached with the size
 
@@ -98,7 +115,9 @@ def test_a_peer_that_disappears_in_a_trial_fails_it_and_gives_no_figure(lab):
         trial = at.trial("netperf", test="tcp_rr", duration_s=3)
         ending.join()
         assert trial.outcome.values == {}
-        assert trial.error.startswith("the peer of the trial disappeared: the guest closed its channel")
+        assert trial.error.startswith(
+            "the peer of the trial disappeared: the guest closed its channel"
+        )
 
 
 @netem

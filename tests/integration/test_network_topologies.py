@@ -1,7 +1,4 @@
-"""Every topology proves its path: the bytes crossed the guest under test, or they did not, as it promises.
-
-long because every topology and attachment is proven here by the same few helpers; they would be imported one by one.
-"""
+"""Every topology proves its path: the bytes crossed the guest under test, or they did not, as it promises."""
 
 import subprocess
 import sys
@@ -24,7 +21,11 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
-CONTAINED = ["native", "qemu-tcg", *thorough("lxc", "docker")]  # where a guest sets up its own network too
+CONTAINED = [
+    "native",
+    "qemu-tcg",
+    *thorough("lxc", "docker"),
+]  # where a guest sets up its own network too
 PLATFORMS = ["native", "qemu-tcg", *thorough("lxc", "docker")]
 BURST = 200  # packets: many more than the few that links send by themselves
 
@@ -40,11 +41,15 @@ def unchanged_host():
 def lab(image, shared_home, journal, private_home, unchanged_host):
     def build(platform, topology, *, side_by_side=1, **link):
         packages = registry.get(topology).packages
-        image_with = images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
+        image_with = (
+            images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
+        )
         probe = (platforms.get(platform) if isinstance(platform, str) else platform).probe(image)
         if not probe.available:
             pytest.skip(f"{platform} does not run here: {probe.reason}")
-        return LabGuests(topology, platform, image_with, journal, private_home, link, side_by_side=side_by_side)
+        return LabGuests(
+            topology, platform, image_with, journal, private_home, link, side_by_side=side_by_side
+        )
 
     return build
 
@@ -81,7 +86,9 @@ def test_every_attachment_carries_the_test_in_both_directions(platform, attachme
 @pytest.mark.parametrize("attachment", ["nat", "own-nat"])
 @pytest.mark.parametrize("topology", ["point-to-point", "guest-to-guest"])
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_behind_translation_the_peer_never_sees_the_guests_address(platform, topology, attachment, lab):
+def test_behind_translation_the_peer_never_sees_the_guests_address(
+    platform, topology, attachment, lab
+):
     with lab(platform, topology, attachment=attachment) as at:
         outcome, carried = measured(at)
         at.run("guest", "ping", "-c", "1", "-W", "5", "198.18.1.1")
@@ -103,7 +110,9 @@ def test_behind_translation_the_peer_never_sees_the_guests_address(platform, top
 @pytest.mark.parametrize("mtu", [1500, 65520])
 @pytest.mark.parametrize("network", ["pasta", "slirp4netns"])
 @pytest.mark.parametrize("engine", ["podman", *thorough("docker")])
-def test_the_network_of_a_rootless_container_carries_the_test_to_the_peer_outside(engine, network, mtu, lab):
+def test_the_network_of_a_rootless_container_carries_the_test_to_the_peer_outside(
+    engine, network, mtu, lab
+):
     """The tool's bytes arrive at the peer, which sees the lab's address; the program's CPU time is the guest's."""
     platform = platforms.make("mine", engine, {"network": network})
     with lab(platform, "point-to-point", attachment="own-nat", mtu=mtu) as at:
@@ -116,12 +125,17 @@ def test_the_network_of_a_rootless_container_carries_the_test_to_the_peer_outsid
         assert at.guests["peer"].run(["ping", "-c", "1", "-W", "1", "198.18.0.15"]).status != 0
         done = at.trial("iperf3", duration_s=1)
         assert not done.error
-        part, spent = done.counters["layer", "network.thread_cpu_s"], done.counters["layer", "host_cpu_s"]
+        part, spent = (
+            done.counters["layer", "network.thread_cpu_s"],
+            done.counters["layer", "host_cpu_s"],
+        )
         assert 0.01 < part < spent < at.endpoints["guest"].running.host_cpu_s() - before
         assert network in " ".join(at.endpoints["guest"].running.notes)
 
 
-@pytest.mark.parametrize("platform", ["qemu-tcg", *thorough("native")])  # native: test_network_rates
+@pytest.mark.parametrize(
+    "platform", ["qemu-tcg", *thorough("native")]
+)  # native: test_network_rates
 def test_the_platforms_own_translation_is_shaped_once_in_each_direction(platform, lab):
     with lab(platform, "point-to-point", attachment="own-nat", rate_mbit_s=10) as at:
         for direction in ("send", "receive"):
@@ -190,7 +204,9 @@ def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
 def delivered_segments(at):
     """TCP segments that a routing guest took for itself since its start."""
     names, values = [
-        line for line in at.run("guest", "cat", "/proc/net/snmp").splitlines() if line.startswith("Tcp:")
+        line
+        for line in at.run("guest", "cat", "/proc/net/snmp").splitlines()
+        if line.startswith("Tcp:")
     ]
     return int(dict(zip(names.split(), values.split(), strict=True))["InSegs"])
 
@@ -231,7 +247,12 @@ def at_once(at, tool, **parameters):
             patch.setattr(Guest, name, noted(name))
         trial = at.trial(tool, **parameters)
     assert trial.error == ""
-    assert calls[-4:] == ["start", "start", "finish", "finish"]  # both clients before either is waited for
+    assert calls[-4:] == [
+        "start",
+        "start",
+        "finish",
+        "finish",
+    ]  # both clients before either is waited for
     assert trial.outcome.effective["flows"] == 2
     figure = "throughput" if "throughput" in trial.outcome.values else "messages"
     alone = [alone_of(at, trial, tool, parameters, number).values[figure] for number in (0, 1)]
@@ -267,7 +288,9 @@ def test_the_interfaces_of_a_guest_carry_their_flows_at_once_and_rates_add_up(to
 def test_an_emulated_guests_interfaces_carry_their_flows_at_once_too(lab):
     with lab("qemu-tcg", "multi-nic", interfaces=2) as at:
         carried = at_once(at, "iperf3", **TOOLS["iperf3"])
-        assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of("iperf3")
+        assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of(
+            "iperf3"
+        )
 
 
 @pytest.mark.parametrize("tool", ["iperf3", *thorough("iperf2", "netperf", "sockperf")])
@@ -275,7 +298,9 @@ def test_an_emulated_guests_interfaces_carry_their_flows_at_once_too(lab):
 def test_all_pairs_send_at_once_over_the_trunk_and_rates_add_up(tool, lab):
     with lab("native", "vlan-pairs", pairs=2) as at:
         carried = at_once(at, tool, **TOOLS[tool])
-        assert min(carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] for suffix in ("", "1")) > least_of(tool)
+        assert min(
+            carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] for suffix in ("", "1")
+        ) > least_of(tool)
 
 
 def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
@@ -333,7 +358,9 @@ def test_guests_route_side_by_side_each_between_networks_of_its_own(platform, la
         for number in range(2):
             left = done.counters["link", f"generator.eth{number}.tx_bytes"]
             assert left > 1e5
-            assert done.counters["link", f"receiver.eth{number}.rx_bytes"] == pytest.approx(left, rel=0.1)
+            assert done.counters["link", f"receiver.eth{number}.rx_bytes"] == pytest.approx(
+                left, rel=0.1
+            )
         first = at.links.end("guest").namespace
         if first is None:
             at.run("guest", "ip", "link", "set", "eth0", "down")
@@ -354,7 +381,9 @@ def test_guests_control_bridges_of_one_data_plane_each_by_itself(platform, lab):
         for number in range(2):
             assert done.counters["link", f"receiver.eth{number}.rx_bytes"] > 1e5
         cut_off(at, "guest")
-        outcome = at.measure_flow(1, "iperf3", duration_s=1)  # the other plane needs only its own controller
+        outcome = at.measure_flow(
+            1, "iperf3", duration_s=1
+        )  # the other plane needs only its own controller
         assert outcome.values["throughput"] > 0
 
 
@@ -406,7 +435,9 @@ def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
             assert carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] > bytes_of(outcome)
             assert carried[f"lab.peer{suffix}-eth0"]["tx_bytes"] > bytes_of(outcome)
         for hop in at.links.hops:
-            if hop.name == "lab.trunk-left":  # a tag beside the frame, as for a NIC that inserts it, is in no counter
+            if (
+                hop.name == "lab.trunk-left"
+            ):  # a tag beside the frame, as for a NIC that inserts it, is in no counter
                 hop.namespace.run(["ethtool", "-K", hop.interface, "txvlan", "off"])
         before = at.links.counters()
         at.run("guest", "ping", "-q", "-c", str(BURST), "-i", "0.01", "198.18.0.1")
@@ -420,7 +451,9 @@ def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
         else:
             at.run("guest1", "ip", "address", "add", "198.18.0.9/24", "dev", "eth0")
         before = at.links.counters()
-        at.guests["guest1"].run(["ping", "-q", "-b", "-c", str(BURST), "-i", "0.01", "-W", "1", "198.18.0.255"])
+        at.guests["guest1"].run(
+            ["ping", "-q", "-b", "-c", str(BURST), "-i", "0.01", "-W", "1", "198.18.0.255"]
+        )
         after = at.links.counters()
         assert crossed(before, after, "lab.peer1-eth0")["tx_packets"] >= BURST
         assert crossed(before, after, "lab.peer-eth0")["tx_packets"] < BURST / 4
@@ -429,7 +462,9 @@ def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
 @needs_program("ovs-vswitchd", "ovs-vsctl")
 def test_each_pair_crosses_one_trunk_of_several(lab):
     with lab("native", "vlan-pairs", pairs=3, trunks=2) as at:
-        for number, (own, other) in enumerate((("trunk", "trunk2"), ("trunk2", "trunk"), ("trunk", "trunk2"))):
+        for number, (own, other) in enumerate(
+            (("trunk", "trunk2"), ("trunk2", "trunk"), ("trunk", "trunk2"))
+        ):
             outcome, carried = measured(at, flow=number)
             assert carried[f"lab.{own}-right"]["rx_bytes"] > bytes_of(outcome)
             assert carried[f"lab.{other}-right"]["rx_bytes"] < 0.01 * bytes_of(outcome)
@@ -448,7 +483,9 @@ time.sleep(60)
 
 @needs_program("ovs-vswitchd", "ovs-vsctl")
 def test_a_killed_lab_is_removed_with_its_switch(tmp_path, unchanged_host):
-    registered = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    registered = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     token = registered.stdout.readline().strip()
     registered.kill()
     registered.wait()

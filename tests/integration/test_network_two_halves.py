@@ -17,7 +17,7 @@ from three_machines import (
     through,
     trials,
     vtax,
-)  # fmt: skip
+)
 
 from vtax.platforms import registry
 
@@ -37,7 +37,9 @@ def guests_there(machines, tmp_path, private_home):
 
 
 @pytest.mark.parametrize("platform", ["native", "qemu-tcg", *thorough("lxc", "podman")])
-def test_guests_of_a_platform_talk_from_machine_to_machine(platform, machines, image, guests_there, tmp_path):
+def test_guests_of_a_platform_talk_from_machine_to_machine(
+    platform, machines, image, guests_there, tmp_path
+):
     if not (probe := registry.get(platform).probe(image)).available:
         pytest.skip(f"{platform} does not run here: {probe.reason}")
     before = state(machines)
@@ -62,7 +64,12 @@ def test_pairs_of_guests_on_two_machines_share_two_trunks(machines, image, guest
     before = state(machines)
     further = 'topology = "vlan-pairs"\nlink = { peer = "other", pairs = 3, trunks = 2 }'
     done = vtax(
-        machines, "run", study(machines, tmp_path, further=further, **guests_there), "--trust", "--strict", "--json"
+        machines,
+        "run",
+        study(machines, tmp_path, further=further, **guests_there),
+        "--trust",
+        "--strict",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     (trial,) = trials(machines)
@@ -80,7 +87,9 @@ def test_a_guest_of_another_machine_that_disappears_fails_its_trial_and_the_run_
     further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
     path = study(machines, tmp_path, duration_s=5, blocks=2, further=further, **guests_there)
     with (tmp_path / "printed").open("w") as printed:
-        running = subprocess.Popen(command(machines, "run", path, "--trust"), stdout=printed, stderr=printed)
+        running = subprocess.Popen(
+            command(machines, "run", path, "--trust"), stdout=printed, stderr=printed
+        )
     eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
     end_everything(machines)
     running.wait(120)
@@ -91,7 +100,9 @@ def test_a_guest_of_another_machine_that_disappears_fails_its_trial_and_the_run_
     assert_as_before(machines, before)
 
 
-def test_what_another_machine_lacks_for_guests_is_said_before_the_run(machines, image, guests_there, tmp_path):
+def test_what_another_machine_lacks_for_guests_is_said_before_the_run(
+    machines, image, guests_there, tmp_path
+):
     def refusal(**changed):
         further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
         path = study(machines, tmp_path, **{"further": further, **guests_there, **changed})
@@ -114,7 +125,10 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(
     before = state(machines)
     further = 'topology = "guest-to-guest"\nlink = { peer = "other" }'
     argv = command(
-        machines, "run", study(machines, tmp_path, duration_s=120, further=further, **guests_there), "--trust"
+        machines,
+        "run",
+        study(machines, tmp_path, duration_s=120, further=further, **guests_there),
+        "--trust",
     )
     running = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)

@@ -22,7 +22,7 @@ from three_machines import (
     through,
     trials,
     vtax,
-)  # fmt: skip
+)
 
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
@@ -32,7 +32,9 @@ from vtax.platforms import registry
 pytestmark = NEEDS
 
 
-@pytest.mark.parametrize("platform", ["native", "gvisor-systrap", *thorough("qemu-tcg", "docker", "lxc")])
+@pytest.mark.parametrize(
+    "platform", ["native", "gvisor-systrap", *thorough("qemu-tcg", "docker", "lxc")]
+)
 def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_they_were(
     platform, machines, image, private_home, tmp_path
 ):
@@ -48,9 +50,13 @@ def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_t
     done = vtax(machines, "run", path, "--trust", "--strict", "--json")
     assert done.returncode == 0, done.stderr
     assert "the peer is other: lab0 of this host leads to its lab1" in done.stdout
-    version = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    version = subprocess.run(
+        ["iperf3", "--version"], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
     (used,) = {each["tool_version"] for each in json.loads(done.stdout)["results"]}
-    assert (f"iperf3 is {version} on other, and {used} in the guests" in done.stdout) == (version != used)
+    assert (f"iperf3 is {version} on other, and {used} in the guests" in done.stdout) == (
+        version != used
+    )
     printed = trials(machines)
     assert len(printed) == (4 if platform == "native" else 8)
     moved = sum(trial["under_test.bytes"] for trial in printed)
@@ -68,9 +74,15 @@ def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_t
     ("further", "crossed"),
     [
         ('topology = "multi-nic"\nlink = { peer = "other", interfaces = 2 }', ["lab0", "lan0"]),
-        ('topology = "router"\nlink = { generator = "other", receiver = "third" }', ["lab0", "far0"]),
+        (
+            'topology = "router"\nlink = { generator = "other", receiver = "third" }',
+            ["lab0", "far0"],
+        ),
         ('topology = "router"\nlink = { receiver = "third", offloads = false }', ["far0"]),
-        ('topology = "router-openflow"\nlink = { generator = "third", receiver = "other" }', ["far0", "lab0"]),
+        (
+            'topology = "router-openflow"\nlink = { generator = "third", receiver = "other" }',
+            ["far0", "lab0"],
+        ),
         ('link = { peer = "third", attachment = "nat" }', ["far0"]),
     ],
 )
@@ -81,9 +93,13 @@ def test_native_ends_of_every_topology_stand_on_other_machines(
     if missing := [name for name in needed if shutil.which(name) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
     if "openflow" in further:
-        images.ensure(shared_home, DEFAULT.with_packages(topologies.get("router-openflow").packages))
+        images.ensure(
+            shared_home, DEFAULT.with_packages(topologies.get("router-openflow").packages)
+        )
     before = state(machines)
-    done = vtax(machines, "run", study(machines, tmp_path, further=further), "--trust", "--strict", "--json")
+    done = vtax(
+        machines, "run", study(machines, tmp_path, further=further), "--trust", "--strict", "--json"
+    )
     assert done.returncode == 0, done.stderr
     (trial,) = trials(machines)
     carried_s = [through(trial, f"nic.{name}") for name in crossed]
@@ -104,10 +120,14 @@ def test_native_ends_of_every_topology_stand_on_other_machines(
         'topology = "router"',
     ],
 )
-def test_machines_are_under_test_behind_their_uplinks(further, machines, image, private_home, tmp_path):
+def test_machines_are_under_test_behind_their_uplinks(
+    further, machines, image, private_home, tmp_path
+):
     before = state(machines)
     platforms = '"other", "third"]\nbaseline = "other"\n#'
-    path = study(machines, tmp_path, platforms=platforms, further=further or "link = { mtu = 1400 }")
+    path = study(
+        machines, tmp_path, platforms=platforms, further=further or "link = { mtu = 1400 }"
+    )
     done = vtax(machines, "run", path, "--trust", "--strict", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -117,7 +137,12 @@ def test_machines_are_under_test_behind_their_uplinks(further, machines, image, 
         return
     points = [point for each in found["results"] for point in each["points"]]
     assert {row["platform"] for point in points for row in point["rows"]} == {"other", "third"}
-    used = [name for trial in trials(machines) for name in ("lab0", "far0") if f"nic.{name}.rx_bytes" in trial]
+    used = [
+        name
+        for trial in trials(machines)
+        for name in ("lab0", "far0")
+        if f"nic.{name}.rx_bytes" in trial
+    ]
     assert sorted(used) == ["far0", "lab0"]
     for trial, name in zip(trials(machines), used, strict=True):
         assert through(trial, f"nic.{name}") > (1e3 if "openflow" in further else 1e6)
@@ -146,11 +171,15 @@ def test_a_peer_that_disappears_fails_its_trial_and_the_run_ends_with_both_machi
     assert_as_before(machines, before)
 
 
-def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image, private_home, tmp_path):
+def test_a_killed_run_leaves_what_clean_removes_on_both_machines(
+    machines, image, private_home, tmp_path
+):
     before = state(machines)
     path = study(machines, tmp_path, duration_s=120)
     running = subprocess.Popen(
-        command(machines, "run", path, "--trust"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(machines, "run", path, "--trust"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
     assert state(machines) != before
@@ -163,17 +192,25 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
     assert not list(private_home.journal.iterdir())
 
 
-def test_a_machine_is_held_for_one_run_and_free_once_that_is_killed(machines, image, private_home, tmp_path):
+def test_a_machine_is_held_for_one_run_and_free_once_that_is_killed(
+    machines, image, private_home, tmp_path
+):
     path = study(machines, tmp_path, duration_s=60)
     with (tmp_path / "printed").open("w") as printed:
-        running = subprocess.Popen(command(machines, "run", path, "--trust"), stdout=printed, stderr=printed)
+        running = subprocess.Popen(
+            command(machines, "run", path, "--trust"), stdout=printed, stderr=printed
+        )
     eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 120)
-    refused = subprocess.run(hold(machines), capture_output=True, text=True, timeout=60, check=False)
+    refused = subprocess.run(
+        hold(machines), capture_output=True, text=True, timeout=60, check=False
+    )
     running.send_signal(signal.SIGKILL)
     running.wait()
     assert "two-machines of " in refused.stderr
     assert "has the machine other to itself" in refused.stderr
-    with subprocess.Popen(hold(machines), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        hold(machines), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout.readline() == "held\n"
         argv = command(machines, "run", path, "--trust")
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
@@ -196,14 +233,20 @@ with DRIVER.hold(SshOptions(host="other", config={machines.config!r}, local_user
 
 LACKS = (
     ({"host": "unreachable"}, "the machine unreachable cannot be reached"),
-    ({"host": "plain"}, "on the machine plain one is user 65534, and only root makes network namespaces"),
+    (
+        {"host": "plain"},
+        "on the machine plain one is user 65534, and only root makes network namespaces",
+    ),
     ({"host": "bare"}, "the machine bare lacks iperf3"),
     ({"peer": "native"}, "native is a platform of driver native, and no other machine"),
     ({"uplinks": ""}, "nothing says which network interfaces join other to this host"),
     ({"uplinks": "lab9:lab1"}, "this host has no network interface lab9"),
     ({"uplinks": "lab0:lab9"}, "the machine other has no network interface lab9"),
     ({"uplinks": "ssh0:lab1"}, "ssh0 of this host has the address 198.19.255.1, so it is in use"),
-    ({"uplinks": "lab0:ssh9"}, "ssh9 of the machine other has the address 198.19.255.2, so it is in use"),
+    (
+        {"uplinks": "lab0:ssh9"},
+        "ssh9 of the machine other has the address 198.19.255.2, so it is in use",
+    ),
     ({"uplinks": "lo:lab1"}, "lo of this host is no Ethernet interface"),
 )
 

@@ -25,9 +25,12 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright")
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed")
 PAGES = {
-    "runs": "/", "studies": "/studies", "run": "/runs/tour-2", "history": "/studies/tour",
+    "runs": "/",
+    "studies": "/studies",
+    "run": "/runs/tour-2",
+    "history": "/studies/tour",
     "contrast": "/contrast?treatment=tour-1&baseline=tour-2",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     home = Home(tmp_path_factory.mktemp("page")).ensure()
     with Store.open(home.root / "store.sqlite") as store:
         for number in range(1, 5):
-            fill(begin(store, f"tour-{number}", started_at=1_700_000_000.0 + number * 86_400), blocks=5, seed=number)
+            fill(
+                begin(store, f"tour-{number}", started_at=1_700_000_000.0 + number * 86_400),
+                blocks=5,
+                seed=number,
+            )
     with served(home) as made:
         for path in (*PAGES.values(), "/runs/tour-2/report"):
             for language in ("en", "pt-BR"):
@@ -53,13 +60,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 
 
 @contextmanager
-def opened(browser: playwright.Browser, width: int, language: str, **options: object) -> Iterator[playwright.Page]:
+def opened(
+    browser: playwright.Browser, width: int, language: str, **options: object
+) -> Iterator[playwright.Page]:
     """A page of a window of this width. It fails at its end for messages of the console and foreign requests."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, locale=language, **options)
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, locale=language, **options
+    )
     page, problems = context.new_page(), []
     page.on("console", lambda each: problems.append(each.text) if each.type == "error" else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda each: None if "//127.0.0.1:" in each.url else problems.append(each.url))
+    page.on(
+        "request", lambda each: None if "//127.0.0.1:" in each.url else problems.append(each.url)
+    )
     page.set_default_timeout(60_000)
     yield page
     context.close()
@@ -68,7 +81,10 @@ def opened(browser: playwright.Browser, width: int, language: str, **options: ob
 
 def violations(page: playwright.Page) -> list[str]:
     """What axe finds wrong with a page: rule and first element."""
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in axe.Axe().run(page).response["violations"]]
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]}"
+        for each in axe.Axe().run(page).response["violations"]
+    ]
 
 
 @pytest.mark.one_at_a_time
@@ -148,7 +164,9 @@ def _tab_to(page: playwright.Page, text: str) -> None:
 
 
 def test_a_live_run_is_watched_to_its_end(browser, tmp_path, measuring, monkeypatch):
-    monkeypatch.setattr(result_cache, "is_measuring", lambda: False)  # its worker waits for no processor
+    monkeypatch.setattr(
+        result_cache, "is_measuring", lambda: False
+    )  # its worker waits for no processor
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:
         run = begin(store)
@@ -183,8 +201,10 @@ def _measure(run: RunHandle, log: EventLog, blocks: int) -> None:
                 value = 1000.0 * (1 + position % 7 / 1000)
                 metric = "events" if cell.benchmark == "sysbench-cpu" else "throughput"
                 run.add_trial(
-                    trial(cell, guest_id=guest, block=block, position=position, values={metric: value})
-                )  # fmt: skip
+                    trial(
+                        cell, guest_id=guest, block=block, position=position, values={metric: value}
+                    )
+                )
                 position += 1
                 progress = Progress(block, 8, position, 192, float(position), 192.0 - position)
                 log.trial_ended(platform, cell.label, (value, "Mbit/s"), "", progress)

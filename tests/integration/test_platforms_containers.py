@@ -25,22 +25,61 @@ from vtax.platforms import docker_daemon, oci_runtime, probing, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
-OTHER_USERNS = ["lxc-unprivileged", "nspawn-userns", "docker-userns"]  # tests of their own: test_platforms_userns
+OTHER_USERNS = [
+    "lxc-unprivileged",
+    "nspawn-userns",
+    "docker-userns",
+]  # tests of their own: test_platforms_userns
 USERNS = ["podman-userns", *thorough(*OTHER_USERNS)]
-SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "containerd", *USERNS]
+SHARE_A_KERNEL = [
+    "native",
+    "podman",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "docker",
+    "containerd",
+    *USERNS,
+]
 PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", *thorough("gvisor-ptrace")]
-OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn", "bubblewrap", "containerd"]  # Docker mounts its files itself
-ALIKE_SIDE_BY_SIDE = ["nspawn", "bubblewrap", "containerd", "podman-userns", "gvisor-ptrace", *OTHER_USERNS]
-SIDE_BY_SIDE = ["native", "podman", "lxc", "docker", "gvisor-systrap", *thorough(*ALIKE_SIDE_BY_SIDE)]
+OVER_OUR_OVERLAY = [
+    "native",
+    "podman",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "containerd",
+]  # Docker mounts its files itself
+ALIKE_SIDE_BY_SIDE = [
+    "nspawn",
+    "bubblewrap",
+    "containerd",
+    "podman-userns",
+    "gvisor-ptrace",
+    *OTHER_USERNS,
+]
+SIDE_BY_SIDE = [
+    "native",
+    "podman",
+    "lxc",
+    "docker",
+    "gvisor-systrap",
+    *thorough(*ALIKE_SIDE_BY_SIDE),
+]
 NOBODY = 65534
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
 RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
 OWN_NETWORK = str(Path("/proc/self/ns/net").readlink())
 KILLED = [
-    "native", "podman", "lxc", "docker", "containerd", "gvisor-systrap",
+    "native",
+    "podman",
+    "lxc",
+    "docker",
+    "containerd",
+    "gvisor-systrap",
     *thorough("nspawn", "bubblewrap", "podman-userns", "gvisor-ptrace", *OTHER_USERNS),
-]  # fmt: skip
+]
 KILL_POINTS = 3  # bench/kill_points.py makes hundreds
 SEED = 20240229
 
@@ -125,7 +164,11 @@ class Recorder:
 
 def leftovers(home, name):
     """Processes, cgroups and mounts of a home or a guest."""
-    found = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(home.root) in line]
+    found = [
+        line
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        if str(home.root) in line
+    ]
     for top, directories, _ in os.walk("/sys/fs/cgroup"):
         found += [f"{top}/{d}" for d in directories if d.startswith(name)]
     found += [path for path in lxc_pivots() if path not in PIVOTS_BEFORE]
@@ -185,9 +228,13 @@ def test_setuid_files_and_device_nodes_of_a_guest_have_no_effect(starter):
     running, guest = starter.ready()
     for directory in ("/scratch", "/usr/local"):
         program = f"cp /usr/bin/id {directory}/id && chmod 4755 {directory}/id && "
-        result = guest.run(["sh", "-c", f"{program} setpriv --reuid={NOBODY} --clear-groups {directory}/id -u"])
+        result = guest.run(
+            ["sh", "-c", f"{program} setpriv --reuid={NOBODY} --clear-groups {directory}/id -u"]
+        )
         assert (result.status, result.stdout) == (0, f"{NOBODY}\n"), result.stderr
-        node = guest.run(["sh", "-c", f"mknod {directory}/zero c 1 5 && head -c 1 {directory}/zero"])
+        node = guest.run(
+            ["sh", "-c", f"mknod {directory}/zero c 1 5 && head -c 1 {directory}/zero"]
+        )
         assert node.status != 0, f"a device node works in {directory}"
     running.stop()
 
@@ -206,7 +253,9 @@ def test_a_guest_with_a_topology_has_a_network_of_its_own(starter):
 
 
 @every_platform
-def test_a_guest_has_neither_environment_nor_network_of_vtax_and_leaves_nothing(starter, monkeypatch):
+def test_a_guest_has_neither_environment_nor_network_of_vtax_and_leaves_nothing(
+    starter, monkeypatch
+):
     monkeypatch.setenv("CLOUD_TOKEN", "a-secret")
     network = host_network()
     before = starter.journal.registered
@@ -226,7 +275,9 @@ def test_a_guest_has_neither_environment_nor_network_of_vtax_and_leaves_nothing(
         for registered in new
         if not any(word in str(registered) for word in ("ockerd", "ontainerd", "Docker daemon"))
     ] == [f"files {directory}"]
-    assert [line for line in leftovers(starter.home, directory.name) if directory.name in line] == []
+    assert [
+        line for line in leftovers(starter.home, directory.name) if directory.name in line
+    ] == []
     assert host_network() == network
 
 
@@ -250,15 +301,26 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(starter, tmp_path):
         starter.start(image=Image("none", tmp_path))
     assert "No such file" in str(caught.value)
     guest_directory = max(starter.home.guests.iterdir(), key=lambda path: path.stat().st_mtime)
-    assert [line for line in leftovers(starter.home, guest_directory.name) if guest_directory.name in line] == []
+    assert [
+        line
+        for line in leftovers(starter.home, guest_directory.name)
+        if guest_directory.name in line
+    ] == []
 
 
 @pytest.mark.parametrize("starter", SIDE_BY_SIDE, indirect=True)
 def test_eight_guests_run_side_by_side(starter):
     pairs = [starter.ready() for _ in range(8)]
     for number, (_, guest) in enumerate(pairs):
-        assert guest.run(["sh", "-c", f"test ! -e /scratch/mine && echo {number} >/scratch/mine"]).status == 0
-    assert [guest.run(["cat", "/scratch/mine"]).stdout for _, guest in pairs] == [f"{n}\n" for n in range(8)]
+        assert (
+            guest.run(
+                ["sh", "-c", f"test ! -e /scratch/mine && echo {number} >/scratch/mine"]
+            ).status
+            == 0
+        )
+    assert [guest.run(["cat", "/scratch/mine"]).stdout for _, guest in pairs] == [
+        f"{n}\n" for n in range(8)
+    ]
     for running, _ in pairs:
         running.stop()
 
@@ -266,7 +328,9 @@ def test_eight_guests_run_side_by_side(starter):
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize("with_image", [True, False])
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_probe_is_quick_and_leaves_nothing(platform, with_image, private_home, image, monkeypatch):
+def test_a_probe_is_quick_and_leaves_nothing(
+    platform, with_image, private_home, image, monkeypatch
+):
     skip_unless_it_runs(platform)
     token = secrets.token_hex(2)
     monkeypatch.setattr(probing, "secrets", SimpleNamespace(token_hex=lambda size: token))
@@ -308,12 +372,17 @@ def register(platform, home, image, delay_s):
     return took_s
 
 
-def test_a_second_private_docker_daemon_on_the_same_layers_is_refused_clearly(module_home, module_journal, image):
+def test_a_second_private_docker_daemon_on_the_same_layers_is_refused_clearly(
+    module_home, module_journal, image
+):
     skip_unless_it_runs("docker")
     if docker_daemon.host_daemon() is not None:
         pytest.skip("the host's own daemon is used here")
     running = Starter("docker", module_home, module_journal, image).start()
-    with Journal(module_home.journal) as other, pytest.raises(PlatformError, match="another vtax process"):
+    with (
+        Journal(module_home.journal) as other,
+        pytest.raises(PlatformError, match="another vtax process"),
+    ):
         Starter("docker", module_home, other, image).start()
     running.stop()
 
@@ -365,9 +434,13 @@ def test_a_runtime_starts_guests_within_their_limits_and_leaves_nothing(
     assert [line for line in leftovers(module_home, name) if name in line] == []
 
 
-@pytest.mark.parametrize("name", ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd"])
+@pytest.mark.parametrize(
+    "name", ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd"]
+)
 @pytest.mark.one_at_a_time
-def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(name, image, module_home, module_journal):
+def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(
+    name, image, module_home, module_journal
+):
     """Two programs, each on a CPU of its own, get the time of one."""
     skip_unless_it_runs(name)
     options = {"cpu_limit": "quota", "cpu_period": "20ms", "cpu_burst": "5ms"}

@@ -38,7 +38,9 @@ def started(platform, image, journal, private_home):
     directory = private_home.guests / name
     journal.register(Tree(str(directory)))
     directory.mkdir()
-    return platform.start(GuestSpec(name, image, Resources(1, MEMORY, (LAST_CPU,)), directory, journal))
+    return platform.start(
+        GuestSpec(name, image, Resources(1, MEMORY, (LAST_CPU,)), directory, journal)
+    )
 
 
 def leftovers(name):
@@ -51,7 +53,9 @@ def leftovers(name):
     return found
 
 
-def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platform, image, journal, private_home):
+def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(
+    platform, image, journal, private_home
+):
     network = host_network()
     before = journal.registered
     running = started(platform, image, journal, private_home)
@@ -69,10 +73,15 @@ def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platfor
     assert sandbox <= set(running.group.pids())
     before_s = running.host_cpu_s()
     guest.run(["python3", "-c", "import time\nwhile time.process_time() < 1: pass"])
-    assert running.host_cpu_s() - before_s > 0.1  # where others run too, the guest believes it used more than it did
+    assert (
+        running.host_cpu_s() - before_s > 0.1
+    )  # where others run too, the guest believes it used more than it did
     loopback = "import socket as s; a = s.create_server(('127.0.0.1', 0)); s.create_connection(a.getsockname())"
     assert guest.run(["python3", "-c", loopback]).status == 0
-    assert guest.run(["sh", "-c", "rm /usr/bin/cat && echo 1 >/scratch/file && ls /scratch"]).stdout == "file\n"
+    assert (
+        guest.run(["sh", "-c", "rm /usr/bin/cat && echo 1 >/scratch/file && ls /scratch"]).stdout
+        == "file\n"
+    )
     assert (image.tree / "usr/bin/cat").exists()
     running.stop()
     running.stop()
@@ -88,7 +97,9 @@ def test_memory_beyond_the_limit_ends_the_guest(platform, image, journal, privat
     guest = Guest(running.channel)
     guest.hello(60)
     with pytest.raises(GuestError, match="closed its channel"):
-        guest.run(["python3", "-c", f"b = bytearray({MEMORY * 2}); b[::4096] = b'x' * len(b[::4096])"])
+        guest.run(
+            ["python3", "-c", f"b = bytearray({MEMORY * 2}); b[::4096] = b'x' * len(b[::4096])"]
+        )
     running.stop()
 
 
@@ -102,14 +113,20 @@ def test_a_tree_without_files_fails_with_what_runsc_said(platform, journal, priv
     assert leftovers(running.stderr.parent.name) == []
 
 
-def test_a_missing_tree_is_a_failed_start_that_leaves_nothing(platform, journal, private_home, tmp_path):
+def test_a_missing_tree_is_a_failed_start_that_leaves_nothing(
+    platform, journal, private_home, tmp_path
+):
     with pytest.raises(PlatformError, match="No such file"):
         started(platform, Image("none", tmp_path), journal, private_home)
     assert leftovers("vtax-" + next(private_home.guests.iterdir()).name.removeprefix("vtax-")) == []
 
 
-def test_packets_cross_the_topology_with_the_mtu_of_the_start(platform, image, journal, private_home):
-    with LabGuests("point-to-point", platform.name, image, journal, private_home, {"mtu": 9000}) as at:
+def test_packets_cross_the_topology_with_the_mtu_of_the_start(
+    platform, image, journal, private_home
+):
+    with LabGuests(
+        "point-to-point", platform.name, image, journal, private_home, {"mtu": 9000}
+    ) as at:
         at.apply({"mtu": 9000})
         assert "mtu 9000" in at.run("guest", "ip", "link", "show", "dev", "eth0")
         before = at.links.counters()
@@ -119,9 +136,12 @@ def test_packets_cross_the_topology_with_the_mtu_of_the_start(platform, image, j
 
 
 @pytest.mark.parametrize(
-    ("topology", "link"), [("point-to-point", {"attachment": "nat"}), ("guest-to-guest", {}), ("guest-to-host", {})]
+    ("topology", "link"),
+    [("point-to-point", {"attachment": "nat"}), ("guest-to-guest", {}), ("guest-to-host", {})],
 )
-def test_every_topology_but_a_router_carries_its_packets(topology, link, image, journal, private_home):
+def test_every_topology_but_a_router_carries_its_packets(
+    topology, link, image, journal, private_home
+):
     probe = registry.get("gvisor-systrap").probe(None)
     if not probe.available:
         pytest.skip(f"gvisor-systrap does not run here: {probe.reason}")

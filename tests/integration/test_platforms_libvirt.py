@@ -81,7 +81,17 @@ def uri(tmp_path_factory, image):
     """A connection to the tests' libvirtd, in which two domains are defined: `turned-off` and `always-on`."""
     directory = tmp_path_factory.mktemp("libvirt")
     (directory / "libvirtd.conf").write_text(SETTINGS.format(directory=directory))
-    argv = ["unshare", "--mount", "--net", "sh", "-c", SERVE, "serve", str(directory), str(image.directory)]
+    argv = [
+        "unshare",
+        "--mount",
+        "--net",
+        "sh",
+        "-c",
+        SERVE,
+        "serve",
+        str(directory),
+        str(image.directory),
+    ]
     with (directory / "out").open("wb") as out:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     uri = f"qemu:///system?socket={directory}/libvirt-sock"
@@ -98,9 +108,25 @@ def uri(tmp_path_factory, image):
             initrd += cpio([CpioEntry("interpreter", 0o100644, words.encode())])
         (directory / f"{name}.initrd").write_bytes(initrd)
         size = str(image.disk.stat().st_size)
-        run(["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", "raw", "-b", directory / "image/disk.raw",
-             directory / f"{name}.qcow2", size])  # fmt: skip
-        xml = DOMAIN.format(name=name, directory=directory, source=source, command_line=COMMAND_LINE)
+        run(
+            [
+                "qemu-img",
+                "create",
+                "-q",
+                "-u",
+                "-f",
+                "qcow2",
+                "-F",
+                "raw",
+                "-b",
+                directory / "image/disk.raw",
+                directory / f"{name}.qcow2",
+                size,
+            ]
+        )
+        xml = DOMAIN.format(
+            name=name, directory=directory, source=source, command_line=COMMAND_LINE
+        )
         (directory / f"{name}.xml").write_text(xml)
         run(["virsh", "--connect", uri, "define", directory / f"{name}.xml"])
     yield uri
@@ -145,7 +171,9 @@ def test_a_domain_that_is_off_is_started_and_turned_off_again(uri, journal, priv
     assert not any(registered.kind == "command" for registered in journal.registered)
 
 
-def test_a_domain_that_runs_serves_guest_after_guest_and_is_left_running(uri, journal, private_home):
+def test_a_domain_that_runs_serves_guest_after_guest_and_is_left_running(
+    uri, journal, private_home
+):
     run(["virsh", "--quiet", "--connect", uri, "start", "always-on"])
     platform = registry.make("mine", "libvirt", {"domain": "always-on", "uri": uri})
     running, guest = ready(platform, journal, private_home)

@@ -26,7 +26,9 @@ def platform(name, image):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_guest_has_its_cpus_memory_and_disk_and_leaves_nothing(name, image, private_home, journal):
+def test_a_guest_has_its_cpus_memory_and_disk_and_leaves_nothing(
+    name, image, private_home, journal
+):
     driver = platform(name, image)
     spec = spec_of(image, private_home, journal, vcpus=2)
     running = driver.start(spec)
@@ -34,11 +36,18 @@ def test_a_guest_has_its_cpus_memory_and_disk_and_leaves_nothing(name, image, pr
         guest = Guest(running.channel)
         guest.hello(READY_S)
         assert guest.run(["nproc"]).stdout == "2\n"
-        assert guest.run(["findmnt", "-no", "SOURCE,FSTYPE", "/"]).stdout.split() == ["/dev/vda", "ext4"]
-        total_kib = int(guest.run(["sed", "-n", "s/^MemTotal: *//p", "/proc/meminfo"]).stdout.split()[0])
+        assert guest.run(["findmnt", "-no", "SOURCE,FSTYPE", "/"]).stdout.split() == [
+            "/dev/vda",
+            "ext4",
+        ]
+        total_kib = int(
+            guest.run(["sed", "-n", "s/^MemTotal: *//p", "/proc/meminfo"]).stdout.split()[0]
+        )
         assert 0.75 * MEMORY < total_kib * 1024 <= MEMORY
         threads = microvm.virtual_machine.vcpu_threads(running.process.pid, driver.driver.vcpu)
-        assert [set(cpus) for cpus in allowed_cpus(threads).values()] == [{cpu} for cpu in spec.resources.cpus]
+        assert [set(cpus) for cpus in allowed_cpus(threads).values()] == [
+            {cpu} for cpu in spec.resources.cpus
+        ]
         assert running.limits_in_force()["limit.memory"] == MEMORY
         guest.put("/scratch/sent", SENT)
         assert guest.get("/scratch/sent") == SENT
@@ -51,7 +60,9 @@ def test_a_guest_has_its_cpus_memory_and_disk_and_leaves_nothing(name, image, pr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_restored_guests_continue_one_boot_on_disks_and_interfaces_of_their_own(name, image, private_home, journal):
+def test_restored_guests_continue_one_boot_on_disks_and_interfaces_of_their_own(
+    name, image, private_home, journal
+):
     """One boot: its messages have the same microseconds. The kernel makes its boot_id when it is first read."""
     platform(name, image)
     restored = registry.get(f"{name}-restore")
@@ -60,7 +71,12 @@ def test_restored_guests_continue_one_boot_on_disks_and_interfaces_of_their_own(
         with LabGuests("point-to-point", restored, image, journal, private_home) as at:
             boots.append(at.run("guest", "sh", "-c", "dmesg | grep 'Run /init'"))
             notes.append([note.code for note in at.endpoints["guest"].running.notes])
-            assert at.run("guest", "sh", "-c", "test ! -e /written && echo here >/written && sync && cat /written")
+            assert at.run(
+                "guest",
+                "sh",
+                "-c",
+                "test ! -e /written && echo here >/written && sync && cat /written",
+            )
             assert at.measure("iperf3", duration_s=1).values["throughput"] > 0
     assert boots[0] == boots[1]
     assert "snapshot-made" in notes[0]
@@ -72,7 +88,9 @@ def test_a_damaged_snapshot_is_an_error_and_leaves_nothing(name, image, private_
     platform(name, image)
     restored = registry.get(f"{name}-restore")
     restored.start(spec_of(image, private_home, journal)).stop()
-    (snapshot,) = [path for path in (private_home.root / "cache/snapshots").iterdir() if path.is_dir()]
+    (snapshot,) = [
+        path for path in (private_home.root / "cache/snapshots").iterdir() if path.is_dir()
+    ]
     for path in snapshot.iterdir():
         if not path.name.startswith("disk"):
             os.truncate(path, 100)
@@ -83,16 +101,22 @@ def test_a_damaged_snapshot_is_an_error_and_leaves_nothing(name, image, private_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_interface_carries_traffic_and_the_host_is_unchanged(name, image, private_home, journal):
+def test_its_interface_carries_traffic_and_the_host_is_unchanged(
+    name, image, private_home, journal
+):
     driver = platform(name, image)
     before = host_network()
     with LabGuests("point-to-point", driver, image, journal, private_home) as at:
         at.links.verify()
         assert at.run("guest", "ethtool", "-i", "eth0").splitlines()[0] == "driver: virtio_net"
         for direction in ("send", "receive"):
-            throughput = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
+            throughput = at.measure("iperf3", duration_s=1, direction=direction).values[
+                "throughput"
+            ]
             print(f"{name} {direction} {throughput:.0f} Mbit/s")
-            assert throughput > 0  # an emulated host that others keep busy carries half a megabit a second
+            assert (
+                throughput > 0
+            )  # an emulated host that others keep busy carries half a megabit a second
         print(f"{name} warnings: {at.links.warnings}")
         assert host_network() == before
     assert host_network() == before

@@ -36,7 +36,12 @@ MACHINES = {
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", "disk": "ide"},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
-SELDOM = ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "no-cache", "io-uring"]  # two carry packets in a test of theirs
+SELDOM = [
+    "qemu-tcg-e1000",
+    "qemu-tcg-rtl8139",
+    "no-cache",
+    "io-uring",
+]  # two carry packets in a test of theirs
 BOOTED = [name for name in MACHINES if name not in SELDOM]
 INTERFACES = {  # those of other emulated machines: test_network_mtu_limits
     "qemu-tcg": "virtio_net",
@@ -56,7 +61,9 @@ def machine(name, image):
 
 
 @pytest.mark.parametrize("name", [*BOOTED, *thorough(*SELDOM)])
-def test_every_machine_boots_the_image_from_its_disk_and_is_reported_its_size(name, image, private_home, journal):
+def test_every_machine_boots_the_image_from_its_disk_and_is_reported_its_size(
+    name, image, private_home, journal
+):
     platform = machine(name, image)
     running = platform.start(spec_of(image, private_home, journal))
     guest = Guest(running.channel)
@@ -65,7 +72,9 @@ def test_every_machine_boots_the_image_from_its_disk_and_is_reported_its_size(na
     root = guest.run(["findmnt", "-no", "SOURCE,FSTYPE", "/"]).stdout.split()
     assert root == ["/dev/vda" if platform.options.disk == "virtio-blk" else "/dev/sda", "ext4"]
     assert guest.run(["nproc"]).stdout.strip() == "1"
-    total_kib = int(guest.run(["sed", "-n", "s/^MemTotal: *//p", "/proc/meminfo"]).stdout.split()[0])
+    total_kib = int(
+        guest.run(["sed", "-n", "s/^MemTotal: *//p", "/proc/meminfo"]).stdout.split()[0]
+    )
     assert 0.75 * MEMORY < total_kib * 1024 <= MEMORY
     clock_keeps_pace(guest)
     running.stop()
@@ -79,10 +88,14 @@ def test_a_guest_has_the_disk_that_a_study_asks_for(name, shared_home, private_h
     try:
         guest = Guest(running.channel)
         guest.hello(READY_S)
-        size, free = map(int, guest.run(["df", "-B1", "--output=size,avail", "/"]).stdout.split()[-2:])
+        size, free = map(
+            int, guest.run(["df", "-B1", "--output=size,avail", "/"]).stdout.split()[-2:]
+        )
         assert size > 5.7 * 2**30
         assert size > free > 5.4 * 2**30
-        written = guest.run(["dd", "if=/dev/zero", f"of={running.scratch}/far", "bs=1M", "count=1", "seek=4000"])
+        written = guest.run(
+            ["dd", "if=/dev/zero", f"of={running.scratch}/far", "bs=1M", "count=1", "seek=4000"]
+        )
         assert written.status == 0, written.stderr
     finally:
         running.stop()
@@ -91,9 +104,12 @@ def test_a_guest_has_the_disk_that_a_study_asks_for(name, shared_home, private_h
 
 
 @pytest.mark.parametrize(
-    ("root", "data"), [("9p", "root"), ("virtiofs", "root"), ("disk", "virtiofs"), ("virtiofs", "9p")]
+    ("root", "data"),
+    [("9p", "root"), ("virtiofs", "root"), ("disk", "virtiofs"), ("virtiofs", "9p")],
 )
-def test_a_directory_of_the_host_keeps_what_the_guest_writes(root, data, image, private_home, journal):
+def test_a_directory_of_the_host_keeps_what_the_guest_writes(
+    root, data, image, private_home, journal
+):
     platform = registry.make("mine", "qemu", {"root": root, "data": data})
     probe = platform.probe(image)
     if not probe.available:
@@ -109,13 +125,13 @@ def test_a_directory_of_the_host_keeps_what_the_guest_writes(root, data, image, 
         }
         of_root = ["root", root] if root != "disk" else ["/dev/vda", "ext4"]
         assert mounted == {"/": of_root, "/scratch": of_root if data == "root" else ["data", data]}
-        script = (
-            "cd /scratch; echo kept > file; chmod 4711 file; mkdir a; mv file a; ln -s a/file link; sync; cat link"
-        )
+        script = "cd /scratch; echo kept > file; chmod 4711 file; mkdir a; mv file a; ln -s a/file link; sync; cat link"
         wrote = guest.run(["sh", "-ec", script])
         assert (wrote.status, wrote.stdout) == (0, "kept\n"), wrote.stderr
         assert guest.run(["mknod", "/scratch/node", "c", "1", "3"]).status != 0
-        built = guest.run(["python3", "-c", "import json, ssl"], timeout_s=READY_S)  # maps libraries
+        built = guest.run(
+            ["python3", "-c", "import json, ssl"], timeout_s=READY_S
+        )  # maps libraries
         assert built.status == 0, built.stderr
         written = spec.directory / ("upper/scratch" if data == "root" else "data")
         assert (written / "a/file").read_text() == "kept\n"
@@ -151,7 +167,9 @@ def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, priva
     before = running.host_cpu_s()
     spin = guest.run(["python3", "-c", "import time\nwhile time.process_time() < 1: pass"])
     used = running.host_cpu_s() - before
-    assert 0.1 < used < spin.outside_s * 2  # the guest counts a second that it was not given as well
+    assert (
+        0.1 < used < spin.outside_s * 2
+    )  # the guest counts a second that it was not given as well
     running.stop()
     running.stop()
     assert running.host_cpu_s() >= before + used
@@ -166,7 +184,11 @@ def test_a_quota_of_cpu_time_holds_the_whole_process(image, private_home, journa
     assert running.group.time() == CpuTime(1, 20_000, 5_000)
     assert running.notes == ()
     limits = running.limits_in_force()
-    assert (limits["limit.cpu_time"], limits["limit.cpu_period_us"], limits["limit.cpu_burst_us"]) == (
+    assert (
+        limits["limit.cpu_time"],
+        limits["limit.cpu_period_us"],
+        limits["limit.cpu_burst_us"],
+    ) == (
         1,
         20_000,
         5_000,
@@ -176,7 +198,9 @@ def test_a_quota_of_cpu_time_holds_the_whole_process(image, private_home, journa
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
-def test_two_virtual_cpus_on_two_cpus_leave_no_cpu_for_the_rest_which_is_noted(image, private_home, journal):
+def test_two_virtual_cpus_on_two_cpus_leave_no_cpu_for_the_rest_which_is_noted(
+    image, private_home, journal
+):
     platform = machine("qemu-tcg", image)
     spec = spec_of(image, private_home, journal, vcpus=2)
     running = platform.start(spec)
@@ -206,7 +230,9 @@ def test_what_a_guest_writes_never_reaches_the_image(image, private_home, journa
 
 
 @pytest.mark.parametrize("name", INTERFACES)
-def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(name, image, private_home, journal):
+def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(
+    name, image, private_home, journal
+):
     probe = registry.get(name).probe(image)
     if not probe.available:
         pytest.skip(f"{name} does not run here: {probe.reason}")
@@ -216,7 +242,9 @@ def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(na
         driver = at.run("guest", "ethtool", "-i", "eth0").splitlines()[0]
         assert driver == f"driver: {INTERFACES[name]}"
         for direction in ("send", "receive"):
-            throughput = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
+            throughput = at.measure("iperf3", duration_s=1, direction=direction).values[
+                "throughput"
+            ]
             print(f"{name} {direction} {throughput:.0f} Mbit/s")
             assert throughput > 0.05  # KVM under emulation carries 0.6 over an RTL8139
         if name in CARRIED_BY_THE_KERNEL:
@@ -227,13 +255,18 @@ def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(na
 
 def vhost_threads():
     """Whether the host's kernel carries a guest's packets, by its threads (linux/drivers/vhost)."""
-    return any(of_process(entry, "comm").startswith(b"vhost-") for entry in Path("/proc").glob("[0-9]*"))
+    return any(
+        of_process(entry, "comm").startswith(b"vhost-") for entry in Path("/proc").glob("[0-9]*")
+    )
 
 
 @pytest.mark.parametrize(
-    "link", [{"queues": 2}, {"attachment": "macvtap", "queues": 2}, *thorough({"attachment": "macvtap"})]
+    "link",
+    [{"queues": 2}, {"attachment": "macvtap", "queues": 2}, *thorough({"attachment": "macvtap"})],
 )
-def test_a_interface_has_the_queues_and_the_attachment_its_link_asks_for(link, image, private_home, journal):
+def test_a_interface_has_the_queues_and_the_attachment_its_link_asks_for(
+    link, image, private_home, journal
+):
     machine("qemu-tcg", image)
     with LabGuests("point-to-point", "qemu-tcg", image, journal, private_home, link) as at:
         at.links.verify()
@@ -284,11 +317,16 @@ def test_kvm_is_probed_by_a_start_within_its_time(image, private_home):
 
 @pytest.mark.parametrize(
     ("then", "reason"),
-    [(ABORTS, "this host's {kvm} cannot run ordinary kernels (QEMU aborted in kvm_buf_set_msrs)"),
-     (SEGFAULTS, "this host's {kvm} cannot run ordinary kernels (QEMU was ended by SIGSEGV)"),
-     (HANGS, "the image's kernel did not boot: QEMU's monitor did not answer")],
+    [
+        (
+            ABORTS,
+            "this host's {kvm} cannot run ordinary kernels (QEMU aborted in kvm_buf_set_msrs)",
+        ),
+        (SEGFAULTS, "this host's {kvm} cannot run ordinary kernels (QEMU was ended by SIGSEGV)"),
+        (HANGS, "the image's kernel did not boot: QEMU's monitor did not answer"),
+    ],
     ids=["aborts", "segfaults", "hangs"],
-)  # fmt: skip
+)
 def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_reported_in_words(
     then, reason, image, private_home, on_path, devices, monkeypatch
 ):

@@ -197,10 +197,13 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize(
-    ("host", "reason"), [("stranger", "Host key verification failed"), ("nobody", "Connection refused")]
+    ("host", "reason"),
+    [("stranger", "Host key verification failed"), ("nobody", "Connection refused")],
 )
 def test_a_machine_that_cannot_be_reached_is_explained(host, reason, config, private_home):
-    probe = registry.make("lab", "ssh", {"host": host, "config": config, "local_user": "root"}).probe(None)
+    probe = registry.make(
+        "lab", "ssh", {"host": host, "config": config, "local_user": "root"}
+    ).probe(None)
     assert not probe.available
     assert reason in probe.reason
     assert shlex.split(probe.hint.partition(": ")[2])[:3] == ["ssh", "-F", config]
@@ -239,7 +242,8 @@ def vtax(*arguments):
 def test_a_study_measures_the_machine_beside_native(config, image, private_home, there, tmp_path):
     study = tmp_path / "remote.toml"
     study.write_text(
-        STUDY.format(config=config, scratch=there, benchmark="dd") + 'parameters = { file_size = "4MiB" }\n'
+        STUDY.format(config=config, scratch=there, benchmark="dd")
+        + 'parameters = { file_size = "4MiB" }\n'
     )
     refused = vtax("run", str(study))
     assert refused.returncode == 2
@@ -257,7 +261,9 @@ def test_a_study_measures_the_machine_beside_native(config, image, private_home,
     assert "sets no limit there" in report.read_text()
 
 
-def test_a_network_benchmark_runs_on_native_alone_and_the_reason_is_shown(config, image, private_home, tmp_path):
+def test_a_network_benchmark_runs_on_native_alone_and_the_reason_is_shown(
+    config, image, private_home, tmp_path
+):
     study = tmp_path / "remote.toml"
     study.write_text(STUDY.format(config=config, scratch=tmp_path, benchmark="iperf3"))
     done = vtax("run", str(study), "--trust")

@@ -90,7 +90,9 @@ def skip_unless_it_runs(platform):
     """Where its plain form runs, only what has a hint excuses it, such as an old kernel."""
     probe = registry.get(platform).probe(None)
     if not probe.available:
-        assert probe.hint or not registry.get(PLAIN_OF[platform]).probe(None).available, probe.reason
+        assert probe.hint or not registry.get(PLAIN_OF[platform]).probe(None).available, (
+            probe.reason
+        )
         pytest.skip(f"{platform} does not run here: {probe.reason}")
 
 
@@ -142,7 +144,9 @@ def test_no_program_gains_privileges(started):
 def test_it_makes_no_device_and_changes_no_setting_of_the_host(started):
     assert started.fails("mknod", "/scratch/zero", "c", "1", "5")
     before = Path("/proc/sys/kernel/randomize_va_space").read_text()
-    assert started.fails("sh", "-c", "mount -o remount,rw /proc/sys; echo 0 >/proc/sys/kernel/randomize_va_space")
+    assert started.fails(
+        "sh", "-c", "mount -o remount,rw /proc/sys; echo 0 >/proc/sys/kernel/randomize_va_space"
+    )
     assert Path("/proc/sys/kernel/randomize_va_space").read_text() == before
 
 
@@ -167,7 +171,9 @@ def test_the_audit_tells_it(started):
 
 
 def test_the_files_are_the_same_with_the_same_owners(platform, started, lab, image):
-    mounted = "".join(f" ! -path '{path}*'" for path in ("/scratch/", "/run", "/etc/", "/dev/", "/proc", "/sys"))
+    mounted = "".join(
+        f" ! -path '{path}*'" for path in ("/scratch/", "/run", "/etc/", "/dev/", "/proc", "/sys")
+    )
     listing = f"find / -xdev{mounted} -printf '%p %U %G %m\\n'"
     plain = start(PLAIN_OF[platform], *lab, image)
     stranger, ours = set(plain.says(listing).splitlines()), set(started.says(listing).splitlines())
@@ -180,7 +186,11 @@ def test_the_files_are_the_same_with_the_same_owners(platform, started, lab, ima
 
 def test_users_of_the_guest_other_than_root_have_what_they_are_used_to(started):
     as_nobody = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
-    assert started.says(f"{as_nobody} sh -c 'echo 1 >/scratch/theirs; ls /usr/bin | wc -l'").strip().isdigit()
+    assert (
+        started.says(f"{as_nobody} sh -c 'echo 1 >/scratch/theirs; ls /usr/bin | wc -l'")
+        .strip()
+        .isdigit()
+    )
     assert started.on_host("/scratch/theirs").st_uid == FIRST + NOBODY
     assert started.fails(*as_nobody.split(), "touch", "/root/x")
 
@@ -192,12 +202,18 @@ def test_every_byte_crosses_its_own_link(platform, image, journal, private_home)
         before = at.links.counters()
         outcome = at.measure("iperf3", duration_s=1)
         at.links.verify()
-        assert crossed(before, at.links.counters(), "peer.eth0")["rx_bytes"] > outcome.values["throughput"] * 1e5
+        assert (
+            crossed(before, at.links.counters(), "peer.eth0")["rx_bytes"]
+            > outcome.values["throughput"] * 1e5
+        )
 
 
 def test_each_option_has_its_effect_alone(lab, image):
     skip_unless_it_runs("podman-userns")
-    for options, ids, flag in (({"userns": True}, FIRST, "0"), ({"no_new_privileges": True}, 0, "1")):
+    for options, ids, flag in (
+        ({"userns": True}, FIRST, "0"),
+        ({"no_new_privileges": True}, 0, "1"),
+    ):
         mine = registry.make("mine", "podman", options)
         home, journal = lab
         name = f"vtax-{secrets.token_hex(3)}"
@@ -212,7 +228,9 @@ def test_each_option_has_its_effect_alone(lab, image):
         assert (facts["uid_map"].split()[1], facts["no_new_privs"]) == (str(ids), flag)
 
 
-def test_lxc_starts_where_newuidmap_asks_for_subordinate_ids_of_root(lab, image, tmp_path, monkeypatch):
+def test_lxc_starts_where_newuidmap_asks_for_subordinate_ids_of_root(
+    lab, image, tmp_path, monkeypatch
+):
     skip_unless_it_runs("lxc-unprivileged")
     if not Path("/etc/subuid").exists():
         pytest.skip("this host has no /etc/subuid")

@@ -23,7 +23,9 @@ find /mnt/*/upper /mnt/*/*/upper -mindepth 1 -not -type c
 """
 
 
-@pytest.mark.parametrize("name", ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "containerd"])
+@pytest.mark.parametrize(
+    "name", ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "containerd"]
+)
 def test_a_probe_writes_nothing_into_etc_and_var_lib(name, private_home):
     if not (probe := registry.get(name).probe(None)).available:
         pytest.skip(f"{name} does not run here: {probe.reason}")

@@ -59,7 +59,9 @@ def vtax(*arguments: str, packages: Path | None = None) -> subprocess.CompletedP
     paths = [*([str(packages)] if packages else []), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
 
 
 @pytest.fixture
@@ -92,8 +94,9 @@ def test_a_run_uses_records_and_shows_them(plugins, image, private_home, tmp_pat
     assert {(each["tuning"], each["link.label"]) for each in levels} == {
         (tuning, label) for tuning in ("default", "pinned") for label in ("plain", "fancy")
     }
-    assert "Not part of vtax: platform bare (my-bare 1.2); topology chain (my-chain 1.2)." in " ".join(
-        vtax("show", "--method").stdout.split()
+    assert (
+        "Not part of vtax: platform bare (my-bare 1.2); topology chain (my-chain 1.2)."
+        in " ".join(vtax("show", "--method").stdout.split())
     )
     table = tmp_path / "plugged.csv"
     written = vtax("export", "--format", "csv", "--output", str(table), packages=plugins)

@@ -25,7 +25,9 @@ def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_documented_program_is_measured_after_consent(tmp_path):
     study = tmp_path / "mine.toml"
-    study.write_text(example("toml", 'name = "my-hashing"').replace('["native", "podman"]', '["native"]'))
+    study.write_text(
+        example("toml", 'name = "my-hashing"').replace('["native", "podman"]', '["native"]')
+    )
     (tmp_path / "hashing.py").write_text(example("py", "import hashlib"))
     refused = vtax("run", str(study), "--blocks", "1")
     assert refused.returncode == 2
@@ -34,7 +36,9 @@ def test_the_documented_program_is_measured_after_consent(tmp_path):
     assert made.returncode == 0, made.stderr
     raw = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)
     assert [trial["status"] for trial in raw["trials"]] == ["ok"] * 4
-    assert all("hashed" in output["stdout"] for trial in raw["trials"] for output in trial["outputs"])
+    assert all(
+        "hashed" in output["stdout"] for trial in raw["trials"] for output in trial["outputs"]
+    )
 
 
 SERVED = """
@@ -85,4 +89,7 @@ def test_a_client_and_its_server_are_measured_over_a_lab(tmp_path):
     assert made.returncode == 0, made.stderr
     trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
     assert [trial["status"] for trial in trials] == ["ok"] * 4
-    assert {output["role"] for trial in trials for output in trial["outputs"]} == {"client", "server"}
+    assert {output["role"] for trial in trials for output in trial["outputs"]} == {
+        "client",
+        "server",
+    }

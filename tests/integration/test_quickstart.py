@@ -18,7 +18,13 @@ import pytest
 from support import needs_program, needs_root
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-FILES = ("quickstart", "pyproject.toml", "requirements.lock", "requirements-dev.lock", "src/vtax/host/packages.txt")
+FILES = (
+    "quickstart",
+    "pyproject.toml",
+    "requirements.lock",
+    "requirements-dev.lock",
+    "src/vtax/host/packages.txt",
+)
 
 pytestmark = needs_root
 
@@ -54,7 +60,12 @@ class Copy:
         assert result.returncode == 2, result
         message = result.stderr[result.stderr.index("quickstart: ") :]
         assert [line.split(": ")[0] for line in message.splitlines()] == ["quickstart", "  hint"]
-        assert {entry.name for entry in self.path.iterdir()} <= {*FILES, "src", "quickstart.log", "elsewhere"}
+        assert {entry.name for entry in self.path.iterdir()} <= {
+            *FILES,
+            "src",
+            "quickstart.log",
+            "elsewhere",
+        }
         return message
 
 
@@ -85,7 +96,10 @@ def test_help_needs_no_root_and_installs_nothing(copy):
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [(["--frobnicate"], "there is no option --frobnicate"), (["--without"], "--without needs a list of packages")],
+    [
+        (["--frobnicate"], "there is no option --frobnicate"),
+        (["--without"], "--without needs a list of packages"),
+    ],
 )
 def test_options_it_does_not_know_are_refused(copy, arguments, expected):
     assert expected in copy.refused(*arguments)
@@ -116,7 +130,9 @@ echo "$0 $*" >>/mnt/said
         ('ID=opensuse-leap\nID_LIKE="suse opensuse"', "zypper", "iproute2 docker ethtool"),
     ],
 )
-def test_packages_of_another_family_come_by_their_names_and_its_manager(copy, os_release, program, asked):
+def test_packages_of_another_family_come_by_their_names_and_its_manager(
+    copy, os_release, program, asked
+):
     finished_environment(copy.path, made_in=copy.path)
     manager = copy.path.parent / program
     manager.write_text(FAKE_MANAGER)
@@ -124,11 +140,18 @@ def test_packages_of_another_family_come_by_their_names_and_its_manager(copy, os
     setup = f"""{distribution(copy, os_release)}
         {hidden("ethtool")}
         mkdir /mnt/bin; cp {manager} /mnt/bin; export PATH=/mnt/bin:$PATH"""
-    script, needed = copy.path / "quickstart", "echo 'for a test|no-such-program|iproute2 docker.io ethtool'; return"
+    script, needed = (
+        copy.path / "quickstart",
+        "echo 'for a test|no-such-program|iproute2 docker.io ethtool'; return",
+    )
     script.write_text(script.read_text().replace("\nneeds() {\n", f"\nneeds() {{\n{needed}\n"))
-    result = copy.run("--yes", "--install-only", setup=setup, inside="sh -c '\"$@\" && cat /mnt/said' sh")
+    result = copy.run(
+        "--yes", "--install-only", setup=setup, inside="sh -c '\"$@\" && cat /mnt/said' sh"
+    )
     assert result.returncode == 0, result
-    calls = [line.split("/")[-1] for line in result.stdout.splitlines() if line.startswith("/mnt/bin/")]
+    calls = [
+        line.split("/")[-1] for line in result.stdout.splitlines() if line.startswith("/mnt/bin/")
+    ]
     assert [call.split()[0] for call in calls] == [program] * 4
     assert all(call.endswith(f" {asked}") for call in calls[1:])
     assert sum("dry-run" in call or "tsflags=test" in call for call in calls) == 1
@@ -153,7 +176,8 @@ def test_a_full_disk_is_noticed_before_anything_is_made(copy):
     elsewhere = copy.path / "elsewhere"
     elsewhere.mkdir()
     message = copy.refused(
-        "--yes", setup=f"mount -t tmpfs -o size=50m tmpfs {elsewhere}; export VTAX_HOME={elsewhere}/vtax"
+        "--yes",
+        setup=f"mount -t tmpfs -o size=50m tmpfs {elsewhere}; export VTAX_HOME={elsewhere}/vtax",
     )
     assert f"2100 MiB are needed on the disk of {elsewhere}, 50 MiB are free" in message
 
@@ -165,7 +189,9 @@ def test_without_a_terminal_it_shows_the_plan_and_asks_for_yes(copy):
 
 def test_a_link_that_is_something_else_is_not_overwritten(copy):
     setup = "mount -t tmpfs tmpfs /usr/local/bin; touch /usr/local/bin/vtax"
-    assert "/usr/local/bin/vtax exists and is something else" in copy.refused("--yes", "--link", setup=setup)
+    assert "/usr/local/bin/vtax exists and is something else" in copy.refused(
+        "--yes", "--link", setup=setup
+    )
 
 
 @pytest.fixture
@@ -197,7 +223,9 @@ def test_a_half_built_environment_is_not_taken_for_a_finished_one(copy):
     (copy.path / ".venv" / "bin").mkdir(parents=True)
     (copy.path / ".venv" / "bin" / "vtax").touch(0o755)
     (copy.path / ".venv" / ".vtax-building").touch()
-    assert "could not be fetched" in copy.refused("--yes", setup="export PIP_RETRIES=0", network=False)
+    assert "could not be fetched" in copy.refused(
+        "--yes", setup="export PIP_RETRIES=0", network=False
+    )
 
 
 def test_ctrl_c_leaves_an_environment_that_does_not_look_finished(copy):
@@ -226,7 +254,9 @@ sleep 3
 """
 
 
-def test_a_void_policy_of_a_killed_quickstart_is_removed_by_the_next_and_one_in_force_is_not(copy, tmp_path_factory):
+def test_a_void_policy_of_a_killed_quickstart_is_removed_by_the_next_and_one_in_force_is_not(
+    copy, tmp_path_factory
+):
     apt = tmp_path_factory.mktemp("apt") / "apt-get"
     apt.write_text(FAKE_APT)
     apt.chmod(0o755)
@@ -289,7 +319,10 @@ def test_units_that_packages_enable_are_off_again_and_others_stay(copy, tmp_path
     result = copy.shell(script)
     assert result.returncode == 0, result
     assert "left off: newd.service newd.socket newd.timer user/newd.socket" in result.stdout
-    assert result.stdout.splitlines()[-1] == "> /etc/systemd/system/multi-user.target.wants/newd.target"
+    assert (
+        result.stdout.splitlines()[-1]
+        == "> /etc/systemd/system/multi-user.target.wants/newd.target"
+    )
 
 
 def finished_environment(checkout: Path, made_in: Path) -> None:

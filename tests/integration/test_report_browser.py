@@ -47,7 +47,10 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A report in a language, as a file."""
     home = tmp_path_factory.mktemp("report")
     chosen: Language = ENGLISH if request.param == "en" else language(request.param)
-    with pytest.MonkeyPatch.context() as patched, Store.open(f"sqlite:///{home / 'store.sqlite'}") as store:
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        Store.open(f"sqlite:///{home / 'store.sqlite'}") as store,
+    ):
         patched.setenv("VTAX_HOME", str(home))
         fill(begin(store), blocks=30)
         text = page_of(analyse(store), chosen)
@@ -59,7 +62,9 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as started:
-        found = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        found = started.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         yield found
         found.close()
 
@@ -73,7 +78,9 @@ class Seen:
         self.errors: list[str] = []
         page.on("request", lambda each: self.requests.append(each.url))
         page.on("pageerror", lambda each: self.errors.append(str(each)))
-        page.on("console", lambda each: self.errors.append(each.text) if each.type == "error" else None)
+        page.on(
+            "console", lambda each: self.errors.append(each.text) if each.type == "error" else None
+        )
 
 
 @pytest.fixture
@@ -115,7 +122,9 @@ def test_nothing_but_the_insides_of_tables_is_wider_than_the_window(seen):
 @pytest.mark.parametrize("seen", [PHONE, DESK], indirect=True, ids=str)
 def test_the_first_screen_has_the_question_the_answer_and_the_matrix(seen):
     width, height = seen.page.viewport_size["width"], seen.page.viewport_size["height"]
-    boxes = measured(seen, "h1, .meta, .summary > p:first-of-type, .overview tbody tr:first-child", _BOXES)
+    boxes = measured(
+        seen, "h1, .meta, .summary > p:first-of-type, .overview tbody tr:first-child", _BOXES
+    )
     assert len(boxes) >= 4
     assert all(right <= width and 0 < bottom <= height for right, bottom, _ in boxes)
 
@@ -147,7 +156,9 @@ def test_headings_follow_each_other_without_a_gap_and_tables_have_names(seen):
     assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
     names = measured(seen, ".scroll", "(all) => all.map(each => each.ariaLabel)")
     assert all(names)
-    heads = measured(seen, "table", "(all) => all.map(each => each.querySelectorAll('th[scope=col]').length)")
+    heads = measured(
+        seen, "table", "(all) => all.map(each => each.querySelectorAll('th[scope=col]').length)"
+    )
     assert all(heads)
 
 
@@ -155,7 +166,9 @@ def test_headings_follow_each_other_without_a_gap_and_tables_have_names(seen):
 def test_the_keyboard_alone_reaches_links_folded_parts_and_wide_tables(seen):
     """Every stop of the tabulator is visible where it has the focus, and Enter opens what is folded."""
     page = seen.page
-    page.evaluate("document.querySelectorAll('main details').forEach((each, number) => each.open = number > 0)")
+    page.evaluate(
+        "document.querySelectorAll('main details').forEach((each, number) => each.open = number > 0)"
+    )
     wanted = page.eval_on_selector_all(
         ":is(main, nav) :is(a[href], summary, [tabindex='0'])",
         "(all) => all.filter(each => each.checkVisibility()).length",
@@ -181,9 +194,14 @@ def test_the_keyboard_alone_reaches_links_folded_parts_and_wide_tables(seen):
 def test_paper_gets_what_is_open_and_every_figure_of_it_once(seen):
     page = seen.page
     page.emulate_media(media="print")
-    assert measured(seen, ".interactive", "(all) => all.filter(each => each.checkVisibility()).length") == 0
+    assert (
+        measured(seen, ".interactive", "(all) => all.filter(each => each.checkVisibility()).length")
+        == 0
+    )
     drawn = measured(
-        seen, ".static svg", "(all) => all.map(e => [!e.closest('details:not([open])'), e.checkVisibility()])"
+        seen,
+        ".static svg",
+        "(all) => all.map(e => [!e.closest('details:not([open])'), e.checkVisibility()])",
     )
     assert drawn
     assert [is_open for is_open, _ in drawn] == [is_visible for _, is_visible in drawn]

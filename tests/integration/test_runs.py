@@ -79,7 +79,9 @@ def nothing_left(home: Home) -> bool:
     return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
-def test_one_command_measures_every_platform_and_the_host_is_as_before(tmp_path, image, private_home):
+def test_one_command_measures_every_platform_and_the_host_is_as_before(
+    tmp_path, image, private_home
+):
     probes = {name: registry.get(name).probe(image) for name in WIDE}
     missing = {name: probe.reason for name, probe in probes.items() if not probe.available}
     if "native" in missing:
@@ -88,7 +90,12 @@ def test_one_command_measures_every_platform_and_the_host_is_as_before(tmp_path,
     done = vtax("run", study(tmp_path, *WIDE), "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    measured = {row["platform"] for section in result["results"] for p in section["points"] for row in p["rows"]}
+    measured = {
+        row["platform"]
+        for section in result["results"]
+        for p in section["points"]
+        for row in p["rows"]
+    }
     assert measured == set(WIDE) - set(missing), missing
     assert result["failed"] == 0, done.stderr
     assert host_network() == before
@@ -123,7 +130,9 @@ def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path, pr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, *thorough(signal.SIGINT)])
-def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(tmp_path, private_home, number):
+def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(
+    tmp_path, private_home, number
+):
     process = started("run", study(tmp_path, "native", blocks=3))
     wait_for_a_trial(process)
     process.send_signal(number)
@@ -142,7 +151,9 @@ def test_a_run_that_nobody_watches_measures_everything(tmp_path, private_home, c
     if closed == "pipes":
         read, write = os.pipe()
         os.close(read)
-        status = subprocess.run(command, stdout=write, stderr=write, timeout=300, check=False).returncode
+        status = subprocess.run(
+            command, stdout=write, stderr=write, timeout=300, check=False
+        ).returncode
         os.close(write)
     else:
         shell = ["/bin/sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command]
@@ -178,7 +189,9 @@ def fill(path: Path) -> None:
         path.write_bytes(bytes(4 << 20))
 
 
-def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(tmp_path, small_disk, private_home, use_store):
+def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(
+    tmp_path, small_disk, private_home, use_store
+):
     use_store(small_disk / "store.sqlite")
     process = started("run", study(tmp_path, "native", blocks=4))
     wait_for_a_trial(process)
@@ -198,7 +211,11 @@ def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(tmp_path, s
 
 
 def test_a_platform_requested_for_by_name_must_run(tmp_path, image):
-    absent = [n for n in registry.names() if n.startswith("kvm-") and not registry.get(n).probe(image).available]
+    absent = [
+        n
+        for n in registry.names()
+        if n.startswith("kvm-") and not registry.get(n).probe(image).available
+    ]
     if not absent:
         pytest.skip("every kvm platform runs here")
     path = study(tmp_path, "native", absent[0])

@@ -12,7 +12,11 @@ from support import needs_program, needs_root
 from vtax.host.home import Home
 from vtax.image import build as images
 
-pytestmark = [needs_root, needs_program("mmdebstrap", "mke2fs"), pytest.mark.usefixtures("image", "private_home")]
+pytestmark = [
+    needs_root,
+    needs_program("mmdebstrap", "mke2fs"),
+    pytest.mark.usefixtures("image", "private_home"),
+]
 
 STUDY = """
 name = "services"
@@ -68,7 +72,16 @@ parameters = { rw = "randwrite", size = "1MiB", fsync = 16, once = true }
     "import sys, time, urllib.request as r; t = time.perf_counter(); r.urlopen(sys.argv[1]).read(); "
     "print('read in', time.perf_counter() - t, 's')",
 )
-LABELS = {"page": 1, "socket": 3, "tcp": 1, "pgbench": 1, "nginx": 1, "redis": 1, "memcached": 1, "fio": 1}
+LABELS = {
+    "page": 1,
+    "socket": 3,
+    "tcp": 1,
+    "pgbench": 1,
+    "nginx": 1,
+    "redis": 1,
+    "memcached": 1,
+    "fio": 1,
+}
 
 
 def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:

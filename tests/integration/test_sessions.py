@@ -57,11 +57,15 @@ def nothing_left(home: Home) -> bool:
     return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
-def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resumed(tmp_path, private_home, podman):
+def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resumed(
+    tmp_path, private_home, podman
+):
     """The first pause ends by itself, the second by SIGKILL."""
     study = written(tmp_path, "blocks = 3", "native", "podman")
     command = [sys.executable, "-m", "vtax", "run", study, "--sessions", "3", "--pause", "3s"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     printed, pauses = [], 0
     for line in process.stderr:
@@ -87,4 +91,6 @@ def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resume
     ratio = next(row["ratio"] for row in point["rows"] if row["platform"] == "podman")
     assert ratio["n_sessions"] == 3
     assert 0.5 < ratio["estimate"] < 2
-    assert "3 sessions in one boot of the host: results may differ after a reboot" in " ".join(resumed.stdout.split())
+    assert "3 sessions in one boot of the host: results may differ after a reboot" in " ".join(
+        resumed.stdout.split()
+    )

@@ -27,7 +27,9 @@ WORDS = {"reproduced", "contradicted", "inconclusive", "not tested"}
 
 def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False
+    )
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -42,7 +44,9 @@ def test_a_study_of_a_paper_runs_to_judged_claims(name):
     text = vtax("show", "last").stdout
     assert "changed by --scale tiny" in " ".join(text.split("\n\n")[0].split())
     judged = json.loads(vtax("claims", "last", "--json").stdout)
-    assert [claim["id"] for claim in judged["claims"]] == [claim.id for claim in load(name).study.claim]
+    assert [claim["id"] for claim in judged["claims"]] == [
+        claim.id for claim in load(name).study.claim
+    ]
     assert {claim["judgement"] for claim in judged["claims"]} <= WORDS
     assert all(claim["why"] for claim in judged["claims"] if claim["judgement"] == "not tested")
     assert [each["option"] for each in judged["changed_by"]] == ["--scale tiny"]

@@ -29,7 +29,9 @@ pytestmark = needs_root
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
-    run_program(["mount", "-t", "tmpfs", "-o", "size=2m,nr_inodes=100,mode=755", "vtax-test", place])
+    run_program(
+        ["mount", "-t", "tmpfs", "-o", "size=2m,nr_inodes=100,mode=755", "vtax-test", place]
+    )
     try:
         yield place
     finally:

@@ -19,7 +19,9 @@ pytestmark = [
     needs_root,
     needs_program("unshare"),
     pytest.mark.root,
-    pytest.mark.skipif(find_spec("hatchling") is None, reason="not installed: hatchling, which builds the package"),
+    pytest.mark.skipif(
+        find_spec("hatchling") is None, reason="not installed: hatchling, which builds the package"
+    ),
 ]
 STUDY = """
 name = "third-party"
@@ -46,7 +48,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (package / "__init__.py").touch()
     (package / "unshare.py").write_text(text_of(PAGE, "python"))
     (project / "pyproject.toml").write_text(text_of(PAGE, "toml"))
-    command = [sys.executable, "-m", "pip", "install", "--target", str(target), "--no-build-isolation", "--no-index"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--target",
+        str(target),
+        "--no-build-isolation",
+        "--no-index",
+    ]
     command += ["--no-deps", "--no-cache-dir", "--disable-pip-version-check", str(project)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -59,14 +70,18 @@ def vtax(*arguments: str, packages: Path | None = None) -> subprocess.CompletedP
     environment = {**os.environ, **({"PYTHONPATH": str(packages)} if packages else {})}
     command = [sys.executable, "-m", "vtax", *arguments]
     for _ in range(120):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, check=False, env=environment
+        )
         if done.returncode != os.EX_TEMPFAIL:
             break
         time.sleep(5)
     return done
 
 
-def test_a_study_runs_on_a_platform_of_an_installed_package(installed, image, private_home, tmp_path):
+def test_a_study_runs_on_a_platform_of_an_installed_package(
+    installed, image, private_home, tmp_path
+):
     study = tmp_path / "third-party.toml"
     study.write_text(STUDY)
     run = vtax("run", str(study), packages=installed)
@@ -86,7 +101,9 @@ def test_it_is_listed_where_it_is_installed_and_nowhere_else(installed, private_
     assert "unshare" in without.stderr
 
 
-def test_its_options_make_platforms_of_ones_own_and_wrong_ones_are_refused(installed, image, private_home, tmp_path):
+def test_its_options_make_platforms_of_ones_own_and_wrong_ones_are_refused(
+    installed, image, private_home, tmp_path
+):
     study = tmp_path / "third-party.toml"
     own = '[[platform]]\nname = "mine"\ndriver = "unshare"\nipcs = false\n'
     study.write_text(STUDY.replace('"unshare"', '"mine"') + own)

@@ -31,7 +31,9 @@ MEMORY = 384 << 20
 PINNED = Resources(1, MEMORY, CPUS[-1:])
 LEVELS = ("default", "pinned", "pinned+hugepages")
 TOUCHED = 64 << 20
-needs_huge_pages = pytest.mark.skipif(not huge_pages.available(), reason="this kernel has no transparent huge pages")
+needs_huge_pages = pytest.mark.skipif(
+    not huge_pages.available(), reason="this kernel has no transparent huge pages"
+)
 STUDY = """
 name = "tuned"
 platforms = {platforms}
@@ -46,7 +48,9 @@ parameters = {{ duration_s = 1 }}
 """
 
 
-def started(name: str, level: str, image: Image, home: Path, journal: Journal) -> tuple[GuestSpec, Guest]:
+def started(
+    name: str, level: str, image: Image, home: Path, journal: Journal
+) -> tuple[GuestSpec, Guest]:
     """A guest of a platform at a level, its agent answering; it goes when the journal is closed."""
     platform = registry.get(name)
     probe = platform.probe(image)
@@ -66,7 +70,10 @@ def started(name: str, level: str, image: Image, home: Path, journal: Journal) -
 def qemu_of(spec: GuestSpec) -> int:
     for entry in Path("/proc").glob("[0-9]*"):
         words = of_process(entry).split(b"\0")
-        if words[0:1] == [b"qemu-system-x86_64"] and f"{spec.name},debug-threads=on".encode() in words:
+        if (
+            words[0:1] == [b"qemu-system-x86_64"]
+            and f"{spec.name},debug-threads=on".encode() in words
+        ):
             return int(entry.name)
     raise AssertionError(f"no QEMU runs {spec.name}")
 
@@ -82,17 +89,23 @@ def skip_without_free_huge_pages(kind: int) -> None:
             memory[at] = 1
         given = huge_pages.of_process(os.getpid()) - before
     if given < TOUCHED / 2:
-        pytest.skip(f"this host has {given >> 20} MiB in huge pages to give where {TOUCHED >> 20} were touched")
+        pytest.skip(
+            f"this host has {given >> 20} MiB in huge pages to give where {TOUCHED >> 20} were touched"
+        )
 
 
 def virtual_cpus(pid: int) -> list[frozenset[int]]:
     """Where each virtual CPU of a QEMU process may run; `debug-threads=on` names their threads."""
-    threads = [t for t in Path(f"/proc/{pid}/task").iterdir() if of_process(t, "comm").startswith(b"CPU ")]
+    threads = [
+        t for t in Path(f"/proc/{pid}/task").iterdir() if of_process(t, "comm").startswith(b"CPU ")
+    ]
     return list(allowed_cpus(int(thread.name) for thread in threads).values())
 
 
 @needs_program("qemu-system-x86_64", "qemu-img")
-@pytest.mark.skipif(len(CPUS) < 2, reason="on one CPU there is nothing to tell pinned from default by")
+@pytest.mark.skipif(
+    len(CPUS) < 2, reason="on one CPU there is nothing to tell pinned from default by"
+)
 @pytest.mark.parametrize(("level", "allowed"), [("default", set(CPUS)), ("pinned", set(CPUS[-1:]))])
 def test_a_virtual_cpu_is_on_its_own_cpu_when_pinned_and_anywhere_by_default(
     level, allowed, image, private_home, journal
@@ -103,7 +116,9 @@ def test_a_virtual_cpu_is_on_its_own_cpu_when_pinned_and_anywhere_by_default(
 
 @needs_huge_pages
 @needs_program("qemu-system-x86_64", "qemu-img")
-def test_the_memory_of_a_virtual_machine_is_in_huge_pages_inside_and_out(image, private_home, journal):
+def test_the_memory_of_a_virtual_machine_is_in_huge_pages_inside_and_out(
+    image, private_home, journal
+):
     spec, guest = started("qemu-tcg", "pinned+hugepages", image, private_home.guests, journal)
     if huge_pages.of_process(qemu_of(spec)) <= MEMORY / 4:
         skip_without_free_huge_pages(mmap.MAP_PRIVATE)
@@ -142,13 +157,20 @@ def test_gvisor_backs_its_guests_memory_with_huge_pages(image, private_home, jou
 
 
 def shared_huge_bytes() -> int:
-    words = {line.split(":")[0]: line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines()}
+    words = {
+        line.split(":")[0]: line.split()[1]
+        for line in Path("/proc/meminfo").read_text().splitlines()
+    }
     return int(words["ShmemHugePages"]) * 1024
 
 
-def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(image, private_home, tmp_path):
+def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
+    image, private_home, tmp_path
+):
     names = [n for n in ("native", "docker") if registry.get(n).probe(image).available]
-    before = [(huge_pages.POLICY / name).read_text() for name in ("enabled", "defrag", "shmem_enabled")]
+    before = [
+        (huge_pages.POLICY / name).read_text() for name in ("enabled", "defrag", "shmem_enabled")
+    ]
     study = tmp_path / "tuned.toml"
     study.write_text(STUDY.format(platforms=json.dumps(names), levels=json.dumps(LEVELS)))
     result = CliRunner().invoke(group, ["run", str(study)])
@@ -165,26 +187,44 @@ def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(image
         assert str(facts[name, "default"]["cgroup.cpu_quota"]).startswith("100000")
     for name in names:
         assert facts[name, "pinned+hugepages"]["transparent_huge_pages"] == "always"
-    assert not [note for guest in data.guests for note in guest.notes if "CPU time" in note or "instead" in note]
+    assert not [
+        note
+        for guest in data.guests
+        for note in guest.notes
+        if "CPU time" in note or "instead" in note
+    ]
     contrast = CliRunner().invoke(
         group, ["compare", "native@tuning=pinned+hugepages", "native@tuning=default", "--json"]
     )
     assert contrast.exit_code == 0, contrast.output
     assert json.loads(contrast.stdout)
-    assert [(huge_pages.POLICY / name).read_text() for name in ("enabled", "defrag", "shmem_enabled")] == before
+    assert [
+        (huge_pages.POLICY / name).read_text() for name in ("enabled", "defrag", "shmem_enabled")
+    ] == before
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
 
 
-def test_a_machine_of_the_users_own_is_not_tested_at_levels_it_cannot_have(image, private_home, tmp_path):
+def test_a_machine_of_the_users_own_is_not_tested_at_levels_it_cannot_have(
+    image, private_home, tmp_path
+):
     study = tmp_path / "tuned.toml"
-    study.write_text(STUDY.format(platforms='["native", "ssh:nowhere.invalid"]', levels='["pinned"]'))
-    result = CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"], standalone_mode=False)
-    (remote,) = [each for each in json.loads(result.stdout)["platforms"] if each["name"] != "native"]
+    study.write_text(
+        STUDY.format(platforms='["native", "ssh:nowhere.invalid"]', levels='["pinned"]')
+    )
+    result = CliRunner().invoke(
+        group, ["run", str(study), "--dry-run", "--json"], standalone_mode=False
+    )
+    (remote,) = [
+        each for each in json.loads(result.stdout)["platforms"] if each["name"] != "native"
+    ]
     assert (remote["available"], remote["reason"]) == (
-        False, "ssh:nowhere.invalid cannot be pinned, as tuning level 'pinned' asks"
-    )  # fmt: skip
+        False,
+        "ssh:nowhere.invalid cannot be pinned, as tuning level 'pinned' asks",
+    )
     named = CliRunner().invoke(
-        group, ["run", str(study), "--dry-run", "-p", "native,ssh:nowhere.invalid"], standalone_mode=False
+        group,
+        ["run", str(study), "--dry-run", "-p", "native,ssh:nowhere.invalid"],
+        standalone_mode=False,
     )
     assert named.exception is None
     assert "not tested: ssh:nowhere.invalid: ssh:nowhere.invalid cannot be pinned" in named.output

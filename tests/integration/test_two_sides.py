@@ -56,7 +56,10 @@ def test_two_podmans_run_in_the_same_blocks_and_are_checked(tmp_path, image):
     assert result["declared"]["platforms"] == ["podman", new]
     assert (result["blocks"], result["trials"], result["failed"]) == (BLOCKS, 2 * BLOCKS, 0)
     (changed,) = [each["text"] for each in result["warnings"] if each["code"] == "study-changed"]
-    assert "no_new_privileges = true; compared with podman; left out, about other platforms: 1 claim" in changed
+    assert (
+        "no_new_privileges = true; compared with podman; left out, about other platforms: 1 claim"
+        in changed
+    )
     checked = vtax("compare", "--fail-if", "slower-by", "60%", "--strict", "--json")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     found = json.loads(checked.stdout)

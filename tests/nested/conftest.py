@@ -60,13 +60,17 @@ def images_of_boots(request: pytest.FixtureRequest) -> list[Image]:
 
 
 @pytest.fixture
-def two_boots(request: pytest.FixtureRequest, images_of_boots: list[Image]) -> Iterator[tuple[Nested, int]]:
+def two_boots(
+    request: pytest.FixtureRequest, images_of_boots: list[Image]
+) -> Iterator[tuple[Nested, int]]:
     """(A host with GRUB that boots Linux alone or under Xen; the port of the loopback that leads to its sshd)."""
     yield from _rebooted(request, MACHINES["grub"], images_of_boots[:1])
 
 
 @pytest.fixture
-def two_kernels(request: pytest.FixtureRequest, images_of_boots: list[Image]) -> Iterator[tuple[Nested, int]]:
+def two_kernels(
+    request: pytest.FixtureRequest, images_of_boots: list[Image]
+) -> Iterator[tuple[Nested, int]]:
     """The same without Xen, so without counting instructions."""
     alone = MACHINES["debian-12"]
     machine = replace(MACHINES["grub"], cpu=alone.cpu, accel=alone.accel, vcpus=alone.vcpus)
@@ -79,10 +83,14 @@ def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
     yield from _booted(request, MACHINES["virtualbox"])
 
 
-def _images(request: pytest.FixtureRequest, layers: Sequence[Sequence[str]] = _LAYERS) -> list[Image]:
+def _images(
+    request: pytest.FixtureRequest, layers: Sequence[Sequence[str]] = _LAYERS
+) -> list[Image]:
     """The usual guest image, and one for each of the layers over it."""
     if not os.environ.get("VTAX_NESTED"):
-        pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
+        pytest.skip(
+            "emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1"
+        )
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home: Home = request.getfixturevalue("shared_home")

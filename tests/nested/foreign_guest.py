@@ -73,6 +73,8 @@ def make_image(home: Home, journal: Journal) -> Image:
     shutil.copyfile(build_root.kernel, image.kernel)
     write_modules(collect_modules(build_root.modules, DEFAULT.modules), image.directory / MODULES)
     shutil.rmtree(build_root.directory)
-    image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", image.directory / MODULES))
+    image.initrd.write_bytes(
+        build_initrd(image.tree / "usr/bin/busybox", image.directory / MODULES)
+    )
     write_disk(image.tree, image.disk)
     return image

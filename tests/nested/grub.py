@@ -16,7 +16,17 @@ PARTITION = 1 << 20
 """Where the only partition begins, in bytes: what is before has room for GRUB."""
 _SECTOR = 512
 _CODE = 440  # bytes of the first sector before its table of partitions
-_MODULES = ("biosdisk", "part_msdos", "ext2", "normal", "serial", "linux", "multiboot2", "loadenv", "gzio")
+_MODULES = (
+    "biosdisk",
+    "part_msdos",
+    "ext2",
+    "normal",
+    "serial",
+    "linux",
+    "multiboot2",
+    "loadenv",
+    "gzio",
+)
 _OPTIONS = "console=ttyS0 net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false mitigations=off quiet"
 _XEN = "console=com1 com1=115200,8n1 dom0_mem=1280M,max:1280M dom0_max_vcpus=1 dom0_vcpus_pin loglvl=warning"
 _DEFAULTS = f"""GRUB_DEFAULT=0
@@ -50,9 +60,19 @@ def install(tree: Path, version: str, initrd: Path) -> None:
     boot.mkdir(exist_ok=True)
     shutil.copytree(tree / "usr/lib/grub/i386-pc", boot / "i386-pc", dirs_exist_ok=True)
     run(
-        ["chroot", tree, "grub-mkimage", "-O", "i386-pc", "-p", "(hd0,msdos1)/boot/grub",
-         "-o", "/boot/grub/core.img", *_MODULES]
-    )  # fmt: skip
+        [
+            "chroot",
+            tree,
+            "grub-mkimage",
+            "-O",
+            "i386-pc",
+            "-p",
+            "(hd0,msdos1)/boot/grub",
+            "-o",
+            "/boot/grub/core.img",
+            *_MODULES,
+        ]
+    )
     run(["chroot", tree, "grub-editenv", "/boot/grub/grubenv", "create"])
     (boot / "grub.cfg").write_text(_FIRST.replace("VERSION", version))
     (tree / "etc/default/grub").write_text(_DEFAULTS)

@@ -21,7 +21,14 @@ _MINIMAL = (
 )
 """A new machine: what Debian itself brings, what vtax's agent needs, and what README's first line does."""
 
-_VIRTUALBOX = ("virtualbox", "virtualbox-dkms", "linux-headers-amd64", "isolinux", "syslinux-common", "xorriso")
+_VIRTUALBOX = (
+    "virtualbox",
+    "virtualbox-dkms",
+    "linux-headers-amd64",
+    "isolinux",
+    "syslinux-common",
+    "xorriso",
+)
 """Debian has VirtualBox in unstable only. Its kernel module is built when the package is installed."""
 _VIRTUALBOX_CPU = "max,erms=off,fsrm=off,la57=off,smap=off,smep=off"
 """The CPU that guests of VirtualBox ran on. None was tried on `max` itself."""
@@ -35,11 +42,24 @@ MACHINES = machines.MACHINES | {
         MachineRecipe("fresh-12", "bookworm", _MINIMAL, OFF, disk_mib=12288),
         MachineRecipe("fresh-13", "trixie", _MINIMAL, OFF, disk_mib=12288),
         MachineRecipe(
-            "virtualbox", "sid", (*SYSTEM, *_VIRTUALBOX), OFF, cpu=_VIRTUALBOX_CPU, components="main contrib",
+            "virtualbox",
+            "sid",
+            (*SYSTEM, *_VIRTUALBOX),
+            OFF,
+            cpu=_VIRTUALBOX_CPU,
+            components="main contrib",
         ),
         MachineRecipe(
-            "grub", "bookworm", (*SYSTEM, *XEN[:-1], *_REBOOTED), OFF, cpu=XEN_CPU, accel=BY_INSTRUCTIONS, vcpus=1,
-            boot=boot_disk, serial=True, loader=grub,
+            "grub",
+            "bookworm",
+            (*SYSTEM, *XEN[:-1], *_REBOOTED),
+            OFF,
+            cpu=XEN_CPU,
+            accel=BY_INSTRUCTIONS,
+            vcpus=1,
+            boot=boot_disk,
+            serial=True,
+            loader=grub,
         ),
     )
-}  # fmt: skip
+}

@@ -39,15 +39,28 @@ class Archive:
     directory: Path
     scratch: Path
 
-    def add(self, suite: str, wanted: Iterable[str], status: Path | None = None, *, base: bool = False) -> None:
+    def add(
+        self, suite: str, wanted: Iterable[str], status: Path | None = None, *, base: bool = False
+    ) -> None:
         """Add packages and what they depend on. status: of dpkg, what is installed where they go; None: nothing.
         base: also those that every Debian system has."""
         options = self._apt(suite, status)
         if base:
             available = run(["apt-cache", *options, "dumpavail"], timeout_s=_FETCH_S).stdout
             paragraphs = [each for each in available.split("\n\n") if ESSENTIAL.search(each)]
-            wanted = [*wanted, "apt", *(each.split("\n", 1)[0].removeprefix("Package: ") for each in paragraphs)]
-        install = ["apt-get", *options, "--quiet=2", "--no-install-recommends", "install", *dict.fromkeys(wanted)]
+            wanted = [
+                *wanted,
+                "apt",
+                *(each.split("\n", 1)[0].removeprefix("Package: ") for each in paragraphs),
+            ]
+        install = [
+            "apt-get",
+            *options,
+            "--quiet=2",
+            "--no-install-recommends",
+            "install",
+            *dict.fromkeys(wanted),
+        ]
         listed = run([*install, "--print-uris"], timeout_s=_FETCH_S).stdout
         run([*install, "--assume-yes", "--download-only"], timeout_s=_FETCH_S)
         mirror = str(host_mirror()).rstrip("/") + "/"
@@ -62,17 +75,31 @@ class Archive:
         root = self.scratch / suite
         nothing = root / "status"
         options = [
-            *("-o", f"Dir={root}", "-o", f"Dir::State::status={status or nothing}", "-o", "APT::Sandbox::User=root"),
+            *(
+                "-o",
+                f"Dir={root}",
+                "-o",
+                f"Dir::State::status={status or nothing}",
+                "-o",
+                "APT::Sandbox::User=root",
+            ),
             *("-o", "Acquire::Languages=none", "-o", "Debug::NoLocking=true"),
         ]
         if not root.is_dir():
-            for name in ("etc/apt/apt.conf.d", "etc/apt/preferences.d", "var/lib/apt/lists/partial",
-                         "var/cache/apt/archives/partial", "var/lib/dpkg"):  # fmt: skip
+            for name in (
+                "etc/apt/apt.conf.d",
+                "etc/apt/preferences.d",
+                "var/lib/apt/lists/partial",
+                "var/cache/apt/archives/partial",
+                "var/lib/dpkg",
+            ):
                 (root / name).mkdir(parents=True)
             nothing.write_text("")
             source = f"deb [signed-by={keyring()}] {host_mirror()} {suite} main\n"
             (root / "etc/apt/sources.list").write_text(source)
-            (root / "etc/apt/apt.conf.d/proxy").write_text("".join(f"{line}\n" for line in host_proxies()))
+            (root / "etc/apt/apt.conf.d/proxy").write_text(
+                "".join(f"{line}\n" for line in host_proxies())
+            )
             run(["apt-get", *options, "update"], timeout_s=_FETCH_S)
             self._copy_indices(suite)
         return options
@@ -113,6 +140,16 @@ def add_wheels(directory: Path, lock: Path, python: str) -> None:
             "--disable-pip-version-check",
             "--no-deps",
         ),
-        *("--only-binary", ":all:", "--require-hashes", "--python-version", python, "--dest", directory, "-r", lock),
+        *(
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+            "--python-version",
+            python,
+            "--dest",
+            directory,
+            "-r",
+            lock,
+        ),
     ]
     subprocess.run(argv, check=True, timeout=_FETCH_S)

@@ -24,14 +24,18 @@ foreign_guest.main()
 
 def test_a_guest_of_arm64_starts_works_and_leaves_nothing(tmp_path):
     if not os.environ.get("VTAX_NESTED"):
-        pytest.skip("unpacking and emulating another architecture takes minutes: ask for it with tests/run --nested")
+        pytest.skip(
+            "unpacking and emulating another architecture takes minutes: ask for it with tests/run --nested"
+        )
     if find_program(ARM64.qemu) is None:
         pytest.skip(f"{ARM64.qemu_package} is not installed")
     made = subprocess.run(
         [sys.executable, "-c", _PROGRAM, tmp_path / "home"],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     keep("arm64.json", made.stdout)
     found = json.loads(made.stdout)
     assert found["machine"] == ARM64.machine

@@ -43,9 +43,11 @@ def of_mitigations():
     """The shipped study without KVM, in one block."""
     text = find("mitigations").read_text()
     for shipped, here in (
-        (', "kvm-on", "kvm-off"', ""), ("blocks = 10\nsessions = 5", "blocks = 1\nseed = 0"),
-        ('"Debian GNU/Linux"', '"mitigated"'), ('"Debian GNU/Linux, mitigations off"', '"Debian GNU/Linux"'),
-    ):  # fmt: skip
+        (', "kvm-on", "kvm-off"', ""),
+        ("blocks = 10\nsessions = 5", "blocks = 1\nseed = 0"),
+        ('"Debian GNU/Linux"', '"mitigated"'),
+        ('"Debian GNU/Linux, mitigations off"', '"Debian GNU/Linux"'),
+    ):
         assert shipped in text
         text = text.replace(shipped, here)
     head, *tables = re.split(r"(?m)^(?=\[\[)", text)
@@ -60,22 +62,53 @@ def campaign(tmp_path):
         settled = machine.run("sh", "-c", SETTLE, timeout_s=1200, status=None)
         keep(f"{name}-settled.txt", settled.stdout + settled.stderr)
         assert settled.status == 0
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True
+        )
         machine.guest.put("/root/.ssh/authorized_keys", (tmp_path / "key.pub").read_bytes())
         options = f"-o UserKnownHostsFile={tmp_path}/known -o StrictHostKeyChecking=accept-new"
-        (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"nested": {
-            "ansible_host": "127.0.0.1", "ansible_port": port, "ansible_user": "root", "ansible_become": False,
-            "ansible_ssh_private_key_file": str(tmp_path / "key"), "ansible_ssh_common_args": options,
-            "ansible_timeout": 120, "ansible_python_interpreter": PYTHON,
-        }}}}))  # fmt: skip
+        (tmp_path / "hosts.yml").write_text(
+            json.dumps(
+                {
+                    "all": {
+                        "hosts": {
+                            "nested": {
+                                "ansible_host": "127.0.0.1",
+                                "ansible_port": port,
+                                "ansible_user": "root",
+                                "ansible_become": False,
+                                "ansible_ssh_private_key_file": str(tmp_path / "key"),
+                                "ansible_ssh_common_args": options,
+                                "ansible_timeout": 120,
+                                "ansible_python_interpreter": PYTHON,
+                            }
+                        }
+                    }
+                }
+            )
+        )
         (tmp_path / "studies").mkdir()
         (tmp_path / f"studies/{name}.toml").write_text(text)
-        light_pack(tmp_path / f"studies/{name}.toml", image, tmp_path / "pack", f"/{INSIDE}/src", PYTHON)
+        light_pack(
+            tmp_path / f"studies/{name}.toml", image, tmp_path / "pack", f"/{INSIDE}/src", PYTHON
+        )
         vtax = partial(command_of("", tmp_path), timeout_s=GO_S)
         vtax("campaign", "new", "pack", "--inventory", "hosts.yml", "-o", "c", "--reboot")
         settings = tmp_path / "c/campaign.toml"
-        settings.write_text(settings.read_text().replace("seconds = 10", "seconds = 0"))  # no screening of one host
-        set_clock = ["ssh", *options.split(), "-i", tmp_path / "key", "-p", str(port), "root@127.0.0.1", "date", "-s"]
+        settings.write_text(
+            settings.read_text().replace("seconds = 10", "seconds = 0")
+        )  # no screening of one host
+        set_clock = [
+            "ssh",
+            *options.split(),
+            "-i",
+            tmp_path / "key",
+            "-p",
+            str(port),
+            "root@127.0.0.1",
+            "date",
+            "-s",
+        ]
         try:
             for _ in range(CALLS):
                 if "-icount" in machine.machine.accel:  # its clock counts instructions
@@ -110,5 +143,7 @@ def test_the_study_of_mitigations_measures_in_both_boots(two_kernels, images_of_
 
 
 def test_a_host_is_rebooted_into_xen_and_back(two_boots, images_of_boots, campaign):
-    boots = campaign(*two_boots, images_of_boots[0], "boots", (CHECKOUT / "tests/nested/boots.toml").read_text())
+    boots = campaign(
+        *two_boots, images_of_boots[0], "boots", (CHECKOUT / "tests/nested/boots.toml").read_text()
+    )
     assert {*boots} == {"linux", "xen"}

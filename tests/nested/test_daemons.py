@@ -45,7 +45,8 @@ def test_the_machine_is_what_these_tests_are_for(nested):
 
 
 @pytest.mark.parametrize(
-    "platform", ["native", "podman", "lxc", "nspawn", "podman-userns", "lxc-unprivileged", "nspawn-userns"]
+    "platform",
+    ["native", "podman", "lxc", "nspawn", "podman-userns", "lxc-unprivileged", "nspawn-userns"],
 )
 def test_a_guest_works_in_a_unit_that_systemd_delegates_and_leaves_nothing(nested, platform):
     found = started(nested, platform)
@@ -62,7 +63,9 @@ def test_other_runtimes_work_on_cgroup_v2_and_leave_nothing(nested, engine, runt
     if runtime == "youki":
         if not os.environ.get("VTAX_YOUKI"):
             pytest.skip("VTAX_YOUKI=PROGRAM names one")
-        nested.guest.put("/usr/local/bin/youki", Path(os.environ["VTAX_YOUKI"]).read_bytes(), mode=0o755)
+        nested.guest.put(
+            "/usr/local/bin/youki", Path(os.environ["VTAX_YOUKI"]).read_bytes(), mode=0o755
+        )
     found = started(nested, f'{engine}:{{"runtime": "{runtime}"}}')
     assert runtime in found["version"]
     assert holds_its_limits(found)

@@ -15,13 +15,17 @@ pytestmark = pytest.mark.timeout(3 * 3600)
 
 
 def vtax(*arguments: str) -> str:
-    ended = subprocess.run([sys.executable, "-m", "vtax", *arguments], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "vtax", *arguments], capture_output=True, text=True, check=False
+    )
     keep(f"demo-{'-'.join(arguments[:2])}.txt", ended.stdout + ended.stderr)
     assert ended.returncode == 0
     return ended.stdout
 
 
-@pytest.mark.skipif(not os.environ.get("VTAX_NESTED"), reason="emulating a whole machine takes long: VTAX_NESTED=1")
+@pytest.mark.skipif(
+    not os.environ.get("VTAX_NESTED"), reason="emulating a whole machine takes long: VTAX_NESTED=1"
+)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize(
     ("name", "fast", "slow", "ratio"),

@@ -58,17 +58,23 @@ def cache(home: Home, suite: str, status: Path, journal: Journal) -> Path:
         scratch = tree.parent / "scratch"
         for directory in (tree / "debian", tree / "wheels", scratch):
             directory.mkdir()
-        mirror.add_what_vtax_needs(mirror.Archive(tree / "debian", scratch), suite, status, quickstart)
+        mirror.add_what_vtax_needs(
+            mirror.Archive(tree / "debian", scratch), suite, status, quickstart
+        )
         mirror.add_wheels(tree / "wheels", lock, PYTHON[suite])
 
     return disks.ensure_data_disk(home, f"cache-{suite}", key, fill, journal)
 
 
 @pytest.fixture(scope="module", params=["fresh-12", "fresh-13"])
-def fresh(request: pytest.FixtureRequest, shared_home: Home, tmp_path_factory) -> Iterator[BootedMachine]:
+def fresh(
+    request: pytest.FixtureRequest, shared_home: Home, tmp_path_factory
+) -> Iterator[BootedMachine]:
     """A new machine with a user who may use sudo, and the repository to clone."""
     if not os.environ.get("VTAX_NESTED"):
-        pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
+        pytest.skip(
+            "emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1"
+        )
     if os.geteuid() != 0:
         pytest.skip("needs root")
     image: Image = request.getfixturevalue("image")
@@ -76,10 +82,15 @@ def fresh(request: pytest.FixtureRequest, shared_home: Home, tmp_path_factory) -
     with Journal(shared_home.journal) as journal:
         made = disks.ensure(shared_home, machine, image, journal)
         status = scratch / "status"
-        subprocess.run(["debugfs", "-R", f"dump /var/lib/dpkg/status {status}", made.root], check=True)
+        subprocess.run(
+            ["debugfs", "-R", f"dump /var/lib/dpkg/status {status}", made.root], check=True
+        )
         second = cache(shared_home, machine.suite, status, journal)
     repository = scratch / "repository"
-    subprocess.run(["git", "clone", "--quiet", "--bare", "--depth=1", f"file://{CHECKOUT}", repository], check=True)
+    subprocess.run(
+        ["git", "clone", "--quiet", "--bare", "--depth=1", f"file://{CHECKOUT}", repository],
+        check=True,
+    )
     packed = subprocess.run(
         ["tar", "--create", "--directory", scratch, "repository"], check=True, capture_output=True
     )
@@ -96,8 +107,12 @@ def test_readmes_commands_install_measure_and_report(fresh):
         began = time.monotonic()
         line = f"{{ cd {directory} && {command}; }} 2>&1"
         ended = fresh.run("runuser", "-l", "ana", "-c", line, timeout_s=timeout_s, status=None)
-        keep(f"{fresh.machine.name}.txt", f"$ {command}\n{ended.stdout}(status {ended.status}, "
-             f"{time.monotonic() - began:.0f} s)\n", append=True)  # fmt: skip
+        keep(
+            f"{fresh.machine.name}.txt",
+            f"$ {command}\n{ended.stdout}(status {ended.status}, "
+            f"{time.monotonic() - began:.0f} s)\n",
+            append=True,
+        )
         assert ended.status == 0
         return ended.stdout
 

@@ -9,7 +9,14 @@ from vtax.demo.disks import INSIDE
 
 pytestmark = pytest.mark.timeout(3600)
 TIMES = 3
-MACHINES = ["kvm-virtio", "kvm-emulated", "kvm-rtl8139", "kvm-microvm", "kvm-virtio-vhost", "kvm-virtio-user"]
+MACHINES = [
+    "kvm-virtio",
+    "kvm-emulated",
+    "kvm-rtl8139",
+    "kvm-microvm",
+    "kvm-virtio-vhost",
+    "kvm-virtio-user",
+]
 
 
 def test_every_machine_is_found_to_run_and_marked_as_nested(nested):
@@ -38,7 +45,9 @@ def test_a_guest_boots_the_hosts_own_kernel_with_the_hosts_modules(nested, image
     release = nested.run("uname", "-r").stdout.strip()
     assert release != json.loads((image.directory / "manifest.json").read_text())["kernel"]
     found = json.loads(
-        nested.python("start_guests.py", "1", 'qemu:{"accel": "kvm", "kernel": "host"}', timeout_s=900)
+        nested.python(
+            "start_guests.py", "1", 'qemu:{"accel": "kvm", "kernel": "host"}', timeout_s=900
+        )
     )
     keep("kvm-host-kernel.json", json.dumps(found))
     assert found["available"], found["reason"]
@@ -48,7 +57,11 @@ def test_a_guest_boots_the_hosts_own_kernel_with_the_hosts_modules(nested, image
 
 def test_every_interface_carries_traffic_by_the_kernel_or_by_qemu_as_requested(nested):
     message = nested.pytest(
-        "tests/integration/test_platforms_qemu.py", "-rA", "-k", "carries_traffic and kvm", timeout_s=3000
+        "tests/integration/test_platforms_qemu.py",
+        "-rA",
+        "-k",
+        "carries_traffic and kvm",
+        timeout_s=3000,
     )
     keep("interfaces.txt", message)
     assert "7 passed" in message
@@ -75,7 +88,11 @@ def test_one_and_two_levels_of_virtualization_are_measured_with_and_without_huge
     [*_, listed] = json.loads(nested.vtax("list", "--json").stdout)
     assert (listed["study"], listed["status"], listed["failed"]) == ("depth", "finished", 0)
     keep("depth-show.txt", nested.vtax("show", timeout_s=1200).stdout)
-    for contrast in json.loads(nested.vtax("explain", "--json", timeout_s=1200).stdout)["explain"]["contrasts"]:
-        counted = {each["name"]: (each["baseline"], each["treatment"]) for each in contrast["counters"]}
+    for contrast in json.loads(nested.vtax("explain", "--json", timeout_s=1200).stdout)["explain"][
+        "contrasts"
+    ]:
+        counted = {
+            each["name"]: (each["baseline"], each["treatment"]) for each in contrast["counters"]
+        }
         for name in ("vm_exits", "vm_exits_interrupt"):
             assert counted[name][0] == 0 < counted[name][1], contrast["levels"]

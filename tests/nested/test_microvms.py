@@ -22,7 +22,9 @@ def name(request):
     if not os.environ.get(variable):
         pytest.skip(f"no package has {request.param}: {variable}=PROGRAM names one")
     nested = request.getfixturevalue("nested")
-    nested.guest.put(f"/usr/local/bin/{request.param}", Path(os.environ[variable]).read_bytes(), mode=0o755)
+    nested.guest.put(
+        f"/usr/local/bin/{request.param}", Path(os.environ[variable]).read_bytes(), mode=0o755
+    )
     return request.param
 
 
@@ -39,7 +41,9 @@ def test_it_is_found_to_run_starts_answers_stops_and_leaves_nothing(nested, name
 
 
 def test_its_guests_are_as_asked_and_join_the_lab_and_what_is_killed_leaves_nothing(nested, name):
-    message = nested.pytest("tests/integration/test_platforms_microvm.py", "-rA", "-k", name, timeout_s=5000)
+    message = nested.pytest(
+        "tests/integration/test_platforms_microvm.py", "-rA", "-k", name, timeout_s=5000
+    )
     keep(f"{name}.txt", message)
     assert "9 passed" in message
 

@@ -29,10 +29,23 @@ MIN_RATIO = 3.0
 
 def measured(machine, where, study, scale, platforms, *options):
     """Run a study; the mean of each primary metric by label, level and platform."""
-    name, file = f"{study}-{where}", f"/root/{study}.toml"  # without the disk: the machine has no room for large ones
+    name, file = (
+        f"{study}-{where}",
+        f"/root/{study}.toml",
+    )  # without the disk: the machine has no room for large ones
     machine.run("sh", "-c", f"{PYTHON} -m vtax studies {study} --toml | sed '/^disk = /d' >{file}")
     status = machine.measure(
-        name, file, "--scale", scale, "--blocks", BLOCKS, "-p", platforms, *options, "--yes", limit_s=LIMIT_S
+        name,
+        file,
+        "--scale",
+        scale,
+        "--blocks",
+        BLOCKS,
+        "-p",
+        platforms,
+        *options,
+        "--yes",
+        limit_s=LIMIT_S,
     )
     assert status == 0
     for view in ("show", "claims"):
@@ -57,7 +70,9 @@ def test_a_study_measures_under_kvm(large_nested, study):
     large_nested.run("modprobe", "openvswitch")
     found = measured(large_nested, "kvm", study, *UNDER_KVM[study])
     if study == "mauricio2013":
-        [virtio], [emulated] = (found["point to point"][name] for name in ("kvm-virtio", "kvm-emulated"))
+        [virtio], [emulated] = (
+            found["point to point"][name] for name in ("kvm-virtio", "kvm-emulated")
+        )
         assert virtio > MIN_RATIO * emulated
 
 

@@ -44,7 +44,10 @@ def test_a_guest_starts_pinned_answers_computes_sends_and_leaves_nothing(host, n
     assert found["states"][-1] == "RUNNING"
     assert "Booting from CD-ROM..." in found["bios"]
     assert found["bytes_equal"]
-    assert min(found[each] for each in ("events", "written_mb_s", "sent_mbit_s", "received_mbit_s")) > 0
+    assert (
+        min(found[each] for each in ("events", "written_mb_s", "sent_mbit_s", "received_mbit_s"))
+        > 0
+    )
     assert found["left"] == []
 
 

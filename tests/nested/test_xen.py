@@ -68,7 +68,11 @@ def test_a_domain_runs_on_the_cpus_of_a_cpu_pool(dom0):
     dom0.run("sh", "-c", POOL)
     try:
         text = dom0.python(
-            "start_guests.py", "1", 'xen:{"type": "pv", "cpupool": "guests"}', "unprobed", timeout_s=2400
+            "start_guests.py",
+            "1",
+            'xen:{"type": "pv", "cpupool": "guests"}',
+            "unprobed",
+            timeout_s=2400,
         )
         found = json.loads(text)
     finally:
@@ -81,18 +85,29 @@ def test_a_domain_runs_on_the_cpus_of_a_cpu_pool(dom0):
 @pytest.mark.parametrize("mode", ["default", "always_emulate"])
 def test_a_domain_runs_with_a_time_stamp_counter_that_xen_emulates(dom0, mode):
     text = dom0.python(
-        "start_guests.py", "1", f'xen:{{"type": "pvh", "tsc_mode": "{mode}"}}', "unprobed", timeout_s=2400
+        "start_guests.py",
+        "1",
+        f'xen:{{"type": "pvh", "tsc_mode": "{mode}"}}',
+        "unprobed",
+        timeout_s=2400,
     )
     keep(f"xen-tsc-{mode}.json", text)
     assert len(json.loads(text)["ready_s"]) == 1
 
 
 def test_a_domain_of_the_users_stays_and_guests_beside_it_are_refused(dom0, image):
-    dom0.run("sh", "-c", OTHER_DOMAIN.format(kernel=f"/var/lib/vtax/images/{image.key}/vmlinuz"), timeout_s=600)
+    dom0.run(
+        "sh",
+        "-c",
+        OTHER_DOMAIN.format(kernel=f"/var/lib/vtax/images/{image.key}/vmlinuz"),
+        timeout_s=600,
+    )
     try:
         refused = json.loads(dom0.python("refused_domains.py", "vtax-theirs", timeout_s=1200))
         keep("xen-refused.json", json.dumps(refused))
-        assert refused["same_name"][0] == "a domain vtax-theirs exists already, and is not of this run"
+        assert (
+            refused["same_name"][0] == "a domain vtax-theirs exists already, and is not of this run"
+        )
         assert refused["no_memory"][0].startswith("the hypervisor has")
         assert refused["left"] == []
         dom0.run("sh", "-c", LARGE_STUDY)
@@ -128,13 +143,23 @@ def figures(dom0, study, name):
 def test_a_domain_measures_in_every_topology_and_forwards_less_than_it_sends(dom0):
     dom0.run("modprobe", "openvswitch")
     found = figures(dom0, TOPOLOGIES, "xen-topologies")
-    assert set(found) == {"point-to-point", "guest-to-host", "guest-to-guest", "router", "router-openflow"}
+    assert set(found) == {
+        "point-to-point",
+        "guest-to-host",
+        "guest-to-guest",
+        "router",
+        "router-openflow",
+    }
     for platform in ("xen-pv", "xen-pvh"):
         rate = {label: rows[platform]["summary"]["mean"] for label, rows in found.items()}
         assert rate["router"] < rate["guest-to-host"]
     text = dom0.vtax("show", "--counters", "--json").stdout
     keep("xen-counters.json", text)
-    counted = {each["benchmark"]: each for each in json.loads(text)["counters"] if each["platform"] == "xen-pv"}
+    counted = {
+        each["benchmark"]: each
+        for each in json.loads(text)["counters"]
+        if each["platform"] == "xen-pv"
+    }
     decided = counted["router-openflow"]["counters"]
     assert 0 < decided["link.openflow.to_guest_packets"] <= HANDFUL
     assert decided["link.openflow.switched_packets"] > 100 * HANDFUL

@@ -37,7 +37,14 @@ class Nested(running.BootedMachine):
     def pytest(self, *arguments: str, timeout_s: float = 1800.0, status: int | None = 0) -> str:
         """Run tests of the checkout in it; what pytest says."""
         options = ("-p", "no:cacheprovider", "-o", "timeout=900", "--durations=0", "-v")
-        argv = ("sh", "-c", f'cd /{INSIDE} && exec {PYTHON} -m pytest "$@"', "pytest", *options, *arguments)
+        argv = (
+            "sh",
+            "-c",
+            f'cd /{INSIDE} && exec {PYTHON} -m pytest "$@"',
+            "pytest",
+            *options,
+            *arguments,
+        )
         return self.run(*argv, timeout_s=timeout_s, status=status).stdout
 
     def measure(self, name: str, *arguments: str, limit_s: float) -> int:

@@ -54,7 +54,9 @@ def facts_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 @pytest.fixture
 def scratch_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """`scratch_in(directory)` has guests of the scripted driver work there."""
-    return lambda directory: monkeypatch.setattr(ProcessGuest, "scratch", str(directory), raising=False)
+    return lambda directory: monkeypatch.setattr(
+        ProcessGuest, "scratch", str(directory), raising=False
+    )
 
 
 @pytest.fixture

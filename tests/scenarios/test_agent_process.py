@@ -71,12 +71,24 @@ def test_starting_the_agent_imports_no_costly_module():
         spy = b"import sys\nREQUESTS['spy'] = lambda a, p: {'m': list(sys.modules)}"
         local.guest._ask({"op": "extend", "name": "spy"}, spy)
         modules = set(local.guest._ask({"op": "spy"}).items("m", 10_000))
-    assert not modules & {"json", "re", "enum", "signal", "subprocess", "typing", "ctypes", "socket", "struct"}
+    assert not modules & {
+        "json",
+        "re",
+        "enum",
+        "signal",
+        "subprocess",
+        "typing",
+        "ctypes",
+        "socket",
+        "struct",
+    }
 
 
 def test_both_ends_agree_on_the_frames():
     source = Path(bootstrap.__file__).with_name("agent.py").read_text()
-    message = dict(re.findall(r"^(MAGIC|MAX_HEADER|MAX_PAYLOAD|KILL_GRACE_S) = (.+)$", source, re.MULTILINE))
+    message = dict(
+        re.findall(r"^(MAGIC|MAX_HEADER|MAX_PAYLOAD|KILL_GRACE_S) = (.+)$", source, re.MULTILINE)
+    )
     assert {name: eval(text) for name, text in message.items()} == {
         "MAGIC": protocol.MAGIC,
         "MAX_HEADER": protocol.MAX_HEADER,
@@ -107,7 +119,9 @@ def test_the_environment_holds_nothing_of_the_runtime_but_the_mark():
 
 def test_large_output_passes_unharmed(agent, tmp_path):
     (tmp_path / "large").write_text(os.urandom(1 << 20).hex())
-    assert agent.guest.run(["cat", str(tmp_path / "large")]).stdout == (tmp_path / "large").read_text()
+    assert (
+        agent.guest.run(["cat", str(tmp_path / "large")]).stdout == (tmp_path / "large").read_text()
+    )
 
 
 def test_output_beyond_the_limit_is_cut_and_said(guest, monkeypatch):
@@ -133,13 +147,19 @@ def test_a_killed_program_has_minus_the_signal_as_its_status(guest):
 
 def test_signals_are_at_their_defaults_in_a_program(guest):
     lines = guest.run(["cat", "/proc/self/status"]).stdout.splitlines()
-    masks = dict(line.split(":\t") for line in lines if line.startswith(("SigIgn", "SigBlk", "SigCgt")))
-    assert {int(mask, 16) & 0x7FFFFFFF for mask in masks.values()} == {0}  # above are the C library's own
+    masks = dict(
+        line.split(":\t") for line in lines if line.startswith(("SigIgn", "SigBlk", "SigCgt"))
+    )
+    assert {int(mask, 16) & 0x7FFFFFFF for mask in masks.values()} == {
+        0
+    }  # above are the C library's own
 
 
 def test_a_timeout_kills_the_whole_process_group(guest, tmp_path):
     pids = tmp_path / "pids"
-    result = guest.run(["sh", "-c", f"sleep 100 & echo $! > {pids}; echo begun; wait"], timeout_s=0.3)
+    result = guest.run(
+        ["sh", "-c", f"sleep 100 & echo $! > {pids}; echo begun; wait"], timeout_s=0.3
+    )
     assert result.timed_out
     assert result.status == -signal.SIGKILL
     assert result.stdout == "begun\n"
@@ -155,9 +175,13 @@ def test_what_a_program_leaves_behind_does_not_delay_its_end_and_lives_on(guest)
 
 
 def test_a_missing_program_is_an_error_that_leaves_the_guest_usable(guest):
-    with pytest.raises(GuestError, match=r"^the guest could not run: no such program: no-such-tool$"):
+    with pytest.raises(
+        GuestError, match=r"^the guest could not run: no such program: no-such-tool$"
+    ):
         guest.run(["no-such-tool"])
-    with pytest.raises(GuestError, match=r"^the guest could not run: No such file or directory: /no/such/tool$"):
+    with pytest.raises(
+        GuestError, match=r"^the guest could not run: No such file or directory: /no/such/tool$"
+    ):
         guest.run(["/no/such/tool"])
     with pytest.raises(GuestError, match="No such file"):
         guest.run(["true"], cwd="/no/such/directory")
@@ -169,7 +193,9 @@ def test_failed_starts_leak_no_descriptors(guest):
         with pytest.raises(GuestError):
             guest.run(["/etc/passwd"])
     guest.run(["true"])
-    assert len(guest.run(["ls", "/proc/self/fd"]).stdout.split()) == 4  # 0, 1, 2 and the directory itself
+    assert (
+        len(guest.run(["ls", "/proc/self/fd"]).stdout.split()) == 4
+    )  # 0, 1, 2 and the directory itself
     pid = guest.run(["sh", "-c", "echo $PPID"]).stdout.strip()
     assert open_files_of(pid) <= 6
 
@@ -254,7 +280,11 @@ def test_counters_grow(guest):
     guest.run(["true"])
     after = guest.counted(guest.sample())
     assert after["forks"] > before["forks"]
-    assert all(after[name] >= value for name, value in before.items() if name in after and "iowait" not in name)
+    assert all(
+        after[name] >= value
+        for name, value in before.items()
+        if name in after and "iowait" not in name
+    )
 
 
 def test_clocks_of_one_machine_agree(guest):
@@ -300,7 +330,12 @@ def test_the_controllers_end_ends_a_program_in_the_foreground(kind):
 
 
 def _frame_of_a_sleep():
-    requested = {"argv": ["sleep", "100"], "environment": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "limit": 1}
+    requested = {
+        "argv": ["sleep", "100"],
+        "environment": {"PATH": "/usr/bin:/bin"},
+        "cwd": "/",
+        "limit": 1,
+    }
     return encode({"id": 2, "op": "run", "timeout_s": 100.0, **requested})
 
 

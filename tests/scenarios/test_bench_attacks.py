@@ -35,7 +35,9 @@ def test_a_part_that_fails_fails_the_campaign(tmp_path, monkeypatch, capsys):
     campaigns = Campaigns(tmp_path, tmp_path, 1)
     program = Program("test_of_this", 1)
     campaigns.programs.append(program)
-    campaigns.pending.append(Job(program, 1, 100, argv, tmp_path / "a/log", tmp_path / "a/output", True))
+    campaigns.pending.append(
+        Job(program, 1, 100, argv, tmp_path / "a/log", tmp_path / "a/output", True)
+    )
     campaigns.run()
     assert campaigns.failed
     assert "| test_of_this | 100 | 1 |" in capsys.readouterr().out

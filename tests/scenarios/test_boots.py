@@ -38,7 +38,10 @@ def test_a_run_goes_from_boot_to_boot(machine, home, store):
     visits = boots.visits(plan.study, plan.seed)
     machine.boot("another")  # none of the study's
     go_on(plan, run, home)
-    assert (run.status, run.stopped_because) == ("paused", f"session 1 of 2 needs the boot {visits[0].boot}")
+    assert (run.status, run.stopped_because) == (
+        "paused",
+        f"session 1 of 2 needs the boot {visits[0].boot}",
+    )
     for number, visit in enumerate(visits):
         machine.boot(ENTRIES[visit.boot])
         machine.microcode += number == 2
@@ -51,9 +54,11 @@ def test_a_run_goes_from_boot_to_boot(machine, home, store):
     taken = [boot for session in run.sessions for boot in boots.boots_in(session.host).values()]
     assert len(taken) == len(set(taken)) == 4
     analysis = source_of(store, run.name).analysis
-    assert [each.code for each in analysis.warnings if each.code in ("host-changed-session", "another-boot")] == [
-        "host-changed-session"
-    ]
+    assert [
+        each.code
+        for each in analysis.warnings
+        if each.code in ("host-changed-session", "another-boot")
+    ] == ["host-changed-session"]
     (row,) = [row for row in analysis.sections[0].points[0].rows if row.platform.name == "other"]
     assert row.ratio.n_sessions == 2
 
@@ -66,11 +71,15 @@ def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, st
     go_on(plan, run, home)
     other = "xen" if first == "plain" else "plain"
     assert (run.status, run.stopped_because) == ("paused", f"session 1 of 2 needs the boot {other}")
-    with pytest.raises(BadInput, match=f"next measured in the boot '{other}', and this is '{first}'") as caught:
+    with pytest.raises(
+        BadInput, match=f"next measured in the boot '{other}', and this is '{first}'"
+    ) as caught:
         host_boots.refuse_other_boot(plan, run, look(plan))
     assert f"sudo vtax resume {run.name}" in caught.value.hint
     machine.boot("another")
-    with pytest.raises(BadInput, match=f"next measured in the boot '{other}', and this is none of its"):
+    with pytest.raises(
+        BadInput, match=f"next measured in the boot '{other}', and this is none of its"
+    ):
         host_boots.refuse_other_boot(plan, run, look(plan))
     monkeypatch.setattr("vtax.runner.resume.obstacle", lambda *_: "")
     hint = resume_hint(store, run.name, run.status)
@@ -79,8 +88,13 @@ def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, st
 
 
 def test_a_session_is_never_measured_in_a_boot_of_another(machine, home, store):
-    plan = planned(seed=next(seed for seed in range(99) if boots.order(planned().study, seed, 1)[1] == boots.order(
-        planned().study, seed, 2)[0]))  # fmt: skip
+    plan = planned(
+        seed=next(
+            seed
+            for seed in range(99)
+            if boots.order(planned().study, seed, 1)[1] == boots.order(planned().study, seed, 2)[0]
+        )
+    )
     run = begin(store, plan, vtax_version="test")
     for visit in boots.visits(plan.study, plan.seed)[:2]:
         machine.boot(ENTRIES[visit.boot])
@@ -131,9 +145,9 @@ def test_resume_measures_in_the_boot_that_is_next_and_names_the_one_after_it(com
     visits = boots.visits(commands.plan.study, commands.plan.seed)
     for before, visit in zip([None, *visits], visits, strict=False):
         if before is not None:
-            assert "is next measured in" in str(commands.invoke("resume", commands.run.name).exception) or (
-                before.boot == visit.boot
-            )
+            assert "is next measured in" in str(
+                commands.invoke("resume", commands.run.name).exception
+            ) or (before.boot == visit.boot)
         commands.machine.boot(ENTRIES[visit.boot])
         done = commands.invoke("resume", commands.run.name)
         assert done.exit_code == 0, done.output
@@ -143,11 +157,14 @@ def test_resume_measures_in_the_boot_that_is_next_and_names_the_one_after_it(com
 
 @pytest.mark.parametrize("option", ["--session", "--budget=1min"])
 def test_what_is_planned_of_boots_is_not_added_to(commands, option):
-    assert "over several boots" in str(commands.invoke("resume", commands.run.name, option).exception)
+    assert "over several boots" in str(
+        commands.invoke("resume", commands.run.name, option).exception
+    )
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"), [("paused", ("interrupted", "ended by vtax abort")), ("failed", ("failed", "no disk"))]
+    ("status", "expected"),
+    [("paused", ("interrupted", "ended by vtax abort")), ("failed", ("failed", "no disk"))],
 )
 def test_abort_ends_a_run_and_keeps_why_it_ended_before(commands, status, expected):
     commands.run.finish(status, "no disk", 1.0)
@@ -183,7 +200,9 @@ def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, mon
             assert (asked("status")["boot"], asked("status")["next_boot"]) == ("", visit.boot)
             machine.boot(machine.next_entry)
             (machine.root / "next").unlink()
-        assert asked("boot")["next_boot"] == asked("status")["next_boot"] == machine.next_entry == ""
+        assert (
+            asked("boot")["next_boot"] == asked("status")["next_boot"] == machine.next_entry == ""
+        )
         assert commands.invoke("resume", run.name).exit_code == 0
         before = visit.boot
     assert (asked("status")["state"], asked("status")["next_boot"]) == ("done", "")

@@ -12,7 +12,10 @@ from command_line import refusals
 from vtax.store.records import PlatformRecord
 
 GATE = ("--strict",)
-invoked, values = partial(command_line.invoked, "compare"), partial(command_line.values_of, "compare")
+invoked, values = (
+    partial(command_line.invoked, "compare"),
+    partial(command_line.values_of, "compare"),
+)
 
 
 @pytest.mark.usefixtures("tour")
@@ -28,14 +31,19 @@ def test_a_platform_that_is_not_slower_passes():
     found = values("docker", "--fail-if", "slower-by", "5 %", "--strict")
     assert (found["status"], found["margin"], found["families"]) == ("passed", 0.05, [3, 6])
     assert {each["outcome"] for each in found["comparisons"]} == {"passed"}
-    assert all(each in values("--fail-if", "slower-by", "5 %")["comparisons"] for each in found["comparisons"])
+    assert all(
+        each in values("--fail-if", "slower-by", "5 %")["comparisons"]
+        for each in found["comparisons"]
+    )
     for each in found["comparisons"]:
         assert 1 - each["efficiency"]["low"] < 0.05 < each["detectable_slowdown"]
         assert each["efficiency"]["estimate"] == pytest.approx(each["ratio"]["estimate"])
 
 
 @pytest.mark.usefixtures("tour")
-@pytest.mark.parametrize("written", ["5%", "0.05", "slower-by=5%", "slower-by 5%", "slower-by  5 %"])
+@pytest.mark.parametrize(
+    "written", ["5%", "0.05", "slower-by=5%", "slower-by 5%", "slower-by  5 %"]
+)
 def test_the_margin_is_taken_as_people_type_it(written):
     found = values("docker", "--fail-if", written)
     assert found == values("docker", "--fail-if", "slower-by", "5%")
@@ -70,7 +78,7 @@ def test_any_metric_is_checked_by_name():
     found = values("qemu-tcg", "--metric", "latency", "--fail-if", "slower-by", "5%")
     assert [(each["metric"], each["better"], each["outcome"]) for each in found["comparisons"]] == [
         ("latency", "lower", "slower"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.usefixtures("tour")
@@ -78,12 +86,20 @@ def test_a_junit_file_has_one_case_a_comparison(tmp_path):
     path = tmp_path / "check.xml"
     assert invoked("--fail-if", "slower-by", "5%", "--junit", str(path)).exit_code == 1
     suite = ElementTree.parse(path).getroot().find("testsuite")
-    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["10", "3", "0", "1"]
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+        "10",
+        "3",
+        "0",
+        "1",
+    ]
     cases = suite.findall("testcase")
     assert [(case.get("classname"), case.get("name")) for case in cases][-2:] == [
-        ("qemu-tcg (emulated)", "iperf3 · throughput, direction=receive"), ("kvm-virtio", "all comparisons"),
-    ]  # fmt: skip
-    failures = [case.find("failure") for case in cases if case.get("classname") == "qemu-tcg (emulated)"]
+        ("qemu-tcg (emulated)", "iperf3 · throughput, direction=receive"),
+        ("kvm-virtio", "all comparisons"),
+    ]
+    failures = [
+        case.find("failure") for case in cases if case.get("classname") == "qemu-tcg (emulated)"
+    ]
     assert [each.get("type") for each in failures if each is not None] == ["slower"] * 3
     assert all(each is not None and "fails below 95" in str(each.text) for each in failures)
     assert all(float(case.get("time", "")) > 0 for case in cases[:-1])
@@ -100,7 +116,10 @@ def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path
     invoked("lxc", "--fail-if", "slower-by", "0.1%", "--junit", str(path))
     found = [str(each.get("message")) for each in ElementTree.parse(path).getroot().iter("skipped")]
     assert found
-    assert all("detectable below" in each and ("more block" in each or "too noisy" in each) for each in found)
+    assert all(
+        "detectable below" in each and ("more block" in each or "too noisy" in each)
+        for each in found
+    )
 
 
 @pytest.mark.usefixtures("tour")
@@ -114,19 +133,38 @@ def test_a_summary_is_written_in_markdown(tmp_path, golden, set_locale):
 def test_wrong_input_is_refused(tour, capsys, golden):
     synthetic_run.begin(tour, name="empty-1", started_at=1.0)
     _of_one_platform(tour)
-    gate = (f"--strict {sides}" for sides in (
-        "dokcer", "tour-1 tour-1", "kvm-virtio", "lxc docker@mtu=9", "docker docker", "nothing-1",
-        "--junit /nowhere/check.xml", "tour-1:docker alone-1:native", "empty-1", "alone-1", "--metric latenzy",
-    ))  # fmt: skip
-    margins = (f"--fail-if slower-by {margin}" for margin in ("much", "''", "-5%", "nan", "5", "0%"))
-    forms = (f"--fail-if {form}" for form in ("slower-by", "slower-by --strict", "faster-by=5%", "much", ""))
+    gate = (
+        f"--strict {sides}"
+        for sides in (
+            "dokcer",
+            "tour-1 tour-1",
+            "kvm-virtio",
+            "lxc docker@mtu=9",
+            "docker docker",
+            "nothing-1",
+            "--junit /nowhere/check.xml",
+            "tour-1:docker alone-1:native",
+            "empty-1",
+            "alone-1",
+            "--metric latenzy",
+        )
+    )
+    margins = (
+        f"--fail-if slower-by {margin}" for margin in ("much", "''", "-5%", "nan", "5", "0%")
+    )
+    forms = (
+        f"--fail-if {form}"
+        for form in ("slower-by", "slower-by --strict", "faster-by=5%", "much", "")
+    )
     golden(refusals(capsys, "compare", *gate, *margins, *forms, "", "tour-1"))
 
 
 def _of_one_platform(store):
     native = PlatformRecord("native", {"driver": "native", "options": {}}, True, is_baseline=True)
     cells = [cell for cell in synthetic_run.cells() if cell.platform == "native"]
-    run = synthetic_run.begin(store, name="alone-1", platforms=(native,), cells=cells, started_at=2.0)
+    run = synthetic_run.begin(
+        store, name="alone-1", platforms=(native,), cells=cells, started_at=2.0
+    )
     run.add_trial(synthetic_run.trial(cells[0]))
 
 
@@ -141,7 +179,9 @@ def test_a_gate_that_could_see_nothing_fails(tmp_path):
     assert blind.exit_code == 1
     suite = ElementTree.parse(path).getroot().find("testsuite")
     assert suite.get("failures") == "1"
-    assert [each.get("value") for each in suite.iter("property") if each.get("name") == "status"] == ["failed"]
+    assert [
+        each.get("value") for each in suite.iter("property") if each.get("name") == "status"
+    ] == ["failed"]
     (failure,) = suite.iter("failure")
     assert failure.get("type") == "blind"
     assert "has to be" in failure.get("message", "")
@@ -152,7 +192,11 @@ def test_a_gate_that_could_see_nothing_fails(tmp_path):
 @pytest.mark.usefixtures("tour")
 def test_a_side_without_a_run_is_of_the_run_that_the_other_names(tour):
     synthetic_run.fill(synthetic_run.begin(tour, name="tour-2", started_at=1_800_000_000.0))
-    for sides in (("tour-1:docker", "lxc"), ("docker", "tour-1:lxc"), ("docker", "lxc", "--run", "tour-1")):
+    for sides in (
+        ("tour-1:docker", "lxc"),
+        ("docker", "tour-1:lxc"),
+        ("docker", "lxc", "--run", "tour-1"),
+    ):
         found = command_line.values_of("compare", *sides)
         assert found["treatment"]["run"] == found["baseline"]["run"] == "tour-1"
     assert command_line.values_of("compare", "docker")["baseline"]["platform"] == "native"

@@ -20,19 +20,33 @@ from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.store import RunHandle, Store
 
 BLOCKS = 6
-OF_SESSION = {"old-1": 0.00, "old-2": 0.20, "old-3": -0.10, "new-1": 0.30, "new-2": 0.15, "new-3": 0.25}
+OF_SESSION = {
+    "old-1": 0.00,
+    "old-2": 0.20,
+    "old-3": -0.10,
+    "new-1": 0.30,
+    "new-2": 0.15,
+    "new-3": 0.25,
+}
 """Of the host: all platforms alike."""
 NAMES = ("native", "docker", "lxc")
 NEW_DOCKER = -0.12  # as a logarithm: 11 % slower
-invoked, values = partial(command_line.invoked, "compare"), partial(command_line.values_of, "compare")
+invoked, values = (
+    partial(command_line.invoked, "compare"),
+    partial(command_line.values_of, "compare"),
+)
 OLD, NEW = "old-1,old-2,old-3", "new-1,new-2,new-3"
 
 
-def made(store: Store, name: str, *, effect: float = 0.0, docker: float = 0.0, **changes: Any) -> RunHandle:
+def made(
+    store: Store, name: str, *, effect: float = 0.0, docker: float = 0.0, **changes: Any
+) -> RunHandle:
     """A run of one session, whose host is faster by `effect`."""
     random = np.random.default_rng(sum(map(ord, name)))
     given = {
-        "cells": [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES],
+        "cells": [
+            each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES
+        ],
         "platforms": [each for each in PLATFORMS if each.name in NAMES],
         "declared": {**DECLARED, "design": {**DECLARED["design"]}},
     }
@@ -41,7 +55,9 @@ def made(store: Store, name: str, *, effect: float = 0.0, docker: float = 0.0, *
         for cell in run.cells:
             own = {"docker": docker - 0.02, "lxc": 0.01}.get(cell.platform, 0.0)
             value = 1000 * float(np.exp(effect + own + 0.003 * random.standard_normal()))
-            run.add_trial(trial(cell, block=block, position=run.next_position(), values={"events": value}))
+            run.add_trial(
+                trial(cell, block=block, position=run.next_position(), values={"events": value})
+            )
     run.finish("finished", "all blocks", 1_700_000_300.0)
     return run
 
@@ -58,7 +74,9 @@ def six(home_store: Store) -> Store:
 def two(home_store: Store) -> Store:
     """One run a side."""
     for name in ("old-1", "new-1"):
-        made(home_store, name, effect=OF_SESSION[name], docker=NEW_DOCKER if name == "new-1" else 0.0)
+        made(
+            home_store, name, effect=OF_SESSION[name], docker=NEW_DOCKER if name == "new-1" else 0.0
+        )
     return home_store
 
 
@@ -113,7 +131,9 @@ def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out(golden):
     found = values("new-1", "old-1", "--fail-if", "slower-by", "5%")
     assert {each["outcome"] for each in found["comparisons"]} == {"undecided"}
     assert {each["detectable_slowdown"] for each in found["comparisons"]} == {None}
-    assert found["comparisons"][0]["efficiency"]["high"] < 0.95, "slower beyond doubt, were sessions alike"
+    assert found["comparisons"][0]["efficiency"]["high"] < 0.95, (
+        "slower beyond doubt, were sessions alike"
+    )
 
 
 @pytest.mark.usefixtures("two")
@@ -135,37 +155,66 @@ def test_test_reports_name_both_runs(tmp_path, set_locale):
     invoked("new-1", "old-1", "--junit", str(junit), "--markdown", str(markdown), "--strict")
     suite = ElementTree.parse(junit).getroot().find("testsuite")
     assert suite.get("name") == "vtax compare new-1 old-1"
-    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "2"]
-    assert "new-1 contra old-1: docker, lxc, cada uma em relação a native" in markdown.read_text(encoding="utf-8")
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
+        "2",
+        "0",
+        "0",
+        "2",
+    ]
+    assert "new-1 contra old-1: docker, lxc, cada uma em relação a native" in markdown.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_differences_of_the_setting_are_listed(home_store):
     made(home_store, "old-1", host={"kernel": "6.1"}, image_key="1111", vtax_version="0.1.0")
     made(home_store, "new-1", host={"kernel": "6.12"}, image_key="2222", vtax_version="0.2.0")
     found = "\n".join(map(str, values("new-1", "old-1", "--strict")["against"]["differences"]))
-    for each in ("kernel: 6.12 and 6.1", "images differ: 2222 and 1111", "versions of vtax differ: 0.2.0 and 0.1.0"):
+    for each in (
+        "kernel: 6.12 and 6.1",
+        "images differ: 2222 and 1111",
+        "versions of vtax differ: 0.2.0 and 0.1.0",
+    ):
         assert each in found
     text = " ".join(invoked("new-1", "old-1", "--strict").output.split())
     assert "images differ: 2222 and 1111" in text
 
 
 def test_points_and_platforms_of_one_run_alone_are_not_tested(home_store):
-    both = [each for each in cells() if each.platform in NAMES and each.levels.get("direction") != "send"]
+    both = [
+        each
+        for each in cells()
+        if each.platform in NAMES and each.levels.get("direction") != "send"
+    ]
     fewer = [each for each in both if each.benchmark == "sysbench-cpu" and each.platform != "lxc"]
     made(home_store, "old-1", cells=fewer)
     made(home_store, "new-1", cells=[each for each in both if each.benchmark == "sysbench-cpu"])
     found = values("new-1", "old-1", "--strict")
     assert [each["platform"] for each in found["comparisons"]] == ["docker"]
-    assert [(each["platform"], each["reason"]) for each in found["not_tested"]] == [("lxc", "only in new-1")]
+    assert [(each["platform"], each["reason"]) for each in found["not_tested"]] == [
+        ("lxc", "only in new-1")
+    ]
     assert values("new-1:docker", "old-1", "--strict")["not_tested"] == []
 
 
 def test_runs_that_do_not_measure_the_same_are_refused(home_store, capsys, golden):
     made(home_store, "new-1")
-    chosen = [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES]
-    made(home_store, "longer-1", cells=[replace(each, parameters={"duration_s": 5.0}) for each in chosen])
-    made(home_store, "larger-1", declared={**DECLARED, "guest": {"vcpus": 2, "memory": 512 * 1024**2}})
-    others = [replace(each, is_baseline=each.name == "lxc") for each in PLATFORMS if each.name in NAMES]
+    chosen = [
+        each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES
+    ]
+    made(
+        home_store,
+        "longer-1",
+        cells=[replace(each, parameters={"duration_s": 5.0}) for each in chosen],
+    )
+    made(
+        home_store,
+        "larger-1",
+        declared={**DECLARED, "guest": {"vcpus": 2, "memory": 512 * 1024**2}},
+    )
+    others = [
+        replace(each, is_baseline=each.name == "lxc") for each in PLATFORMS if each.name in NAMES
+    ]
     made(home_store, "of-lxc-1", platforms=others, declared={**DECLARED, "baseline": "lxc"})
     begin(home_store, "empty-1")
     made(home_store, "primes-1", cells=[replace(each, label="primes") for each in chosen])
@@ -175,13 +224,28 @@ def test_runs_that_do_not_measure_the_same_are_refused(home_store, capsys, golde
 
 @pytest.mark.usefixtures("two")
 def test_names_that_do_not_exist_are_refused(capsys, golden):
-    sides = ("new-1:dokcer old-1:dokcer", "new-1:native old-1:native", "new-1 /nowhere/old",
-             "new-1 old-1 --metric evnts", "new-1:docker old-1:lxc")  # fmt: skip
+    sides = (
+        "new-1:dokcer old-1:dokcer",
+        "new-1:native old-1:native",
+        "new-1 /nowhere/old",
+        "new-1 old-1 --metric evnts",
+        "new-1:docker old-1:lxc",
+    )
     golden(refusals(capsys, "compare --strict", *sides), "compare")
     golden(refusals(capsys, "report", "new-1 old-1 new-1"), "report")
 
 
 def test_the_page_of_updates_names_the_run_after_first():
     """A gate fails where its first side is slower; the page makes tour-1 before the update, and tour-2 after it."""
-    page = Path(__file__).resolve().parents[2].joinpath("docs/kernel-update.md").read_text(encoding="utf-8")
-    assert page.index("--tag before") < page.index("--tag after") < page.index("vtax compare tour-2 tour-1 --fail-if")
+    page = (
+        Path(__file__)
+        .resolve()
+        .parents[2]
+        .joinpath("docs/kernel-update.md")
+        .read_text(encoding="utf-8")
+    )
+    assert (
+        page.index("--tag before")
+        < page.index("--tag after")
+        < page.index("vtax compare tour-2 tour-1 --fail-if")
+    )

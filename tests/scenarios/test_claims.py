@@ -18,9 +18,18 @@ from vtax.store.store import Store
 NETWORK = {"benchmark": "iperf3"}
 CLAIMS: list[dict[str, Any]] = [
     {"id": "tcg-slow", "check": [{"kind": "ratio", "of": "qemu-tcg", "below": 0.3, **NETWORK}]},
-    {"id": "tcg-fast", "check": [{"kind": "equivalence", "of": "qemu-tcg", "within": 0.1, **NETWORK}]},
-    {"id": "lxc-exact", "check": [{"kind": "equivalence", "of": "lxc", "within": 0.0001, **NETWORK}]},
-    {"id": "xen-fast", "check": [{"kind": "equivalence", "of": "xen-pv", "within": 0.05, **NETWORK}]},
+    {
+        "id": "tcg-fast",
+        "check": [{"kind": "equivalence", "of": "qemu-tcg", "within": 0.1, **NETWORK}],
+    },
+    {
+        "id": "lxc-exact",
+        "check": [{"kind": "equivalence", "of": "lxc", "within": 0.0001, **NETWORK}],
+    },
+    {
+        "id": "xen-fast",
+        "check": [{"kind": "equivalence", "of": "xen-pv", "within": 0.05, **NETWORK}],
+    },
     {"id": "later", "not_tested": "needs two merged runs"},
 ]
 
@@ -34,9 +43,14 @@ def stored(store: Store, claims: list[dict[str, Any]] = CLAIMS) -> None:
     text = {"statement": "So it is.", "statement_pt": "Assim é.", "source": "table 1"}
     declared = {**synthetic_run.DECLARED, "claim": [{**text, **claim} for claim in claims]}
     declared["published"] = [
-        {"source": "table 2", "benchmark": "iperf3", "metric": "throughput", "where": {"direction": "send"},
-         "values": {"native": 940.0, "xen-pv": 924.0}}
-    ]  # fmt: skip
+        {
+            "source": "table 2",
+            "benchmark": "iperf3",
+            "metric": "throughput",
+            "where": {"direction": "send"},
+            "values": {"native": 940.0, "xen-pv": 924.0},
+        }
+    ]
     synthetic_run.fill(synthetic_run.begin(store, declared=declared))
 
 
@@ -52,9 +66,12 @@ def words(*arguments: str) -> dict[str, str]:
 def test_every_claim_has_a_word(store, golden):
     stored(store)
     assert words() == {
-        "tcg-slow": "reproduced", "tcg-fast": "contradicted", "lxc-exact": "inconclusive", "xen-fast": "not tested",
+        "tcg-slow": "reproduced",
+        "tcg-fast": "contradicted",
+        "lxc-exact": "inconclusive",
+        "xen-fast": "not tested",
         "later": "not tested",
-    }  # fmt: skip
+    }
     golden(invoked("tour-1").output)
 
 
@@ -63,7 +80,9 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store, tmp_path):
 
     def report(*arguments: str) -> Result:
         output = str(tmp_path / "report.md")
-        return CliRunner().invoke(group, ["export", "--format", "markdown", "--output", output, *arguments])
+        return CliRunner().invoke(
+            group, ["export", "--format", "markdown", "--output", output, *arguments]
+        )
 
     assert report().exit_code == 0
     assert "xen-pv is not in this run" in (tmp_path / "report.md").read_text()
@@ -71,8 +90,12 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store, tmp_path):
     text = " ".join((tmp_path / "report.md").read_text().split())
     assert "Mapped by request: docker for xen-pv" in text
     assert "docker (for xen-pv)" in text
-    assert "no claim or figure of tour names the platform 'gone'" in str(report("--map", "gone=docker").exception)
-    assert "csv has no chapters" in str(report("--map", "xen-pv=docker", "--format", "csv").exception)
+    assert "no claim or figure of tour names the platform 'gone'" in str(
+        report("--map", "gone=docker").exception
+    )
+    assert "csv has no chapters" in str(
+        report("--map", "xen-pv=docker", "--format", "csv").exception
+    )
 
 
 def test_mapping_is_on_request_and_in_every_table(store, golden):
@@ -81,7 +104,10 @@ def test_mapping_is_on_request_and_in_every_table(store, golden):
     golden(invoked("--map", "xen-pv=docker").output)
     found = json.loads(invoked("--map", "xen-pv=docker", "--json").output)
     assert found["map"] == {"xen-pv": "docker"}
-    assert {each["platform"]: each["here"] for each in found["published"]} == {"native": "native", "xen-pv": "docker"}
+    assert {each["platform"]: each["here"] for each in found["published"]} == {
+        "native": "native",
+        "xen-pv": "docker",
+    }
 
 
 def test_a_mapping_that_cannot_be_is_refused_with_a_hint(store, capsys, golden):
@@ -110,5 +136,12 @@ def test_the_keys_of_json_are_documented(store):
     found = json.loads(invoked("--json").output)
     page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
     section = page[page.index("### Of `vtax claims`") :]
-    keys = {*found, *found["claims"][0], *found["claims"][0]["comparisons"][0], *found["published"][0]}
-    assert {key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)} == set()
+    keys = {
+        *found,
+        *found["claims"][0],
+        *found["claims"][0]["comparisons"][0],
+        *found["published"][0],
+    }
+    assert {
+        key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)
+    } == set()

@@ -54,7 +54,9 @@ def test_the_reference_is_current():
 def test_csv_and_parquet_have_the_columns_of_the_reference_in_its_order(exports):
     with (exports / "run.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    expected = ["factor_direction" if field.name == "factor_NAME" else field.name for field in COLUMNS]
+    expected = [
+        "factor_direction" if field.name == "factor_NAME" else field.name for field in COLUMNS
+    ]
     assert list(rows[0]) == expected == pyarrow.parquet.read_schema(exports / "run.parquet").names
     assert all(re.fullmatch(TIME, row["started"]) for row in rows)
 
@@ -73,7 +75,9 @@ def keys(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def test_json_has_the_keys_of_the_reference_and_no_other(exports):
     value = json.loads((exports / "run.json").read_text())
-    described = {(path, field.name) for path, fields in tables_of(ExportedResult) for field in fields}
+    described = {
+        (path, field.name) for path, fields in tables_of(ExportedResult) for field in fields
+    }
     rows = "results[].points[].rows[]"
     undecided = ("next_step", "next_step.decides[]", "next_step.left[]", f"{rows}.verdict.needed")
     of_sessions = (f"{rows}.ratio.nesting[]", f"{rows}.ratio.of_these_hosts")

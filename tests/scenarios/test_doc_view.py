@@ -28,14 +28,22 @@ def output(environment: dict[str, str], *arguments: str) -> str:
     return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_view_of_one_file_is_in_the_help_the_terminal_the_json_and_the_report(environment, tmp_path):
-    assert re.search(r"--failures +Failed trials by platform\.", output(environment, "show", "--help"))
+def test_a_view_of_one_file_is_in_the_help_the_terminal_the_json_and_the_report(
+    environment, tmp_path
+):
+    assert re.search(
+        r"--failures +Failed trials by platform\.", output(environment, "show", "--help")
+    )
     lines = [line.split() for line in output(environment, "show", "--failures").splitlines()]
     assert ["platform", "failed", "trials", "share"] in lines
     assert ["qemu-tcg", "(emulated)", "1", "1.4", "%"] in lines
     (table,) = json.loads(output(environment, "show", "--failures", "--json"))["failures"]
     assert table["table"] == "failures"
-    assert table["rows"][-1] == {"platform": "qemu-tcg", "failed": 1, "share": pytest.approx(1 / 72)}
+    assert table["rows"][-1] == {
+        "platform": "qemu-tcg",
+        "failed": 1,
+        "share": pytest.approx(1 / 72),
+    }
     output(environment, "export", "--format", "markdown", "--output", str(tmp_path / "run.md"))
     chapters = re.findall(r"^## (.*)$", (tmp_path / "run.md").read_text(), re.MULTILINE)
     assert chapters.index("Failed trials") == chapters.index("Warnings") + 1

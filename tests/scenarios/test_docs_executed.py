@@ -23,7 +23,17 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.store.store import Store
 
-LOOKS = ("show", "report", "schema", "studies", "topologies", "benchmarks", "platforms", "list", "image")
+LOOKS = (
+    "show",
+    "report",
+    "schema",
+    "studies",
+    "topologies",
+    "benchmarks",
+    "platforms",
+    "list",
+    "image",
+)
 IN_THE_STORE = {"podman": "lxc", "RUN": "last"}
 """What a page names, and what the invented run has in its place."""
 NEEDS_ROOT = (
@@ -45,17 +55,31 @@ def shown() -> list[tuple[str, ...]]:
     found = dict.fromkeys(
         tuple(words)
         for place, words in commands()
-        if not place.startswith("add-a-") and (place in in_blocks or words[0] in LOOKS) and words[0] != "campaign"
+        if not place.startswith("add-a-")
+        and (place in in_blocks or words[0] in LOOKS)
+        and words[0] != "campaign"
     )
     fragments = ("NAME", "DRIVER", "KEY", "RUN1", "MODULE", "STUDY.toml", "[TRIAL]", "remove")
-    whole = [words for words in found if not any(re.split("[,=]", word)[0] in fragments for word in words)]
+    whole = [
+        words
+        for words in found
+        if not any(re.split("[,=]", word)[0] in fragments for word in words)
+    ]
     return [words for words in whole if words[-1] != "add"]
 
 
 def study_of(name: str) -> str:
     """The study that the page which names this file shows; the first of the README where the page shows none."""
-    pages = [page for page in (*ROOT.glob("README*.md"), *(ROOT / "docs").glob("*.md")) if name in page.read_text()]
-    texts = [match[2] for page in [*pages, ROOT / "README.md"] for match in BLOCK.finditer(page.read_text())]
+    pages = [
+        page
+        for page in (*ROOT.glob("README*.md"), *(ROOT / "docs").glob("*.md"))
+        if name in page.read_text()
+    ]
+    texts = [
+        match[2]
+        for page in [*pages, ROOT / "README.md"]
+        for match in BLOCK.finditer(page.read_text())
+    ]
     return next(text for text in texts if re.search(r"^platforms = ", text, re.MULTILINE))
 
 
@@ -88,7 +112,10 @@ def with_example(
     example: Callable[[str], Path],
 ) -> Callable[[list[str]], list[str]]:
     """Arguments with the path of a file of docs/examples that they name; the store has the example of a named run."""
-    runs = {f"{bundle.name.partition('.')[0]}-1" for bundle in (ROOT / "docs/examples").glob("*.vtax.gz")}
+    runs = {
+        f"{bundle.name.partition('.')[0]}-1"
+        for bundle in (ROOT / "docs/examples").glob("*.vtax.gz")
+    }
 
     def prepare(given: list[str]) -> list[str]:
         if any(word.startswith("docs/examples/") for word in given):
@@ -101,13 +128,17 @@ def with_example(
 
 
 @pytest.mark.parametrize("words", shown(), ids=" ".join)
-def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(words, reader, with_example):
+def test_a_command_of_the_documentation_does_what_an_ordinary_user_may_have(
+    words, reader, with_example
+):
     given = with_example([IN_THE_STORE.get(word, word) for word in words])
     for word in given:
         if word.endswith(".toml"):
             (reader / word).write_text(study_of(word))
     done = CliRunner().invoke(group, given)
-    root = any(given[: len(start)] == start for start in NEEDS_ROOT) and not {"--dry-run"} & set(given)
+    root = any(given[: len(start)] == start for start in NEEDS_ROOT) and not {"--dry-run"} & set(
+        given
+    )
     if root:
         assert isinstance(done.exception, BadInput), done.output
         assert "needs root" in done.exception.what

@@ -11,15 +11,22 @@ from vtax.study.load import load
 
 EXAMPLES = DOCS / "examples"
 CHAPTER = re.compile(r"^## ([a-z0-9-]+)\n+\d+ blocks, .*, (\d+) trials, (\d+) failed", re.MULTILINE)
-TRIALS = {name: (trials, failed) for name, trials, failed in CHAPTER.findall((DOCS / "found.md").read_text())}
+TRIALS = {
+    name: (trials, failed)
+    for name, trials, failed in CHAPTER.findall((DOCS / "found.md").read_text())
+}
 
 
 def test_every_bundle_has_a_chapter():
-    assert {path.name.removesuffix(".vtax.gz") for path in EXAMPLES.glob("*.vtax.gz")} == set(TRIALS)
+    assert {path.name.removesuffix(".vtax.gz") for path in EXAMPLES.glob("*.vtax.gz")} == set(
+        TRIALS
+    )
 
 
 @pytest.mark.parametrize("name", TRIALS)
-def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(name, example, use_store, set_width):
+def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(
+    name, example, use_store, set_width
+):
     use_store(example(name))
     (listed,) = json.loads(output_of("list", "--json"))
     assert (listed["study"], listed["status"], listed["failed"]) == (
@@ -41,15 +48,23 @@ def test_an_example_is_read_and_its_answer_fits_a_window_of_a_terminal(name, exa
     places = [next(n for n, line in enumerate(lines) if line.startswith(start)) for start in starts]
     assert places == sorted(places)
     assert len(lines) - places[0] <= (50 if name in ("tour", "service") else 65)
-    assert lines[places[0] :].count("") <= 4, "matrix, answer, cautions and next step stand together"
+    assert lines[places[0] :].count("") <= 4, (
+        "matrix, answer, cautions and next step stand together"
+    )
 
 
 def test_tables_stand_below_all_or_a_filter(example, use_store):
     use_store(example("tour"))
-    brief, every, one = output_of("show"), output_of("show", "--all"), output_of("show", "--benchmark", "stream")
+    brief, every, one = (
+        output_of("show"),
+        output_of("show", "--all"),
+        output_of("show", "--benchmark", "stream"),
+    )
     table = "±95\N{NO-BREAK SPACE}%"
     assert table not in brief
-    more = re.search(r"vtax show tour-1 --all: tables of (\d+) metrics; --benchmark NAME: those of one;", brief)
+    more = re.search(
+        r"vtax show tour-1 --all: tables of (\d+) metrics; --benchmark NAME: those of one;", brief
+    )
     assert more is not None
     assert every.count(table) == int(more[1])
     assert one.count(table) == 1
@@ -60,7 +75,8 @@ def test_a_comparison_ends_with_its_answer_and_what_would_decide(example, use_st
     use_store(example("tour"))
     answer = " ".join(output_of("compare", "podman", "docker").partition("\nSummary\n")[2].split())
     lowest = re.match(
-        r"podman against docker: no difference shown; intervals reach down to (\d\S*)\s% of docker \(dd\)\.", answer
+        r"podman against docker: no difference shown; intervals reach down to (\d\S*)\s% of docker \(dd\)\.",
+        answer,
     )
     assert lowest is not None
     assert f"[{lowest[1]}, " in output_of("compare", "podman", "docker").partition("\nSummary\n")[0]

@@ -45,7 +45,9 @@ def script(platform, operations, random):
 def explained_of(store):
     source = source_of(store)
     numbers = {cell.key: n for n, cell in enumerate(source.data.run.cells)}
-    return explained(source.data, source.analysis.sections, source.block_counters(numbers.values()), 0.95)
+    return explained(
+        source.data, source.analysis.sections, source.block_counters(numbers.values()), 0.95
+    )
 
 
 def test_the_counter_that_truly_moves_is_found_and_those_of_time_stand_apart(store):
@@ -60,7 +62,9 @@ def test_the_counter_that_truly_moves_is_found_and_those_of_time_stand_apart(sto
     assert switches.treatment == pytest.approx(3.0, rel=0.01)
     [alone] = found.one_sided
     assert (alone.place, alone.name, alone.platform) == ("layer", "sentry.thread_cpu_s", "sandbox")
-    assert alone.value == pytest.approx(1.0 / (1e5 / 4 * TRIAL_S), rel=0.02)  # seconds per operation
+    assert alone.value == pytest.approx(
+        1.0 / (1e5 / 4 * TRIAL_S), rel=0.02
+    )  # seconds per operation
     assert {each.name for each in found.compared}.isdisjoint({"swapped_in_pages", "clock_rate"})
 
 
@@ -81,21 +85,29 @@ def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
         rows = connection.exec_driver_sql(
             "select c.key, t.block, k.value, m.value from trial t join cell c on c.id = t.cell_id "
             "join counter k on k.trial_id = t.id and k.name = 'page_faults' "
-            "join measurement m on m.trial_id = t.id where t.run_id = ?", (run.id,),
-        ).all()  # fmt: skip
+            "join measurement m on m.trial_id = t.id where t.run_id = ?",
+            (run.id,),
+        ).all()
     for cell, block, count, rate in rows:
         counts.setdefault((cell, block), []).append(count)
         values.setdefault((cell, block), []).append(rate)
     logs = []
     for block in range(6):
         per_work = [
-            (statistics.mean(counts[cell, block]) + 0.5) / (statistics.mean(values[cell, block]) * TRIAL_S)
+            (statistics.mean(counts[cell, block]) + 0.5)
+            / (statistics.mean(values[cell, block]) * TRIAL_S)
             for cell in ("c-sandbox", "c-native")
         ]
         logs.append(math.log(per_work[0] / per_work[1]))
-    totals = [sum(sum(counts[cell, b]) + 0.5 * 2 for b in range(6)) for cell in ("c-sandbox", "c-native")]
-    counting = math.sqrt(1 / totals[0] + 1 / totals[1])  # what counts of independent events vary by at least
-    half = t_quantile(1 - 0.05 / found.family / 2, 5) * max(statistics.stdev(logs) / math.sqrt(6), counting)
+    totals = [
+        sum(sum(counts[cell, b]) + 0.5 * 2 for b in range(6)) for cell in ("c-sandbox", "c-native")
+    ]
+    counting = math.sqrt(
+        1 / totals[0] + 1 / totals[1]
+    )  # what counts of independent events vary by at least
+    half = t_quantile(1 - 0.05 / found.family / 2, 5) * max(
+        statistics.stdev(logs) / math.sqrt(6), counting
+    )
     [faults] = [each for each in found.compared if each.name == "page_faults"]
     assert math.log(faults.ratio.estimate) == pytest.approx(statistics.mean(logs))
     assert math.log(faults.ratio.low) == pytest.approx(statistics.mean(logs) - half)
@@ -108,7 +120,9 @@ def alike(platform, operations, random):
 
 def with_a_daemon(platform, operations, random):
     daemon = {("layer", "daemon.thread_slices"): 7.0} if platform == "sandbox" else {}
-    counts = {("guest", name): float(random.poisson(operations)) for name in ("page_faults", "interrupts")}
+    counts = {
+        ("guest", name): float(random.poisson(operations)) for name in ("page_faults", "interrupts")
+    }
     return {**counts, **daemon}
 
 
@@ -138,12 +152,17 @@ def test_what_moved_is_printed(store, name, golden):
 @pytest.mark.parametrize(("blocks", "spread"), [(2, 0.02), (5, 0.5)])
 def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, blocks, spread, golden):
     def alike(platform, operations, random):
-        return {("guest", name): operations * random.lognormal(0, spread) for name in ("page_faults", "interrupts")}
+        return {
+            ("guest", name): operations * random.lognormal(0, spread)
+            for name in ("page_faults", "interrupts")
+        }
 
     stored(store, alike, blocks=blocks)
     [found] = explained_of(store)
     low, high = zip(*((each.ratio.low, each.ratio.high) for each in found.compared), strict=True)
-    assert found.detectable == pytest.approx(math.exp(np.median(np.log(np.array(high) / np.array(low)) / 2)))
+    assert found.detectable == pytest.approx(
+        math.exp(np.median(np.log(np.array(high) / np.array(low)) / 2))
+    )
     assert found.detectable > NARROW
     golden(output_of("explain"))
     printed = json.loads(output_of("explain", "--json"))["explain"]["contrasts"][0]
@@ -192,7 +211,9 @@ def test_counters_of_one_platform_have_values_and_the_layer_stands_first(store):
     assert values["sentry.peak_memory_bytes"] == 1e8
     assert values["timer_interrupts"] == pytest.approx(500 / (1e5 * TRIAL_S), rel=0.02)
     lines = output_of("explain").splitlines()
-    assert [line.split()[-1] for line in lines if "layer, sentry: thread slices" in line] == ["3.99"]
+    assert [line.split()[-1] for line in lines if "layer, sentry: thread slices" in line] == [
+        "3.99"
+    ]
 
 
 def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
@@ -209,10 +230,15 @@ def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [
-        ("Mbit/s", "GB"), ("MiB/s", "GB"), ("events/s", "events"), ("1/s", "operation"), ("IOPS", "I/O"),
-        ("ns/op", "op"), ("MiB", "s"),
+        ("Mbit/s", "GB"),
+        ("MiB/s", "GB"),
+        ("events/s", "events"),
+        ("1/s", "operation"),
+        ("IOPS", "I/O"),
+        ("ns/op", "op"),
+        ("MiB", "s"),
     ],
-)  # fmt: skip
+)
 def test_the_unit_of_work_fits_the_metric(store, unit, expected):
     stored(store, script, unit=unit)
     assert explained_of(store)[0].work == expected
@@ -230,7 +256,9 @@ def test_a_time_of_the_whole_trial_is_one_piece_of_work(store):
 
 def test_json_has_every_counter_and_the_report_the_section(store):
     why = Note("no-hardware-counters")
-    stored(store, script, host={"not_counted": {"cycles": packed(why), "instructions": packed(why)}})
+    stored(
+        store, script, host={"not_counted": {"cycles": packed(why), "instructions": packed(why)}}
+    )
     printed = json.loads(output_of("explain", "counted-1", "--json"))["explain"]
     assert printed["not_counted"] == {"cycles": why, "instructions": why}
     [contrast] = printed["contrasts"]
@@ -248,7 +276,10 @@ def test_json_has_every_counter_and_the_report_the_section(store):
 def test_a_guest_that_counts_nothing_is_set_apart_and_a_host_that_counts_more_is_not(store):
     def silent(platform, operations, random):
         switches = operations if platform == "native" else 0.0
-        return {("guest", "context_switches"): switches, ("host", "context_switches"): operations - switches}
+        return {
+            ("guest", "context_switches"): switches,
+            ("host", "context_switches"): operations - switches,
+        }
 
     stored(store, silent)
     [found] = explained_of(store)
@@ -260,7 +291,8 @@ def test_a_filter_shows_less_and_judges_the_same(store):
     stored(store, script, others=("second", "third"))
     shown = ["--platform", "sandbox", "--json"]
     whole, narrowed = (
-        json.loads(output_of("explain", *options))["explain"]["contrasts"] for options in (["--json"], shown)
+        json.loads(output_of("explain", *options))["explain"]["contrasts"]
+        for options in (["--json"], shown)
     )
     assert {each["platform"] for each in whole} > {"sandbox"}
     assert narrowed == [each for each in whole if each["platform"] == "sandbox"]
@@ -271,7 +303,12 @@ def test_counters_of_a_stored_run_of_kernel_paths_are_per_operation(store):
         switches = 2000.0 if platform == "sandbox" else 1000.0
         return {("guest", "context_switches"): switches + float(random.normal(0, 5))}
 
-    kernel_paths = {"benchmark": "kernel-paths", "metric": "time", "unit": "ns", "effective": {"loops": 1000}}
+    kernel_paths = {
+        "benchmark": "kernel-paths",
+        "metric": "time",
+        "unit": "ns",
+        "effective": {"loops": 1000},
+    }
     stored(store, sandboxed, **kernel_paths)
     [contrast] = json.loads(output_of("explain", "--json"))["explain"]["contrasts"]
     [switches] = contrast["counters"]

@@ -48,9 +48,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             cell = CellRecord("k", "p", "native", SCRIPT, SCRIPT, levels={"size": "a/b c\n-4"})
             metric = MetricRecord(SCRIPT, "time it", SCRIPT, "CPU s/GB", "lower", True)
             declared = {**DECLARED, "title": SCRIPT, "question": SCRIPT}
-            run = begin(store, "odd-1", cells=[cell], metrics=[metric], declared=declared, platforms=PLATFORMS[:1])
+            run = begin(
+                store,
+                "odd-1",
+                cells=[cell],
+                metrics=[metric],
+                declared=declared,
+                platforms=PLATFORMS[:1],
+            )
             for block in range(2):
-                run.add_trial(trial(cell, block=block, position=block, values={"time it": 1.5 + block}))
+                run.add_trial(
+                    trial(cell, block=block, position=block, values={"time it": 1.5 + block})
+                )
             run.finish("finished", SCRIPT, 1.7e9)
         yield directory
 
@@ -77,13 +86,17 @@ def test_every_measured_trial_is_a_line_of_the_benchmark_format(place):
     assert len(results) == 4 * len(cells()) * 2 - 1  # one failed
     assert "# 1 failed trials have no line" in lines
     assert {row[0] for row in results} == {
-        "BenchmarkSysbench-cpu-1", "BenchmarkIperf3/direction=send-1", "BenchmarkIperf3/direction=receive-1",
-    }  # fmt: skip
+        "BenchmarkSysbench-cpu-1",
+        "BenchmarkIperf3/direction=send-1",
+        "BenchmarkIperf3/direction=receive-1",
+    }
     sysbench = next(row for row in results if row[0] == "BenchmarkSysbench-cpu-1")
     assert [sysbench[1], sysbench[3], sysbench[5]] == ["1", "events-events/s", "latency-sec"]
     assert float(sysbench[2]) == pytest.approx(1250, rel=0.2)
     assert float(sysbench[4]) == pytest.approx(0.8e-3, rel=0.2)
-    assert lines.index("platform: native") < lines.index("platform: docker")  # what benchstat compares with
+    assert lines.index("platform: native") < lines.index(
+        "platform: docker"
+    )  # what benchstat compares with
     assert {"block: 4", "guest: 1", "Unit latency-sec better=lower"} <= set(lines)
 
 
@@ -92,7 +105,9 @@ def test_values_of_the_benchmark_format_are_those_of_the_export_in_base_units(pl
     found = sorted(float(line.split()[2]) for line in lines if line.startswith("BenchmarkIperf3"))
     output_of("export", "tour-1", "--format", "csv", "-o", "tour.csv")
     rows = csv.DictReader(StringIO((place / "tour.csv").read_text()))
-    values = [float(r["value"]) for r in rows if r["metric"] == "throughput" and r["is_warmup"] == "false"]
+    values = [
+        float(r["value"]) for r in rows if r["metric"] == "throughput" and r["is_warmup"] == "false"
+    ]
     assert found == pytest.approx(sorted(value * 1e6 for value in values), rel=6e-10)
     written = [line.split()[2] for line in lines if line.startswith("Benchmark")]
     assert max(len(text.partition("e")[0].replace(".", "").strip("0")) for text in written) == 10
@@ -120,10 +135,17 @@ def test_benchstat_compares_the_platforms(place):
 @pytest.mark.parametrize(
     ("unit", "base", "factor"),
     [
-        ("Mbit/s", "bit/s", 1e6), ("MB/s", "B/s", 1e6), ("ms", "sec", 1e-3), ("µs", "sec", 1e-6), ("%", "%", 1),
-        ("events/s", "events/s", 1), ("1/s", "1/s", 1), ("CPU s/GB", "CPU_s/GB", 1), ("MiB", "B", 2**20),
+        ("Mbit/s", "bit/s", 1e6),
+        ("MB/s", "B/s", 1e6),
+        ("ms", "sec", 1e-3),
+        ("µs", "sec", 1e-6),
+        ("%", "%", 1),
+        ("events/s", "events/s", 1),
+        ("1/s", "1/s", 1),
+        ("CPU s/GB", "CPU_s/GB", 1),
+        ("MiB", "B", 2**20),
     ],
-)  # fmt: skip
+)
 def test_a_base_unit_has_no_prefix_and_no_space(unit, base, factor):
     assert base_unit(unit) == (base, factor)
 
@@ -137,12 +159,16 @@ def test_bencher_gets_means_and_ratios_with_their_intervals(place):
     row = next(r for r in point.rows if r.platform.name == "docker")
     assert found["docker/iperf3/direction=send"] == {
         "throughput (Mbit/s)": {
-            "value": row.summary.mean, "lower_value": row.summary.low, "upper_value": row.summary.high,
+            "value": row.summary.mean,
+            "lower_value": row.summary.low,
+            "upper_value": row.summary.high,
         },
         "throughput (ratio)": {
-            "value": row.ratio.estimate, "lower_value": row.ratio.low, "upper_value": row.ratio.high,
+            "value": row.ratio.estimate,
+            "lower_value": row.ratio.low,
+            "upper_value": row.ratio.high,
         },
-    }  # fmt: skip
+    }
     assert set(found["native/iperf3/direction=send"]) == {"throughput (Mbit/s)"}
 
 
@@ -158,7 +184,9 @@ def graph(file: str) -> dict[str, Any]:
         assert len(entities) == len(value["@graph"])
         parts = {each["@id"] for each in entities["./"]["hasPart"]}
         assert parts == set(archive.namelist()) - {"ro-crate-metadata.json"}
-        assert all(entities[part]["contentSize"] == str(archive.getinfo(part).file_size) for part in parts)
+        assert all(
+            entities[part]["contentSize"] == str(archive.getinfo(part).file_size) for part in parts
+        )
     return entities
 
 
@@ -178,16 +206,27 @@ def test_an_archive_describes_all_of_its_files_and_its_bundle_is_the_run(place, 
     terms = "https://creativecommons.org/licenses/by/4.0/"
     file = export(place, "odd-1", "ro-crate", "--license", terms)
     entities = graph(file)
-    assert set(references(list(entities.values()))) - set(entities) == {"https://w3id.org/ro/crate/1.1"}
-    assert (entities["./"]["license"], entities["./"]["name"]) == ({"@id": terms}, f"{SCRIPT} (odd-1)")
+    assert set(references(list(entities.values()))) - set(entities) == {
+        "https://w3id.org/ro/crate/1.1"
+    }
+    assert (entities["./"]["license"], entities["./"]["name"]) == (
+        {"@id": terms},
+        f"{SCRIPT} (odd-1)",
+    )
     with zipfile.ZipFile(file) as archive:
         page = archive.read("report.html").decode()
         assert '<html lang="pt-BR"' in page
         assert SCRIPT not in page
         assert json.loads(archive.read("host.json"))["sessions"][0]["host"]["cpu"] == "Some CPU"
-        assert validate(tomllib.loads(archive.read("study.toml").decode()), "study.toml").name == "tour"
+        assert (
+            validate(tomllib.loads(archive.read("study.toml").decode()), "study.toml").name
+            == "tour"
+        )
         (place / "from-archive.vtax.gz").write_bytes(archive.read("run.vtax.gz"))
-    assert json.loads(output_of("import", "--json", str(place / "from-archive.vtax.gz")))["name"] == "odd-1"
+    assert (
+        json.loads(output_of("import", "--json", str(place / "from-archive.vtax.gz")))["name"]
+        == "odd-1"
+    )
 
 
 def test_an_archive_says_what_each_column_is(place):
@@ -199,7 +238,9 @@ def test_an_archive_says_what_each_column_is(place):
     assert all(row["kind"] and row["meaning"] for row in rows)
     entities = graph(file)
     variables = [entities[each["@id"]] for each in entities["./"]["variableMeasured"]]
-    assert [(each["name"], each["description"]) for each in variables] == [(r["column"], r["meaning"]) for r in rows]
+    assert [(each["name"], each["description"]) for each in variables] == [
+        (r["column"], r["meaning"]) for r in rows
+    ]
     assert next(each for each in variables if each["name"] == "inside_s")["unitText"] == "s"
 
 
@@ -212,8 +253,10 @@ def test_columns_of_parquet_hold_their_meaning(place):
         field = known["factor_NAME" if name.startswith("factor_") else name]
         found = {key.decode(): value.decode() for key, value in schema.field(name).metadata.items()}
         assert {key: found[key] for key in ("kind", "unit", "meaning")} == {
-            "kind": field.kind, "unit": field.unit, "meaning": field.meaning,
-        }  # fmt: skip
+            "kind": field.kind,
+            "unit": field.unit,
+            "meaning": field.meaning,
+        }
 
 
 @pytest.mark.parametrize("kind", ["bundle", "benchfmt", "bmf"])
@@ -289,7 +332,9 @@ def test_the_sql_view_has_the_columns_of_the_reference_and_the_rows_of_the_expor
         (send,) = database.execute(
             "SELECT DISTINCT point FROM measurements WHERE json_extract(levels, '$.direction') = 'send'"
         ).fetchone()
-        (failed,) = database.execute("SELECT count(*) FROM measurements WHERE status = 'failed'").fetchone()
+        (failed,) = database.execute(
+            "SELECT count(*) FROM measurements WHERE status = 'failed'"
+        ).fetchone()
     output_of("export", "tour-1", "--format", "csv", "-o", "tour.csv")
     assert len(rows) == len(list(csv.DictReader(StringIO((place / "tour.csv").read_text()))))
     assert (send, failed) == ("s", 1)

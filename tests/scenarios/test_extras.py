@@ -35,7 +35,9 @@ def core(code, tmp_path, *arguments, **environment):
 
 
 def vtax(tmp_path, *arguments, **environment):
-    return core("from vtax.cli.main import main; main(sys.argv[1:])", tmp_path, *arguments, **environment)
+    return core(
+        "from vtax.cli.main import main; main(sys.argv[1:])", tmp_path, *arguments, **environment
+    )
 
 
 @pytest.fixture(scope="module")
@@ -81,21 +83,30 @@ def test_what_needs_an_extra_is_refused_with_the_command_that_installs_it(home, 
 
 
 def test_a_report_without_drawings_needs_no_extra(home, tmp_path):
-    done = vtax(home, "export", "--format", "markdown", "-o", str(tmp_path / "report.md"), LC_ALL="C.UTF-8")
+    done = vtax(
+        home, "export", "--format", "markdown", "-o", str(tmp_path / "report.md"), LC_ALL="C.UTF-8"
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_every_module_of_an_extra_is_one_of_its_packages_and_none_is_one_of_the_core():
     for module, extra in EXTRAS.items():
         distribution = DISTRIBUTIONS.get(module, module)
-        assert any(each.startswith(distribution) for each in PROJECT["optional-dependencies"][extra])
+        assert any(
+            each.startswith(distribution) for each in PROJECT["optional-dependencies"][extra]
+        )
         assert not any(each.startswith(distribution) for each in PROJECT["dependencies"])
 
 
 def test_doctor_needs_the_packages_that_quickstart_installs_for_every_run():
-    lines = re.findall(r"^((?:to build|for the (?:lab|topologies))[^|]*)\|([^|]+)\|(.+)$",
-                       (CHECKOUT / "quickstart").read_text(), re.MULTILINE)  # fmt: skip
-    installed = [(purpose, tuple(signs.split()), tuple(names.split())) for purpose, signs, names in lines]
+    lines = re.findall(
+        r"^((?:to build|for the (?:lab|topologies))[^|]*)\|([^|]+)\|(.+)$",
+        (CHECKOUT / "quickstart").read_text(),
+        re.MULTILINE,
+    )
+    installed = [
+        (purpose, tuple(signs.split()), tuple(names.split())) for purpose, signs, names in lines
+    ]
     assert [(need.purpose, need.signs, need.packages) for need in NEEDS] == installed
 
 
@@ -105,6 +116,8 @@ def test_doctor_names_what_apt_must_install(monkeypatch):
     seen = judge_packages()
     assert seen.severity == "bad"
     assert "for the lab network: iptables, ethtool;" in seen.observed
-    assert seen.hint.endswith("mmdebstrap debian-archive-keyring iptables ethtool openvswitch-switch")
+    assert seen.hint.endswith(
+        "mmdebstrap debian-archive-keyring iptables ethtool openvswitch-switch"
+    )
     present.update(sign for need in NEEDS for sign in need.signs)
     assert judge_packages().severity == "ok"

@@ -35,15 +35,47 @@ from vtax.report.views.registry import views
 from vtax.store.store import Store
 
 FIGURES: list[dict[str, Any]] = [
-    {"id": "figure-1", "title": "both directions", "title_pt": "dois sentidos", "kind": "bars", "benchmark": "iperf3",
-     "metric": "throughput", "x": "direction", "statistic": "t_interval"},
-    {"id": "figure-2", "title": "test by test", "title_pt": "teste a teste", "kind": "lines", "benchmark": "iperf3",
-     "metric": "throughput", "x": "test", "where": {"direction": "send"}, "without": ["native"]},
-    {"id": "figure-3", "title": "of a machine", "title_pt": "de uma máquina", "kind": "bars", "benchmark": "iperf3",
-     "metric": "throughput", "x": "direction", "platforms": ["kvm-virtio"]},
-]  # fmt: skip
-PUBLISHED = [{"source": "table 1", "benchmark": "iperf3", "metric": "throughput", "where": {"direction": "send"},
-              "values": {"native": 21000, "docker": 20000}}]  # fmt: skip
+    {
+        "id": "figure-1",
+        "title": "both directions",
+        "title_pt": "dois sentidos",
+        "kind": "bars",
+        "benchmark": "iperf3",
+        "metric": "throughput",
+        "x": "direction",
+        "statistic": "t_interval",
+    },
+    {
+        "id": "figure-2",
+        "title": "test by test",
+        "title_pt": "teste a teste",
+        "kind": "lines",
+        "benchmark": "iperf3",
+        "metric": "throughput",
+        "x": "test",
+        "where": {"direction": "send"},
+        "without": ["native"],
+    },
+    {
+        "id": "figure-3",
+        "title": "of a machine",
+        "title_pt": "de uma máquina",
+        "kind": "bars",
+        "benchmark": "iperf3",
+        "metric": "throughput",
+        "x": "direction",
+        "platforms": ["kvm-virtio"],
+    },
+]
+PUBLISHED = [
+    {
+        "source": "table 1",
+        "benchmark": "iperf3",
+        "metric": "throughput",
+        "where": {"direction": "send"},
+        "values": {"native": 21000, "docker": 20000},
+    }
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +85,11 @@ def store_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     with Store.open(url) as opened:
         begin(opened, "tour-2", declared={**DECLARED, "figure": FIGURES})
         begin(opened, "tour-3")
-        fill(begin(opened, "tour-1", declared={**DECLARED, "figure": FIGURES, "published": PUBLISHED}))
+        fill(
+            begin(
+                opened, "tour-1", declared={**DECLARED, "figure": FIGURES, "published": PUBLISHED}
+            )
+        )
     return url
 
 
@@ -99,13 +135,20 @@ def test_figures_are_written_in_every_format(tmp_path):
 
 @pytest.mark.usefixtures("store")
 def test_json_lists_what_was_written_and_what_was_not():
-    arguments = ["figures", "tour-1", "--output", "new/print", "--json"]  # a directory that does not exist
+    arguments = [
+        "figures",
+        "tour-1",
+        "--output",
+        "new/print",
+        "--json",
+    ]  # a directory that does not exist
     done = CliRunner().invoke(group, arguments, catch_exceptions=False)
     found = json.loads(done.stdout)
     assert (found["schema"], found["run"], found["format"]) == ("vtax.figures/1", "tour-1", "svg")
     assert [(each["id"], Path(each["path"]).is_file()) for each in found["written"]] == [
-        ("figure-1", True), ("figure-2", True),
-    ]  # fmt: skip
+        ("figure-1", True),
+        ("figure-2", True),
+    ]
     assert found["not_written"] == [{"id": "figure-3", "why": "not drawn: no value of kvm-virtio"}]
     assert "1 of 2: figure-1" in done.stderr
 
@@ -115,7 +158,12 @@ def test_figures_of_the_report_are_written_for_any_study(tmp_path, set_locale):
     set_locale("pt_BR")
     found = json.loads(vtax("figures", "tour-1", "--report", "--json", "-o", "out").stdout)
     ids = [each["id"] for each in found["written"]]
-    assert {"forest", "variance", "order-iperf3-throughput", "distribution-iperf3-throughput"} <= set(ids)
+    assert {
+        "forest",
+        "variance",
+        "order-iperf3-throughput",
+        "distribution-iperf3-throughput",
+    } <= set(ids)
     assert {path.name for path in tmp_path.glob("out/*")} == {f"tour-1-{each}.svg" for each in ids}
     drawn = (tmp_path / "out" / "tour-1-order-iperf3-throughput.svg").read_bytes()
     assert "@" not in drawn.decode()
@@ -129,16 +177,28 @@ def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path):
     CliRunner().invoke(group, arguments, catch_exceptions=False)
     page = output.read_text()
     assert "no value of kvm-virtio" not in page
-    assert page.count("docker for kvm-virtio") > 1  # above the chapter and in the note of its figure
+    assert (
+        page.count("docker for kvm-virtio") > 1
+    )  # above the chapter and in the note of its figure
 
 
 @pytest.mark.usefixtures("store")
 def test_bad_input_is_refused_and_writes_nothing(tmp_path, capsys, golden):
-    golden(refusals(
-        capsys, "figures", "tour-1 --format gif", "tour-1 --only figure-9", "tour-1 --only figure-3",
-        "tour-1 --output /proc/nowhere", "tour-1 --map gone=docker", "tour-9", "tour-2", "tour-3",
-        "tour-1 --report --only forst",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "figures",
+            "tour-1 --format gif",
+            "tour-1 --only figure-9",
+            "tour-1 --only figure-3",
+            "tour-1 --output /proc/nowhere",
+            "tour-1 --map gone=docker",
+            "tour-9",
+            "tour-2",
+            "tour-3",
+            "tour-1 --report --only forst",
+        )
+    )
     assert not list(tmp_path.glob("*.svg"))
 
 
@@ -148,13 +208,20 @@ def test_the_terminal_and_json_have_the_values():
     shown = vtax("show", "tour-1", "--figures", "--all").output
     assert re.search(r"native +16 .* 21 000", shown.replace("\u202f", " "))
     found = json.loads(vtax("show", "tour-1", "--figures", "--json").output)["figures"]["figures"]
-    values = [each for each in found[0]["values"] if each["platform"] == "docker" and each["printed"]]
+    values = [
+        each for each in found[0]["values"] if each["platform"] == "docker" and each["printed"]
+    ]
     (value,) = values
     assert (value["printed"], value["tests"], value["blocks"]) == (20000, 16, 8)
     assert value["test_low"] < value["test_mean"] < value["test_high"]
     assert value["low"] < value["value"] < value["high"]
-    assert value["high"] - value["low"] > value["test_high"] - value["test_low"]  # trials of a block are alike
-    assert len([each for each in found[1]["values"] if each["test"] and each["platform"] == "docker"]) == 16
+    assert (
+        value["high"] - value["low"] > value["test_high"] - value["test_low"]
+    )  # trials of a block are alike
+    assert (
+        len([each for each in found[1]["values"] if each["test"] and each["platform"] == "docker"])
+        == 16
+    )
 
 
 @cache
@@ -164,23 +231,45 @@ def source_of(study: str) -> Source:
 
 def chart(study: str, figure: str) -> Chart:
     source = source_of(study)
-    (drawing,) = [each for each in drawings(source.analysis, source.data) if each.figure.id == figure]
+    (drawing,) = [
+        each for each in drawings(source.analysis, source.data) if each.figure.id == figure
+    ]
     return chart_of(drawing, source.analysis)
 
 
 @pytest.mark.parametrize(
     ("study", "figure", "code", "texts"),
     [
-        ("ufla2010", "figure-5.3", "pt-BR", ("vazão dos hipervisores e nativa, teste a teste, ambiente 1",
-                                             "qemu-tcg-e1000 (emulada)", "número do teste")),
-        ("santos2008", "figure-2", "en", ("xen-hvm", "512 B", "request size", "rate, one direction (Mbit/s)")),
+        (
+            "ufla2010",
+            "figure-5.3",
+            "pt-BR",
+            (
+                "vazão dos hipervisores e nativa, teste a teste, ambiente 1",
+                "qemu-tcg-e1000 (emulada)",
+                "número do teste",
+            ),
+        ),
+        (
+            "santos2008",
+            "figure-2",
+            "en",
+            ("xen-hvm", "512 B", "request size", "rate, one direction (Mbit/s)"),
+        ),
         ("santos2008", "table-1", "en", ("UDP medium", "◇ 60 %", "kvm-virtio")),
-        ("mauricio2013", "figure-7", "en", ("a  rate at the sender", "b  throughput", "kvm-emulated")),
+        (
+            "mauricio2013",
+            "figure-7",
+            "en",
+            ("a  rate at the sender", "b  throughput", "kvm-emulated"),
+        ),
         ("trindade2018", "figure-5", "en", ("triad bandwidth", "kvm-virtio")),
     ],
-)  # fmt: skip
+)
 def test_every_kind_is_drawn_with_its_axes_and_legend(study, figure, code, texts):
-    drawn = " | ".join(texts_of_svg(file_of(chart(study, figure), Formatter(language(code)), "svg")))
+    drawn = " | ".join(
+        texts_of_svg(file_of(chart(study, figure), Formatter(language(code)), "svg"))
+    )
     assert [text for text in texts if text not in drawn] == []
 
 
@@ -197,8 +286,12 @@ def test_a_heatmap_has_the_value_and_the_interval_of_every_point():
 
 def test_efficiencies_are_white_at_the_baseline():
     panel = replace(heatmap().panels[0], middle=1.0)
-    values = tuple(ChartValue(0, float(x), 0, 0, (v, None, None)) for x, v in enumerate((0.3, 1.02)))
-    side = chart_spec(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][0]["hconcat"][0]
+    values = tuple(
+        ChartValue(0, float(x), 0, 0, (v, None, None)) for x, v in enumerate((0.3, 1.02))
+    )
+    side = chart_spec(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][
+        0
+    ]["hconcat"][0]
     assert side["layer"][0]["encoding"]["fill"]["scale"]["domain"][1] == 1.0
     assert [value["dark"] for value in side["data"]["values"]] == [True, False]
 
@@ -222,7 +315,9 @@ def test_table_2_of_trindade2018_has_rates_and_deviations_of_each_platform_in_a_
     assert len(columns) == 1
     by_kernel, by_own_nat = cells[:5], cells[5:]
     printed = [*by_kernel[:3], by_own_nat[3], by_kernel[4]]
-    assert all(re.fullmatch(r"[\d.,]+\n± [\d.,]+\n◇ [\d.,]+ ± [\d.,]+", cell) for cell in printed), cells
+    assert all(
+        re.fullmatch(r"[\d.,]+\n± [\d.,]+\n◇ [\d.,]+ ± [\d.,]+", cell) for cell in printed
+    ), cells
     assert printed[3].endswith("◇ 511 ± 31.6")
     assert sum("◇" in cell for cell in cells) == 5
 
@@ -231,9 +326,18 @@ def test_table_1_of_santos2008_has_the_rows_and_columns_that_are_printed():
     columns, rows, cells = texts_of_table("santos2008", "table-1")
     assert columns == ["xen-pv", "xen-hvm", "native", "kvm-virtio"]
     assert rows == [
-        "TCP small", "TCP medium", "TCP large", "UDP small", "UDP medium", "disk", "memory copy", "memory scale",
-        "memory add", "memory triad", "CPU",
-    ]  # fmt: skip
+        "TCP small",
+        "TCP medium",
+        "TCP large",
+        "UDP small",
+        "UDP medium",
+        "disk",
+        "memory copy",
+        "memory scale",
+        "memory add",
+        "memory triad",
+        "CPU",
+    ]
     assert sum("◇" in cell for cell in cells) == 33
 
 
@@ -261,8 +365,9 @@ def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side():
     )
     sides = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"]
     assert [[value.get("nothing") for value in side["data"]["values"]] for side in sides] == [
-        [None, None], [None, "not measured"],
-    ]  # fmt: skip
+        [None, None],
+        [None, "not measured"],
+    ]
     assert [value.get("letter") for value in sides[1]["data"]["values"]] == ["a", None]
     texts = texts_of_svg(file_of(drawn, Formatter(), "svg"))
     assert texts.count("not measured") == 1
@@ -280,11 +385,23 @@ def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis():
 
 def heatmap() -> Chart:
     panel = ChartPanel("efficiency (%)", "efficiency (%)", "left", "right", Scale("%", 0.01))
-    values = (ChartValue(0, 0.0, 0, 0, (0.92, None, None), (0.9, 0.855, 0.945)), ChartValue(0, 1.0, 0, 0, None, None))
+    values = (
+        ChartValue(0, 0.0, 0, 0, (0.92, None, None), (0.9, 0.855, 0.945)),
+        ChartValue(0, 1.0, 0, 0, None, None),
+    )
     return Chart(
-        "heatmap", "figure-1", "t", (), (panel,), (ChartSeries("docker", 1),), values, "message_size",
-        ((0.0, "1 KiB"), (1.0, "2 KiB")), "socket_buffer", ("4 KiB",),
-    )  # fmt: skip
+        "heatmap",
+        "figure-1",
+        "t",
+        (),
+        (panel,),
+        (ChartSeries("docker", 1),),
+        values,
+        "message_size",
+        ((0.0, "1 KiB"), (1.0, "2 KiB")),
+        "socket_buffer",
+        ("4 KiB",),
+    )
 
 
 def layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
@@ -293,7 +410,9 @@ def layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_nothing_rests_on_colour_alone():
     found = layers(chart_spec(chart("santos2008", "figure-2"), Formatter()))
-    assert all("strokeDash" in layer["encoding"] for layer in found if layer["mark"]["type"] == "line")
+    assert all(
+        "strokeDash" in layer["encoding"] for layer in found if layer["mark"]["type"] == "line"
+    )
     assert "shape" in next(layer for layer in found if layer["mark"]["type"] == "point")["encoding"]
     bars = layers(chart_spec(chart("santos2008", "figure-7"), Formatter()))
     assert "letter" in [layer["encoding"].get("text", {}).get("field") for layer in bars]
@@ -306,12 +425,19 @@ def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study, figure, 
     drawn = chart(study, figure)
     first, *others = drawn.values
     wide = replace(first, right=(first.right[0], -first.right[0], 1000 * first.right[0]))
-    side = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0]["hconcat"][1]
+    side = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0]["hconcat"][
+        1
+    ]
     record = side["data"]["values"][0]
     low, high = side["layer"][0]["encoding"][axis]["scale"]["domain"]
     assert (record["low"], record["high"]) == (low, high)
     assert record["low_beyond"] is record["high_beyond"] is True
-    assert high <= 3 * max(value.right[0] for value in drawn.values if value.right) / drawn.panels[0].scale.divisor
+    assert (
+        high
+        <= 3
+        * max(value.right[0] for value in drawn.values if value.right)
+        / drawn.panels[0].scale.divisor
+    )
     assert "an arrow: the interval goes on" in json.dumps(side["title"]).replace('", "', " ")
     signs = [layer["mark"].get("text") for layer in side["layer"]]
     assert {"◀", "▶"} <= set(signs) or {"▼", "▲"} <= set(signs)

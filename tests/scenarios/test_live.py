@@ -62,10 +62,18 @@ def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(store, ho
     trials = [s.progress.trial for s in seen.states if s.progress.trial]
     assert len(trials) == 12
     last = seen.states[-1]
-    assert (last.progress.done_trials, last.progress.total_trials, last.progress.blocks) == (11, 12, 2)
+    assert (last.progress.done_trials, last.progress.total_trials, last.progress.blocks) == (
+        11,
+        12,
+        2,
+    )
     assert last.progress.left_s is not None
     ended = seen.live.state()
-    assert (ended.status, ended.progress.done_trials, ended.progress.failed_trials) == ("finished", 12, 0)
+    assert (ended.status, ended.progress.done_trials, ended.progress.failed_trials) == (
+        "finished",
+        12,
+        0,
+    )
     assert english(happened(ended.events[-1])).startswith("finished: ")
 
 
@@ -76,7 +84,11 @@ def test_the_file_is_readable_as_the_store_and_replaced_by_the_next_run(store, h
     executed(plan_of(study()), store, home)
     second = EventReader(home.events).read()
     assert (first.run, second.run) == ("s-1", "s-2")
-    assert home.events.stat().st_mode & 0o777 == (home.root / "store.sqlite").stat().st_mode & 0o777 == 0o644
+    assert (
+        home.events.stat().st_mode & 0o777
+        == (home.root / "store.sqlite").stat().st_mode & 0o777
+        == 0o644
+    )
     assert second.ended == ("finished", store.open_run("s-2").stopped_because)
 
 
@@ -132,8 +144,19 @@ def test_a_reader_follows_a_file_that_began_anew(tmp_path, monkeypatch):
     for number in range(1, 100):
         log.trial_starting("podman", "cpu", "")
         found = reader.read().progress
-        assert (found.platform, found.guest, found.block, found.done_trials) == ("podman", "ready", 3, number - 1)
-        log.trial_ended("podman", "cpu", (1.5, "s"), "", Progress(3, 5, number, 100, 1.0, 2.0, False, number // 2))
+        assert (found.platform, found.guest, found.block, found.done_trials) == (
+            "podman",
+            "ready",
+            3,
+            number - 1,
+        )
+        log.trial_ended(
+            "podman",
+            "cpu",
+            (1.5, "s"),
+            "",
+            Progress(3, 5, number, 100, 1.0, 2.0, False, number // 2),
+        )
         found = reader.read().progress
         assert (found.trial, found.done_trials, found.failed_trials) == (None, number, number // 2)
     assert reader.read().run == "r-1"
@@ -142,11 +165,20 @@ def test_a_reader_follows_a_file_that_began_anew(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "line",
-    ["", "null", "[1]", '{"event": "trial_ended", "block": "x", "left_s": 1e999}', '{"event": "no"}', "[" * 9000],
+    [
+        "",
+        "null",
+        "[1]",
+        '{"event": "trial_ended", "block": "x", "left_s": 1e999}',
+        '{"event": "no"}',
+        "[" * 9000,
+    ],
 )
 def test_a_line_that_is_no_event_is_passed_over(tmp_path, line):
     file = tmp_path / "events"
-    file.write_text(f'{{"event": "run", "run": "r", "identity": "i", "id": "1"}}\n{line}\n{{"event": "mess')
+    file.write_text(
+        f'{{"event": "run", "run": "r", "identity": "i", "id": "1"}}\n{line}\n{{"event": "mess'
+    )
     found = EventReader(file).read()
     assert (found.run, found.progress.block, found.progress.left_s) == ("r", None, None)
 
@@ -166,7 +198,12 @@ def test_a_run_of_another_host_is_shown_from_the_store(store, home, monkeypatch)
     live = LiveRun(place(home), home)
     state = live.state()
     at = state.progress
-    assert (state.status, at.platform, at.block, at.total_trials) == ("running", "docker", 0, 12 * 2 * 8)
+    assert (state.status, at.platform, at.block, at.total_trials) == (
+        "running",
+        "docker",
+        0,
+        12 * 2 * 8,
+    )
     run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={}, notes=[])
     fill(run)
     assert live.state() == state
@@ -175,7 +212,9 @@ def test_a_run_of_another_host_is_shown_from_the_store(store, home, monkeypatch)
 
 
 @pytest.mark.usefixtures("measuring")
-def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_ones(store, home, monkeypatch):
+def test_the_store_is_read_seldom_and_trials_are_counted_where_there_are_new_ones(
+    store, home, monkeypatch
+):
     fill(begin_synthetic(store), finishes=False)
     live = LiveRun(place(home), home)
     with monkeypatch.context() as patched:
@@ -217,7 +256,9 @@ def test_intervals_stand_beside_those_of_the_block_before(store):
 @pytest.mark.usefixtures("driver", "measuring")
 def test_watch_prints_lines_and_ends_with_the_run(store, home, capsys, use_home, monkeypatch):
     use_home(home.root)
-    monkeypatch.setattr("vtax.live.scheduling.set_idle", lambda is_idle: None)  # the tests of this process are not
+    monkeypatch.setattr(
+        "vtax.live.scheduling.set_idle", lambda is_idle: None
+    )  # the tests of this process are not
     plan = plan_of(study(design={"blocks": 3, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     assert command.callback is not None
@@ -232,7 +273,12 @@ def test_watch_prints_lines_and_ends_with_the_run(store, home, capsys, use_home,
 
 
 def test_the_document_of_a_run_says_where_it_is():
-    at = RunProgress(1, 5, 3, 1, 12, 20.0, 61.0, "podman", "ready", 0.25, ("iperf3", "direction=send"))
+    at = RunProgress(
+        1, 5, 3, 1, 12, 20.0, 61.0, "podman", "ready", 0.25, ("iperf3", "direction=send")
+    )
     state = LiveState("r-1", "s", "running", progress=at)
     made = document(state, None, {})
-    assert english(made.title) == "r-1: running, block 2 of 5, 3 of 12 trials, 1 failed, about 1 min 01 s left"
+    assert (
+        english(made.title)
+        == "r-1: running, block 2 of 5, 3 of 12 trials, 1 failed, about 1 min 01 s left"
+    )

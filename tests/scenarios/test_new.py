@@ -60,7 +60,9 @@ def made(*arguments: str) -> dict[str, Any]:
     return tomllib.loads(Path("mine.toml").read_text())
 
 
-@pytest.mark.parametrize("question", [name for name in QUESTIONS if name not in ("difference", "program")])
+@pytest.mark.parametrize(
+    "question", [name for name in QUESTIONS if name not in ("difference", "program")]
+)
 def test_every_question_makes_a_study_that_dry_runs(question):
     study = made("--question", question, *COMMON)
     assert study["platforms"] == ["native", "podman", "lxc"]
@@ -94,8 +96,14 @@ def test_a_difference_runs_until_its_verdict():
 def test_a_program_of_ones_own_with_its_file():
     Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
     study = made(
-        "--question", "program", "--command", "sh ./zip.sh '{9} \"x\"'", "--file", "./zip.sh", *COMMON
-    )  # fmt: skip
+        "--question",
+        "program",
+        "--command",
+        "sh ./zip.sh '{9} \"x\"'",
+        "--file",
+        "./zip.sh",
+        *COMMON,
+    )
     (program,) = study["program"]
     assert program["argv"] == {"guest": ["sh", "{files}/zip.sh", '{{9}} "x"']}
     assert program["files"] == ["./zip.sh"]
@@ -118,12 +126,19 @@ def test_the_answers_of_a_terminal_make_it(terminal):
 
 
 def test_a_refused_answer_is_followed_by_the_same_prompt(terminal):
-    found = invoked("mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n7\n7%\n")
+    found = invoked(
+        "mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n7\n7%\n"
+    )
     assert found.exit_code == 0, (found.exception, found.stderr)
     study = tomllib.loads(Path("mine.toml").read_text())
     assert study["benchmark"][0]["guests"] == [1, 2, 3]
     assert study["design"]["margin"] == 0.07
-    for error in ("density measures no disks", "did you mean docker", "soon", "7 is not a percentage"):
+    for error in (
+        "density measures no disks",
+        "did you mean docker",
+        "soon",
+        "7 is not a percentage",
+    ):
         assert error in found.stderr
 
 
@@ -137,8 +152,20 @@ def test_a_prompt_offers_the_files_of_a_program(terminal):
 def test_what_a_run_of_this_host_could_not_test_is_a_note(place):
     (place / "home").mkdir()
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
-        synthetic_run.fill(synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()}))
-    found = invoked("mine", "--question", "compare", "--platforms", "kvm-virtio", "--resource", "cpu", "--time", "9h")
+        synthetic_run.fill(
+            synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()})
+        )
+    found = invoked(
+        "mine",
+        "--question",
+        "compare",
+        "--platforms",
+        "kvm-virtio",
+        "--resource",
+        "cpu",
+        "--time",
+        "9h",
+    )
     assert "not tested in tour-1: kvm-virtio: guests are started as root" in found.output
     assert "run tour-1, of docker, lxc, qemu-tcg" in " ".join(found.output.split())
 
@@ -153,7 +180,9 @@ def test_what_starts_here_is_offered(monkeypatch, terminal):
 def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch):
     monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc"], ""))
     asked = ("--question", "service", "--platforms", "lxc", "--time", "2h")
-    assert "--resource has no effect on the question service" in refused("other", *asked, "--resource", "cpu")
+    assert "--resource has no effect on the question service" in refused(
+        "other", *asked, "--resource", "cpu"
+    )
     invoked("mine", *asked)
     tables = tomllib.loads(Path("mine.toml").read_text())["benchmark"]
     shipped = [(each.name, each.parameters) for each in load("service").study.benchmark]
@@ -162,27 +191,49 @@ def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch):
 
 
 def test_wrong_options_are_refused_and_nothing_is_written(capsys, golden):
-    compare, program, difference = (f"--question {each}" for each in ("compare", "program", "difference"))
+    compare, program, difference = (
+        f"--question {each}" for each in ("compare", "program", "difference")
+    )
     wrong = (
-        f"{compare} --margin 3", f"{compare} --margin 0.5", f"{compare} --margin 50%", f"{compare} --time 8d",
-        f"{program} --command './zip.sh 9'", f"{program} --command 'cat a | wc'", difference, program,
-        f"{program} --command ' '", f"""{program} --command "a 'b" """.strip(), f"{program} --command 'a b' --file c",
-        f"{program} --command 'a b' --file b", f"{compare} --guests 3", "--question network --resource cpu",
-        "--question density --resource network", f"{compare} --margin 200%", f"{compare} --margin much",
-        f"{difference} --difference 1% --margin 2%", f"{compare} --time 3s", f"{compare} --time soon",
-        f"{compare} --time 0s", f"{compare} --platforms dokcer",
-        "--question network --platforms native", "--question network --platforms ssh:foo",
-    )  # fmt: skip
+        f"{compare} --margin 3",
+        f"{compare} --margin 0.5",
+        f"{compare} --margin 50%",
+        f"{compare} --time 8d",
+        f"{program} --command './zip.sh 9'",
+        f"{program} --command 'cat a | wc'",
+        difference,
+        program,
+        f"{program} --command ' '",
+        f"""{program} --command "a 'b" """.strip(),
+        f"{program} --command 'a b' --file c",
+        f"{program} --command 'a b' --file b",
+        f"{compare} --guests 3",
+        "--question network --resource cpu",
+        "--question density --resource network",
+        f"{compare} --margin 200%",
+        f"{compare} --margin much",
+        f"{difference} --difference 1% --margin 2%",
+        f"{compare} --time 3s",
+        f"{compare} --time soon",
+        f"{compare} --time 0s",
+        f"{compare} --platforms dokcer",
+        "--question network --platforms native",
+        "--question network --platforms ssh:foo",
+    )
     golden(refusals(capsys, f"new mine {' '.join(COMMON)}", *wrong))
     golden(refusals(capsys, "new", "mine", f"mine {compare} --platforms lxc"), "without a terminal")
-    names = (f"{name} --question network {' '.join(COMMON)}" for name in ("Mine!", "../evil", "tour"))
+    names = (
+        f"{name} --question network {' '.join(COMMON)}" for name in ("Mine!", "../evil", "tour")
+    )
     golden(refusals(capsys, "new", *names), "names")
     assert not list(Path().glob("*.toml"))
 
 
 def test_a_file_is_replaced_only_by_force():
     Path("mine.toml").write_text("mine")
-    assert "mine.toml is there already" in str(invoked("mine", "--question", "network", *COMMON).exception)
+    assert "mine.toml is there already" in str(
+        invoked("mine", "--question", "network", *COMMON).exception
+    )
     assert Path("mine.toml").read_text() == "mine"
     assert invoked("mine", "--question", "network", "--force", *COMMON).exit_code == 0
     assert "iperf3" in Path("mine.toml").read_text()
@@ -206,25 +257,45 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
     (place / "home").mkdir(exist_ok=True)
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
         other = {"machine_id": "another"}
-        synthetic_run.fill(synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()}))
+        synthetic_run.fill(
+            synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()})
+        )
         synthetic_run.fill(synthetic_run.begin(store, name="tour-2", host=other))
     found = json.loads(invoked(*arguments).output)
     cpu, disk = found["sees"]
     assert (cpu["label"], cpu["noise_from"]) == ("sysbench-cpu", "run tour-1, of lxc")
     assert 0.001 < cpu["noise"] < 0.01  # log-normal, 0.4 % on either side, of two trials
-    assert cpu["difference"] == pytest.approx(max(0.02, smallest_overhead(cpu["noise"], found["blocks"])))
+    assert cpu["difference"] == pytest.approx(
+        max(0.02, smallest_overhead(cpu["noise"], found["blocks"]))
+    )
     assert cpu["shows_equality"] is True
     assert disk["noise_from"] == "assumed: no run here has it"
     assert found["blocks"] == math.floor(7200 / found["block_s"])
 
 
-def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host(place, monkeypatch):
+def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host(
+    place, monkeypatch
+):
     """Newer runs first, of this host alone; a benchmark that they lack leaves the rough estimate."""
-    arguments = ("mine", "--force", "--json", "--question", "compare", "--platforms", "docker,lxc", "--time", "2h")
+    arguments = (
+        "mine",
+        "--force",
+        "--json",
+        "--question",
+        "compare",
+        "--platforms",
+        "docker,lxc",
+        "--time",
+        "2h",
+    )
     one_trial, found = synthetic_run.trial, []
     (place / "home").mkdir()
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
-        for name, machine, seconds in (("tour-1", "another", 9.0), ("tour-2", "", 1.0), ("tour-3", "", 4.0)):
+        for name, machine, seconds in (
+            ("tour-1", "another", 9.0),
+            ("tour-2", "", 1.0),
+            ("tour-3", "", 4.0),
+        ):
             lasting = partial(one_trial, outside_s=seconds)
             monkeypatch.setattr(synthetic_run, "trial", lasting)
             host = {"machine_id": machine or machine_id()}
@@ -236,10 +307,13 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
     assert slow["block_s_from"] == "estimated from the same benchmarks in run tour-3"
     of_two_s = 2.0  # duration_s of the drafted sysbench, twice the stored one's
     assert slow["block_s"] - quick["block_s"] == pytest.approx(3 * of_two_s * (4.0 - 1.0), rel=0.2)
-    planned = json.loads(CliRunner().invoke(group, ["run", "mine.toml", "--dry-run", "--json"]).stdout)
+    planned = json.loads(
+        CliRunner().invoke(group, ["run", "mine.toml", "--dry-run", "--json"]).stdout
+    )
     assert (planned["block_s"], planned["block_s_from"]) == (
-        slow["block_s"], slow["block_s_from"].removeprefix("estimated from "),
-    )  # fmt: skip
+        slow["block_s"],
+        slow["block_s_from"].removeprefix("estimated from "),
+    )
     disk = json.loads(invoked(*arguments, "--resource", "cpu", "--resource", "disk").output)
     assert disk["block_s_from"] == "a rough estimate"
 

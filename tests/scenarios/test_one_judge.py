@@ -34,29 +34,47 @@ RULES: tuple[dict[str, Any], ...] = (
 def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, example, monkeypatch):
     with Store.existing(example(name)) as store:
         run = store.open_run(store.run_names()[0])
-        data, values, clocks = load(store.engine, run), run.primary_values(), run.cells_warned_of(CLOCK_RATE)
+        data, values, clocks = (
+            load(store.engine, run),
+            run.primary_values(),
+            run.cells_warned_of(CLOCK_RATE),
+        )
     probes = {p.name: Probe(p.available, p.reason, marks=tuple(p.marks)) for p in run.platforms}
     for design in RULES:
         monkeypatch.setattr(run, "declared", {**run.declared, "design": design})
         found = judged_run(data)
         loaded = LoadedStudy(validate({**run.declared, "must_match": []}, "test"), "test")
         plan = make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes, dry=True)
-        here = {(c.platform.name, c.point.label, format_levels(c.point.levels)): c.key for c in plan.cells}
-        key = {c.key: here[c.platform, c.label, format_levels(c.levels)] for c in run.cells}  # of this host's values
+        here = {
+            (c.platform.name, c.point.label, format_levels(c.point.levels)): c.key
+            for c in plan.cells
+        }
+        key = {
+            c.key: here[c.platform, c.label, format_levels(c.levels)] for c in run.cells
+        }  # of this host's values
         assert len(set(key.values())) == len(plan.cells)
-        stopping = Stopping(plan, [(key[k], *rest) for k, *rest in values], wrong_clocks={key[k] for k in clocks})
+        stopping = Stopping(
+            plan, [(key[k], *rest) for k, *rest in values], wrong_clocks={key[k] for k in clocks}
+        )
         decision = stopping.decide(found.blocks, elapsed_s=1.0)
         left = {tuple(each.split()[-2:]) for each in decision.open}
-        expected = {(key[each.split()[-1]], each.split()[-2]) for each in found.targets.decision.open}
+        expected = {
+            (key[each.split()[-1]], each.split()[-2]) for each in found.targets.decision.open
+        }
         assert left == expected
-        assert (decision.stop, decision.reason) == (found.targets.decision.stop, found.targets.decision.reason)
+        assert (decision.stop, decision.reason) == (
+            found.targets.decision.stop,
+            found.targets.decision.reason,
+        )
         assert len(left) < len(plan.cells)
 
 
 def words_of_show(analysis: Analysis) -> dict[tuple[str, str], tuple[str, int] | None]:
     """(section, cell) -> word and size of its family of every primary ratio to the baseline; None: no verdict."""
     return {
-        (section.name, row.cell.key): (row.verdict.kind, row.verdict.family) if row.verdict else None
+        (section.name, row.cell.key): (row.verdict.kind, row.verdict.family)
+        if row.verdict
+        else None
         for section in analysis.primary
         for point in section.points
         for row in point.rows
@@ -72,33 +90,48 @@ def test_every_command_says_the_same_word_of_a_ratio(name, example):
     with Store.existing(example(name)) as store:
         run = analyse(store)
         shown, compared = words_of_show(run), {}
-        gate = {(e.pair.section.name, e.pair.treatment.cell.key): e for e in check(store, run).compared}
+        gate = {
+            (e.pair.section.name, e.pair.treatment.cell.key): e for e in check(store, run).compared
+        }
         platforms = [p.name for p in run.platforms if p.available and not p.is_baseline]
         for platform in platforms:
             for each in contrast(store, platform, run.baseline, run=run).compared:
                 word = (each.verdict.kind, each.verdict.family) if each.verdict else None
                 compared[each.section.name, each.treatment.cell.key] = word
-        label = gate[next(key for key in gate if gate[key].pair.treatment.platform.name == platforms[0])].pair.section
+        label = gate[
+            next(key for key in gate if gate[key].pair.treatment.platform.name == platforms[0])
+        ].pair.section
         for one in check(store, run, treatment=platforms[0], label=label.label).compared:
             other = gate[one.pair.section.name, one.pair.treatment.cell.key]
-            assert (one.outcome, one.family, one.p_slower) == (other.outcome, other.family, other.p_slower)
+            assert (one.outcome, one.family, one.p_slower) == (
+                other.outcome,
+                other.family,
+                other.p_slower,
+            )
         assert compared == shown
         assert gate.keys() == shown.keys()
         for key, one in gate.items():
             word = shown[key]
             assert one.family == (word[1] if word else 0)
-            contrary = {"slower": ("faster", "equivalent"), "passed": ("slower",)}  # by the run's own margin
+            contrary = {
+                "slower": ("faster", "equivalent"),
+                "passed": ("slower",),
+            }  # by the run's own margin
             assert word is None or word[0] not in contrary.get(one.outcome, ())
 
 
 def test_the_word_of_two_platforms_does_not_depend_on_what_is_named_beside_it(example):
     with Store.existing(example("mauricio2013")) as store:
         run = analyse(store)
-        treatment, baseline = [p.name for p in run.platforms if p.available and not p.is_baseline][:2]
+        treatment, baseline = [p.name for p in run.platforms if p.available and not p.is_baseline][
+            :2
+        ]
         together = contrast(store, treatment, baseline, run=run)
         sizes = set()
         for label in {section.label for section in run.primary}:
             alone = contrast(store, treatment, baseline, label=label, run=run).compared
-            assert list(alone) == [each for each in together.compared if each.section.label == label]
+            assert list(alone) == [
+                each for each in together.compared if each.section.label == label
+            ]
             sizes |= {each.verdict.family for each in alone if each.verdict}
         assert max(sizes) < len(together.compared)

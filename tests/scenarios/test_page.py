@@ -32,8 +32,17 @@ from vtax.store.store import Store
 
 EVIL = "<script>alert(1)<-script>-1"
 EVIL_PATH = "/runs/%3Cscript%3Ealert(1)%3C-script%3E-1"
-PAGES = ("/", "/studies", "/contrast", "/runs/tour-1", "/studies/tour", "/contrast?treatment=tour-1&baseline=tour-2",
-         EVIL_PATH, "/runs/nothing", "/nothing")  # fmt: skip
+PAGES = (
+    "/",
+    "/studies",
+    "/contrast",
+    "/runs/tour-1",
+    "/studies/tour",
+    "/contrast?treatment=tour-1&baseline=tour-2",
+    EVIL_PATH,
+    "/runs/nothing",
+    "/nothing",
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +53,15 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Home:
         for number in (1, 2, 3):
             run = begin(store, f"tour-{number}", started_at=1_700_000_000.0 + number * 86_400)
             fill(run, blocks=5, seed=number)
-        declared = {**DECLARED, "title": "<script>alert(2)</script>", "question": "<img src=x onerror=alert(3)>"}
-        fill(begin(store, EVIL, study="<b>evil", declared=declared, started_at=1_690_000_000.0), blocks=3)
+        declared = {
+            **DECLARED,
+            "title": "<script>alert(2)</script>",
+            "question": "<img src=x onerror=alert(3)>",
+        }
+        fill(
+            begin(store, EVIL, study="<b>evil", declared=declared, started_at=1_690_000_000.0),
+            blocks=3,
+        )
     return home
 
 
@@ -67,7 +83,9 @@ def test_every_page_has_a_strict_policy_and_keeps_to_it(server, path):
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert all("src=" in attributes for attributes in re.findall(r"<script([^>]*)>", answer.text))
     assert not re.search(r"<style|\son\w+=\"|https?://(?!www\.w3\.org)", answer.text)
-    assert set(re.findall(r'\sstyle="([^"]*)"', answer.text)) <= {f"--colour:{c}" for c in _colours(answer.text)}
+    assert set(re.findall(r'\sstyle="([^"]*)"', answer.text)) <= {
+        f"--colour:{c}" for c in _colours(answer.text)
+    }
 
 
 def _colours(text: str) -> set[str]:
@@ -77,9 +95,13 @@ def _colours(text: str) -> set[str]:
 def test_names_with_markup_are_text(server):
     run, title, study = "&lt;script&gt;alert(1)", "&lt;script&gt;alert(2)", "&lt;b&gt;evil"
     shown = {
-        "/": [run, study], "/studies": [title, study], EVIL_PATH: [run, title, study], "/contrast": [run],
-        f"{EVIL_PATH}/report": [run, title], "/studies/%3Cb%3Eevil": [study],
-    }  # fmt: skip
+        "/": [run, study],
+        "/studies": [title, study],
+        EVIL_PATH: [run, title, study],
+        "/contrast": [run],
+        f"{EVIL_PATH}/report": [run, title],
+        "/studies/%3Cb%3Eevil": [study],
+    }
     for path, texts in shown.items():
         text = server.get(path).text
         assert all(each in text for each in texts), path
@@ -104,11 +126,18 @@ def test_runs_are_listed_filtered_and_paged(server, monkeypatch):
 
 @pytest.mark.parametrize(
     ("path", "hint"),
-    [("/?platform=dokcer", "there are: docker"), ("/?study=none", "there are: "),
-     ("/?status=bogus", "running, finished"), ("/?tag=none", ""), ("/?page=99", "the last page is 1"),
-     ("/runs/tuor-1", "tour-1"), ("/studies/none", "studies"), ("/runs/tour-1/docx", "known: csv"),
-     ("/nothing", "linked above")],
-)  # fmt: skip
+    [
+        ("/?platform=dokcer", "there are: docker"),
+        ("/?study=none", "there are: "),
+        ("/?status=bogus", "running, finished"),
+        ("/?tag=none", ""),
+        ("/?page=99", "the last page is 1"),
+        ("/runs/tuor-1", "tour-1"),
+        ("/studies/none", "studies"),
+        ("/runs/tour-1/docx", "known: csv"),
+        ("/nothing", "linked above"),
+    ],
+)
 def test_what_no_run_has_is_not_found_and_says_what_there_is(server, path, hint):
     answer = server.get(path)
     assert answer.status == 404
@@ -116,7 +145,9 @@ def test_what_no_run_has_is_not_found_and_says_what_there_is(server, path, hint)
     assert hint in answer.text
     portuguese = server.get(path, {"Cookie": "vtax_language=pt-BR"}).text
     assert "<h1>Não encontrado</h1>" in portuguese
-    assert re.search(r'class="question">(?:nenhum|não|ess)', portuguese), "the error is in the language of the reader"
+    assert re.search(r'class="question">(?:nenhum|não|ess)', portuguese), (
+        "the error is in the language of the reader"
+    )
 
 
 def test_tags_and_notes_are_shown_and_found(tmp_path):
@@ -125,11 +156,17 @@ def test_tags_and_notes_are_shown_and_found(tmp_path):
         for number, tags in ((1, ("quiet", "pré")), (2, ("quieter",))):
             run = begin(store, f"tour-{number}")
             fill(run, blocks=2)
-            annotate(store.engine, run.id, lambda _, n=number, t=tags: Annotations(t, (f"água <b>{n}</b>",)))
+            annotate(
+                store.engine,
+                run.id,
+                lambda _, n=number, t=tags: Annotations(t, (f"água <b>{n}</b>",)),
+            )
     with served(home) as server:
 
         def listed(query: str) -> list[str]:
-            return re.findall(r'<th scope="row"><a href="/runs/([^"]+)"', server.get(f"/?{query}").text)
+            return re.findall(
+                r'<th scope="row"><a href="/runs/([^"]+)"', server.get(f"/?{query}").text
+            )
 
         assert listed("tag=quiet") == ["tour-1"]
         assert listed("tag=pr%C3%A9") == ["tour-1"]
@@ -145,10 +182,15 @@ def test_tags_and_notes_are_shown_and_found(tmp_path):
 def test_a_study_and_where_a_run_is_from_are_in_the_language_of_the_reader(tmp_path):
     home = Home(tmp_path).ensure()
     with Store.open(tmp_path / "store.sqlite") as store:
-        import_bundle(store.engine, Bundle(Path(__file__).parents[2] / "docs/examples/tour.vtax.gz"), "here")
+        import_bundle(
+            store.engine, Bundle(Path(__file__).parents[2] / "docs/examples/tour.vtax.gz"), "here"
+        )
     with served(home) as server:
         for path in ("/studies", "/runs/tour-1"):
-            assert "Quanto custa cada camada deste hospedeiro?" in server.get(f"{path}?language=pt-BR").text
+            assert (
+                "Quanto custa cada camada deste hospedeiro?"
+                in server.get(f"{path}?language=pt-BR").text
+            )
         assert "importada de outro hospedeiro" in server.get("/?language=pt-BR").text
         assert "1 execução, 1 concluída, a última" in server.get("/studies?language=pt-BR").text
 
@@ -174,7 +216,9 @@ def test_the_listing_counts_as_vtax_list_does(filled):
         listing = Listing()
         for _ in range(2):  # the second time from what is kept
             page = listing.page(store, RunFilter(), 1, 50)
-            assert sorted(page.runs, key=lambda run: run.name) == sorted(store.runs(), key=lambda run: run.name)
+            assert sorted(page.runs, key=lambda run: run.name) == sorted(
+                store.runs(), key=lambda run: run.name
+            )
 
 
 def test_only_platforms_that_were_measured_can_be_chosen(filled):
@@ -203,7 +247,11 @@ def test_a_campaign_is_shown_with_its_hosts_and_later_with_one_more(tmp_path):
     with Store.open(home.root / "store.sqlite") as store, served(home) as server:
         name = measured("a", "b", "c")
         answer = server.get(f"/runs/{name}")
-        assert (answer.status, "3 hosts" in answer.text, "hosts like these" in answer.text) == (200, True, True)
+        assert (answer.status, "3 hosts" in answer.text, "hosts like these" in answer.text) == (
+            200,
+            True,
+            True,
+        )
         assert measured("d") == name
         assert "4 hosts" in server.get(f"/runs/{name}").text
 
@@ -212,7 +260,9 @@ def test_a_report_is_that_of_vtax_report_in_a_sandbox_of_its_own(server, filled,
     answer = server.get("/runs/tour-1/report")
     with Store.existing(filled.root / "store.sqlite") as store:
         write(store, "tour-1", "html", tmp_path / "report.html")
-    summary = re.search(r'<section id="answer".*?</section>', (tmp_path / "report.html").read_text(), re.DOTALL)
+    summary = re.search(
+        r'<section id="answer".*?</section>', (tmp_path / "report.html").read_text(), re.DOTALL
+    )
     assert summary[0] in answer.text
     assert '<a href="/runs/tour-1">vtax: tour-1</a>' in answer.text
     policy = answer.headers["Content-Security-Policy"]
@@ -236,7 +286,9 @@ def test_two_runs_are_compared_and_a_study_has_a_history(server):
 def test_downloads_are_files_with_the_name_of_the_run(server, kind):
     answer = server.get(f"/runs/tour-2/{kind}")
     assert answer.status == 200
-    assert answer.headers["Content-Disposition"] == f'attachment; filename="tour-2{DOWNLOADS[kind]}"'
+    assert (
+        answer.headers["Content-Disposition"] == f'attachment; filename="tour-2{DOWNLOADS[kind]}"'
+    )
     if kind == "bundle":
         assert b'"tour-2"' in gzip.decompress(answer.body)
     if kind == "json":
@@ -271,7 +323,10 @@ def test_the_language_is_that_of_the_address_or_the_cookie_or_the_browser(server
         ("/runs/none?", ("não há execução", "as últimas são tour-2, ")),
         ("/runs/tour-1/zip?", ("não há download", "existem: csv, parquet, ")),
         ("/?tag=none&", ("nenhuma execução tem etiqueta",)),
-        ("/contrast?treatment=tour-1:docker@direction&baseline=tour-1:native&", ("não tem a forma fator=nível",)),
+        (
+            "/contrast?treatment=tour-1:docker@direction&baseline=tour-1:native&",
+            ("não tem a forma fator=nível",),
+        ),
         ("/contrast?treatment=tour-1&baseline=tour-1&", ("tour-1 e tour-1 são a mesma execução",)),
     ],
 )
@@ -313,7 +368,9 @@ def test_trials_are_counted_ahead_of_the_first_page(filled, monkeypatch):
     with Store.existing(filled.root / "store.sqlite") as store:
         listing = Listing()
         listing.count_ahead(store, lambda: True)
-        monkeypatch.setattr("vtax.store.listing.counts_of", lambda *_: pytest.fail("trials were counted again"))
+        monkeypatch.setattr(
+            "vtax.store.listing.counts_of", lambda *_: pytest.fail("trials were counted again")
+        )
         assert sum(run.failed for run in listing.page(store, RunFilter(), 1, 50).runs) == 3
 
 
@@ -332,7 +389,9 @@ def test_the_worker_and_the_live_page_only_read(filled, tmp_path, monkeypatch):
             connection.execute(schema.run.delete())
 
     monkeypatch.setitem(worker.KINDS, "result", write)
-    monkeypatch.setattr(worker, "MOST_RESIDENT", 1 << 40)  # this process, which is no worker, may hold more
+    monkeypatch.setattr(
+        worker, "MOST_RESIDENT", 1 << 40
+    )  # this process, which is no worker, may hold more
     monkeypatch.setattr(live_state, "_stored", write)
     place = filled.root / "store.sqlite"
     with pytest.raises(OperationalError, match="readonly"):

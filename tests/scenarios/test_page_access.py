@@ -49,7 +49,11 @@ def test_beyond_this_host_every_request_needs_the_token(filled):
         assert server.get("/", {"Cookie": cookie.partition(";")[0]}).status == 200
         assert server.get("/", {"Authorization": "Bearer secret"}).status == 200
         assert server.get("/", {"Authorization": "Bearer secre"}).status == 403
-        assert server.get("//evil.example/?token=secret").headers["Location"].startswith("/evil.example")
+        assert (
+            server.get("//evil.example/?token=secret")
+            .headers["Location"]
+            .startswith("/evil.example")
+        )
 
 
 def test_a_name_that_is_not_this_hosts_is_refused(server):
@@ -61,9 +65,18 @@ def test_a_name_that_is_not_this_hosts_is_refused(server):
 
 @pytest.mark.parametrize(
     ("host", "is_own"),
-    [("localhost:80", True), ("LOCALHOST", True), ("127.0.0.1:8", True), ("[::1]:80", True), ("192.0.2.7", True),
-     ("evil.example", False), ("", False), ("localhost.evil.example:80", False), ("[evil.example]", False)],
-)  # fmt: skip
+    [
+        ("localhost:80", True),
+        ("LOCALHOST", True),
+        ("127.0.0.1:8", True),
+        ("[::1]:80", True),
+        ("192.0.2.7", True),
+        ("evil.example", False),
+        ("", False),
+        ("localhost.evil.example:80", False),
+        ("[evil.example]", False),
+    ],
+)
 def test_addresses_and_own_names_are_no_rebinding(host, is_own):
     assert is_own_name(host, frozenset({"localhost"})) is is_own
 
@@ -78,7 +91,9 @@ def test_nothing_can_be_changed(server, method):
 def run_once(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """In place of serving: what would be served."""
     given: list[Any] = []
-    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: given.append((self.config.app, sockets)))
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda self, sockets: given.append((self.config.app, sockets))
+    )
     return given
 
 
@@ -94,7 +109,10 @@ def test_the_address_has_a_token_beyond_this_host_alone():
 @pytest.mark.usefixtures("unmade_home", "run_once")
 @pytest.mark.parametrize(
     ("options", "error"),
-    [(["--host", "no host"], "'no host' is no address"), (["--host", "192.0.2.7"], "this host has no address")],
+    [
+        (["--host", "no host"], "'no host' is no address"),
+        (["--host", "192.0.2.7"], "this host has no address"),
+    ],
 )
 def test_an_address_that_this_host_does_not_have_is_bad_input(options, error):
     found = CliRunner().invoke(group, ["serve", "--port", "0", *options])

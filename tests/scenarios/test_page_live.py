@@ -34,12 +34,16 @@ def test_a_live_run_is_followed_to_its_end(tmp_path):
         page = server.get("/runs/tour-1").text
         assert 'data-events="/runs/tour-1/events?language=en"' in page
         assert "docker: a fresh guest starts" in page
-        stream = urllib.request.urlopen(f"{server.address}/runs/tour-1/events?language=pt-BR", timeout=30)
+        stream = urllib.request.urlopen(
+            f"{server.address}/runs/tour-1/events?language=pt-BR", timeout=30
+        )
         assert stream.headers["Content-Type"].startswith("text/event-stream")
         seen: list[str] = []
         thread = threading.Thread(target=lambda: seen.extend(line.decode() for line in stream))
         thread.start()
-        log.trial_ended("docker", "iperf3", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0))
+        log.trial_ended(
+            "docker", "iperf3", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0)
+        )
         fill(run, finishes=False)
         until = time.monotonic() + 60
         while "event: estimates\n" not in seen and time.monotonic() < until:
@@ -63,7 +67,13 @@ def test_more_streams_than_there_is_room_for_are_refused(tmp_path, monkeypatch):
         with served(home) as server:
             assert server.get("/runs/tour-1/events", method="HEAD").status == 200
             for _ in range(2):  # the second time after the first stream was closed
-                with urllib.request.urlopen(f"{server.address}/runs/tour-1/events", timeout=30) as opened:
+                with urllib.request.urlopen(
+                    f"{server.address}/runs/tour-1/events", timeout=30
+                ) as opened:
                     assert opened.readline() == b"event: state\n"
                     assert server.get("/runs/tour-1/events").status == 503
-                wait_until(lambda: server.get("/runs/tour-1/events", method="HEAD").status == 200, 20.0, 0.05)
+                wait_until(
+                    lambda: server.get("/runs/tour-1/events", method="HEAD").status == 200,
+                    20.0,
+                    0.05,
+                )

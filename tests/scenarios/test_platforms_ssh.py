@@ -12,7 +12,11 @@ from vtax.host.resources import Remote
 from vtax.network.plugboard import Uplink
 from vtax.platforms import registry, ssh
 
-SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "csh", "fish", "busybox") if shutil.which(shell)]
+SHELLS = [
+    shell
+    for shell in ("sh", "bash", "dash", "zsh", "csh", "fish", "busybox")
+    if shutil.which(shell)
+]
 
 
 def test_a_name_with_a_colon_gives_the_host():
@@ -25,7 +29,10 @@ def test_a_name_with_a_colon_gives_the_host():
 def test_a_name_may_say_what_joins_the_machine_to_this_host():
     platform = registry.get("ssh:root@web1/eth1:enp3s0/eth2:enp4s0")
     assert platform.identity()["options"]["host"] == "root@web1"
-    assert ssh.DRIVER.uplinks(platform.options) == (Uplink("eth1", "enp3s0"), Uplink("eth2", "enp4s0"))
+    assert ssh.DRIVER.uplinks(platform.options) == (
+        Uplink("eth1", "enp3s0"),
+        Uplink("eth2", "enp4s0"),
+    )
     assert platform.network_limits.interfaces == 2
 
 
@@ -52,7 +59,9 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell, tmp_path)
     script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
     argv = [sys.executable, "-c", script, awkward]
     work = str(tmp_path / "work")
-    line = ssh.remote_line(sys.executable, "keep", directory=work, tag="mark-1", argv=argv, interfaces=[])
+    line = ssh.remote_line(
+        sys.executable, "keep", directory=work, tag="mark-1", argv=argv, interfaces=[]
+    )
     command = ["busybox", "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"mark-1|{awkward}\n"
@@ -66,7 +75,9 @@ def test_a_machine_says_whether_there_was_something_to_remove(status, removed):
 
 
 def test_a_machine_that_does_not_answer_keeps_its_entry():
-    with pytest.raises(VtaxError, match="web1 did not confirm that it removed /var/tmp/x: no route") as caught:
+    with pytest.raises(
+        VtaxError, match="web1 did not confirm that it removed /var/tmp/x: no route"
+    ) as caught:
         Remote("web1", "/var/tmp/x", ("sh", "-c", "echo no route >&2; exit 255")).remove()
     assert "run vtax clean" in caught.value.hint
 

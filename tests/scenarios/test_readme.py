@@ -14,7 +14,9 @@ SHOWN = re.compile(
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.pt-BR.md"])
-def test_the_output_of_a_readme_is_printed_by_its_command(page, example, set_locale, use_store, set_width):
+def test_the_output_of_a_readme_is_printed_by_its_command(
+    page, example, set_locale, use_store, set_width
+):
     set_width("100")
     found = SHOWN.findall((ROOT / page).read_text())
     assert found
@@ -29,10 +31,16 @@ def test_a_readme_is_short(page):
     assert len((ROOT / page).read_text().split()) <= 1000
 
 
-def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(tmp_path, example, use_store):
+def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(
+    tmp_path, example, use_store
+):
     use_store(example("tour"))
-    output_of("figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path))
+    output_of(
+        "figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path)
+    )
     (written,) = tmp_path.glob("*.svg")
-    shown, made = ((path.read_text(encoding="utf-8")) for path in (ROOT / "docs/tour-iperf3.svg", written))
+    shown, made = (
+        (path.read_text(encoding="utf-8")) for path in (ROOT / "docs/tour-iperf3.svg", written)
+    )
     assert shown.count("(emulated)") == made.count("(emulated)") == 2
     assert re.findall(r"<text[^>]*>([^<]+)<", shown) == re.findall(r"<text[^>]*>([^<]+)<", made)

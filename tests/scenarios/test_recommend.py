@@ -10,7 +10,10 @@ import pytest
 import synthetic_run
 from command_line import refusals
 
-invoked, values = partial(command_line.invoked, "recommend"), partial(command_line.values_of, "recommend")
+invoked, values = (
+    partial(command_line.invoked, "recommend"),
+    partial(command_line.values_of, "recommend"),
+)
 
 
 def shares(found: dict[str, Any]) -> dict[str, float]:
@@ -41,8 +44,19 @@ def test_named_platforms_are_ranked_among_themselves():
 
 def test_wrong_input_is_refused(tour, capsys, golden):
     synthetic_run.begin(tour, name="empty-1", started_at=1.0)
-    weights = ("cpu", "''", "cpu=1,", "cpu=1,cpu=2", "cpu=-1", "cpu=nan", "cpu=inf", "cpu=much", "cpu=0,network=0",
-               "disk=1", "gpu=1")  # fmt: skip
+    weights = (
+        "cpu",
+        "''",
+        "cpu=1,",
+        "cpu=1,cpu=2",
+        "cpu=-1",
+        "cpu=nan",
+        "cpu=inf",
+        "cpu=much",
+        "cpu=0,network=0",
+        "disk=1",
+        "gpu=1",
+    )
     others = ("--platform dokcer", "--platform docker", "nothing-1", "empty-1")
     golden(refusals(capsys, "recommend", *(f"--weights {each}" for each in weights), *others))
 

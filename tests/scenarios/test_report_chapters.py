@@ -19,7 +19,16 @@ from vtax.report.renderers.markdown import markdown
 
 LINK = {
     f"link.guest.eth0.{name}": 5.0
-    for name in ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_drops", "tx_drops", "rx_errors", "tx_errors")
+    for name in (
+        "rx_packets",
+        "rx_bytes",
+        "tx_packets",
+        "tx_bytes",
+        "rx_drops",
+        "tx_drops",
+        "rx_errors",
+        "tx_errors",
+    )
 }
 COUNTED = {**LINK, "link.under_test.bytes": 2e9, "layer.host_cpu_s": 3.0}
 
@@ -34,13 +43,29 @@ def test_a_run_with_blocks_and_a_network_has_them_all(store):
     run.reopen()
     for cell in (cell for cell in run.cells if cell.benchmark == "iperf3"):
         run.add_trial(
-            trial(cell, block=9, position=run.next_position(), values={"throughput": 1.0}, counters=counters)
+            trial(
+                cell,
+                block=9,
+                position=run.next_position(),
+                values={"throughput": 1.0},
+                counters=counters,
+            )
         )
     source = source_of(store)
     assert chapters(source) == [
-        "answer", "results", "variance", "counters", "explain",
-        "warnings", "guests", "audit", "sessions", "host", "method", "reproduce",
-    ]  # fmt: skip
+        "answer",
+        "results",
+        "variance",
+        "counters",
+        "explain",
+        "warnings",
+        "guests",
+        "audit",
+        "sessions",
+        "host",
+        "method",
+        "reproduce",
+    ]
     text = markdown(report(source))
     for shown in (
         "| guest.eth0 |",
@@ -86,7 +111,11 @@ def test_several_runs_are_chapters_of_one_file(store, tmp_path, set_locale):
         path = tmp_path / f"both.{file_format}"
         invoke(["export", "tour-1", "tour-2", "--format", file_format, "--output", str(path)])
         text = path.read_text(encoding="utf-8")
-        assert re.findall(r"Report of 2 runs|tour-\d(?=: finished)", text) == ["Report of 2 runs", "tour-1", "tour-2"]
+        assert re.findall(r"Report of 2 runs|tour-\d(?=: finished)", text) == [
+            "Report of 2 runs",
+            "tour-1",
+            "tour-2",
+        ]
 
 
 def test_the_first_page_of_several_runs_has_the_answer_of_each(store, tmp_path):
@@ -95,9 +124,9 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store, tmp_path):
     fill(begin(store, "tour-2", host={**host, "machine_id": "b"}), seed=2)
     path = tmp_path / "both.md"
     invoke(["export", "tour-1", "tour-2", "--format", "markdown", "--output", str(path)])
-    first = re.sub(r"[^\S\n]", " ", path.read_text(encoding="utf-8").replace("\\", "")).partition("tour-1: finished")[
-        0
-    ]
+    first = re.sub(r"[^\S\n]", " ", path.read_text(encoding="utf-8").replace("\\", "")).partition(
+        "tour-1: finished"
+    )[0]
     assert first.count("Some CPU") == 1
     assert first.count("times slower.") == 2
     assert first.count("Caution:") == 2
@@ -109,7 +138,15 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store, tmp_path):
 def test_a_format_of_one_run_refuses_several(store, tmp_path, file_format):
     fill(begin(store))
     fill(begin(store, "tour-2"), seed=2)
-    arguments = ["export", "tour-1", "tour-2", "--format", file_format, "--output", str(tmp_path / "x")]
+    arguments = [
+        "export",
+        "tour-1",
+        "tour-2",
+        "--format",
+        file_format,
+        "--output",
+        str(tmp_path / "x"),
+    ]
     error = CliRunner().invoke(group, arguments, standalone_mode=False).exception
     assert isinstance(error, BadInput)
     assert f"{file_format} holds one run" in str(error)

@@ -55,7 +55,9 @@ def test_the_html_and_the_json_hold_the_interval_of_every_median(page, analysis)
         for point, shown_point in zip(section.points, shown_section["points"], strict=True):
             for row, printed in zip(point.rows, shown_point["rows"], strict=True):
                 median, level = median_interval(row, shared.scale_of(section))
-                is_in_page = section.metric.is_primary  # those of other metrics are in JSON and vtax show --all
+                is_in_page = (
+                    section.metric.is_primary
+                )  # those of other metrics are in JSON and vtax show --all
                 assert (f">{median} {level}</td>" in page) >= is_in_page
                 assert printed["summary"]["median_low"] == row.summary.median_low
 
@@ -78,22 +80,36 @@ def test_every_share_of_the_baseline_is_inside_its_axis_however_far_it_lies(anal
     logs = {"docker": [0.0, 0.01, -0.01], "lxc": [7.5, 9.0, 7.5], "qemu-tcg": [-9.0, -9.01, -8.99]}
     (section, *_) = analysis.primary
     rows = [
-        row if row.platform.is_baseline else replace(row, ratio=ratio_of_logs(np.array(logs[row.platform.name])))
+        row
+        if row.platform.is_baseline
+        else replace(row, ratio=ratio_of_logs(np.array(logs[row.platform.name])))
         for row in section.points[0].rows
     ]
     changed = replace(section, points=(replace(section.points[0], rows=tuple(rows)),))
     spec = spec_of(figures.ratios(changed, analysis), Formatter())
     drawn = {
-        tag: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == tag
-               for v in layer["data"]["values"] if "platform" in v}
+        tag: {
+            v["platform"]: v
+            for layer in spec["layer"]
+            if layer["mark"]["type"] == tag
+            for v in layer["data"]["values"]
+            if "platform" in v
+        }
         for tag in ("rule", "point")
-    }  # fmt: skip
-    message = {(v["platform"], v["text"]) for layer in spec["layer"] if layer["mark"]["type"] == "text"
-            for v in layer["data"]["values"] if "platform" in v}  # fmt: skip
+    }
+    message = {
+        (v["platform"], v["text"])
+        for layer in spec["layer"]
+        if layer["mark"]["type"] == "text"
+        for v in layer["data"]["values"]
+        if "platform" in v
+    }
     assert math.exp(sum(logs["lxc"]) / 3) == pytest.approx(drawn["rule"]["lxc"]["mean"])
     assert {"docker", "lxc", "qemu-tcg (emulated)"} == set(drawn["rule"]) == set(drawn["point"])
     low, high = next(
-        layer["encoding"]["x"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "rule"
+        layer["encoding"]["x"]["scale"]["domain"]
+        for layer in spec["layer"]
+        if layer["mark"]["type"] == "rule"
     )
     assert all(low < each["low"] < each["high"] < high for each in drawn["rule"].values())
     assert not [text for _, text in message if "◀" in text or "▶" in text]

@@ -35,20 +35,31 @@ def store(tmp_path: Path, use_home) -> Iterator[Store]:
 
 def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store):
     evil = "<!--<script>\u2028&amp;</script>"
-    named = [replace(cell, levels={"direction": evil}) if cell.levels else cell for cell in synthetic_run.cells()]
+    named = [
+        replace(cell, levels={"direction": evil}) if cell.levels else cell
+        for cell in synthetic_run.cells()
+    ]
     fill(begin(store, cells=named), blocks=2, trials=1, warmup=0)
     page = page_of(analyse(store, "tour-1"))
-    (specs,) = re.findall(r'<script type="application/json" id="specs">(.*?)</script>\n', page, re.S)
+    (specs,) = re.findall(
+        r'<script type="application/json" id="specs">(.*?)</script>\n', page, re.S
+    )
     assert not set(specs) & set("<>&\u2028\u2029")
     (*_, (_, spec), _) = json.loads(specs)
-    drawn = [*spec.get("datasets", {}).values(), *(layer["data"].get("values", []) for layer in spec["layer"])]
+    drawn = [
+        *spec.get("datasets", {}).values(),
+        *(layer["data"].get("values", []) for layer in spec["layer"]),
+    ]
     headings = [value["text"] for values in drawn for value in values if "text" in value]
     assert f"direction={clean(evil)}" in headings
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, *NUMBERS])
 def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store, tmp_path, text):
-    named = [replace(cell, levels={"direction": text}, tool_version=text) for cell in synthetic_run.cells()]
+    named = [
+        replace(cell, levels={"direction": text}, tool_version=text)
+        for cell in synthetic_run.cells()
+    ]
     run = begin(store, cells=named)
     run.add_trial(trial(named[0], status="failed", error=text, values={}))
     run.add_trial(trial(named[0], position=1, number=1, values={"events": -5.5, "latency": -1e-9}))
@@ -57,7 +68,11 @@ def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store, tmp_path, 
     with (tmp_path / "run.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     printed = text if text in NUMBERS else f"'{text}"
-    assert {row["factor_direction"] for row in rows} == {row["tool_version"] for row in rows} == {printed}
+    assert (
+        {row["factor_direction"] for row in rows}
+        == {row["tool_version"] for row in rows}
+        == {printed}
+    )
     assert [row["error"] for row in rows if row["status"] == "failed"] == [printed]
     assert sorted(float(row["value"]) for row in rows if row["value"]) == [-5.5, -1e-9]
     assert set(parquet.read_table(tmp_path / "run.parquet")["tool_version"].to_pylist()) == {text}

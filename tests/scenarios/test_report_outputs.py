@@ -154,13 +154,20 @@ def test_the_html_has_one_of_every_id_and_every_link_leads_somewhere(page):
 def test_the_html_says_everything(page, analysis):
     text = " ".join(" ".join(parsed(page).text).split())
     for expected in (
-        "What does each layer of this host cost?", "7.4 to 20 times slower", "kvm-virtio",
+        "What does each layer of this host cost?",
+        "7.4 to 20 times slower",
+        "kvm-virtio",
         "emulated",
         "guests are started as root",
-        "no memory limit: this host has no memory controller", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
-        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm",
+        "no memory limit: this host has no memory controller",
+        "1 failed trial: qemu-tcg, iperf3",
+        "Some CPU",
+        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783",
+        "4f1d0c77aa31",
+        "warm-up",
+        "Holm",
         "8 GiB",
-    ):  # fmt: skip
+    ):
         assert expected in text, expected
     for warning in analysis.warnings:
         for each in (sentence(warning), *(english(place.inline) for place in warning.places)):
@@ -179,7 +186,9 @@ def test_every_efficiency_of_the_overview_has_its_interval(page):
 
 def test_every_figure_is_there_without_javascript_too(page):
     figures = page.count("<figure>")
-    assert figures == 1 + 2 * 4  # all comparisons; of each metric means, ratios, order and distribution
+    assert (
+        figures == 1 + 2 * 4
+    )  # all comparisons; of each metric means, ratios, order and distribution
     assert page.count('<div class="static"><svg') == figures
 
 
@@ -205,11 +214,15 @@ def test_a_home_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, us
 
 def test_text_from_guests_cannot_become_markup(store):
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-    run = begin(store, "evil-1", declared={**synthetic_run.DECLARED, "title": evil, "question": evil})
+    run = begin(
+        store, "evil-1", declared={**synthetic_run.DECLARED, "title": evil, "question": evil}
+    )
     fill(run, blocks=1, trials=1, warmup=0)
     run.add_warning(quoted(evil), "c-native")
     guest = run.begin_guest("native", 0, "", 1.0)
-    run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={evil: evil}, notes=[evil], error=evil)
+    run.end_guest(
+        guest, ready_s=1.0, clock_offset_s=0.0, facts={evil: evil}, notes=[evil], error=evil
+    )
     found = page_of(analyse(store, "evil-1"))
     assert "<img src=x" not in found
     assert "<script>alert" not in found
@@ -242,9 +255,18 @@ def wide(store: Store, name: str, lxc: list[float]) -> Analysis:
     position = 0
     for block, value in enumerate(lxc):
         for cell in run.cells:
-            made = {"native": 100.0 + block / 10, "docker": 100.1 + block / 10, "lxc": value}.get(cell.platform)
+            made = {"native": 100.0 + block / 10, "docker": 100.1 + block / 10, "lxc": value}.get(
+                cell.platform
+            )
             if cell.benchmark == "sysbench-cpu" and made is not None:
-                run.add_trial(trial(cell, block=block, position=position, values={"events": made, "latency": 1.0}))
+                run.add_trial(
+                    trial(
+                        cell,
+                        block=block,
+                        position=position,
+                        values={"events": made, "latency": 1.0},
+                    )
+                )
                 position += 1
     run.finish("finished", "", 1.0)
     return analyse(store, name)
@@ -276,9 +298,19 @@ def test_the_csv_has_a_row_for_every_value_and_every_failed_trial(store, tmp_pat
     trials = 8 * 12 * 3
     assert len(rows) == trials + 8 * 4 * 3  # sysbench has two metrics
     (failed,) = [row for row in rows if row["status"] == "failed"]
-    assert (failed["platform"], failed["factor_direction"], failed["block"], failed["value"], failed["error"]) == (
-        "qemu-tcg", "receive", "4", "", "iperf3: unable to connect to server",
-    )  # fmt: skip
+    assert (
+        failed["platform"],
+        failed["factor_direction"],
+        failed["block"],
+        failed["value"],
+        failed["error"],
+    ) == (
+        "qemu-tcg",
+        "receive",
+        "4",
+        "",
+        "iperf3: unable to connect to server",
+    )
     assert sum(row["is_warmup"] == "true" for row in rows) == len(rows) // 3
     assert [int(row["position"]) for row in rows] == sorted(int(row["position"]) for row in rows)
     assert {row["unit"] for row in rows if row["metric"] == "throughput"} == {"Mbit/s"}

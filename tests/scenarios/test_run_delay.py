@@ -14,7 +14,9 @@ while time.process_time() < end: pass
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="the kernel has no /proc/PID/schedstat")
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").is_file(), reason="the kernel has no /proc/PID/schedstat"
+)
 def test_a_program_beside_another_on_its_cpu_has_waited_for_it():
     argv = [sys.executable, "-ISc", SPIN]
     with LocalAgent() as local:
@@ -24,4 +26,6 @@ def test_a_program_beside_another_on_its_cpu_has_waited_for_it():
         local.guest.stop(handle)
     waited_s = found.usage["run_delay_s"]
     assert 0.05 < waited_s < found.outside_s
-    assert found.user_s + found.system_s + waited_s == pytest.approx(found.outside_s, abs=0.25 * found.outside_s)
+    assert found.user_s + found.system_s + waited_s == pytest.approx(
+        found.outside_s, abs=0.25 * found.outside_s
+    )

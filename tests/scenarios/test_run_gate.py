@@ -68,7 +68,9 @@ def run_as_process(directory: Path, figure: str, *options: str) -> Ended:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
     """`run(figure, *options)` does the same in this process."""
     host_of_scripts(monkeypatch, tmp_path / "host.lock")
 
@@ -104,7 +106,10 @@ def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path):
     junit = tmp_path / "gate.xml"
     failed = run_as_process(tmp_path, SLOW, *GATE, "--junit", str(junit))
     assert failed.status == FAILED, failed
-    assert "The check failed: 1 comparison is slower, below 95 % of native: mine on script" in failed.output
+    assert (
+        "The check failed: 1 comparison is slower, below 95 % of native: mine on script"
+        in failed.output
+    )
     assert suite(junit)["failures"] == "1"
 
 
@@ -167,7 +172,10 @@ def holds(lock: Path, duration_s: float) -> subprocess.Popen[str]:
         "with measuring_lock('tour-8', Path(sys.argv[1])): print('held', flush=True); time.sleep(float(sys.argv[2]))"
     )
     held = subprocess.Popen(
-        [sys.executable, "-c", program, str(lock), str(duration_s)], stdout=subprocess.PIPE, text=True, env=os.environ
+        [sys.executable, "-c", program, str(lock), str(duration_s)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ,
     )
     assert held.stdout.readline() == "held\n"
     return held

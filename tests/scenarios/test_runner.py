@@ -1,4 +1,4 @@
-"""Long because it is the runner's whole specification: order, commitment, failure, stopping and resumption.
+"""The runner's whole specification: order, commitment, failure, stopping and resumption.
 
 The platform is scripted: guests are the real agent as a plain process, benchmarks are tiny programs. No platform is
 shown to work here.
@@ -14,7 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, StopAfter, executed, plan_of, study
+from scripted import (
+    ProcessGuest,
+    ScriptedDriver,
+    ScriptedOptions,
+    StopAfter,
+    executed,
+    plan_of,
+    study,
+)
 from sqlalchemy import select
 
 from vtax.benchmarks.base import Metric, Outcome
@@ -43,7 +51,10 @@ def test_every_block_holds_every_cell_once_on_a_fresh_guest(driver, store, home)
     trials = load_run(store.engine, run).trials
     assert run.status == "finished"
     assert len(trials.id) == 2 * 2 * 3
-    assert len({(c, b) for c, b in zip(trials.cell.tolist(), trials.block.tolist(), strict=True)}) == 12
+    assert (
+        len({(c, b) for c, b in zip(trials.cell.tolist(), trials.block.tolist(), strict=True)})
+        == 12
+    )
     assert trials.is_ok.all()
     assert len(driver.started) == 2 * 2
     assert list(home.guests.iterdir()) == []
@@ -53,7 +64,10 @@ def test_every_block_holds_every_cell_once_on_a_fresh_guest(driver, store, home)
 def test_the_order_is_random_seeded_and_the_same_again(driver):
     def order(seed: int) -> list[list[tuple[str, list[str]]]]:
         plan = plan_of(study(design={"blocks": 9, "seed": seed}))
-        return [[(s.platform.name, [c.key for c in s.cells]) for s in plan.sessions(b)] for b in range(9)]
+        return [
+            [(s.platform.name, [c.key for c in s.cells]) for s in plan.sessions(b)]
+            for b in range(9)
+        ]
 
     assert order(7) == order(7)
     assert order(7) != order(8)
@@ -96,7 +110,9 @@ def test_values_within_a_trial_are_kept_with_it(driver, store, home):
     assert all(values == {"figure": [1.0, 3.0, 2.0]} for values in kept.values())
 
 
-def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on(driver, store, home):
+def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on(
+    driver, store, home
+):
     table = {"name": "script", "factors": {"code": ["echo 2", "echo broken tool >&2; exit 1"]}}
     run = executed(plan_of(study(benchmark=[table])), store, home)
     data = load_run(store.engine, run)
@@ -108,22 +124,37 @@ def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on
 def test_a_parser_that_stumbles_fails_the_trial_and_the_run_goes_on(driver, store, home):
     table = {"name": "script", "factors": {"code": ["echo 2", "echo garbage", "echo nan", "echo"]}}
     design = {"blocks": 1}
-    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    run = executed(
+        plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home
+    )
     data = load_run(store.engine, run)
     assert run.status == "finished"
     assert data.trials.is_ok.sum() == 1
-    assert [f.error.partition(": ")[0] for f in data.failures] == ["python3's output could not be parsed"] * 3
-    assert {output.stdout for output in outputs(store.engine, run)} == {"2\n", "garbage\n", "nan\n", "\n"}
+    assert [f.error.partition(": ")[0] for f in data.failures] == [
+        "python3's output could not be parsed"
+    ] * 3
+    assert {output.stdout for output in outputs(store.engine, run)} == {
+        "2\n",
+        "garbage\n",
+        "nan\n",
+        "\n",
+    }
 
 
 def test_what_a_trial_did_until_its_timeout_ended_it_is_counted(driver, store, home):
     table = {"name": "script", "parameters": {"code": "while :; do :; done"}}
     design = {"blocks": 1, "timeout": "100ms"}
-    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    run = executed(
+        plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home
+    )
     (failure,) = load_run(store.engine, run).failures
     assert part_of(failure.error, "killed-after").data["limit"] == 0.1
     with store.engine.connect() as connection:
-        counted = {row.name: row.value for row in connection.execute(select(schema.counter)) if row.place == "guest"}
+        counted = {
+            row.name: row.value
+            for row in connection.execute(select(schema.counter))
+            if row.place == "guest"
+        }
     assert counted["cpu_user_s"] + counted["cpu_idle_s"] > 0
 
 
@@ -146,7 +177,9 @@ def test_a_platform_that_cannot_run_here_is_noted_not_dropped(driver, store, hom
     ]
 
 
-def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan(driver, store, home):
+def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan(
+    driver, store, home
+):
     plan = plan_of(study())
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(RunInterrupted):
@@ -180,7 +213,9 @@ def test_a_budget_of_a_resumed_run_need_not_hold_again_what_is_made(
     assert ("time budget" in run.stopped_because) == (trials == 11)
 
 
-def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_again(driver, store, home):
+def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_again(
+    driver, store, home
+):
     code = f"kill -TERM {os.getpid()}; exec sleep 60"
     plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": code}}]))
     run = begin(store, plan, vtax_version="test")
@@ -203,7 +238,9 @@ class Recording(Observer):
     def message(self, text: str) -> None:
         self.messages.append(text)
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         self.progress.append(progress)
 
 
@@ -231,7 +268,9 @@ def test_a_resumed_run_goes_on_counting(driver, store, home):
             if len(self.progress) == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    plan = plan_of(study(design={"blocks": 3, "warmup": 1, "seed": 7}, benchmark=[{"name": "script"}]))
+    plan = plan_of(
+        study(design={"blocks": 3, "warmup": 1, "seed": 7}, benchmark=[{"name": "script"}])
+    )
     run = begin(store, plan, vtax_version="test")
     first, second = StopAfterFour(), Recording()
     with pytest.raises(RunInterrupted):
@@ -252,7 +291,9 @@ def test_a_boot_counts_the_trials_of_those_before_it(driver, store, home):
     assert [progress.left_s for progress in watching.progress][2::3] == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("reason", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
+@pytest.mark.parametrize(
+    "reason", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)]
+)
 def test_an_observer_that_fails_does_not_fail_the_run(driver, store, home, reason):
     class Broken(Observer):
         def trial_ended(self, *_: Any) -> None:
@@ -270,7 +311,9 @@ def test_an_observer_that_fails_does_not_fail_the_run(driver, store, home, reaso
     assert load_run(store.engine, run).trials.is_ok.sum() == 4
 
 
-def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(driver, store, home, facts_by):
+def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
+    driver, store, home, facts_by
+):
     audit, times = Guest.facts, 0
 
     def dying(guest: Guest, programs: Any) -> Any:
@@ -294,7 +337,9 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(dr
 
 
 @pytest.mark.parametrize("reason", [VtaxError("it is busy"), OSError(errno.EBUSY, "it is busy")])
-def test_what_stays_behind_is_reported_and_kept_with_the_run(driver, store, home, monkeypatch, reason):
+def test_what_stays_behind_is_reported_and_kept_with_the_run(
+    driver, store, home, monkeypatch, reason
+):
     def fail(tree: Tree) -> bool:
         raise reason
 
@@ -304,12 +349,18 @@ def test_what_stays_behind_is_reported_and_kept_with_the_run(driver, store, home
     execute(plan, run, home, watching)
     assert run.status == "finished"
     assert any(text.startswith("leaked: files ") for text in watching.messages)
-    warnings = [warning.note for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
+    warnings = [
+        warning.note
+        for warning in load_run(store.engine, run).warnings
+        if warning.code == "left-behind"
+    ]
     assert len(warnings) == 2
     assert all("is busy (hint: sudo vtax clean)" in text for text in warnings)
 
 
-def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goes_on(driver, store, home):
+def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goes_on(
+    driver, store, home
+):
     def start(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
         if len(driver.started) == 1:
             driver.started.append(ProcessGuest(spec))
@@ -325,7 +376,9 @@ def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goe
     assert all("No space left" in failure.error for failure in data.failures)
 
 
-def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(driver, store, home, monkeypatch):
+def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(
+    driver, store, home, monkeypatch
+):
     def start(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
         """Makes what lasts as long as the run, as a daemon of one's own does."""
         for name in ("a", "b"):
@@ -344,7 +397,9 @@ def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(driver, sto
     driver.start = start
     monkeypatch.setattr(Tree, "remove", interrupted)
     design = {"blocks": 1}
-    run = begin(store, plan := plan_of(study(platforms=["native"], design=design)), vtax_version="test")
+    run = begin(
+        store, plan := plan_of(study(platforms=["native"], design=design)), vtax_version="test"
+    )
     watching = Recording()
     execute(plan, run, home, watching)
     assert run.status == "finished"
@@ -397,8 +452,16 @@ def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(driver, sto
             "the baseline absent does not run here",
             "test: key baseline",
         ),
-        ({"benchmark": [{"name": "script", "topology": "router"}]}, "uses no network", "(script), key topology"),
-        ({"benchmark": [{"name": "script", "link": {"mtu": 500}}]}, "uses no network", "(script), key link.mtu"),
+        (
+            {"benchmark": [{"name": "script", "topology": "router"}]},
+            "uses no network",
+            "(script), key topology",
+        ),
+        (
+            {"benchmark": [{"name": "script", "link": {"mtu": 500}}]},
+            "uses no network",
+            "(script), key link.mtu",
+        ),
         (
             {"benchmark": [{"name": "wired", "link": {"mut": 9}}]},
             "setting 'mut'; did you mean mtu?",
@@ -414,14 +477,21 @@ def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(driver, sto
             "setting rate_mbit_s",
             "key link.rate_mbit_s",
         ),
-        ({"benchmark": [{"name": "wired", "topology": "ruoter"}]}, "did you mean router?", "key topology"),
+        (
+            {"benchmark": [{"name": "wired", "topology": "ruoter"}]},
+            "did you mean router?",
+            "key topology",
+        ),
         (
             {"platforms": ["native", "mine"], "platform": [{"name": "mine", "driver": "nil"}]},
             "no driver 'nil'",
             "[[platform]] number 1 (mine), key driver",
         ),
         (
-            {"platforms": ["native", "mine"], "platform": [{"name": "mine", "driver": "scripted", "available": "?"}]},
+            {
+                "platforms": ["native", "mine"],
+                "platform": [{"name": "mine", "driver": "scripted", "available": "?"}],
+            },
             "option available",
             "[[platform]] number 1 (mine)",
         ),
@@ -461,14 +531,18 @@ def test_guests_get_the_last_cpus_and_the_rest_is_for_everything_else(set_cpus):
     assert planning.split_cpus(4) == ((0, 1, 2, 3), (0, 1, 2, 3))
 
 
-def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_trial(driver, store, home, facts_by):
+def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_trial(
+    driver, store, home, facts_by
+):
     kernels = iter(["6.1", "6.12"] * 5)
     facts = {"mitigation.mds": "Not affected"}
     facts_by(lambda guest, programs: {**facts, "kernel_release": next(kernels)})
     executed(plan_of(study(must_match=["mitigation"])), store, home)
     with pytest.raises(BadInput, match=r"kernel_release: \w+ 6.1, \w+ 6.12"):
         executed(plan_of(study(must_match=["kernel_release"])), store, home)
-    with pytest.raises(BadInput, match=r"audit has mitigation.mdss or hash; did you mean mitigation"):
+    with pytest.raises(
+        BadInput, match=r"audit has mitigation.mdss or hash; did you mean mitigation"
+    ):
         executed(plan_of(study(must_match=["mitigation.mdss", "mitigation", "hash"])), store, home)
     assert store.open_run("last").is_refused()
     assert not store.open_run(store.runs()[0].name).is_refused()
@@ -479,7 +553,9 @@ def test_tuning_makes_cells_and_fresh_guests_of_its_own_and_leaves_others_keys_a
     untuned, tuned = plan_of(study()), plan_of(study(tuning=["default", "pinned"]))
     assert len(tuned.cells) == 2 * len(untuned.cells)
     assert {cell.key for cell in tuned.cells}.isdisjoint({cell.key for cell in untuned.cells})
-    assert {cell.key for cell in plan_of(study(tuning=[])).cells} == {cell.key for cell in untuned.cells}
+    assert {cell.key for cell in plan_of(study(tuning=[])).cells} == {
+        cell.key for cell in untuned.cells
+    }
     for block in range(5):
         sessions = tuned.sessions(block)
         assert sorted((s.platform.name, s.tuning) for s in sessions) == [
@@ -488,7 +564,10 @@ def test_tuning_makes_cells_and_fresh_guests_of_its_own_and_leaves_others_keys_a
             ("other", "default"),
             ("other", "pinned"),
         ]
-        assert all({cell.point.tuning for cell in s.cells} == {s.tuning} and len(s.cells) == 3 for s in sessions)
+        assert all(
+            {cell.point.tuning for cell in s.cells} == {s.tuning} and len(s.cells) == 3
+            for s in sessions
+        )
 
 
 def test_a_platform_is_compared_with_the_baseline_of_its_own_tuning(driver):
@@ -496,7 +575,9 @@ def test_a_platform_is_compared_with_the_baseline_of_its_own_tuning(driver):
     by_point: dict[str, set[tuple[str, str]]] = {}
     for cell in cells:
         by_point.setdefault(cell.point.key, set()).add((cell.platform.name, cell.point.tuning))
-    assert all(len(found) == 2 and len({level for _, level in found}) == 1 for found in by_point.values())
+    assert all(
+        len(found) == 2 and len({level for _, level in found}) == 1 for found in by_point.values()
+    )
     assert {cell.point.levels["tuning"] for cell in cells} == {"default", "pinned"}
 
 
@@ -515,7 +596,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
         lambda self, *words: (policies.append(enabled.read_text()), started_at(self, *words))[1],
     )
     levels = ["default", "pinned", "pinned+hugepages"]
-    plan = plan_of(study(tuning=levels, design={"blocks": 1, "order": "sequential"}, platforms=["native"]))
+    plan = plan_of(
+        study(tuning=levels, design={"blocks": 1, "order": "sequential"}, platforms=["native"])
+    )
     run = executed(plan, store, home)
     default, pinned, huge = driver.given
     assert (default.cpus, default.time.count, default.huge_pages) == ((0, 1, 2, 3), 1, False)
@@ -529,17 +612,24 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
 def test_must_match_compares_guests_of_one_tuning(driver, store, home, set_cpus, facts_by):
     facts_by(lambda guest, programs: {"cpus_allowed": driver.given[-1].cpus})
     set_cpus({0, 1})
-    run = executed(plan_of(study(must_match=["cpus_allowed"], tuning=["default", "pinned"])), store, home)
+    run = executed(
+        plan_of(study(must_match=["cpus_allowed"], tuning=["default", "pinned"])), store, home
+    )
     assert run.status == "finished"
 
 
-def test_the_papers_order_makes_all_blocks_of_a_platform_in_a_row_and_is_warned_about(driver, store, home):
+def test_the_papers_order_makes_all_blocks_of_a_platform_in_a_row_and_is_warned_about(
+    driver, store, home
+):
     run = executed(plan_of(study(design={"blocks": 2, "order": "sequential"})), store, home)
     data = load_run(store.engine, run)
     made = [
-        (run.cells[cell].platform, block) for cell, block in zip(data.trials.cell, data.trials.block, strict=True)
+        (run.cells[cell].platform, block)
+        for cell, block in zip(data.trials.cell, data.trials.block, strict=True)
     ]
-    assert made == [(platform, block) for platform in ("native", "other") for block in (0, 1) for _ in range(3)]
+    assert made == [
+        (platform, block) for platform in ("native", "other") for block in (0, 1) for _ in range(3)
+    ]
     assert run.stopped_because == "2 of 2 blocks are made"
     assert [w.code for w in data.warnings if w.cell is None] == ["sequential-order"]
 
@@ -557,7 +647,9 @@ def test_the_papers_order_makes_all_blocks_of_a_platform_in_a_row_and_is_warned_
         ),
     ],
 )
-def test_a_rule_without_what_it_judges_by_is_refused_before_the_run(driver, design, platforms, where, what):
+def test_a_rule_without_what_it_judges_by_is_refused_before_the_run(
+    driver, design, platforms, where, what
+):
     with pytest.raises(BadInput, match=what) as caught:
         plan_of(study(design=design, platforms=platforms))
     assert caught.value.where == f"test: [design], {where}"
@@ -571,7 +663,10 @@ def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares
         Metric("loss", "%", "lower"),
     )
     flows = [
-        Outcome({"throughput": 100.0, "latency": 2.0, "loss": 1.0}, samples={"throughput": [99.0, 101.0]}),
+        Outcome(
+            {"throughput": 100.0, "latency": 2.0, "loss": 1.0},
+            samples={"throughput": [99.0, 101.0]},
+        ),
         Outcome({"throughput": 50.0, "latency": 4.0}),
     ]
     assert combined(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
@@ -593,7 +688,9 @@ def test_the_labs_own_switch_is_no_other_program_that_keeps_the_host_busy():
     assert own_cpu_s(counted, guests=2) == 1.5
 
 
-def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(driver, store, home):
+def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
+    driver, store, home
+):
     noisy = "echo $((1 + $(date +%-N) % 97))"
     table = {"name": "script", "factors": {"code": ["echo 2", noisy]}}
     design = {"stop": "precision", "precision": 0.01, "min_blocks": 3, "max_blocks": 6, "seed": 3}
@@ -610,10 +707,15 @@ def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
 
 
 @pytest.mark.parametrize("stop", ["verdict", "open"])
-def test_blocks_hold_what_is_undecided_and_a_platform_without_such_cells_leaves(driver, store, home, stop):
+def test_blocks_hold_what_is_undecided_and_a_platform_without_such_cells_leaves(
+    driver, store, home, stop
+):
     """The baseline stays as long as any platform does; time is what the cells that are left take."""
     limit = {"max_blocks": 8} if stop == "verdict" else {"blocks": 8}
-    own = {"platforms": ["native", "other", "slow"], "platform": [{"name": "slow", "driver": "scripted"}]}
+    own = {
+        "platforms": ["native", "other", "slow"],
+        "platform": [{"name": "slow", "driver": "scripted"}],
+    }
     plan = plan_of(study(**own, design={"stop": stop, "budget": 100, **limit}))
     noise = {"native": 0.0, "other": 0.3, "slow": 0.001}
     mean = {"native": 10, "other": 10, "slow": 5}
@@ -635,10 +737,20 @@ def test_blocks_hold_what_is_undecided_and_a_platform_without_such_cells_leaves(
 
 def test_a_wrong_clock_ends_a_run_that_waits_for_a_verdict(driver, store, home, monkeypatch):
     monkeypatch.setattr(
-        "vtax.runner.counting.clock_warnings", lambda *_: (Note("clock-rate", rate=1.1, error=0.001, margin=0.02),)
+        "vtax.runner.counting.clock_warnings",
+        lambda *_: (Note("clock-rate", rate=1.1, error=0.001, margin=0.02),),
     )
-    design = {"stop": "verdict", "min_blocks": 5, "max_blocks": 8, "trials": 1, "warmup": 0, "seed": 1}
-    plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": "echo 100"}}], design=design))
+    design = {
+        "stop": "verdict",
+        "min_blocks": 5,
+        "max_blocks": 8,
+        "trials": 1,
+        "warmup": 0,
+        "seed": 1,
+    }
+    plan = plan_of(
+        study(benchmark=[{"name": "script", "parameters": {"code": "echo 100"}}], design=design)
+    )
     run = executed(plan, store, home)
     assert run.cells_warned_of("clock-rate") == {cell.key for cell in plan.cells}
     assert run.cells_warned_of("other") == set()

@@ -67,7 +67,9 @@ def test_the_benchmark_runs_in_all_guests_at_once(driver, store, home, tmp_path,
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-def test_guests_take_the_next_host_cpus_and_then_the_first_again(driver, store, home, tmp_path, set_cpus):
+def test_guests_take_the_next_host_cpus_and_then_the_first_again(
+    driver, store, home, tmp_path, set_cpus
+):
     set_cpus({0, 1, 2, 3})
     assert [cpus_of(number, 2) for number in range(3)] == [(2, 3), (0, 1), (2, 3)]
     assert [cpus_of(number, 3) for number in range(3)] == [(1, 2, 3), (0, 2, 3), (0, 1, 3)]
@@ -84,7 +86,9 @@ def test_more_vcpus_than_host_cpus_are_a_warning(driver, store, home, tmp_path, 
     assert density.overcommit(2, 1, 2) == ()
 
 
-def test_a_guest_that_dies_fails_the_trial_by_its_number_and_the_rest_are_replaced(driver, store, home, tmp_path):
+def test_a_guest_that_dies_fails_the_trial_by_its_number_and_the_rest_are_replaced(
+    driver, store, home, tmp_path
+):
     ends = f"mkdir {tmp_path}/dead 2>/dev/null && kill -9 $PPID; sleep .2; echo 1"
     declared = study(
         platforms=["native"],
@@ -132,7 +136,9 @@ def test_points_beyond_the_memory_of_the_host_are_not_tested_here(driver, store,
     plan = plan_of(declared)
     assert {cell.point.levels["guests"] for cell in plan.cells} == {1, 2}
     assert [each.platform.name for each in plan.untested] == ["native", "other"]
-    assert plan.untested[0].error.what == ("4 guests of 1 GiB at once need 4 GiB of memory, and this host has 3 GiB")
+    assert plan.untested[0].error.what == (
+        "4 guests of 1 GiB at once need 4 GiB of memory, and this host has 3 GiB"
+    )
     run = executed(plan, store, home)
     assert load(store.engine, run).failures == ()
     with pytest.raises(BadInput):
@@ -153,7 +159,10 @@ def test_a_neighbour_loads_while_the_benchmark_runs(driver, store, home):
     assert [failure.error for failure in data.failures] == []
     assert len(driver.started) == 2  # one guest and its neighbour serve all levels
     with store.engine.connect() as connection:
-        rows = [row.effective["neighbour"] for row in connection.execute(select(schema.trial.c.effective))]
+        rows = [
+            row.effective["neighbour"]
+            for row in connection.execute(select(schema.trial.c.effective))
+        ]
     by_load = {row["load"]: row for row in rows}
     assert set(by_load) == {"none", "cpu", "memory", "disk"}
     assert "rate" not in by_load["none"]
@@ -161,7 +170,9 @@ def test_a_neighbour_loads_while_the_benchmark_runs(driver, store, home):
     assert all(by_load[load]["rate"] > 0 for load in ("cpu", "memory", "disk"))
 
 
-def test_a_neighbour_that_stops_loading_fails_the_trial(driver, store, home, monkeypatch, scratch_in):
+def test_a_neighbour_that_stops_loading_fails_the_trial(
+    driver, store, home, monkeypatch, scratch_in
+):
     scratch_in("/nowhere/at/all")
     monkeypatch.setattr("vtax.guest.guest.Guest.put", lambda *_, **__: None)
     data = load(store.engine, executed(plan_of(loads(["none", "disk"])), store, home))
@@ -175,7 +186,10 @@ def test_a_neighbour_that_stops_loading_fails_the_trial(driver, store, home, mon
         ({"name": "script", "guests": [2, 2]}, "names a level twice"),
         ({"name": "script", "neighbour": ["cpu"]}, "needs the level 'none'"),
         ({"name": "script", "neighbour": ["none", "gpu"]}, "neighbour"),
-        ({"name": "wired", "topology": "guest-to-guest", "guests": [2]}, "a number of guests of its own"),
+        (
+            {"name": "wired", "topology": "guest-to-guest", "guests": [2]},
+            "a number of guests of its own",
+        ),
         ({"name": "start", "neighbour": ["none"]}, "one after the other"),
         ({"name": "start", "guests": [2]}, "one after the other"),
     ],
@@ -187,9 +201,16 @@ def test_what_has_no_meaning_is_refused(driver, table, words):
 
 def test_guests_of_other_points_are_not_disturbed(driver):
     plan = plan_of(
-        study(benchmark=[{"name": "script", "label": "a"}, {"name": "script", "label": "b", "guests": [1, 2]}])
+        study(
+            benchmark=[
+                {"name": "script", "label": "a"},
+                {"name": "script", "label": "b", "guests": [1, 2]},
+            ]
+        )
     )
-    kinds = {tuple(sorted({cell.point.colocation.guests for cell in s.cells})) for s in plan.sessions(0)}
+    kinds = {
+        tuple(sorted({cell.point.colocation.guests for cell in s.cells})) for s in plan.sessions(0)
+    }
     assert kinds == {(1,), (2,)}
     keys = {point.label: point.key for point in plan.points}
     assert keys["a"] not in (keys["b"],)
@@ -200,7 +221,12 @@ def test_a_pivot_shows_what_density_and_neighbours_cost(driver, store, home):
         design={"blocks": 2},
         benchmark=[
             {"name": "script", "label": "a", "parameters": {"code": "echo 6"}, "guests": [1, 2]},
-            {"name": "script", "label": "b", "parameters": {"code": "echo 3"}, "neighbour": ["none", "cpu"]},
+            {
+                "name": "script",
+                "label": "b",
+                "parameters": {"code": "echo 3"},
+                "neighbour": ["none", "cpu"],
+            },
         ],
     )
     executed(plan_of(declared), store, home)
@@ -208,7 +234,10 @@ def test_a_pivot_shows_what_density_and_neighbours_cost(driver, store, home):
 
     def shown(factor: str, **given: Any) -> dict[tuple[str, str], tuple[float, int]]:
         found = pivot(source, Axes(columns=factor), "mean", **given)
-        return {(row, column): (cell.value.value, cell.blocks) for (_, row, column), cell in found.cells.items()}
+        return {
+            (row, column): (cell.value.value, cell.blocks)
+            for (_, row, column), cell in found.cells.items()
+        }
 
     sums = shown("guests", metric="figure_sum")
     assert [sums["other", n][0] for n in ("1", "2")] == [6.0, 12.0]
@@ -217,5 +246,7 @@ def test_a_pivot_shows_what_density_and_neighbours_cost(driver, store, home):
     assert dense["other", "2"] == (pytest.approx(1), 2)
     assert dense["native", "1"] == (1.0, 2)
     beside = shown("neighbour", to="neighbour=none")
-    assert list(beside) == [(name, load) for load in ("none", "cpu") for name in ("native", "other")]
+    assert list(beside) == [
+        (name, load) for load in ("none", "cpu") for name in ("native", "other")
+    ]
     assert beside["other", "cpu"] == (pytest.approx(1), 2)

@@ -49,7 +49,9 @@ def test_a_budget_is_divided_by_the_stored_cost(driver, store, home):
 
 def test_a_budget_for_fewer_blocks_than_a_verdict_needs_says_which_would_do(driver):
     block_s = plan_of(study(design={"seed": 3})).expected_block_s()
-    text = announced(plan_of(study(design={"stop": "budget", "budget": f"{int(2 * block_s) + 1}s", "seed": 3})))
+    text = announced(
+        plan_of(study(design={"stop": "budget", "budget": f"{int(2 * block_s) + 1}s", "seed": 3}))
+    )
     needed = re.search(r"; a verdict needs 5 blocks: --budget (\d+)(s|min)$", text, re.MULTILINE)
     assert needed is not None
     needed_s = int(needed[1]) * {"s": 1, "min": 60}[needed[2]]
@@ -66,11 +68,15 @@ def test_runs_of_another_host_estimate_nothing(driver, store, home, monkeypatch)
     assert with_costs(plan, store) is plan
 
 
-def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(driver, store, home, monkeypatch):
+def test_other_cells_are_estimated_from_the_same_benchmarks_as_vtax_new_does(
+    driver, store, home, monkeypatch
+):
     monkeypatch.setattr("vtax.runner.estimates.benchmarks", lambda: {"script": ScriptBenchmark()})
     plan = planned()
     run = executed(plan, store, home)
-    other = replace(plan, cells=tuple(replace(cell, key=f"other {cell.key}") for cell in plan.cells))
+    other = replace(
+        plan, cells=tuple(replace(cell, key=f"other {cell.key}") for cell in plan.cells)
+    )
     estimated = with_costs(other, store)
     assert f"; estimated from the same benchmarks in run {run.name}" in announced(estimated)
     same = with_costs(plan, store)

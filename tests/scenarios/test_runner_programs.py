@@ -24,7 +24,13 @@ from vtax.study.load import LoadedStudy, validate
 
 IMAGE = Image("key", Path("/nowhere"))
 SCRIPT = '#!/bin/sh\necho "$# arguments: $1"\necho "took $2 s" >&2\nexit ${3:-0}\n'
-METRIC = {"name": "time", "unit": "s", "better": "lower", "pattern": "took ([0-9]+) s", "output": "stderr"}
+METRIC = {
+    "name": "time",
+    "unit": "s",
+    "better": "lower",
+    "pattern": "took ([0-9]+) s",
+    "output": "stderr",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +48,21 @@ def store(private_home: Home) -> Iterator[Store]:
 def loaded(tmp_path: Path, arguments: list[str], **changes: Any) -> LoadedStudy:
     (tmp_path / "tool.sh").write_text(SCRIPT)
     program = {
-        "name": "own", "argv": {"guest": ["{files}/tool.sh", *arguments]}, "files": [str(tmp_path / "tool.sh")],
-        "parameters": {"size": 1}, "metric": [METRIC], "expected_duration": 0.1, **changes,
-    }  # fmt: skip
+        "name": "own",
+        "argv": {"guest": ["{files}/tool.sh", *arguments]},
+        "files": [str(tmp_path / "tool.sh")],
+        "parameters": {"size": 1},
+        "metric": [METRIC],
+        "expected_duration": 0.1,
+        **changes,
+    }
     declared = {
-        "name": "s", "platforms": ["native", "other"], "design": {"blocks": 1, "seed": 7}, "program": [program],
+        "name": "s",
+        "platforms": ["native", "other"],
+        "design": {"blocks": 1, "seed": 7},
+        "program": [program],
         "benchmark": [{"name": "own", "factors": {"size": [1, 2]}}],
-    }  # fmt: skip
+    }
     return LoadedStudy(validate(declared, "s.toml"), "s.toml", "12ab")
 
 
@@ -76,7 +90,9 @@ def test_a_program_runs_with_its_files_and_nothing_is_a_shells(tmp_path, private
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_files_are_written_once_in_a_guest_and_removed_with_it(tmp_path, private_home, store, monkeypatch):
+def test_files_are_written_once_in_a_guest_and_removed_with_it(
+    tmp_path, private_home, store, monkeypatch
+):
     written: list[str] = []
     put = Guest.put
 
@@ -86,12 +102,16 @@ def test_files_are_written_once_in_a_guest_and_removed_with_it(tmp_path, private
 
     monkeypatch.setattr(Guest, "put", noted)
     run = executed(loaded(tmp_path, ["x", "{size}"]), store, private_home)
-    assert load_run(store.engine, run).trials.is_ok.tolist() == [True] * 4  # two trials in each of two guests
+    assert (
+        load_run(store.engine, run).trials.is_ok.tolist() == [True] * 4
+    )  # two trials in each of two guests
     assert written == [f"{tmp_path}/scratch/vtax-own-guest-0/tool.sh"] * 2
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_a_pattern_that_never_matches_fails_the_trial_and_keeps_the_output(tmp_path, private_home, store):
+def test_a_pattern_that_never_matches_fails_the_trial_and_keeps_the_output(
+    tmp_path, private_home, store
+):
     study = loaded(tmp_path, ["x", "{size}"], metric=[{**METRIC, "pattern": "needed ([0-9]+) s"}])
     run = executed(study, store, private_home)
     data = load_run(store.engine, run)
@@ -109,7 +129,9 @@ def test_a_program_that_fails_or_takes_too_long_fails_the_trial(tmp_path, privat
     assert "sleep was killed after 0.3 s" in load_run(store.engine, run).failures[0].error
 
 
-def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(tmp_path, private_home, store, image_found):
+def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(
+    tmp_path, private_home, store, image_found
+):
     image_found(IMAGE)
     study = loaded(tmp_path, ["x", "{size}"])
     with pytest.raises(BadInput, match="program own"):
@@ -118,7 +140,11 @@ def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(tmp_path
     run = begin(store, plan_of(study), vtax_version="test")
     with pytest.raises(RunInterrupted):
         execute(plan_of(study), run, private_home, StopAfter(1))
-    (kept,) = [warning.note for warning in load_run(store.engine, run).warnings if warning.code == "trusted-file"]
+    (kept,) = [
+        warning.note
+        for warning in load_run(store.engine, run).warnings
+        if warning.code == "trusted-file"
+    ]
     assert "tool.sh" in kept
     assert resume.rebuild_plan(run, private_home, consented).programs == consented
     (tmp_path / "tool.sh").write_text(SCRIPT + "#\n")

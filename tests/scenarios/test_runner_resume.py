@@ -35,7 +35,9 @@ def test_another_machine_cannot_go_on_with_a_run(store):
 
 def test_what_changed_on_the_host_is_reported_and_kept_with_the_run(store):
     run = begin(store, host=HOST)
-    printed = check_host(run, {**HOST, "kernel": "6.12", "mitigations": {"mds": "Mitigation", "new": "Vulnerable"}})
+    printed = check_host(
+        run, {**HOST, "kernel": "6.12", "mitigations": {"mds": "Mitigation", "new": "Vulnerable"}}
+    )
     assert printed.endswith(": kernel (6.1, now 6.12), mitigation mds (Vulnerable, now Mitigation)")
     assert [(warning.code, warning.note) for warning in load(store.engine, run).warnings] == [
         ("host-changed", printed)
@@ -47,7 +49,10 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store):
     assert len(facts["machine_id"]) == 12
     assert len(facts.get("hardware_id", "x" * 12)) == 12
     assert check_host(begin(store, host=facts), host_facts()) == ""
-    assert check_host(begin(store, "before-there-was-an-id", host={"kernel": facts["kernel"]}), facts) == ""
+    assert (
+        check_host(begin(store, "before-there-was-an-id", host={"kernel": facts["kernel"]}), facts)
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,6 +79,10 @@ def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
     assert run.ended_at is not None
     monkeypatch.setattr("time.time", lambda at=run.ended_at + 7200: at)
     note_resumption(run, plan)
-    (warning,) = [warning for warning in analyse(store, run.name).warnings if warning.code.startswith("resumed")]
+    (warning,) = [
+        warning
+        for warning in analyse(store, run.name).warnings
+        if warning.code.startswith("resumed")
+    ]
     parted = f"{watching.made[-1]} come from two guests" if printed.endswith(" on ") else ""
     assert sentence(warning) == f"the run was stopped {printed}{parted}"

@@ -24,7 +24,11 @@ class Choosing(ScriptBenchmark):
         self._guests = guests
 
     def commands(self, parameters: Any, context: Context) -> list[Command]:
-        return [Command("single", ("echo", FIRST if len(self._driver.started) <= self._guests else LATER))]
+        return [
+            Command(
+                "single", ("echo", FIRST if len(self._driver.started) <= self._guests else LATER)
+            )
+        ]
 
     def parse(self, parameters: Any, context: Context, results: Mapping[Any, Any]) -> Outcome:
         return Outcome({"figure": 1.0}, {"kernel": results["single"].stdout.strip()})
@@ -46,11 +50,19 @@ class Choosing(ScriptBenchmark):
 def test_platforms_that_differ_are_a_warning_given_once(driver, store, home, guests, warnings):
     driver.benchmarks = {"choosing": Choosing(driver, guests)}
     run = executed(plan_of(DECLARED), store, home)
-    found = [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"]
+    found = [
+        warning
+        for warning in load(store.engine, run).warnings
+        if warning.code == "different-settings"
+    ]
     assert [warning.note for warning in found] == warnings
 
 
 def test_one_platform_alone_is_no_difference(driver, store, home):
     driver.benchmarks = {"choosing": Choosing(driver, 1)}
     run = executed(plan_of({**DECLARED, "platforms": ["native"]}), store, home)
-    assert [warning for warning in load(store.engine, run).warnings if warning.code == "different-settings"] == []
+    assert [
+        warning
+        for warning in load(store.engine, run).warnings
+        if warning.code == "different-settings"
+    ] == []

@@ -54,7 +54,9 @@ def trial(tmp_path, free_port):
         point = Point("point", "served", benchmark, Parameters(), "", None, {})
         cell = PlannedCell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
-            running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None, parts=(), throttling=dict)
+            running = SimpleNamespace(
+                is_remote=False, host_cpu_s=lambda: None, parts=(), throttling=dict
+            )
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
             lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})
             with Parsers() as parsers:
@@ -99,7 +101,9 @@ def test_its_death_is_reported_rather_than_the_failure_of_its_client(trial):
 
 
 def test_a_server_that_dies_before_it_listens_is_reported_with_its_words(trial, monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "LISTEN", "import sys; sys.exit('no such {port} directory'); {then}")
+    monkeypatch.setattr(
+        sys.modules[__name__], "LISTEN", "import sys; sys.exit('no such {port} directory'); {then}"
+    )
     result = trial()
     assert "ended with status 1 in the trial" in result.error
     assert "directory" in result.error

@@ -45,29 +45,43 @@ def test_percentiles_are_over_all_starts_of_a_cell(driver, store, home):
 
     def table(quantity: Quantity, to: str = "") -> dict[tuple[str, str], PivotCell]:
         axes = Axes(columns="image", panels="metric")
-        found = pivot(source, axes, quantity, to=to, every_metric=True, where=["metric=agent_ready"])
+        found = pivot(
+            source, axes, quantity, to=to, every_metric=True, where=["metric=agent_ready"]
+        )
         return {(row, column): cell for (_, row, column), cell in found.cells.items()}
 
     trials, cell = load(store.engine, run).trials, source.data.run.cells.index
     kept = samples(store.engine, run)
     medians = table("p50")
-    assert list(medians) == [(name, image) for image in ("warm", "cold") for name in ("native", "other")]
+    assert list(medians) == [
+        (name, image) for image in ("warm", "cold") for name in ("native", "other")
+    ]
     for found in medians.values():
         of_cell = [
-            t for t, index in zip(trials.id.tolist(), trials.cell, strict=True) if index == cell(found.row.cell)
+            t
+            for t, index in zip(trials.id.tolist(), trials.cell, strict=True)
+            if index == cell(found.row.cell)
         ]
         values = [value for t in of_cell for value in kept[t]["agent_ready"]]
         assert len(values) == 4
-        assert found.value.value == pytest.approx(np.quantile(values, 0.5, method="median_unbiased"))
+        assert found.value.value == pytest.approx(
+            np.quantile(values, 0.5, method="median_unbiased")
+        )
         assert found.blocks == 2
-    assert all(found.value.high is None for found in table("p99").values())  # four starts bound no 99th percentile
+    assert all(
+        found.value.high is None for found in table("p99").values()
+    )  # four starts bound no 99th percentile
     ratio = table("p50", "platform=native")["other", "warm"].value.value
-    assert ratio == pytest.approx(medians["native", "warm"].value.value / medians["other", "warm"].value.value)
+    assert ratio == pytest.approx(
+        medians["native", "warm"].value.value / medians["other", "warm"].value.value
+    )
 
 
 def test_starts_share_no_guest_with_other_benchmarks(driver):
     sessions = plan_of(study(benchmark=[BOTH, {"name": "script"}])).sessions(0)
-    assert all(len({cell.point.benchmark.name for cell in session.cells}) == 1 for session in sessions)
+    assert all(
+        len({cell.point.benchmark.name for cell in session.cells}) == 1 for session in sessions
+    )
 
 
 def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, home):
@@ -79,7 +93,9 @@ def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, h
         return start(options, spec)
 
     driver.start = third_fails
-    declared = study(platforms=["native"], benchmark=[{"name": "start", "parameters": {"repetitions": 3}}])
+    declared = study(
+        platforms=["native"], benchmark=[{"name": "start", "parameters": {"repetitions": 3}}]
+    )
     data = load(store.engine, executed(plan_of(declared | {"design": {"blocks": 1}}), store, home))
     assert [failure.error for failure in data.failures] == ["no memory for a guest"]
     assert all(guest.process.poll() is not None for guest in driver.started)
@@ -88,11 +104,14 @@ def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(driver, store, h
 def test_files_that_stay_in_the_cache_are_a_warning(driver, store, home, monkeypatch):
     monkeypatch.setattr(page_cache, "resident_bytes", lambda _: 7 << 20)
     declared = study(
-        platforms=["native"], design={"blocks": 1},
+        platforms=["native"],
+        design={"blocks": 1},
         benchmark=[{"name": "start", "parameters": {"repetitions": 2, "image": "cold"}}],
-    )  # fmt: skip
+    )
     data = load(store.engine, executed(plan_of(declared), store, home))
-    assert [warning.code for warning in data.warnings if warning.code == "cold-image"] == ["cold-image"]
+    assert [warning.code for warning in data.warnings if warning.code == "cold-image"] == [
+        "cold-image"
+    ]
 
 
 def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(driver):

@@ -26,7 +26,9 @@ class Options(ScriptedOptions):
     program: Annotated[str, RunsAsRoot("a program")] = Field("", description="what runs")
 
 
-def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(private_home, monkeypatch, image_found):
+def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(
+    private_home, monkeypatch, image_found
+):
     driver = install(monkeypatch)
     driver.Options = Options
     image_found(IMAGE)
@@ -39,7 +41,11 @@ def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(private
         run = begin(store, plan, vtax_version="test")
         with pytest.raises(RunInterrupted):
             execute(plan, run, private_home, StopAfter(2))
-        (kept,) = [warning.note for warning in load(store.engine, run).warnings if warning.code == "trusted-file"]
+        (kept,) = [
+            warning.note
+            for warning in load(store.engine, run).warnings
+            if warning.code == "trusted-file"
+        ]
         assert "(SHA-256 12ab)" in kept
         assert "platform mine: program = '/opt/x' (a program)" in kept
         with pytest.raises(BadInput, match="program = '/opt/x'"):

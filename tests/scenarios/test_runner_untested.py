@@ -28,7 +28,9 @@ from vtax.runner.stopping import Stopping
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
-REASON = BadInput("interfaces of other carry an MTU of at most 2", where="key platforms", hint="take other out")
+REASON = BadInput(
+    "interfaces of other carry an MTU of at most 2", where="key platforms", hint="take other out"
+)
 TABLES = [
     {"name": "script", "factors": {"size": [1, 2, 3]}, "parameters": {"code": "echo 1.5"}},
     {"name": "script", "label": "both", "parameters": {"code": "echo 2.5"}},
@@ -75,13 +77,21 @@ def test_results_say_what_was_not_tested_and_why(analysis):
     assert "size=3" in text
     assert REASON.what in text
     (plain,) = values(analysis)["not_tested"]
-    assert (plain["platform"], plain["levels"], plain["reason"]) == ("other", {"size": 3}, REASON.what)
+    assert (plain["platform"], plain["levels"], plain["reason"]) == (
+        "other",
+        {"size": 3},
+        REASON.what,
+    )
 
 
 def test_families_and_answers_hold_the_contrasts_that_there_are(analysis):
     script, both = analysis.primary
     assert (script.family, both.family) == (5, 2)
-    rows = {(row.platform.name, point.levels["size"]): row for point in script.points for row in point.rows}
+    rows = {
+        (row.platform.name, point.levels["size"]): row
+        for point in script.points
+        for row in point.rows
+    }
     assert len(rows) == 8
     assert all(row.verdict is not None for row in rows.values() if row.platform.name != "native")
     for answer in answers(analysis):
@@ -89,17 +99,28 @@ def test_families_and_answers_hold_the_contrasts_that_there_are(analysis):
 
 
 def test_a_rule_is_met_without_the_cells_that_there_are_not():
-    plan = plan_of(three(design={"stop": "precision", "precision": 0.05, "min_blocks": 3, "seed": 7}))
-    already = [(cell.key, block, "figure", 100.0 + block) for cell in plan.cells for block in range(3)]
+    plan = plan_of(
+        three(design={"stop": "precision", "precision": 0.05, "min_blocks": 3, "seed": 7})
+    )
+    already = [
+        (cell.key, block, "figure", 100.0 + block) for cell in plan.cells for block in range(3)
+    ]
     decision = Stopping(plan, already).decide(3, elapsed_s=1)
     assert (decision.stop, decision.reached) == (True, True)
-    slow = {cell.key for cell in plan.cells if cell.platform.name == "third" and cell.point.levels.get("size") == 3}
+    slow = {
+        cell.key
+        for cell in plan.cells
+        if cell.platform.name == "third" and cell.point.levels.get("size") == 3
+    }
     noisy = [(key, b, m, v * (1 + b * (key in slow))) for key, b, m, v in already]
     judge = Stopping(plan, noisy)
     decision = judge.decide(3, elapsed_s=1)
     assert not decision.stop
     pending = [cell for cell in plan.cells if cell.key in judge.pending(decision)]
-    assert {(cell.platform.name, cell.point.levels["size"]) for cell in pending} == {("native", 3), ("third", 3)}
+    assert {(cell.platform.name, cell.point.levels["size"]) for cell in pending} == {
+        ("native", 3),
+        ("third", 3),
+    }
 
 
 def test_an_interrupted_run_is_resumed_with_the_same_cells(store, home):
@@ -126,7 +147,9 @@ def test_cells_without_a_network_ride_with_the_first_network_that_their_platform
     probes = {name: Probe(True) for name in ("native", "gvisor-ptrace")}
     plan = make_plan(loaded, image=Image("key", Path("/nowhere")), seed=7, probes=probes)
     guests = {
-        session.platform.name + " " + (session.networked.topology if session.networked else ""): sorted(
+        session.platform.name
+        + " "
+        + (session.networked.topology if session.networked else ""): sorted(
             cell.point.label for cell in session.cells
         )
         for session in plan.sessions(0)
@@ -139,7 +162,9 @@ def test_cells_without_a_network_ride_with_the_first_network_that_their_platform
 
 
 def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, store, home, probe_by):
-    monkeypatch.setattr(networks, "why_not", lambda platform, *_: REASON if platform.name == "other" else None)
+    monkeypatch.setattr(
+        networks, "why_not", lambda platform, *_: REASON if platform.name == "other" else None
+    )
     probed: list[str] = []
     probe_by(lambda self, image: probed.append(self.name) or Probe(True))
     run = executed(plan_of(three()), store, home)
@@ -194,8 +219,9 @@ def test_a_host_without_huge_pages_runs_the_other_levels(driver, tmp_path, polic
     policy_in(tmp_path)
     plan = plan_of(study(tuning=["pinned", "pinned+hugepages"], benchmark=TABLES[1:]))
     assert {(cell.platform.name, cell.point.tuning) for cell in plan.cells} == {
-        ("native", "pinned"), ("other", "pinned")
-    }  # fmt: skip
+        ("native", "pinned"),
+        ("other", "pinned"),
+    }
     reasons = {(each.platform.name, each.point.tuning, each.error.what) for each in plan.untested}
     why = "this host's kernel has no transparent huge pages"
     assert reasons == {(name, "pinned+hugepages", why) for name in ("native", "other")}

@@ -77,8 +77,12 @@ def test_a_parser_that_does_not_end_costs_its_trial(driver, store, home, monkeyp
     assert data.trials.is_ok.sum() == 1
 
 
-@pytest.mark.parametrize("error", [KeyError("eth0"), ValueError("nonsense"), RecursionError("too deep")])
-def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(error, driver, store, home, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [KeyError("eth0"), ValueError("nonsense"), RecursionError("too deep")]
+)
+def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(
+    error, driver, store, home, monkeypatch
+):
     true = Guest.counted
 
     def counted(call: int, guest: Guest, *samples: Any) -> dict[str, float]:
@@ -92,17 +96,26 @@ def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(error, driver, s
     assert run.status == "finished"
     assert data.trials.is_ok.tolist() == [True, False, True]
     assert f"unexpected {type(error).__name__}" in data.failures[0].error
-    (trace,) = [output.stderr for output in outputs(store.engine, run) if output.role == "traceback"]
+    (trace,) = [
+        output.stderr for output in outputs(store.engine, run) if output.role == "traceback"
+    ]
     assert "in counted" in trace
     assert len(driver.started) == 2
 
 
-def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_cell(driver, store, home, tmp_path):
+def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_cell(
+    driver, store, home, tmp_path
+):
     gone = f"{tmp_path}/$PPID"  # the agent's PID is the guest's
-    codes = [f"touch {gone}; echo 1", *(f"test ! -e {gone} && echo {figure}" for figure in (2, 3, 4))]
+    codes = [
+        f"touch {gone}; echo 1",
+        *(f"test ! -e {gone} && echo {figure}" for figure in (2, 3, 4)),
+    ]
     table = {"name": "script", "factors": {"code": codes}}
     design = {"blocks": 2, "order": "sequential"}
-    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    run = executed(
+        plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home
+    )
     assert load(store.engine, run).trials.is_ok.tolist() == [True, False, True, True] * 2
     assert len(driver.started) == 4
 
@@ -110,12 +123,16 @@ def test_a_trial_that_leaves_its_guest_without_tools_costs_one_trial_of_another_
 def test_a_cell_that_fails_in_fresh_guests_too_costs_one_guest_for_all_of_them(driver, store, home):
     table = {"name": "script", "factors": {"code": ["echo 1", "exit 1"]}}
     design = {"blocks": 3, "trials": 4, "order": "sequential"}
-    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    run = executed(
+        plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home
+    )
     assert load(store.engine, run).trials.is_ok.tolist() == ([True] * 4 + [False] * 4) * 3
     assert len(driver.started) == 4
 
 
-def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(driver, store, home, facts_by):
+def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest(
+    driver, store, home, facts_by
+):
     def facts(call: int, *_: Any) -> dict[str, Any]:
         if call == 1:
             raise RecursionError("too deep")
@@ -131,14 +148,18 @@ def test_what_nobody_foresaw_while_a_guest_starts_costs_the_trials_of_that_guest
     assert "unexpected RecursionError" in data.guests[0].error
 
 
-@pytest.mark.parametrize("error", [StoreError("the disk is full"), RunInterrupted("stop"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [StoreError("the disk is full"), RunInterrupted("stop"), KeyboardInterrupt()]
+)
 def test_a_store_that_fails_and_a_request_to_stop_are_not_contained(error):
     with pytest.raises(type(error)), contained(Failure()):
         raise error
 
 
 def says(op: str, **fields: Any) -> Lie:
-    return lambda requested, header, payload: ({**header, **fields}, payload) if requested["op"] == op else None
+    return lambda requested, header, payload: (
+        ({**header, **fields}, payload) if requested["op"] == op else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,7 +170,9 @@ def says(op: str, **fields: Any) -> Lie:
         (says("run", stdout_size=-1), "stdout_size"),
         (says("run", id=10**6), "another request"),
         (
-            lambda request, header, data: ({**header, "sizes": [None]}, data) if request.get("paths") else None,
+            lambda request, header, data: (
+                ({**header, "sizes": [None]}, data) if request.get("paths") else None
+            ),
             "other files",
         ),
         (says("facts", facts={"a": {"b": 1}}), "audit"),
@@ -185,10 +208,14 @@ def test_an_agent_that_sends_more_than_it_was_requested_for_fills_no_store(lying
 def with_image(home: Home, **changes: Any) -> Any:
     directory = home.images / "key"
     directory.mkdir(parents=True)
-    return make_plan(LoadedStudy(validate(study(**changes), "test"), "test"), image=Image("key", directory))
+    return make_plan(
+        LoadedStudy(validate(study(**changes), "test"), "test"), image=Image("key", directory)
+    )
 
 
-def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_pending(driver, store, home):
+def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_pending(
+    driver, store, home
+):
     plan = with_image(home, platforms=["native"], design={"blocks": 3, "seed": 7})
     true = driver.start
 
@@ -224,13 +251,17 @@ def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(driver, store,
 
     driver.start = start
     run = begin(store, plan, vtax_version="test")
-    with pytest.raises(PlatformError, match=r"the last 3 guests did not start, on any platform: .*no space left"):
+    with pytest.raises(
+        PlatformError, match=r"the last 3 guests did not start, on any platform: .*no space left"
+    ):
         execute(plan, run, home, Observer())
     assert (run.status, len(run.done())) == ("failed", 6)
 
 
 def test_one_platform_that_never_starts_does_not_end_the_run(driver, store, home):
-    run = executed(plan_of(study(platforms=["native", "broken"], design={"blocks": 5, "seed": 7})), store, home)
+    run = executed(
+        plan_of(study(platforms=["native", "broken"], design={"blocks": 5, "seed": 7})), store, home
+    )
     data = load(store.engine, run)
     assert (run.status, len(data.trials.id), len(data.failures)) == ("finished", 30, 15)
     assert sorted(data.trials.position.tolist()) == list(range(30))

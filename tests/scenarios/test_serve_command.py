@@ -16,9 +16,15 @@ from vtax.errors import CommandFailed
 
 @pytest.mark.parametrize(
     ("host", "has_token", "signal_number"),
-    [("127.0.0.1", False, signal.SIGHUP), ("127.0.0.2", True, signal.SIGTERM), ("0.0.0.0", True, signal.SIGHUP)],
+    [
+        ("127.0.0.1", False, signal.SIGHUP),
+        ("127.0.0.2", True, signal.SIGTERM),
+        ("0.0.0.0", True, signal.SIGHUP),
+    ],
 )
-def test_every_address_but_the_default_has_a_token_and_signals_end_it(host, has_token, signal_number, tmp_path):
+def test_every_address_but_the_default_has_a_token_and_signals_end_it(
+    host, has_token, signal_number, tmp_path
+):
     command = [sys.executable, "-m", "vtax", "serve", "--host", host, "--port", "0"]
     environment = {**os.environ, "VTAX_HOME": str(tmp_path)}
     with subprocess.Popen(

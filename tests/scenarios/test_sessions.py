@@ -33,7 +33,12 @@ from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 DESIGN: dict[str, Any] = {"blocks": 7, "sessions": 3, "seed": 7}
-ONE_POINT = [{"name": "script", "parameters": {"code": "awk -v s=$$ 'BEGIN { srand(s); print 1 + rand() / 10 }'"}}]
+ONE_POINT = [
+    {
+        "name": "script",
+        "parameters": {"code": "awk -v s=$$ 'BEGIN { srand(s); print 1 + rand() / 10 }'"},
+    }
+]
 
 
 @pytest.fixture
@@ -59,7 +64,10 @@ def next_session(run: RunHandle, plan: Plan, home: Home, boot: str, **facts: Any
 
 def blocks_by_session(store: Store, run: RunHandle) -> dict[int, list[int]]:
     trials = load(store.engine, run).trials
-    return {s: sorted(set(trials.block[trials.session == s].tolist())) for s in sorted(set(trials.session.tolist()))}
+    return {
+        s: sorted(set(trials.block[trials.session == s].tolist()))
+        for s in sorted(set(trials.session.tolist()))
+    }
 
 
 def shown(store: Store, name: str, view: str) -> Any:
@@ -73,7 +81,10 @@ def method_of(store: Store, run: RunHandle) -> str:
 def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit(store, home):
     plan = planned()
     run = executed(plan, store, home)
-    assert (run.status, run.stopped_because) == ("paused", "session 1 of 3 is complete: 3 of 3 blocks are made")
+    assert (run.status, run.stopped_because) == (
+        "paused",
+        "session 1 of 3 is complete: 3 of 3 blocks are made",
+    )
     run = store.open_run(run.name)
     assert source_of(store, run.name).analysis.missed_targets == ()
     next_session(run, plan, home, "b" * 32, kernel="6.99", cpu_microcode="0xff")
@@ -98,10 +109,14 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     found = shown(store, run.name, "sessions")
     assert [each["blocks"] for each in found["sessions"]] == [[1, 2, 3], [4, 5], [6, 7]]
     assert [each["boot_id"] for each in found["sessions"]][1:] == ["b" * 32, "c" * 32]
-    changed = {each["fact"]: each["values"] for each in shown(store, run.name, "audit")["host_changes"]}
+    changed = {
+        each["fact"]: each["values"] for each in shown(store, run.name, "audit")["host_changes"]
+    }
     assert set(changed) == {"kernel", "CPU microcode"}
     assert changed["kernel"][1] == "6.99"
-    assert "as if sessions did not differ" in drawn(views()["variance"].document(source, Options("brief")))
+    assert "as if sessions did not differ" in drawn(
+        views()["variance"].document(source, Options("brief"))
+    )
     (warning,) = [each for each in source.analysis.warnings if each.code == "host-changed-session"]
     assert sentence_of(warning).startswith("the host changed before session 2: ")
 
@@ -140,9 +155,14 @@ def test_a_session_that_was_killed_is_completed_before_the_next(store, home):
         patched.setattr(host_sessions, "boot_id", lambda: "d" * 32)
         host_sessions.note_boot(run)
     execute(plan, run, home, Observer())
-    assert (run.status, run.stopped_because) == ("paused", "session 2 of 3 is complete: 5 of 5 blocks are made")
+    assert (run.status, run.stopped_because) == (
+        "paused",
+        "session 2 of 3 is complete: 5 of 5 blocks are made",
+    )
     assert blocks_by_session(store, run) == {1: [0, 1, 2], 2: [3, 4]}
-    (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code == "another-boot"]
+    (warning,) = [
+        each for each in source_of(store, run.name).analysis.warnings if each.code == "another-boot"
+    ]
     assert "rebooted within session 2" in sentence_of(warning)
 
 
@@ -154,8 +174,13 @@ def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, hom
     assert "measured in one session; results may differ after a reboot" in lead
     next_session(run, plan, home, "b" * 32)
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
-    codes = {warning.code: sentence_of(warning) for warning in source_of(store, run.name).analysis.warnings}
-    assert codes["session-added"].startswith("session 2 was added after the result of 1 planned session was known")
+    codes = {
+        warning.code: sentence_of(warning)
+        for warning in source_of(store, run.name).analysis.warnings
+    }
+    assert codes["session-added"].startswith(
+        "session 2 was added after the result of 1 planned session was known"
+    )
 
 
 def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, home):
@@ -165,14 +190,21 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, 
     run = store.open_run(run.name)
     added = host_sessions.check_more(run, plan.study.design, 3600.0)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stopping, "within_budget", lambda rule, goal, blocks, spent_s, block_s: within_budget(
-            rule, goal, blocks, 1800.0 * blocks - 3600.0, 1800.0))  # fmt: skip
+        patched.setattr(
+            stopping,
+            "within_budget",
+            lambda rule, goal, blocks, spent_s, block_s: within_budget(
+                rule, goal, blocks, 1800.0 * blocks - 3600.0, 1800.0
+            ),
+        )
         execute(host_sessions.add_blocks(run, plan, 3600.0, added), run, home, Observer())
     assert run.status == "finished"
     assert blocks_by_session(store, run) == {1: [0, 1, 2, 3]}
     analysis = source_of(store, run.name).analysis
     codes = {warning.code: sentence_of(warning) for warning in analysis.warnings}
-    assert codes["blocks-added"].startswith("blocks were added after the result of blocks 1 to 2 was known")
+    assert codes["blocks-added"].startswith(
+        "blocks were added after the result of blocks 1 to 2 was known"
+    )
     rows = analysis.sections[0].points[0].rows
     assert [row.blocks.tolist() for row in rows] == [[0, 1, 2, 3]] * 2
 
@@ -192,12 +224,24 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
     ("status", "design", "budget_s", "printed"),
     [
         ("interrupted", {}, 60.0, "s-1 is interrupted"),
-        ("finished", {"order": "sequential"}, 60.0, "s-1 cannot have more blocks: it has sequential order"),
-        ("finished", {"stop": "precision", "min_blocks": 2, "max_blocks": 5}, 60.0, "it has stop = 'precision'"),
+        (
+            "finished",
+            {"order": "sequential"},
+            60.0,
+            "s-1 cannot have more blocks: it has sequential order",
+        ),
+        (
+            "finished",
+            {"stop": "precision", "min_blocks": 2, "max_blocks": 5},
+            60.0,
+            "it has stop = 'precision'",
+        ),
         ("finished", {}, 1e-9, "the budget is shorter than a block of s-1"),
     ],
 )
-def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(store, home, status, design, budget_s, printed):
+def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(
+    store, home, status, design, budget_s, printed
+):
     plan = planned(blocks=2, sessions=1)
     run = executed(plan, store, home)
     run.finish(status, "enough", 1.0)
@@ -249,9 +293,15 @@ def test_drift_over_several_sessions_may_be_sessions_that_differ(store, home, tm
     plan = plan_of(study(design={"blocks": 8, "sessions": 2, "seed": 7}, benchmark=[table]))
     run = executed(plan, store, home)
     next_session(run, plan, home, "b" * 32)
-    (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code.startswith("drift")]
-    assert sentence_of(warning).endswith("a trend, slow wander, or sessions that differ, which this test of blocks "
-                                         "does not tell apart")  # fmt: skip
+    (warning,) = [
+        each
+        for each in source_of(store, run.name).analysis.warnings
+        if each.code.startswith("drift")
+    ]
+    assert sentence_of(warning).endswith(
+        "a trend, slow wander, or sessions that differ, which this test of blocks "
+        "does not tell apart"
+    )
 
 
 def test_figures_of_blocks_say_so_of_a_run_with_several_sessions(store, home, monkeypatch):
@@ -264,10 +314,14 @@ def test_figures_of_blocks_say_so_of_a_run_with_several_sessions(store, home, mo
 
     plan = planned(blocks=2, sessions=2)
     run = executed(plan, store, home)
-    monkeypatch.setattr(explain, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
+    monkeypatch.setattr(
+        explain, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),))
+    )
     sentence = "These figures are of blocks, as if sessions did not differ"
     assert all(sentence not in drawn(made()) for made in (percentiles, explained))
     next_session(run, plan, home, "b" * 32)
     assert all(sentence in drawn(made()) for made in (percentiles, explained))
-    monkeypatch.setattr(explain, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that"))
+    monkeypatch.setattr(
+        explain, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that")
+    )
     assert sentence not in drawn(explained())

@@ -40,9 +40,13 @@ def writes_in_vain(process: subprocess.Popen[bytes], descriptor: int) -> bool:
     """Whether a thread of a process is in write(2) to this open file."""
     for task in Path(f"/proc/{process.pid}/task").iterdir():
         number, words = "", list[str]()
-        with suppress(ProcessLookupError, FileNotFoundError):  # a thread that ended since it was listed
+        with suppress(
+            ProcessLookupError, FileNotFoundError
+        ):  # a thread that ended since it was listed
             number, *words = (task / "syscall").read_text().split()
-        if number in ("1", "64") and words and words[0] == hex(descriptor):  # of write on x86-64 and on arm64
+        if (
+            number in ("1", "64") and words and words[0] == hex(descriptor)
+        ):  # of write on x86-64 and on arm64
             return True
     assert process.poll() is None
     return False
@@ -74,7 +78,9 @@ def start(*arguments: Any, **streams: Any) -> subprocess.Popen[bytes]:
 @pytest.fixture(autouse=True)
 def nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a failed test leaves waiting is ended. Runs are looked at with the measuring lock of the test."""
-    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: is_measuring(tmp_path / "host.lock"))
+    monkeypatch.setattr(
+        "vtax.store.store.is_measuring", lambda: is_measuring(tmp_path / "host.lock")
+    )
     yield
     while _started:
         _started.pop().kill()
@@ -167,7 +173,9 @@ def test_a_paused_terminal_gets_all_of_it_later(tmp_path, paused_terminal):
 @pytest.mark.parametrize("request_to_stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_result_waits_for_its_reader_and_for_nothing_else(tmp_path, full_pipe, request_to_stop):
     _, writing = full_pipe
-    process = start(tmp_path, "run", study_file(tmp_path), stdout=writing, stderr=subprocess.DEVNULL)
+    process = start(
+        tmp_path, "run", study_file(tmp_path), stdout=writing, stderr=subprocess.DEVNULL
+    )
     wait_for(lambda: status_of_the_run() == "finished" and not is_measuring(tmp_path / "host.lock"))
     wait_for(lambda: writes_in_vain(process, 1))
     assert ended(process, request_to_stop) == 128 + request_to_stop

@@ -26,7 +26,9 @@ WORDS = {"undecided": 0, "faster": 1, "slower": 2, "equivalent": 3}
 
 def logs_of(noise, cv, ratios, blocks, studies=STUDIES, trials=2):
     rng = np.random.default_rng([blocks, len(noise.name), int(cv * 1e4), len(ratios)])
-    return methods.log_ratios(randomized(noise, cv, np.array([1.0, *ratios]), studies, blocks, trials, rng))
+    return methods.log_ratios(
+        randomized(noise, cv, np.array([1.0, *ratios]), studies, blocks, trials, rng)
+    )
 
 
 def chance(rate, studies=STUDIES):
@@ -60,9 +62,10 @@ def test_equality_at_the_margin_is_rarely_claimed(end):
     for noise in (NOISES[0], NOISES[3], NOISES[5]):
         logs = logs_of(noise, 0.01, [end] * 3, 30)
         rules = (
-            methods.fixed(logs[..., :10], 0.02), methods.sequential(logs, 0.02, 5)[0],
+            methods.fixed(logs[..., :10], 0.02),
+            methods.sequential(logs, 0.02, 5)[0],
             methods.precision(logs, 0.015, 0.02, 5)[1],
-        )  # fmt: skip
+        )
         for codes in rules:
             assert (codes == 3).any(axis=1).mean() <= 0.05 + chance(0.05)
 
@@ -100,7 +103,9 @@ def test_the_simulated_rule_leaves_out_and_says_what_a_run_does(min_blocks):
         assert (~np.isnan(seen)).sum(axis=1).tolist() == blocks[k].tolist()
         made = [row[~np.isnan(row)] for row in seen]
         ratios = [ratio_of_logs(row, interval_confidence(rule, row.size)) for row in made]
-        words = judge_family(ratios, 0.02, ["higher"] * len(ratios), look_level(rule, max(row.size for row in made)))
+        words = judge_family(
+            ratios, 0.02, ["higher"] * len(ratios), look_level(rule, max(row.size for row in made))
+        )
         assert [WORDS[each.kind] for each in words] == codes[k].tolist()
         assert [ratio.low <= 1 <= ratio.high for ratio in ratios] == covers[k].tolist()
 
@@ -116,18 +121,24 @@ def test_the_simulated_verdicts_are_the_ones_that_run():
         rows = list(logs[k])
         words = judge_family([ratio_of_logs(row[:10]) for row in rows], 0.02, ["higher"] * 3)
         assert [WORDS[v.kind] for v in words] == one_look[k].tolist()
-        assert sequential_verdicts(rows, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(DIRECTIONS[c] for c in codes[k])
+        assert sequential_verdicts(rows, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(
+            DIRECTIONS[c] for c in codes[k]
+        )
         seen = as_run(rule, logs[k])
         assert (~np.isnan(seen)).sum(axis=1).max() <= latest[k]
         assert (~np.isnan(as_run(rule, logs[k, :1]))).sum() == at[k]
         left = [row[~np.isnan(row)] for row in seen]
-        assert sequential_verdicts(left, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(DIRECTIONS[c] for c in codes[k])
+        assert sequential_verdicts(left, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(
+            DIRECTIONS[c] for c in codes[k]
+        )
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.01])
 def test_more_blocks_never_give_fewer_verdicts(monkeypatch, noise):
     """From 5 to 30 blocks of equal platforms, judged with everything that withholds a verdict."""
-    monkeypatch.setattr("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None))  # it takes most of the time
+    monkeypatch.setattr(
+        "vtax.stats.verdict.outlook", lambda *_: Outlook(None, None)
+    )  # it takes most of the time
     rng, most = np.random.default_rng([27, int(noise * 1e4)]), 0
     sides = noise * rng.standard_normal((400, 2, 30)) / math.sqrt(2)
     for blocks in (5, 6, 7, 8, 10, 15, 30):

@@ -95,7 +95,10 @@ def test_a_store_of_an_unknown_schema_is_refused_and_left_alone(file, version):
     before = file.read_bytes()
     with pytest.raises(StoreError) as caught:
         Store.open(url(file))
-    assert caught.value.what == f"the store is of schema {version}, which this vtax does not know; it reads 0001"
+    assert (
+        caught.value.what
+        == f"the store is of schema {version}, which this vtax does not know; it reads 0001"
+    )
     assert caught.value.where == str(file)
     assert "VTAX_STORE" in caught.value.hint
     assert file.read_bytes() == before
@@ -145,7 +148,9 @@ def test_a_missing_directory_is_made(tmp_path):
         assert store.runs() == []
 
 
-@pytest.mark.parametrize("wrong", ["/var/lib/store.sqlite", "", "mysql://me@there/vtax", "nonsense://x"])
+@pytest.mark.parametrize(
+    "wrong", ["/var/lib/store.sqlite", "", "mysql://me@there/vtax", "nonsense://x"]
+)
 def test_a_url_that_is_none_is_refused(wrong):
     with pytest.raises(StoreError) as caught:
         Store.open(wrong)
@@ -176,7 +181,9 @@ def test_a_store_held_by_another_process_is_waited_for_and_then_said(file, monke
 def test_measurements_are_clustered_by_trial(file):
     filled(file, 1)
     with sqlite3.connect(file) as database:
-        made = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type != 'index'").fetchall())
+        made = dict(
+            database.execute("SELECT name, sql FROM sqlite_master WHERE type != 'index'").fetchall()
+        )
     assert "WITHOUT ROWID" in made["measurement"]
     assert "WITHOUT ROWID" in made["counter"]
 
@@ -238,7 +245,10 @@ def test_a_journal_that_an_ordinary_user_may_not_read_is_said(stranger):
         run.add_trial(trial(run.cells[0], block=50, position=50))
         wal = stranger.with_name("store.sqlite-wal")
         wal.chmod(0)
-        with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="may not be read") as caught:
+        with (
+            an_ordinary_user(stranger.parent),
+            pytest.raises(StoreError, match="may not be read") as caught,
+        ):
             Store.open(url(stranger))
     assert str(wal) in caught.value.where
     assert "sudo" in caught.value.hint

@@ -75,10 +75,14 @@ def loaded(bundles: Iterable[Path], store: Store) -> dict[str, int]:
 def test_two_processes_load_each_run_once(url, bundles, store):
     orders = (bundles[:4], bundles[3::-1], bundles[2:])
     loaders = [
-        subprocess.Popen([sys.executable, "-c", LOAD, url, *map(str, order)], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", LOAD, url, *map(str, order)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for order in orders
-    ]  # fmt: skip
+    ]
     for each in loaders:
         assert each.stdout is not None
         assert each.stdout.readline() == "ready\n"
@@ -110,15 +114,22 @@ def test_of_a_load_whose_server_goes_away_nothing_is_there(postgresql, url, bund
         assert "check VTAX_STORE" in caught.value.hint
     with Store.open(url) as store:
         assert not any(counts(store).values())
-        assert import_bundle(store.engine, Bundle(bundles[0]), "here", watch=lambda _, rows: rows).is_new
+        assert import_bundle(
+            store.engine, Bundle(bundles[0]), "here", watch=lambda _, rows: rows
+        ).is_new
 
 
 def test_a_wrong_password_is_not_printed(postgresql, url):
     postgresql.sql(f"CREATE ROLE {LOCKED} LOGIN PASSWORD '{PASSWORD}'")
     try:
         wrong = f"{PASSWORD}2"
-        done = subprocess.run([sys.executable, "-m", "vtax", "list"], capture_output=True, text=True, check=False,
-                              env={**os.environ, "VTAX_STORE": postgresql.url(LOCKED, wrong)})  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "vtax", "list"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "VTAX_STORE": postgresql.url(LOCKED, wrong)},
+        )
         assert done.returncode == 1
         assert "cannot be reached" in done.stderr
         assert PASSWORD not in done.stdout + done.stderr

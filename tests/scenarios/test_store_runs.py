@@ -45,13 +45,19 @@ def test_a_run_comes_back_as_it_began(store):
     begun = begin(store)
     found = store.open_run("tour-1")
     assert found.id == begun.id
-    assert (found.seed, found.status, found.declared) == (2**40 + 7, "running", synthetic_run.DECLARED)
+    assert (found.seed, found.status, found.declared) == (
+        2**40 + 7,
+        "running",
+        synthetic_run.DECLARED,
+    )
     assert found.platforms == synthetic_run.PLATFORMS
     assert found.cells == tuple(cells())
     assert found.metrics == synthetic_run.METRICS
 
 
-def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(store, monkeypatch):
+def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(
+    store, monkeypatch
+):
     clock = [1000.0]
     monkeypatch.setattr("vtax.store.run.time.monotonic", lambda: clock[0])
     run = begin(store)
@@ -96,7 +102,10 @@ def test_an_unknown_run_is_refused_with_near_names(store):
     with pytest.raises(BadInput, match="there is no run yet"):
         store.open_run("last")
     begin(store)
-    for name, hint in (("tuor-1", "did you mean tour-1?"), ("nope", "the latest are tour-1; see vtax list")):
+    for name, hint in (
+        ("tuor-1", "did you mean tour-1?"),
+        ("nope", "the latest are tour-1; see vtax list"),
+    ):
         with pytest.raises(BadInput) as caught:
             store.open_run(name)
         assert caught.value.hint == hint
@@ -111,9 +120,20 @@ def test_last_is_the_run_that_began_last(store):
 def test_the_newest_runs_are_those_of_a_machine_that_can_be_read(store):
     for number in range(1, 13):
         host = {"machine_id": "here" if number % 2 else "there"}
-        begin(store, f"tour-{number}", started_at=100.0 * number, host=host, study=f"study-{number % 3}")
-    with store.engine.connect().execution_options(vtax_writes=True) as connection, connection.begin():
-        connection.execute(update(schema.run).where(schema.run.c.name == "tour-9").values(declared={"design": 1}))
+        begin(
+            store,
+            f"tour-{number}",
+            started_at=100.0 * number,
+            host=host,
+            study=f"study-{number % 3}",
+        )
+    with (
+        store.engine.connect().execution_options(vtax_writes=True) as connection,
+        connection.begin(),
+    ):
+        connection.execute(
+            update(schema.run).where(schema.run.c.name == "tour-9").values(declared={"design": 1})
+        )
     assert [run.name for run in store.newest("here")] == ["tour-11", "tour-7", "tour-5", "tour-3"]
     assert [run.name for run in store.newest("here", "study-1")] == ["tour-7", "tour-1"]
     assert [run.name for run in store.newest("")] == []
@@ -123,28 +143,58 @@ def test_a_trial_is_there_with_all_it_left(store):
     run = begin(store)
     cell = run.cells[0]
     guest = run.begin_guest("native", 0, "", 1.0)
-    run.end_guest(guest, ready_s=0.25, clock_offset_s=-0.5, facts={"kernel": "6.1"}, notes=["no memory limit"])
+    run.end_guest(
+        guest, ready_s=0.25, clock_offset_s=-0.5, facts={"kernel": "6.1"}, notes=["no memory limit"]
+    )
     message = OutputRecord("single", ("sysbench", "cpu"), 1, "out \0 \ud800 ü", "err")
-    run.add_trial(trial(cell, guest_id=guest, outputs=(message,), values={"events": 12.5, "latency": 0.1},
-                        counters={("guest", "ctxt"): 3.0, ("host", "steal_s"): math.nan},
-                        warnings=(quoted("late"), quoted("late"))))  # fmt: skip
+    run.add_trial(
+        trial(
+            cell,
+            guest_id=guest,
+            outputs=(message,),
+            values={"events": 12.5, "latency": 0.1},
+            counters={("guest", "ctxt"): 3.0, ("host", "steal_s"): math.nan},
+            warnings=(quoted("late"), quoted("late")),
+        )
+    )
     data = load(store.engine, run)
     assert data.trials.is_ok.tolist() == [True]
     assert data.trials.outside_s.tolist() == [1.01]
     measured = zip(data.measurements.metric, data.measurements.value, strict=True)
-    assert {run.metrics[metric].name: value for metric, value in measured} == {"events": 12.5, "latency": 0.1}
+    assert {run.metrics[metric].name: value for metric, value in measured} == {
+        "events": 12.5,
+        "latency": 0.1,
+    }
     (kept,) = outputs(store.engine, run)
-    assert (kept.argv, kept.status, kept.stdout, kept.stderr) == (message.argv, 1, message.stdout, message.stderr)
+    assert (kept.argv, kept.status, kept.stdout, kept.stderr) == (
+        message.argv,
+        1,
+        message.stdout,
+        message.stderr,
+    )
     assert counters(store.engine, run) == {(0, "guest", "ctxt"): (3.0, 1)}
-    assert [(w.code, w.note, w.cell, w.times) for w in data.warnings] == [("tool-said", "late", 0, 2)]
+    assert [(w.code, w.note, w.cell, w.times) for w in data.warnings] == [
+        ("tool-said", "late", 0, 2)
+    ]
     assert (data.guests[0].ready_s, data.guests[0].facts, data.guests[0].notes) == (
-        0.25, {"kernel": "6.1"}, ("no memory limit",),
-    )  # fmt: skip
+        0.25,
+        {"kernel": "6.1"},
+        ("no memory limit",),
+    )
 
 
 def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store):
     run = begin(store)
-    run.add_trial(trial(run.cells[0], status="failed", error="bad \0 byte", values={}, outside_s=None, inside_s=None))
+    run.add_trial(
+        trial(
+            run.cells[0],
+            status="failed",
+            error="bad \0 byte",
+            values={},
+            outside_s=None,
+            inside_s=None,
+        )
+    )
     data = load(store.engine, run)
     assert np.isnan(data.trials.outside_s).all()
     assert [(f.cell, f.error) for f in data.failures] == [(0, "bad � byte")]
@@ -153,7 +203,11 @@ def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store):
 
 def test_a_value_that_is_no_number_fails_its_trial(store):
     run = begin(store)
-    run.add_trial(trial(run.cells[0], values={"events": math.inf, "latency": 1.0}, effective={"rate": math.nan}))
+    run.add_trial(
+        trial(
+            run.cells[0], values={"events": math.inf, "latency": 1.0}, effective={"rate": math.nan}
+        )
+    )
     data = load(store.engine, run)
     assert [f.error for f in data.failures] == ["not a finite number: events"]
 
@@ -195,8 +249,9 @@ def test_a_warning_about_the_run_is_kept_once(store):
         run.add_warning(quoted("the governor is powersave"))
         run.add_warning(quoted("about a cell"), "c-native")
     assert [(w.note, w.cell, w.times) for w in load(store.engine, run).warnings] == [
-        ("the governor is powersave", None, 1), ("about a cell", 0, 1),
-    ]  # fmt: skip
+        ("the governor is powersave", None, 1),
+        ("about a cell", 0, 1),
+    ]
 
 
 def test_the_list_counts_measured_trials_and_failures(store):
@@ -228,7 +283,9 @@ def test_a_removed_run_is_gone_and_the_others_are_whole(store):
     with store.engine.connect() as connection:
         for table in schema.metadata.tables.values():
             if "run_id" in table.c:
-                count = connection.execute(select(func.count()).where(table.c.run_id != kept.id)).scalar()
+                count = connection.execute(
+                    select(func.count()).where(table.c.run_id != kept.id)
+                ).scalar()
                 assert count == 0, table.name
 
 
@@ -269,21 +326,30 @@ def test_two_processes_may_write_at_once(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(synthetic_run.__file__).parent)}
     children = [
-        subprocess.Popen([sys.executable, "-c", script, name], env=environment) for name in ("tour-1", "tour-2")
+        subprocess.Popen([sys.executable, "-c", script, name], env=environment)
+        for name in ("tour-1", "tour-2")
     ]
     assert [child.wait(timeout=60) for child in children] == [0, 0]
     with Store.open(url) as store:
-        assert sorted((run.name, run.trials) for run in store.runs()) == [("tour-1", 30), ("tour-2", 30)]
+        assert sorted((run.name, run.trials) for run in store.runs()) == [
+            ("tour-1", 30),
+            ("tour-2", 30),
+        ]
 
 
 def test_platform_order_is_the_studys(store):
     turned = tuple(reversed(synthetic_run.PLATFORMS))
-    run = begin(store, platforms=turned, cells=[replace(c, key=f"x{i}") for i, c in enumerate(cells())])
+    run = begin(
+        store, platforms=turned, cells=[replace(c, key=f"x{i}") for i, c in enumerate(cells())]
+    )
     assert store.open_run(run.name).platforms == turned
 
 
 def test_a_campaign_refers_to_its_runs_once(store):
-    first, second = (fill(begin(store, name=name), blocks=1) or store.open_run(name) for name in ("tour-1", "tour-2"))
+    first, second = (
+        fill(begin(store, name=name), blocks=1) or store.open_run(name)
+        for name in ("tour-1", "tour-2")
+    )
     begin(store, name="tour-3")
     for _ in range(2):
         add_session(store.engine, "mine-1a2b", "b", 1, first.identity)
@@ -292,11 +358,15 @@ def test_a_campaign_refers_to_its_runs_once(store):
         add_session(store.engine, "mine-1a2b", "a", 3, "0" * 32)
         add_session(store.engine, "other", "a", 1, first.identity)
     noted = [("a", 1, "tour-2"), ("b", 1, "tour-1")]
-    assert [(each.host, each.session, each.run) for each in finished_sessions(store.engine, "mine-1a2b")] == noted
+    assert [
+        (each.host, each.session, each.run) for each in finished_sessions(store.engine, "mine-1a2b")
+    ] == noted
     third = begin(store, name="tour-4")
     fill(third, blocks=1)
     add_session(store.engine, "mine-1a2b", "a", 1, third.identity)  # begun anew, after a failure
-    found = {(each.host, each.session): each.run for each in finished_sessions(store.engine, "mine-1a2b")}
+    found = {
+        (each.host, each.session): each.run for each in finished_sessions(store.engine, "mine-1a2b")
+    }
     assert found == {("a", 1): "tour-4", ("b", 1): "tour-1"}
     store.remove_run("tour-4")
     assert [each.run for each in finished_sessions(store.engine, "mine-1a2b")] == ["tour-1"]
@@ -321,20 +391,30 @@ def test_later_sessions_of_a_campaign_are_added_to_its_merged_run(store):
     by_start = []
     for data in (found, whole):
         trials = {
-            session.started_at: np.unique(data.trials.session[data.trials.session == session.number]).size
-            and data.measurements.value[data.trials.session[data.measurements.trial] == session.number].tolist()
+            session.started_at: np.unique(
+                data.trials.session[data.trials.session == session.number]
+            ).size
+            and data.measurements.value[
+                data.trials.session[data.measurements.trial] == session.number
+            ].tolist()
             for session in data.run.sessions
         }
         by_start.append(trials)
         assert np.unique(data.trials.position).size == data.trials.id.size
-        assert {len({*data.trials.session[data.trials.block == block].tolist()}) for block in range(10)} == {1}
+        assert {
+            len({*data.trials.session[data.trials.block == block].tolist()}) for block in range(10)
+        } == {1}
     assert by_start[0] == by_start[1]
     assert len(by_start[0]) == 5
     assert all(by_start[0].values())
-    assert [each.version for each in found.run.platforms] == [each.version for each in whole.run.platforms]
+    assert [each.version for each in found.run.platforms] == [
+        each.version for each in whole.run.platforms
+    ]
     assert len(outputs(store.engine, found.run)) == printed
     before = store.open_run("b-s3")
-    begin(store, name="after").add_trial(trial(before.cells[0], values={}))  # its id follows those that were taken
+    begin(store, name="after").add_trial(
+        trial(before.cells[0], values={})
+    )  # its id follows those that were taken
 
 
 def test_two_that_add_the_same_sessions_add_them_once(store):
@@ -357,7 +437,11 @@ def test_two_that_add_the_same_sessions_add_them_once(store):
         each.join()
     assert {*raised} == {None, RunIsThere}
     found = load(store.engine, store.open_run(name))
-    assert [part["name"] for part in found.run.provenance["merged"]["runs"]] == ["a-s1", "b-s1", "c-s1"]
+    assert [part["name"] for part in found.run.provenance["merged"]["runs"]] == [
+        "a-s1",
+        "b-s1",
+        "c-s1",
+    ]
     assert len(found.run.sessions) == 3
     assert found.trials.id.size == sum(run.trials for run in store.runs() if run.name != name)
 
@@ -366,15 +450,22 @@ def test_sessions_that_were_planned_after_a_look_are_a_warning(store):
     measured = measure(store, ("a", "b"), sessions=2, blocks=2)
     name = merged(store, {host: runs[:1] for host, runs in measured.items()})
     assert merged(store, {host: runs[:1] for host, runs in measured.items()}) == name
-    assert "session-added" not in [each.note.code for each in load(store.engine, store.open_run(name)).warnings]
+    assert "session-added" not in [
+        each.note.code for each in load(store.engine, store.open_run(name)).warnings
+    ]
     assert merged(store, measured) == name
-    (added,) = (each.note for each in load(store.engine, store.open_run(name)).warnings
-                if each.note.code == "session-added")  # fmt: skip
+    (added,) = (
+        each.note
+        for each in load(store.engine, store.open_run(name)).warnings
+        if each.note.code == "session-added"
+    )
     assert "session 2 was added after the result of 1 planned session was known" in str(added)
 
 
 def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, monkeypatch):
-    names = [each for of in measure(store, ("a", "b", "c"), sessions=1, blocks=2).values() for each in of]
+    names = [
+        each for of in measure(store, ("a", "b", "c"), sessions=1, blocks=2).values() for each in of
+    ]
     runs = {each: store.open_run(each).identity for each in names[:2]}
     name = merge(store, names[:2])
     honest = campaigns._identities
@@ -385,7 +476,9 @@ def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, mon
         return honest(found)
 
     monkeypatch.setattr(campaigns, "_identities", late)
-    campaigns.merged_campaign(store, runs, {"name": "fleet", "hosts": [{"host": "a", "runs": names[:1]}]})
+    campaigns.merged_campaign(
+        store, runs, {"name": "fleet", "hosts": [{"host": "a", "runs": names[:1]}]}
+    )
     kept = store.open_run(name).provenance
     assert [part["name"] for part in kept["merged"]["runs"]] == names
     assert kept["campaign"]["hosts"] == [{"host": "a", "sessions": [1]}]

@@ -55,7 +55,9 @@ def campaign(
     """Make attacks, as many as given or as `--attacks` says; fails when one got through. Returns what was counted."""
 
     def run(default: int, attack: Callable[[Random], None]) -> Campaign:
-        made = Campaign(request.node.name, attacks(default), request.config.getoption("--attack-seed"))
+        made = Campaign(
+            request.node.name, attacks(default), request.config.getoption("--attack-seed")
+        )
         made.run(attack)
         notify_attacks(str(made), made.figures())
         made.check()

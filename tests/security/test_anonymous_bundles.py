@@ -61,20 +61,40 @@ def names(name: str) -> tuple[str, ...]:
 def of_mac(digits: str) -> tuple[str, ...]:
     colons = grouped(digits, 2, ":")
     return (
-        colons, colons.upper(), grouped(digits, 2, "-"), grouped(digits, 2, "-").upper(), grouped(digits, 4, "."),
-        grouped(digits, 6, "-"), grouped(digits, 2, "_"), digits, f"BOOTIF=01-{grouped(digits, 2, '-')}",
-        f"ifname=eth0:{colons}", f"enx{digits}", f"12:30:05:{colons}", f"hwaddr {digits}", grouped(digits, 2, "%3A"),
-    )  # fmt: skip
+        colons,
+        colons.upper(),
+        grouped(digits, 2, "-"),
+        grouped(digits, 2, "-").upper(),
+        grouped(digits, 4, "."),
+        grouped(digits, 6, "-"),
+        grouped(digits, 2, "_"),
+        digits,
+        f"BOOTIF=01-{grouped(digits, 2, '-')}",
+        f"ifname=eth0:{colons}",
+        f"enx{digits}",
+        f"12:30:05:{colons}",
+        f"hwaddr {digits}",
+        grouped(digits, 2, "%3A"),
+    )
 
 
 def of_ipv4(text: str) -> tuple[str, ...]:
     number = ipaddress.IPv4Address(text)
     return (
-        text, f"::ffff:{text}", f"[::ffff:{text}]:80", f"{text}:5201", text.replace(".", "-"), f"ip={text}::10.0.0.1",
-        f"{text}.5201", f"IP {text}.5201 > {text}.40000:",
+        text,
+        f"::ffff:{text}",
+        f"[::ffff:{text}]:80",
+        f"{text}:5201",
+        text.replace(".", "-"),
+        f"ip={text}::10.0.0.1",
+        f"{text}.5201",
+        f"IP {text}.5201 > {text}.40000:",
         f"::ffff:{number.packed.hex()[:4]}:{number.packed.hex()[4:]}",
-        number.packed.hex().upper(), number.packed[::-1].hex().upper(), str(int(number)), f"64:ff9b::{text}",
-    )  # fmt: skip
+        number.packed.hex().upper(),
+        number.packed[::-1].hex().upper(),
+        str(int(number)),
+        f"64:ff9b::{text}",
+    )
 
 
 def of_ipv6(text: str) -> tuple[str, ...]:
@@ -105,14 +125,26 @@ def of_serial(text: str) -> tuple[str, ...]:
 
 def of_disk(text: str) -> tuple[str, ...]:
     return (
-        f"ata-Maker_SSD_870_{text}", f"/dev/disk/by-id/nvme-Maker_{text}-part1", text, text.lower(),
-        f"ATA-MAKER_{text}", f"scsi-SATA_Maker_{text}",
-    )  # fmt: skip
+        f"ata-Maker_SSD_870_{text}",
+        f"/dev/disk/by-id/nvme-Maker_{text}-part1",
+        text,
+        text.lower(),
+        f"ATA-MAKER_{text}",
+        f"scsi-SATA_Maker_{text}",
+    )
 
 
 def of_uuid(digits: str) -> tuple[str, ...]:
     text = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    return (text, text.upper(), f"root=UUID={text}", digits, text.replace("-", "_"), f"by-uuid/{text}", f"{{{text}}}")
+    return (
+        text,
+        text.upper(),
+        f"root=UUID={text}",
+        digits,
+        text.replace("-", "_"),
+        f"by-uuid/{text}",
+        f"{{{text}}}",
+    )
 
 
 def of_wwn(digits: str) -> tuple[str, ...]:
@@ -131,7 +163,11 @@ class Identities:
 
     def __init__(self, random: Random) -> None:
         hexa = lambda count: hexadecimal(random, count)  # noqa: E731
-        serial = lambda: f"S{random.randrange(10)}{word(random, 3).upper()}{random.randrange(10**6):06}K"  # noqa: E731
+
+        def serial() -> str:
+            first, letters = random.randrange(10), word(random, 3).upper()
+            return f"S{first}{letters}{random.randrange(10**6):06}K"
+
         self.host = f"{word(random, 5)}-{random.randrange(2, 10)}{random.choice('346')}"
         self.user = word(random, 6)
         self.mac, self.ipv4 = (
@@ -140,26 +176,44 @@ class Identities:
         )
         self.ipv6 = f"2a01:{hexa(4)}::{hexa(4)}:{random.randrange(10, 99)}"
         self.spelled: dict[str, tuple[str, ...]] = {
-            self.host: (*names(self.host), f"{self.host}.lab.example", f"{self.host.upper()}.LAB.EXAMPLE"),
-            self.user: (*names(self.user), f"/home/{self.user}/x", f"{self.user}@{self.host}",
-                        f"{self.user}@{self.ipv4}", f"{self.user}@198.18.0.1", f"{self.user.upper()}%40mail.example",
-                        f"postgresql://{self.user}:s3cret@{self.host}/x", f"https://{self.user}:p%40ss@198.18.0.1/"),
+            self.host: (
+                *names(self.host),
+                f"{self.host}.lab.example",
+                f"{self.host.upper()}.LAB.EXAMPLE",
+            ),
+            self.user: (
+                *names(self.user),
+                f"/home/{self.user}/x",
+                f"{self.user}@{self.host}",
+                f"{self.user}@{self.ipv4}",
+                f"{self.user}@198.18.0.1",
+                f"{self.user.upper()}%40mail.example",
+                f"postgresql://{self.user}:s3cret@{self.host}/x",
+                f"https://{self.user}:p%40ss@198.18.0.1/",
+            ),
             self.mac: of_mac(self.mac),
             self.ipv4: of_ipv4(self.ipv4),
             self.ipv6: of_ipv6(self.ipv6),
             (board := serial()): of_serial(board),
             (disk := serial()): of_disk(disk),
             (uuid := hexa(32)): of_uuid(uuid),
-            (machine := hexa(32)): (machine, machine.upper(), f"machine-id: {machine}", f"/run/log/{machine}/x"),
+            (machine := hexa(32)): (
+                machine,
+                machine.upper(),
+                f"machine-id: {machine}",
+                f"/run/log/{machine}/x",
+            ),
             (fat := f"{hexa(4)}{hexa(4)}"): tuple(
                 f.format(grouped(fat.upper(), 4, "-"))
                 for f in ("UUID={}", "{}", 'UUID="{}"', "by-uuid/{}", "Volume ID: {}")
             ),
             (partition := hexa(10)[:8]): (
-                f"PARTUUID={partition}-01", f"root=PARTUUID={partition}-02", f"partuuid: {partition}-01",
+                f"PARTUUID={partition}-01",
+                f"root=PARTUUID={partition}-02",
+                f"partuuid: {partition}-01",
             ),
             (wwn := f"5{hexa(15)}"): of_wwn(wwn),
-        }  # fmt: skip
+        }
 
     def forms(self, random: Random) -> list[str]:
         """Each identity in FORMS forms, each spelling once at least."""
@@ -179,7 +233,9 @@ class Identities:
             for secret in self.spelled
             if re.sub(r"[^0-9a-z]", "", secret.lower()) in bare and secret != self.ipv4
         ]
-        octets = re.compile(r"(?<![0-9])" + r"[^0-9a-z]{1,3}".join(self.ipv4.split(".")) + r"(?![0-9])")
+        octets = re.compile(
+            r"(?<![0-9])" + r"[^0-9a-z]{1,3}".join(self.ipv4.split(".")) + r"(?![0-9])"
+        )
         long = ipaddress.IPv6Address(self.ipv6).exploded.replace(":", "")
         found += [self.ipv4] if octets.search(lowered) else []
         return found + ([self.ipv6] if long in bare else [])
@@ -206,7 +262,10 @@ def planted(random: Random, value: Any, form: Callable[[], str]) -> Any:
     if isinstance(value, list):
         return [planted(random, each, form) if isinstance(each, str) else each for each in value]
     if isinstance(value, Mapping):
-        new = {name: planted(random, each, form) if random.random() < 0.3 else each for name, each in value.items()}
+        new = {
+            name: planted(random, each, form) if random.random() < 0.3 else each
+            for name, each in value.items()
+        }
         return {**new, f"{random.randrange(100)} {form()}": form()}
     return value
 
@@ -214,7 +273,9 @@ def planted(random: Random, value: Any, form: Callable[[], str]) -> Any:
 SETTINGS = ("effective", "facts", "host", "identity", "levels", "link", "parameters", "provenance")
 
 
-def plant(random: Random, rows: list[dict[str, Any]], forms: Iterator[str]) -> Iterator[dict[str, Any]]:
+def plant(
+    random: Random, rows: list[dict[str, Any]], forms: Iterator[str]
+) -> Iterator[dict[str, Any]]:
     """The rows with forms in all columns of text and JSON."""
     for number, line in enumerate(rows):
         ((table, row),) = line.items() if number else [("", {})]
@@ -236,22 +297,33 @@ def plant(random: Random, rows: list[dict[str, Any]], forms: Iterator[str]) -> I
                     "paper": {
                         "citation": next(forms),
                         "platforms": {},
-                        "differences": [{"what": next(forms), "paper": next(forms), "here": next(forms)}],
+                        "differences": [
+                            {"what": next(forms), "paper": next(forms), "here": next(forms)}
+                        ],
                     },
                 }
             elif column in ("marks", "notes", "tags", "argv"):
                 new[column] = [*value, next(forms)]
-            elif isinstance(value, dict) and column in SETTINGS and (table, column) != ("platform", "identity"):
+            elif (
+                isinstance(value, dict)
+                and column in SETTINGS
+                and (table, column) != ("platform", "identity")
+            ):
                 new[column] = {
                     **value,
                     f"hostname{random.randrange(9)}": next(forms),
                     next(forms)[:90]: next(forms),
                 }
                 if column in ("facts", "host"):
-                    new[column] |= {"kernel_options": [next(forms), f"root={next(forms)}", f"psi={next(forms)}"]}
+                    new[column] |= {
+                        "kernel_options": [next(forms), f"root={next(forms)}", f"psi={next(forms)}"]
+                    }
                     new[column] |= {"kernel_version": next(forms), "cpu_model": next(forms)}
             elif (table, column) == ("platform", "identity"):
-                new[column] = {**value, "options": {**value["options"], "uri": next(forms), "name": next(forms)}}
+                new[column] = {
+                    **value,
+                    "options": {**value["options"], "uri": next(forms), "name": next(forms)},
+                }
             elif isinstance(value, str) and not (longest and len(value) > longest - 70):
                 new[column] = planted(random, value, lambda: next(forms))
         yield {table: new} if number else line
@@ -259,7 +331,9 @@ def plant(random: Random, rows: list[dict[str, Any]], forms: Iterator[str]) -> I
 
 def packed(rows: list[Any]) -> bytes:
     text = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-    return gzip.compress(text + json.dumps({"sha256": hashlib.sha256(text).hexdigest()}).encode() + b"\n", 1)
+    return gzip.compress(
+        text + json.dumps({"sha256": hashlib.sha256(text).hexdigest()}).encode() + b"\n", 1
+    )
 
 
 def endless(forms: list[str]) -> Iterator[str]:
@@ -267,13 +341,17 @@ def endless(forms: list[str]) -> Iterator[str]:
         yield from forms
 
 
-def exported(place: Path, data: bytes, host_names: tuple[str, ...], users: tuple[str, ...]) -> bytes:
+def exported(
+    place: Path, data: bytes, host_names: tuple[str, ...], users: tuple[str, ...]
+) -> bytes:
     """The anonymized bundle of a bundle, imported once more."""
     (place / "x.gz").write_bytes(data)
     with Store.open("sqlite://") as store:
         made = import_bundle(store.engine, Bundle(place / "x.gz"), "")
         run = store.open_run(made.name)
-        export_run(store.engine, run, place / "y.gz", anonymize=True, host_names=host_names, users=users)
+        export_run(
+            store.engine, run, place / "y.gz", anonymize=True, host_names=host_names, users=users
+        )
     with Store.open("sqlite://") as store:
         import_bundle(store.engine, Bundle(place / "y.gz"), "")
     return gzip.decompress((place / "y.gz").read_bytes())
@@ -305,8 +383,15 @@ def test_an_anonymized_example_shows_the_table_of_the_original(tmp_path, monkeyp
     (tmp_path / "original.gz").write_bytes(EXAMPLE.read_bytes())
     for name in ("original", "anonymized"):
         use_store(tmp_path / f"{name}.sqlite")
-        for arguments in (["import", f"{name}.gz"], ["export", "tour-1", "--anonymize", "-o", "anonymized.gz"]):
+        for arguments in (
+            ["import", f"{name}.gz"],
+            ["export", "tour-1", "--anonymize", "-o", "anonymized.gz"],
+        ):
             assert CliRunner().invoke(group, arguments, catch_exceptions=False).exit_code == 0
-        found = json.loads(CliRunner().invoke(group, ["show", "--json"], catch_exceptions=False).stdout)
-        shown.append({key: value for key, value in found.items() if key not in ("provenance", "host")})
+        found = json.loads(
+            CliRunner().invoke(group, ["show", "--json"], catch_exceptions=False).stdout
+        )
+        shown.append(
+            {key: value for key, value in found.items() if key not in ("provenance", "host")}
+        )
     assert shown[0] == shown[1]

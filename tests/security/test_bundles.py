@@ -47,7 +47,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             fill(run, blocks=2, trials=1)
             for file_format in ("csv", "json", "markdown"):  # what is loaded once is no growth
                 write(store, "tour-1", file_format, place / f"run.{file_format}")
-        made = CliRunner().invoke(group, ["export", "-o", str(place / "x.gz")], catch_exceptions=False)
+        made = CliRunner().invoke(
+            group, ["export", "-o", str(place / "x.gz")], catch_exceptions=False
+        )
     assert made.exit_code == 0
     return (place / "x.gz").read_bytes()
 
@@ -66,7 +68,9 @@ def place(unmade_home: Path, tmp_path: Path, monkeypatch, temporary_in) -> Path:
 def packed(rows: list[Any]) -> bytes:
     """A bundle with the hash of its content."""
     text = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-    return gzip.compress(text + json.dumps({"sha256": hashlib.sha256(text).hexdigest()}).encode() + b"\n", 1)
+    return gzip.compress(
+        text + json.dumps({"sha256": hashlib.sha256(text).hexdigest()}).encode() + b"\n", 1
+    )
 
 
 def flip(random: Random, data: bytes) -> bytes:
@@ -93,7 +97,9 @@ def tear(random: Random, data: bytes) -> bytes:
         case 2:
             rows.insert(at, rows[other])
         case 3:
-            rows[at] = random.choice((None, [], 5, "x", {}, {"trial": 5}, {"x": {}}, {"run": {}, "trial": {}}))
+            rows[at] = random.choice(
+                (None, [], 5, "x", {}, {"trial": 5}, {"x": {}}, {"run": {}, "trial": {}})
+            )
         case _:
             random.shuffle(rows)
     return packed(rows)
@@ -147,11 +153,61 @@ def test_no_bundle_ends_a_command_in_a_traceback(campaign, whole, place):
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/ufla2010.vtax.gz"
 HOSTILE: tuple[Any, ...] = (
-    10**400, -(10**400), 2**63, 2**63 - 1, -(2**63), 2**53, 2**31, 1e308, -1e308, 5e-324, -1, 0, 1, 2, 7, 1e11, 1e10,
-    0.5, -0.5, True, False, None, "", "x", "7", "1e5", "nan", "\u00b2", "9" * 400, "a\nb", "\x1b[2J", "y" * 5000,
-    "native", "lxc", "send", "ratio", [], {}, [1], ["x"], [[]], [None], [{}], {"a": 1}, {"a": {}}, {"a": [1]},
-    {"": None}, [10**400], {"a": 10**400}, {"x": "y"}, [1, 2], "1970-01-01", "+999999-01-01", "=1+1",
-)  # fmt: skip
+    10**400,
+    -(10**400),
+    2**63,
+    2**63 - 1,
+    -(2**63),
+    2**53,
+    2**31,
+    1e308,
+    -1e308,
+    5e-324,
+    -1,
+    0,
+    1,
+    2,
+    7,
+    1e11,
+    1e10,
+    0.5,
+    -0.5,
+    True,
+    False,
+    None,
+    "",
+    "x",
+    "7",
+    "1e5",
+    "nan",
+    "\u00b2",
+    "9" * 400,
+    "a\nb",
+    "\x1b[2J",
+    "y" * 5000,
+    "native",
+    "lxc",
+    "send",
+    "ratio",
+    [],
+    {},
+    [1],
+    ["x"],
+    [[]],
+    [None],
+    [{}],
+    {"a": 1},
+    {"a": {}},
+    {"a": [1]},
+    {"": None},
+    [10**400],
+    {"a": 10**400},
+    {"x": "y"},
+    [1, 2],
+    "1970-01-01",
+    "+999999-01-01",
+    "=1+1",
+)
 EVERY_VIEW = (
     ["show"], ["show", "--json"], ["show", "--all"], ["show", "--audit", "--all"], ["show", "--audit", "--json"],
     ["claims"], ["show", "--counters"], ["explain"], ["show", "--figures"], ["show", "--guests"],
@@ -178,7 +234,13 @@ def measured() -> list[Any]:
 
 def values_in(value: Any) -> list[tuple[Any, Any]]:
     """(object or list, name or number) of everything in a value."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [pair for key, below in list(inside) for pair in ((value, key), *values_in(below))]
 
 
@@ -272,7 +334,9 @@ def sampled(rows: list[Any], sample: str, count: int) -> Iterator[bytes]:
     """Trials with many values within each."""
     row = next(row for row in rows if "trial" in row)["trial"]
     for number in range(20):
-        text = json.dumps({"trial": {**row, "number": 1000 + number, "effective": {"samples": {"x": [0]}}}})
+        text = json.dumps(
+            {"trial": {**row, "number": 1000 + number, "effective": {"samples": {"x": [0]}}}}
+        )
         yield text.replace("[0]", f"[{','.join([sample] * count)}]").encode() + b"\n"
 
 
@@ -282,11 +346,15 @@ BOMBS: dict[str, Callable[[list[Any]], Iterator[bytes]]] = {
     ),
     "objects": lambda rows: with_lines(rows, "guest", [of_objects(rows)] * 300),
     "nulls": lambda rows: with_lines(rows, "output", long_output(rows, b"\\u0000" * 20_000, 420)),
-    "pairs": lambda rows: with_lines(rows, "output", long_output(rows, b"\\ud83d\\ude00" * 10_007, 300)),
+    "pairs": lambda rows: with_lines(
+        rows, "output", long_output(rows, b"\\ud83d\\ude00" * 10_007, 300)
+    ),
     "quotes": lambda rows: with_lines(rows, "output", long_output(rows, b'\\"' * 60_003, 170)),
     "whole samples": lambda rows: with_lines(rows, "trial", sampled(rows, "0", 520_000)),
     "samples": lambda rows: with_lines(rows, "trial", sampled(rows, "1.5", 260_000)),
-    "one output": lambda rows: with_lines(rows, "output", [b'{"output": {"stdout": "' + b"\\u0000" * 8_000_000]),
+    "one output": lambda rows: with_lines(
+        rows, "output", [b'{"output": {"stdout": "' + b"\\u0000" * 8_000_000]
+    ),
     "one line": lambda rows: with_lines(rows, "warning", [b" " * (1 << 20)] * 500),
 }
 
@@ -299,7 +367,9 @@ def test_no_bundle_needs_much_memory(bomb, measured, place):
             digest.update(piece)
             file.write(piece)
         file.write(json.dumps({"sha256": digest.hexdigest()}).encode() + b"\n")
-    done = subprocess.run([sys.executable, "-c", MEASURED], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode in (0, 2), done.stderr
     assert int((place / "peak").read_text()) < MEMORY * 1024
 
@@ -378,7 +448,11 @@ def test_a_hostile_text_is_shown_without_its_control_characters(whole, place):
     for row in rows[1:]:
         for table in ("platform", "trial"):
             if table in row:
-                row[table].update({"reason": "\x1b[2J\u202ex"} if table == "platform" else {"error": "\x1b]0;x\x07"})
+                row[table].update(
+                    {"reason": "\x1b[2J\u202ex"}
+                    if table == "platform"
+                    else {"error": "\x1b]0;x\x07"}
+                )
     rows[1]["run"]["declared"]["title"] = "\x1b[2J\u202etitle"
     rows[1]["run"]["provenance"] = {"merged": {"runs": [{"name": "\x1b[2J"}, 5, {"name": {}}]}}
     (place / "x.gz").write_bytes(packed(rows))

@@ -55,9 +55,14 @@ def built(tmp_path: Path) -> Image:
     write_archive(tree, image.archive)
     write_disk(tree, image.disk, DISK_BYTES)
     record = {
-        "key": DEFAULT.key, "tree_key": DEFAULT.tree_key, "recipe": DEFAULT.record(), "kernel": "6.12-amd64",
-        "packages": {"bash": "5.2"}, "disk_bytes": DISK_BYTES, "mke2fs": disk_maker(),
-    }  # fmt: skip
+        "key": DEFAULT.key,
+        "tree_key": DEFAULT.tree_key,
+        "recipe": DEFAULT.record(),
+        "kernel": "6.12-amd64",
+        "packages": {"bash": "5.2"},
+        "disk_bytes": DISK_BYTES,
+        "mke2fs": disk_maker(),
+    }
     image.manifest.write_text(json.dumps(record))
     contents.record(image)
     return image
@@ -115,7 +120,12 @@ def test_a_disk_is_the_same_whenever_and_wherever_it_is_made(built, tmp_path):
     write_archive(copy, tmp_path / "archive")
     assert (tmp_path / "disk").read_bytes() == built.disk.read_bytes()
     assert (tmp_path / "archive").read_bytes() == built.archive.read_bytes()
-    assert subprocess.run(["e2fsck", "-fn", tmp_path / "disk"], capture_output=True, check=False).returncode == 0
+    assert (
+        subprocess.run(
+            ["e2fsck", "-fn", tmp_path / "disk"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def test_another_digest_and_other_files_of_the_same_recipe_are_refused(built, home, tmp_path):
@@ -152,30 +162,47 @@ def test_commands_export_and_import(built, home, tmp_path, use_home, monkeypatch
     said = runner.invoke(group, ["image", "export", built.key], catch_exceptions=False).output
     assert contents.digest(built) in said
     use_home(home.root)
-    answer = runner.invoke(group, ["image", "import", f"{built.key}.tar.zst", "--json"], catch_exceptions=False)
+    answer = runner.invoke(
+        group, ["image", "import", f"{built.key}.tar.zst", "--json"], catch_exceptions=False
+    )
     assert json.loads(answer.stdout) == {
-        "schema": "vtax.image-import/1", "key": built.key, "digest": contents.digest(built), "is_new": True,
-    }  # fmt: skip
-    listed = json.loads(runner.invoke(group, ["image", "list", "--json"], catch_exceptions=False).stdout)
+        "schema": "vtax.image-import/1",
+        "key": built.key,
+        "digest": contents.digest(built),
+        "is_new": True,
+    }
+    listed = json.loads(
+        runner.invoke(group, ["image", "list", "--json"], catch_exceptions=False).stdout
+    )
     assert [each["digest"] for each in listed] == [contents.digest(built)]
 
 
-def forged(built: Image, target: Path, change: Callable[[tarfile.TarInfo], list[tarfile.TarInfo]]) -> Path:
+def forged(
+    built: Image, target: Path, change: Callable[[tarfile.TarInfo], list[tarfile.TarInfo]]
+) -> Path:
     """The archive of an image with members changed, left out or added; what is added holds nothing but zeros."""
     plain = target.with_suffix(".tar")
-    names = [name for name in (*unpacking.FILES, *unpacking.DIRECTORIES) if (built.directory / name).exists()]
+    names = [
+        name
+        for name in (*unpacking.FILES, *unpacking.DIRECTORIES)
+        if (built.directory / name).exists()
+    ]
     with tarfile.open(plain, "w", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             for path in [built.directory / name, *sorted((built.directory / name).rglob("*"))]:
                 member = archive.gettarinfo(path, str(path.relative_to(built.directory)))
                 for made in change(member):
-                    content = path.read_bytes() if made is member and made.isreg() else bytes(made.size)
+                    content = (
+                        path.read_bytes() if made is member and made.isreg() else bytes(made.size)
+                    )
                     archive.addfile(made, io.BytesIO(content) if made.isreg() else None)
     return packed(plain.read_bytes(), target)
 
 
 def packed(content: bytes, target: Path) -> Path:
-    target.write_bytes(subprocess.run(["zstd", "-qc", "-1"], input=content, capture_output=True, check=True).stdout)
+    target.write_bytes(
+        subprocess.run(["zstd", "-qc", "-1"], input=content, capture_output=True, check=True).stdout
+    )
     return target
 
 
@@ -244,7 +271,8 @@ def test_a_file_larger_than_any_image_is_refused_before_it_is_read(built, home, 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"text", b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd" + b"x" * 999, b"\x1f\x8b\x08\x00"]
+    "content",
+    [b"", b"text", b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd" + b"x" * 999, b"\x1f\x8b\x08\x00"],
 )
 def test_what_is_no_archive_is_refused(home, tmp_path, content):
     (tmp_path / "x").write_bytes(content)
@@ -275,7 +303,10 @@ def test_an_archive_that_is_cut_off_or_goes_on_is_refused(built, home, tmp_path)
         ({"packages": []}, "its manifest is not"),
         ({"recipe": {**DEFAULT.record(), "layer": ["pi"]}}, "its manifest is not"),
         ({"recipe": {**DEFAULT.record(), "more": 1}}, "which this vtax does not know"),
-        ({"recipe": {**DEFAULT.record(), "data": [{"name": 1}]}}, "its recipe has data that are none"),
+        (
+            {"recipe": {**DEFAULT.record(), "data": [{"name": 1}]}},
+            "its recipe has data that are none",
+        ),
         ({"recipe": []}, "the image is damaged"),
     ],
 )

@@ -21,16 +21,36 @@ from vtax.host.resources import Tree, from_record, to_record
 
 NAME = f"1-1-abc-{boot_id()}.jsonl"
 HOSTILE: tuple[bytes, ...] = (
-    b"[" * 200_000, b"[" * 200_000 + b"\n", b"9" * 5000, b'{"register":"x"}', b"[]", b"1", b'"a"', b"null", b"true",
+    b"[" * 200_000,
+    b"[" * 200_000 + b"\n",
+    b"9" * 5000,
+    b'{"register":"x"}',
+    b"[]",
+    b"1",
+    b'"a"',
+    b"null",
+    b"true",
     b'{"register":1,"deregister":{},"at":0.5}',
-    b"{}", b'{"register":1e400}', b'{"deregister":{}}',
-    b'{"register": 1e400}', b'{"register": NaN}', b'{"register": true}', b'{"register": null}', b'{"deregister": {}}',
+    b"{}",
+    b'{"register":1e400}',
+    b'{"deregister":{}}',
+    b'{"register": 1e400}',
+    b'{"register": NaN}',
+    b'{"register": true}',
+    b'{"register": null}',
+    b'{"deregister": {}}',
     b'{"deregister": []}',
-    b'{"register": 1, "at": "x", "kind": "files", "path": "/none"}', b'{"register": 1, "at": NaN, "kind": "files"}',
-    b'{"register": 1, "at": {}}', b'{"register": ' + b"[" * 200_000, b"\xff\xfe{}", b"\0" * 100_000,
-    b'{"register": ' + b"9" * 5000 + b"}", b"x" * 3_000_000, b'{"register": 1, "kind": "files", "path": "\xff"}',
+    b'{"register": 1, "at": "x", "kind": "files", "path": "/none"}',
+    b'{"register": 1, "at": NaN, "kind": "files"}',
+    b'{"register": 1, "at": {}}',
+    b'{"register": ' + b"[" * 200_000,
+    b"\xff\xfe{}",
+    b"\0" * 100_000,
+    b'{"register": ' + b"9" * 5000 + b"}",
+    b"x" * 3_000_000,
+    b'{"register": 1, "kind": "files", "path": "\xff"}',
     b"\x1b[2J",
-)  # fmt: skip
+)
 NOT_UNDONE: tuple[dict[str, Any], ...] = (
     {}, {"kind": 5}, {"kind": None}, {"kind": []}, {"kind": {}}, {"kind": "x" * 5000}, {"kind": "files"},
     {"kind": "files", "path": 5}, {"kind": "files", "path": None}, {"kind": "files", "path": ["/none"]},
@@ -68,7 +88,12 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def line_of(number: int, path: Path) -> bytes:
-    return b"\n%s\n" % json.dumps({"register": number, "at": number, "kind": "files", "path": str(path)}).encode()
+    return (
+        b"\n%s\n"
+        % json.dumps(
+            {"register": number, "at": number, "kind": "files", "path": str(path)}
+        ).encode()
+    )
 
 
 def cleaned(journal: Path, **how: bool) -> Cleaned:
@@ -82,7 +107,9 @@ def test_what_is_no_record_is_reported_and_the_rest_undone(journal, tmp_path, co
         made.touch()
         journal.write_bytes(text)
         done = cleaned(journal)
-        assert [f"journal {NAME}: 1 line is damaged" in problem for problem in done.problems] == [True]
+        assert [f"journal {NAME}: 1 line is damaged" in problem for problem in done.problems] == [
+            True
+        ]
         assert "--forget" in done.problems[0]
         assert made.exists() == (b"/made" not in text)
         assert journal.exists()
@@ -97,14 +124,17 @@ def test_a_record_of_nothing_that_can_be_undone_is_reported(journal, record):
     journal.write_text(json.dumps({"register": 0, **record}))
     done = cleaned(journal)
     assert done.removed == ()
-    assert [f"{NAME}: this version of vtax cannot remove" in problem for problem in done.problems] == [True]
+    assert [
+        f"{NAME}: this version of vtax cannot remove" in problem for problem in done.problems
+    ] == [True]
     assert len(done.problems[0]) < 300
 
 
 def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_path):
     path = tmp_path / NAME
     whole = b"".join(
-        b"\n%s\n" % json.dumps({"register": n, **to_record(Tree(f"/none-{n}"))}).encode() for n in range(2)
+        b"\n%s\n" % json.dumps({"register": n, **to_record(Tree(f"/none-{n}"))}).encode()
+        for n in range(2)
     )
     more = b'\n{"deregister": 0, "kind": "files"}\n'
     for length in range(len(whole)):
@@ -119,7 +149,10 @@ def test_a_large_file_of_nothing_is_read_in_bounded_memory_and_kept(campaign, jo
         journal.write_bytes(b"")
         with journal.open("r+b") as file:
             file.truncate(random.choice((50 << 20, 250 << 20, 1 << 40)))
-        assert "damaged" in cleaned(journal).problems[0] or "larger than" in cleaned(journal).problems[0]
+        assert (
+            "damaged" in cleaned(journal).problems[0]
+            or "larger than" in cleaned(journal).problems[0]
+        )
         assert journal.exists()
 
     campaign(4, attack)
@@ -161,6 +194,10 @@ def damaged(random: Random, whole: bytes) -> bytes:
         elif way == 4 and len(data) < 100_000:
             data[at:at] = data[at:until]
         elif b'"path": ' in data:
-            wrong = random.choice(("5", "null", "[]", "{}", '""', '"."', '"\\u0000"', '"\\ud800"', "1e999", '"/"'))
-            data = bytearray(bytes(data).replace(b'"path": ', b'"path": %s, "x": ' % wrong.encode(), 1))
+            wrong = random.choice(
+                ("5", "null", "[]", "{}", '""', '"."', '"\\u0000"', '"\\ud800"', "1e999", '"/"')
+            )
+            data = bytearray(
+                bytes(data).replace(b'"path": ', b'"path": %s, "x": ' % wrong.encode(), 1)
+            )
     return bytes(data)

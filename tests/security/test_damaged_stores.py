@@ -56,7 +56,9 @@ COMMANDS = (
 )
 SLOW = ("html", "json", "--json", "--all")
 TABLES = tuple(schema.metadata.tables)
-COLUMNS = [(table, column) for table, found in schema.metadata.tables.items() for column in found.columns]
+COLUMNS = [
+    (table, column) for table, found in schema.metadata.tables.items() for column in found.columns
+]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("tour-1", "tour-2"):
             run = begin(store, name)
             fill(run, blocks=3, trials=1)
-        facts = {"kernel": "6.1", "memory_visible_bytes": 512 << 20, "mounts": ["/", "/proc"], "tuning": "pinned"}
+        facts = {
+            "kernel": "6.1",
+            "memory_visible_bytes": 512 << 20,
+            "mounts": ["/", "/proc"],
+            "tuning": "pinned",
+        }
         counters = {
             (place, counter): 5.0
             for place in ("guest", "peer", "layer", "link")
@@ -83,10 +90,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for platform in ("native", "docker"):
             guest = run.begin_guest(platform, 3, "point-to-point", 1.7e9)
             cell = next(cell for cell in cells() if cell.platform == platform)
-            used = {"flows": 1, "congestion": "cubic", SAMPLES: {"events": [999.0, 1001.0, 1000.0, 998.0] * 5}}
-            given = {"guest_id": guest, "block": 3, "position": run.next_position(), "effective": used}
+            used = {
+                "flows": 1,
+                "congestion": "cubic",
+                SAMPLES: {"events": [999.0, 1001.0, 1000.0, 998.0] * 5},
+            }
+            given = {
+                "guest_id": guest,
+                "block": 3,
+                "position": run.next_position(),
+                "effective": used,
+            }
             run.add_trial(trial(cell, counters=counters, warnings=(quoted("odd"),), **given))
-            run.end_guest(guest, ready_s=0.1, clock_offset_s=0.1, facts={**facts, "cpu": platform}, notes=("none",))
+            run.end_guest(
+                guest,
+                ready_s=0.1,
+                clock_offset_s=0.1,
+                facts={**facts, "cpu": platform},
+                notes=("none",),
+            )
         run.add_warning(Note("resumed", place="after", block=1, later=""))
         run.finish("interrupted", "stopped on request", 1.7e9 + 300)
     assert not file.with_name("store.sqlite-wal").exists()
@@ -104,7 +126,9 @@ def flip(random: Random, file: Path) -> None:
 def cut(random: Random, file: Path) -> None:
     data = file.read_bytes()
     at = random.choice((0, 1, 50, 100, 4096, random.randrange(len(data))))
-    file.write_bytes(random.choice((data[:at], data[at:], data[:at] + bytes(len(data) - at), data + data[:at])))
+    file.write_bytes(
+        random.choice((data[:at], data[at:], data[:at] + bytes(len(data) - at), data + data[:at]))
+    )
 
 
 def swap(random: Random, file: Path) -> None:
@@ -144,12 +168,24 @@ def tear(random: Random, file: Path) -> None:
         f"UPDATE alembic_version SET version_num = '{random.choice(('0001', '0003', '9999', '', 'x'))}'",
         f"CREATE TABLE other AS SELECT * FROM {table}",
     )
-    with closing(sqlite3.connect(file, isolation_level=None)) as connection, suppress(sqlite3.Error):
+    with (
+        closing(sqlite3.connect(file, isolation_level=None)) as connection,
+        suppress(sqlite3.Error),
+    ):
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute(random.choice(statements))
 
 
-DAMAGES: tuple[Callable[[Random, Path], None], ...] = (flip, cut, swap, forge, forge, forge, forge, tear)
+DAMAGES: tuple[Callable[[Random, Path], None], ...] = (
+    flip,
+    cut,
+    swap,
+    forge,
+    forge,
+    forge,
+    forge,
+    tear,
+)
 
 
 def damage(random: Random, file: Path) -> None:
@@ -207,7 +243,9 @@ def test_no_damage_of_a_store_ends_a_command_in_a_traceback(campaign, whole, sto
 
 @pytest.mark.parametrize("text", JSON_TEXTS, ids=range(len(JSON_TEXTS)))
 @pytest.mark.parametrize("column", ["facts", "notes"])
-def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(column, text, whole, store_file):
+def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
+    column, text, whole, store_file
+):
     shutil.copy(whole, store_file)
     try:
         json.loads(text)
@@ -215,7 +253,11 @@ def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(column,
         pytest.skip("no database of JSON would hold it")
     with closing(sqlite3.connect(store_file)) as connection, connection:
         connection.execute(f"UPDATE guest SET {column} = ?", (text,))
-    for view in (["show", "--audit", "--all"], ["show", "--audit", "--json"], ["export", "--format", "csv"]):
+    for view in (
+        ["show", "--audit", "--all"],
+        ["show", "--audit", "--json"],
+        ["export", "--format", "csv"],
+    ):
         assert CliRunner().invoke(group, view).exit_code == 0
 
 

@@ -98,7 +98,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, Journa
 
 
 @pytest.fixture(params=PLATFORMS)
-def started(request: pytest.FixtureRequest, lab: tuple[Home, Journal], image: Image) -> Iterator[StdioGuest]:
+def started(
+    request: pytest.FixtureRequest, lab: tuple[Home, Journal], image: Image
+) -> Iterator[StdioGuest]:
     """A guest of every container platform that runs here, which answers."""
     platform = registry.get(request.param)
     probe = platform.probe(None)
@@ -143,8 +145,14 @@ def opened_by(user: tuple[int, int], tops: Iterable[str]) -> tuple[int, set[Devi
     """How many device nodes a user of the host finds below directories, and which devices that user can open."""
     done = subprocess.run(
         [sys.executable, "-I", "-c", OPEN, *tops],
-        user=user[0], group=user[1], extra_groups=[], cwd="/", check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        user=user[0],
+        group=user[1],
+        extra_groups=[],
+        cwd="/",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     found, devices = json.loads(done.stdout)
     return found, {Device(*device) for device in devices if device[1] not in TERMINALS}
 
@@ -153,21 +161,31 @@ def test_no_user_of_the_host_opens_through_a_guest_what_is_closed_on_the_host(st
     guest = Guest(started.channel)
     guest.hello(60.0)
     seen = guest.run(["sh", "-c", MAKE], timeout_s=120).stdout
-    guest.start(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sleep", "600"])
+    guest.start(
+        ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sleep", "600"]
+    )
     guest.run(["sleep", "0.5"])
     ids_of = processes(started)
     roots = [f"/proc/{pid}/root" for pid in ids_of]
     users = set(ids_of.values()) - {(0, 0)}
-    shares_users = NOBODY in {user for user, _ in users}  # not in a user namespace, nor in a sandbox
+    shares_users = NOBODY in {
+        user for user, _ in users
+    }  # not in a user namespace, nor in a sandbox
     for user in users:
         found, opened = opened_by(user, roots)
         assert bool(found) is shares_users
         assert opened - opened_by(user, ["/dev"])[1] == set()
     for root, place, name in product(roots, PLACES, MADE):
         path = Path(f"{root}{place}/{name}")
-        assert not (path.exists() and path.stat().st_rdev), "a node of the host's device is in a place of a guest"
+        assert not (path.exists() and path.stat().st_rdev), (
+            "a node of the host's device is in a place of a guest"
+        )
     assert seen == "", "a guest mounts the devices of the host"
-    inside = [pid for pid in ids_of if Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()]
+    inside = [
+        pid
+        for pid in ids_of
+        if Path(f"/proc/{pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
+    ]
     assert inside
     assert can_make_nodes(os.getpid()), "the check sees it where it is"
     assert not [pid for pid in inside if can_make_nodes(pid)]

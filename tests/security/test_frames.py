@@ -39,17 +39,55 @@ CALLS = (
     lambda guest: guest.talk(b"x", wait_s=0.01),
 )
 TRUTH = {
-    "id": "1", "ok": "true", "running": "false", "truncated": "false", "timed_out": "false", "stdout_size": "0",
-    "status": "0", "inside_s": "0.1", "usage": "[" + ",".join(["0.0"] * 16) + "]", "handle": "1", "sizes": "[0,null]",
-    "listening": "true", "facts": '{"kernel":"6.1"}', "wall_s": "1e9", "monotonic_s": "5.0", "began_s": "4.9",
+    "id": "1",
+    "ok": "true",
+    "running": "false",
+    "truncated": "false",
+    "timed_out": "false",
+    "stdout_size": "0",
+    "status": "0",
+    "inside_s": "0.1",
+    "usage": "[" + ",".join(["0.0"] * 16) + "]",
+    "handle": "1",
+    "sizes": "[0,null]",
+    "listening": "true",
+    "facts": '{"kernel":"6.1"}',
+    "wall_s": "1e9",
+    "monotonic_s": "5.0",
+    "began_s": "4.9",
     "error": '"none"',
-}  # fmt: skip
+}
 FIELDS = tuple(TRUTH)
 SCALARS = (
-    "null", "true", "false", "0", "1", "-1", "2", "16", "0.5", "1e308", "1e400", "-0.0", "9" * 30, "9" * 5000, '""',
-    '"x"', r'"\ud800"', r'"\u0000\u001b[2J"', '"\u202e"', '"\u00b2"', '"' + "y" * 5000 + '"', "[]", "{}", "NaN",
-    "[0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0]", '["a","b","c","d","e"]', "[1,2]", "[null,3]",
-)  # fmt: skip
+    "null",
+    "true",
+    "false",
+    "0",
+    "1",
+    "-1",
+    "2",
+    "16",
+    "0.5",
+    "1e308",
+    "1e400",
+    "-0.0",
+    "9" * 30,
+    "9" * 5000,
+    '""',
+    '"x"',
+    r'"\ud800"',
+    r'"\u0000\u001b[2J"',
+    '"\u202e"',
+    '"\u00b2"',
+    '"' + "y" * 5000 + '"',
+    "[]",
+    "{}",
+    "NaN",
+    "[0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0]",
+    '["a","b","c","d","e"]',
+    "[1,2]",
+    "[null,3]",
+)
 
 
 def hostile_value(random: Random) -> str:
@@ -59,7 +97,9 @@ def hostile_value(random: Random) -> str:
         opening, closing = random.choice((("[", "]"), ('{"a":', "}")))
         return opening * depth + "1" + closing * depth
     if random.random() < 0.2:
-        names = random.sample((*FIELDS, r"\ud800", "memory_visible_bytes", "\u202ex", ""), random.randrange(5))
+        names = random.sample(
+            (*FIELDS, r"\ud800", "memory_visible_bytes", "\u202ex", ""), random.randrange(5)
+        )
         return "{" + ",".join(f'"{name}":{random.choice(SCALARS)}' for name in names) + "}"
     return random.choice(SCALARS)
 
@@ -69,7 +109,9 @@ def hostile_header(random: Random, number: int) -> bytes:
     message = {**TRUTH, "id": str(number)}
     for _ in range(random.randrange(3)):
         message[random.choice(FIELDS)] = hostile_value(random)
-    return ("{" + ",".join(f'"{name}":{value}' for name, value in message.items()) + "}").encode("utf-8", "replace")
+    return ("{" + ",".join(f'"{name}":{value}' for name, value in message.items()) + "}").encode(
+        "utf-8", "replace"
+    )
 
 
 def frame(text: bytes, payload: bytes = b"") -> bytearray:
@@ -93,7 +135,9 @@ def garbled(random: Random, data: bytearray) -> bytes:
             case 3:
                 del data[at : at + random.randrange(8)]
             case 4:
-                sizes = random.choice((0, 1, 2**31, 2**32 - 1, MAX_HEADER, MAX_HEADER + 1, MAX_PAYLOAD, 5))
+                sizes = random.choice(
+                    (0, 1, 2**31, 2**32 - 1, MAX_HEADER, MAX_HEADER + 1, MAX_PAYLOAD, 5)
+                )
                 data[4:8] = sizes.to_bytes(4, "little")
             case _:
                 data += data[:at]
@@ -117,7 +161,11 @@ def test_whatever_a_guest_sends_is_an_answer_or_a_guest_error(campaign):
         with stranger:
             call = random.choice(CALLS)
             message = (bootstrap.GREETING if call is CALLS[0] else b"") + answers(random)
-            feeder = threading.Thread(target=feed, args=(stranger, message)) if len(message) > 100_000 else None
+            feeder = (
+                threading.Thread(target=feed, args=(stranger, message))
+                if len(message) > 100_000
+                else None
+            )
             if feeder:
                 feeder.start()
             else:
@@ -143,9 +191,17 @@ def feed(connection: socket.socket, data: bytes) -> None:
 
 
 def test_the_largest_answer_there_can_be_costs_little_memory_and_is_cut(monkeypatch):
-    header = {"id": 1, "ok": True, "running": False, "truncated": False, "timed_out": False, "status": 0}
+    header = {
+        "id": 1,
+        "ok": True,
+        "running": False,
+        "truncated": False,
+        "timed_out": False,
+        "status": 0,
+    }
     message = encode(
-        {**header, "stdout_size": MAX_PAYLOAD // 2, "inside_s": 1.0, "usage": [0.0] * 16}, bytes(MAX_PAYLOAD)
+        {**header, "stdout_size": MAX_PAYLOAD // 2, "inside_s": 1.0, "usage": [0.0] * 16},
+        bytes(MAX_PAYLOAD),
     )
     ours, stranger = socket.socketpair()
     with stranger:
@@ -165,7 +221,9 @@ class Agent:
     """The agent's reader of requests in this process, its life and its programs left out."""
 
     def __init__(self) -> None:
-        source = files("vtax.guest").joinpath("agent.py").read_text().partition("\nwhile (_spare")[0]
+        source = (
+            files("vtax.guest").joinpath("agent.py").read_text().partition("\nwhile (_spare")[0]
+        )
         self.names: dict[str, Any] = {"__name__": "agent_under_attack", "READ": -1, "WRITE": -1}
         exec(compile(source, "agent.py", "exec"), self.names)
 
@@ -191,7 +249,12 @@ def test_a_request_that_a_line_garbled_never_reaches_the_agent_changed(campaign)
 
     def attack(random: Random) -> None:
         nonlocal reached
-        header = {"id": random.randrange(100), "op": "run", "argv": ["x"] * random.randrange(5), "timeout_s": 1.5}
+        header = {
+            "id": random.randrange(100),
+            "op": "run",
+            "argv": ["x"] * random.randrange(5),
+            "timeout_s": 1.5,
+        }
         payload = random.randbytes(random.choice((0, 1, 300)))
         sent = encode(header, payload)
         arrived = garbled(random, bytearray(sent))

@@ -26,14 +26,78 @@ from vtax.report.files import write
 from vtax.store.store import Store
 
 WORDS = (
-    "", " ", "-", "--", "---", "-x", "--nothing", "=", "\x1b[2J\x1b]0;x\x07", "\x01\x7f\x9b", "\u202egnp.exe",
-    "\u2028", "\udcff\udc80", "\udcff.toml", "é", "日本" * 30, "𝕏" * 50, "a" * 5000, "a" * 200_000, "%s%n{0}{x}",
-    "$(id)", "';--", "1" * 5000, "-1", "0", "1e308", "nan", "inf", "0x10", "²", "٣", "1_0", "12h", "1e999s", "-5s",
-    "999999999999h", ".", "..", "/", "../..", "/nothing/there", "/etc/passwd", "/proc/self/mem", "/dev/null",
-    "/dev/full", "directory", "empty.toml", "binary.toml", "bom.toml", "loop.toml", "unreadable.toml", "last", "tour",
-    "tour-1", "tour-1\n", "last:native", "tour-1:native@a=b", "native@", "@=,", ":", "native", "docker", "all",
-    "x" * 255 + ".toml", "[red]", "iperf3", "podman", "sockperf", "{}", "[]", "null",
-)  # fmt: skip
+    "",
+    " ",
+    "-",
+    "--",
+    "---",
+    "-x",
+    "--nothing",
+    "=",
+    "\x1b[2J\x1b]0;x\x07",
+    "\x01\x7f\x9b",
+    "\u202egnp.exe",
+    "\u2028",
+    "\udcff\udc80",
+    "\udcff.toml",
+    "é",
+    "日本" * 30,
+    "𝕏" * 50,
+    "a" * 5000,
+    "a" * 200_000,
+    "%s%n{0}{x}",
+    "$(id)",
+    "';--",
+    "1" * 5000,
+    "-1",
+    "0",
+    "1e308",
+    "nan",
+    "inf",
+    "0x10",
+    "²",
+    "٣",
+    "1_0",
+    "12h",
+    "1e999s",
+    "-5s",
+    "999999999999h",
+    ".",
+    "..",
+    "/",
+    "../..",
+    "/nothing/there",
+    "/etc/passwd",
+    "/proc/self/mem",
+    "/dev/null",
+    "/dev/full",
+    "directory",
+    "empty.toml",
+    "binary.toml",
+    "bom.toml",
+    "loop.toml",
+    "unreadable.toml",
+    "last",
+    "tour",
+    "tour-1",
+    "tour-1\n",
+    "last:native",
+    "tour-1:native@a=b",
+    "native@",
+    "@=,",
+    ":",
+    "native",
+    "docker",
+    "all",
+    "x" * 255 + ".toml",
+    "[red]",
+    "iperf3",
+    "podman",
+    "sockperf",
+    "{}",
+    "[]",
+    "null",
+)
 FILES: dict[str, bytes] = {
     "empty.toml": b"",
     "binary.toml": bytes(range(256)),
@@ -75,7 +139,9 @@ def place(
     monkeypatch.chdir(place)
     temporary_in(tmp_path)
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
-    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # it would serve until it is stopped
+    monkeypatch.setattr(
+        "uvicorn.Server.run", lambda *_, **__: None
+    )  # it would serve until it is stopped
     probe_by(lambda *_: Probe(False, "nothing is started here"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     return place
@@ -137,8 +203,15 @@ def test_whatever_is_typed_is_answered(place, monkeypatch, campaign):
 
 
 def _shown(given: list[str], err: TextIO) -> str:
-    printed = Path(err.name).read_text(errors="replace") if err.name != "/dev/full" else "(on a full disk)"
-    reports = [*Path(err.name).parent.glob("home/bugs/*"), *Path(err.name).parent.glob("vtax-bug-*")]
+    printed = (
+        Path(err.name).read_text(errors="replace")
+        if err.name != "/dev/full"
+        else "(on a full disk)"
+    )
+    reports = [
+        *Path(err.name).parent.glob("home/bugs/*"),
+        *Path(err.name).parent.glob("vtax-bug-*"),
+    ]
     return f"{ascii(given)[:300]}\n{printed[:1000]}\n" + "".join(
         report.read_text()[-1500:] for report in reports[-1:]
     )

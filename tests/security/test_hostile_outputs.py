@@ -45,16 +45,68 @@ VIEWS = (
 ROUND = 50  # attacks between two looks at every view
 TOKEN = re.compile(r'"[^"]*"|[-+.\w]+')
 WORDS = (
-    "", "0", "0.000", "-1", "-5.5", "1e+e", "1e999", "1e308", "1e-320", "nan", "NaN", "-Infinity", "true", "null",
-    "[]", "{}",
-    "5", '"x"', "9" * 400, "9" * 5000, "[" * 100_000, "\x00", "1.2.3", "²", "٣", "1_000", "\x1b[2J\x1b]0;x\x07",
-    "\u202egnp", "\udc80", '"\\ud800"', "<script>alert(1)</script>", "<!--<script>", "</style>", "=cmd|'/c x'!A1",
-    "[bold red]x[/]", "[/]", "{{ 7 * 7 }}", "%s%n", "x" * 200_000, "\n" * 3000, ",", ";", "\u2028", "\ufeff",
-)  # fmt: skip
+    "",
+    "0",
+    "0.000",
+    "-1",
+    "-5.5",
+    "1e+e",
+    "1e999",
+    "1e308",
+    "1e-320",
+    "nan",
+    "NaN",
+    "-Infinity",
+    "true",
+    "null",
+    "[]",
+    "{}",
+    "5",
+    '"x"',
+    "9" * 400,
+    "9" * 5000,
+    "[" * 100_000,
+    "\x00",
+    "1.2.3",
+    "²",
+    "٣",
+    "1_000",
+    "\x1b[2J\x1b]0;x\x07",
+    "\u202egnp",
+    "\udc80",
+    '"\\ud800"',
+    "<script>alert(1)</script>",
+    "<!--<script>",
+    "</style>",
+    "=cmd|'/c x'!A1",
+    "[bold red]x[/]",
+    "[/]",
+    "{{ 7 * 7 }}",
+    "%s%n",
+    "x" * 200_000,
+    "\n" * 3000,
+    ",",
+    ";",
+    "\u2028",
+    "\ufeff",
+)
 FACTS = (
-    "memory_visible_bytes", "swap_bytes", "limit.memory", "kernel", "cpu", "started.link", "tuning",
-    "interface.eth0.mtu", "\x1b[1m", "\u202e", "", "a" * 300, "=1", "[bold]", "{{x}}",
-)  # fmt: skip
+    "memory_visible_bytes",
+    "swap_bytes",
+    "limit.memory",
+    "kernel",
+    "cpu",
+    "started.link",
+    "tuning",
+    "interface.eth0.mtu",
+    "\x1b[1m",
+    "\u202e",
+    "",
+    "a" * 300,
+    "=1",
+    "[bold]",
+    "{{x}}",
+)
 
 
 def hostile_texts(random: Random, files: dict[str, str]) -> dict[str, str]:
@@ -65,7 +117,9 @@ def hostile_texts(random: Random, files: dict[str, str]) -> dict[str, str]:
         tokens = list(TOKEN.finditer(texts[role]))
         word = random.choice(WORDS)
         if random.random() < 0.1:
-            texts[role] = random.choice((word, texts[role] + word, texts[role] * 3, texts[role][: len(word)]))
+            texts[role] = random.choice(
+                (word, texts[role] + word, texts[role] * 3, texts[role][: len(word)])
+            )
         elif tokens:
             found = random.choice(tokens)
             texts[role] = texts[role][: found.start()] + word + texts[role][found.end() :]
@@ -78,11 +132,19 @@ def hostile_facts(random: Random) -> Any:
     def value() -> Any:
         kind = random.randrange(6)
         scalars = (0, 1.5, -1, True, 2**62, 2**70, 10**400, 1e308, *WORDS)
-        return [random.choice(scalars) for _ in range(random.randrange(4))] if kind == 0 else random.choice(scalars)
+        return (
+            [random.choice(scalars) for _ in range(random.randrange(4))]
+            if kind == 0
+            else random.choice(scalars)
+        )
 
-    facts: dict[str, Any] = {random.choice((*FACTS, *WORDS)): value() for _ in range(random.randrange(8))}
+    facts: dict[str, Any] = {
+        random.choice((*FACTS, *WORDS)): value() for _ in range(random.randrange(8))
+    }
     if random.random() < 0.05:
-        return random.choice(([], None, {"a": {}}, {"a": [[1]]}, {str(n): n for n in range(600)}, {"a": [0] * 2000}))
+        return random.choice(
+            ([], None, {"a": {}}, {"a": [[1]]}, {str(n): n for n in range(600)}, {"a": [0] * 2000})
+        )
     return {"kernel": "6.1", **facts}
 
 
@@ -100,26 +162,50 @@ class Forum:
         for old in self._file.parent.glob("store.sqlite*"):
             old.unlink()
         self._store = Store.open(f"sqlite:///{self._file}")
-        platforms = [PlatformRecord(name, {"driver": name}, True, is_baseline=name == "native") for name in PLATFORMS]
+        platforms = [
+            PlatformRecord(name, {"driver": name}, True, is_baseline=name == "native")
+            for name in PLATFORMS
+        ]
         metrics = {
             (name, metric.name): MetricRecord(
-                name, metric.name, metric.title, metric.unit, metric.better, metric.primary, metric.average,
+                name,
+                metric.name,
+                metric.title,
+                metric.unit,
+                metric.better,
+                metric.primary,
+                metric.average,
                 metric.fixed_work,
             )
             for name, _, _ in REPORTS
             for metric in registry.get(name).metrics
-        }  # fmt: skip
+        }
         cells = [
-            CellRecord(f"{number}-{platform}", str(number), platform, name, name, parameters=parameters,
-                       levels={"number": number})
+            CellRecord(
+                f"{number}-{platform}",
+                str(number),
+                platform,
+                name,
+                name,
+                parameters=parameters,
+                levels={"number": number},
+            )
             for number, (name, parameters, _) in enumerate(REPORTS)
             for platform in PLATFORMS
-        ]  # fmt: skip
+        ]
         self.run = self._store.begin_run(
-            name="s-1", study="s", declared={"name": "s", "design": {"blocks": 3}}, seed=1, vtax_version="1",
-            image_key="key", host={"cpus": 2}, started_at=time.time(), platforms=platforms, cells=cells,
+            name="s-1",
+            study="s",
+            declared={"name": "s", "design": {"blocks": 3}},
+            seed=1,
+            vtax_version="1",
+            image_key="key",
+            host={"cpus": 2},
+            started_at=time.time(),
+            platforms=platforms,
+            cells=cells,
             metrics=list(metrics.values()),
-        )  # fmt: skip
+        )
         self.stored = 0
 
     def close(self) -> None:
@@ -138,7 +224,9 @@ class PlanCell:
         self.key = key
 
 
-def hostile_result(random: Random, report: tuple[str, dict[str, Any], dict[str, str]]) -> TrialResult:
+def hostile_result(
+    random: Random, report: tuple[str, dict[str, Any], dict[str, str]]
+) -> TrialResult:
     """A trial whose tools printed hostile texts, as the runner makes it."""
     name, parameters, files = report
     texts = hostile_texts(random, files)
@@ -149,8 +237,13 @@ def hostile_result(random: Random, report: tuple[str, dict[str, Any], dict[str, 
         made = replace(made, outcome=outcome(name, parameters, texts))
     assert not failure.traceback, failure.traceback
     warnings = tuple(map(quoted, made.outcome.warnings))
-    counters = {("guest", f"net.{random.choice(WORDS)[:15]}.rx_bytes"): 1.0, ("guest", "ctxt"): 1e18}
-    return replace(made, results=results, counters=counters, warnings=(*warnings, *cut), error=failure.error)
+    counters = {
+        ("guest", f"net.{random.choice(WORDS)[:15]}.rx_bytes"): 1.0,
+        ("guest", "ctxt"): 1e18,
+    }
+    return replace(
+        made, results=results, counters=counters, warnings=(*warnings, *cut), error=failure.error
+    )
 
 
 @pytest.fixture
@@ -173,8 +266,12 @@ def look(views: tuple[list[str], ...] = VIEWS) -> None:
 
 def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign, forum):
     forum.fresh()
-    for number, platform in enumerate(PLATFORMS * 3):  # what drawing needs of memory is taken before it is measured
-        result = replace(failed(Failure()), outcome=outcome(*REPORTS[0][:2], texts_of(REPORTS[0][2])))
+    for number, platform in enumerate(
+        PLATFORMS * 3
+    ):  # what drawing needs of memory is taken before it is measured
+        result = replace(
+            failed(Failure()), outcome=outcome(*REPORTS[0][:2], texts_of(REPORTS[0][2]))
+        )
         ok: Any = PlanCell(f"0-{platform}")
         forum.run.add_trial(trial_record(ok, number // 2, number, number, False, None, result))
     look()
@@ -198,7 +295,9 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign, 
             facts = checked(hostile_facts(random))
         except GuestError as error:
             forum.run.add_warning(quoted(str(error)))
-        forum.run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts=facts, notes=[random.choice(WORDS)])
+        forum.run.end_guest(
+            guest, ready_s=1.0, clock_offset_s=0.0, facts=facts, notes=[random.choice(WORDS)]
+        )
         benchmark = registry.get(REPORTS[index][0])
         try:
             with Parsers([(benchmark, None)]) as parsers:
@@ -220,11 +319,19 @@ def test_a_hostile_text_everywhere_a_guest_speaks_reaches_no_terminal(word, foru
     for platform in PLATFORMS:
         guest = forum.run.begin_guest(platform, 0, "", time.time())
         output = CommandResult((word,), 1, word, word, 1.0, 1.0)
-        result = replace(failed(Failure(word or "x")), results={"single": output}, warnings=(quoted(word),))
+        result = replace(
+            failed(Failure(word or "x")), results={"single": output}, warnings=(quoted(word),)
+        )
         cell: Any = PlanCell(f"0-{platform}")
         forum.run.add_trial(trial_record(cell, 0, 0, 0, False, guest, result))
-        forum.run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts=checked({word: word}), notes=[word],
-                            error=word)  # fmt: skip
+        forum.run.end_guest(
+            guest,
+            ready_s=1.0,
+            clock_offset_s=0.0,
+            facts=checked({word: word}),
+            notes=[word],
+            error=word,
+        )
     forum.run.set_tool_version("dd", word)
     forum.run.finish("failed", word, time.time())
     look(VIEWS[:3] + VIEWS[6:7])

@@ -33,16 +33,24 @@ Report = tuple[Benchmark, dict[str, Any], dict[str, str]]
 
 def reports() -> list[Report]:
     """Every benchmark there is, with real outputs by role where tests have some."""
-    known = [(registry.get(name), parameters, texts_of(files)) for name, parameters, files in REPORTS]
+    known = [
+        (registry.get(name), parameters, texts_of(files)) for name, parameters, files in REPORTS
+    ]
     names = {benchmark.name for benchmark, _, _ in known}
-    return known + [(each, {}, {}) for name, each in registry.benchmarks().items() if name not in names]
+    return known + [
+        (each, {}, {}) for name, each in registry.benchmarks().items() if name not in names
+    ]
 
 
-def printed(benchmark: Benchmark, parameters: Any, texts: dict[str, str], status: int) -> dict[Role, CommandResult]:
+def printed(
+    benchmark: Benchmark, parameters: Any, texts: dict[str, str], status: int
+) -> dict[Role, CommandResult]:
     """Results of every program of a trial."""
     roles = [command.role for command in benchmark.commands(parameters, CONTEXT)]
     return {
-        role: CommandResult((benchmark.tool,), status, texts[role], texts[role + ERRORS], 100.0, 100.0, 1.0)
+        role: CommandResult(
+            (benchmark.tool,), status, texts[role], texts[role + ERRORS], 100.0, 100.0, 1.0
+        )
         for role in roles
     }
 
@@ -61,7 +69,11 @@ def read(report: Report, texts: dict[str, str], status: int, size: int) -> None:
     with Parsers([(benchmark, parameters)]) as parsers:
         for call in (
             lambda: parsers.outcome(
-                benchmark, parameters, CONTEXT, printed(benchmark, parameters, texts, status), 10 * LONGEST_S
+                benchmark,
+                parameters,
+                CONTEXT,
+                printed(benchmark, parameters, texts, status),
+                10 * LONGEST_S,
             ),
             lambda: parsers.version(benchmark, next(iter(texts.values()))),
         ):
@@ -77,7 +89,9 @@ def read(report: Report, texts: dict[str, str], status: int, size: int) -> None:
 def filled(report: Report, name: str, size: int) -> dict[str, str]:
     """The filling of a name for both outputs of every program."""
     benchmark, values, real = report
-    roles = [command.role for command in benchmark.commands(benchmark.Parameters(**values), CONTEXT)]
+    roles = [
+        command.role for command in benchmark.commands(benchmark.Parameters(**values), CONTEXT)
+    ]
     outputs = [role + stream for role in roles for stream in ("", ERRORS)]
     return {output: kept(filling(name, size, real.get(output, "")), size) for output in outputs}
 
@@ -106,7 +120,9 @@ def test_every_parser_is_linear_in_parts_of_its_report(campaign, pytestconfig):
             if part := real[start : start + random.choice((3, 10, 30, 100))]:
                 part = part.replace("\n", " ") if random.random() < 0.7 else part
                 before = real[: random.choice((0, start))]
-                texts[output] = kept(before + part * (size // len(part)) + random.choice(("", real[start:])), size)
+                texts[output] = kept(
+                    before + part * (size // len(part)) + random.choice(("", real[start:])), size
+                )
         read(report, texts, random.choice((0, 0, 0, 1)), size)
 
     campaign(60, attack)
@@ -114,7 +130,9 @@ def test_every_parser_is_linear_in_parts_of_its_report(campaign, pytestconfig):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_counters_are_linear_in_what_a_kernel_counts(name):
-    text = filling(name, 1 << 18, "cpu0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14\nTcp: a 1\nTcp: 1 1\n").encode()
+    text = filling(
+        name, 1 << 18, "cpu0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14\nTcp: a 1\nTcp: 1 1\n"
+    ).encode()
     before = time.process_time()
     guest.parse(dict.fromkeys(guest.PATHS, text))
     assert time.process_time() - before < LONGEST_S
@@ -136,7 +154,9 @@ def test_memory_and_crashes_of_a_parser_end_the_call_and_the_next_one_works():
         with pytest.raises(CallEnded, match="returned more than 16 MiB"):
             calls.call("bytes(20 << 20)", timeout_s=20.0)
         assert calls.call("6 * 7", timeout_s=20.0) == 42
-        assert calls.call("__import__('os').listdir('/proc/self/fd')", timeout_s=20.0) <= list("012345")
+        assert calls.call("__import__('os').listdir('/proc/self/fd')", timeout_s=20.0) <= list(
+            "012345"
+        )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
@@ -148,11 +168,15 @@ with stop_requests(print), BoundedCalls(exec) as calls:
     print(calls._pid, flush=True)
     calls.call({HOSTILE!r}, timeout_s=300.0)
 """
-    running = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     child = Path("/proc", running.stdout.readline().decode().strip())
     time.sleep(0.5)
     assert child.exists()
     running.send_signal(number)
     assert running.wait(20) != 0
-    wait_until(lambda: not child.exists(), 5.0, 0.05, otherwise=lambda: AssertionError(f"{child} is left"))
+    wait_until(
+        lambda: not child.exists(), 5.0, 0.05, otherwise=lambda: AssertionError(f"{child} is left")
+    )
     running.stdout.close()

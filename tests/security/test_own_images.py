@@ -27,8 +27,12 @@ pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf")]
 SECRET = "of the host"
 Member = tuple[str, bytes, str]  # name, type, where a link leads
 FILE, LINK, HARD, BLOCK, DIRECTORY = (
-    tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE,
-)  # fmt: skip
+    tarfile.REGTYPE,
+    tarfile.SYMTYPE,
+    tarfile.LNKTYPE,
+    tarfile.BLKTYPE,
+    tarfile.DIRTYPE,
+)
 
 
 @pytest.fixture
@@ -38,7 +42,10 @@ def outside(tmp_path: Path) -> Iterator[Path]:
     directory.mkdir(mode=0o750)
     (directory / "secret").write_text(SECRET)
     (directory / "secret").chmod(0o640)
-    before = [(path, path.lstat().st_mode, path.lstat().st_nlink) for path in (directory, directory / "secret")]
+    before = [
+        (path, path.lstat().st_mode, path.lstat().st_nlink)
+        for path in (directory, directory / "secret")
+    ]
     yield directory
     assert [(path, path.lstat().st_mode, path.lstat().st_nlink) for path, *_ in before] == before
     assert (directory / "secret").read_text() == SECRET
@@ -59,12 +66,19 @@ def packed(members: list[Member]) -> bytes:
 def image_of(layer: bytes, architecture: str = "amd64") -> bytes:
     """A `docker save` of one layer."""
     config = {
-        "architecture": architecture, "os": "linux", "config": {}, "history": [{}],
+        "architecture": architecture,
+        "os": "linux",
+        "config": {},
+        "history": [{}],
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }  # fmt: skip
+    }
     manifest = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]
     data = io.BytesIO()
-    parts = {"config.json": json.dumps(config), "layer.tar": layer, "manifest.json": json.dumps(manifest)}
+    parts = {
+        "config.json": json.dumps(config),
+        "layer.tar": layer,
+        "manifest.json": json.dumps(manifest),
+    }
     with tarfile.open(fileobj=data, mode="w") as file:
         for name, part in parts.items():
             content = part if isinstance(part, bytes) else part.encode()
@@ -95,7 +109,10 @@ def attempts(outside: Path) -> dict[str, list[Member]]:
         "above": [(f"{above}outside/new", FILE, "") for above in ("../", "../../", "../../../")],
         "absolute": [(f"{outside}/new", FILE, "")],
         "through a link": [("out", LINK, str(outside)), ("out/new", FILE, "")],
-        "through a link that climbs": [("out", LINK, "../" * 40 + str(outside)[1:]), ("out/new", FILE, "")],
+        "through a link that climbs": [
+            ("out", LINK, "../" * 40 + str(outside)[1:]),
+            ("out/new", FILE, ""),
+        ],
         "over a file": [("out", LINK, secret), ("out", FILE, "")],
         "hard link": [("hard", HARD, secret), ("hard", FILE, "")],
         "hard link to a link": [("out", LINK, secret), ("hard", HARD, "out"), ("hard", FILE, "")],
@@ -104,9 +121,13 @@ def attempts(outside: Path) -> dict[str, list[Member]]:
         "all white": [("out", LINK, str(outside)), ("out/.wh..wh..opq", FILE, "")],
         "disk": [("disk", BLOCK, "")],
         "pipe": [("pipe", tarfile.FIFOTYPE, "")],
-        "needed directories": [(name, LINK, str(outside)) for name in ("etc", "dev", "tmp", ".vtax", "scratch")],
-        "needed files": [(f"etc/{name}", LINK, secret) for name in ("hosts", "hostname", "resolv.conf")],
-    }  # fmt: skip
+        "needed directories": [
+            (name, LINK, str(outside)) for name in ("etc", "dev", "tmp", ".vtax", "scratch")
+        ],
+        "needed files": [
+            (f"etc/{name}", LINK, secret) for name in ("hosts", "hostname", "resolv.conf")
+        ],
+    }
 
 
 @pytest.mark.parametrize("name", attempts(Path("/x")))
@@ -119,11 +140,32 @@ def test_members_in_any_order_write_nothing_elsewhere(
     outside: Path, tmp_path: Path, attacks: Callable[[int], int], pytestconfig: pytest.Config
 ) -> None:
     rng = random.Random(pytestconfig.getoption("--attack-seed"))
-    names = ["a", "b", "a/b", "b/a", "a/../b", "../../../outside/secret", "a/secret", "b/secret", "etc", "etc/hosts"]
-    leads = [str(outside), f"{outside}/secret", "../../../outside", "../../../outside/secret", "a", "b", ".", ".."]
+    names = [
+        "a",
+        "b",
+        "a/b",
+        "b/a",
+        "a/../b",
+        "../../../outside/secret",
+        "a/secret",
+        "b/secret",
+        "etc",
+        "etc/hosts",
+    ]
+    leads = [
+        str(outside),
+        f"{outside}/secret",
+        "../../../outside",
+        "../../../outside/secret",
+        "a",
+        "b",
+        ".",
+        "..",
+    ]
     for number in range(attacks(20)):
         members = [
-            (rng.choice(names), rng.choice((FILE, LINK, HARD, DIRECTORY)), rng.choice(leads)) for _ in range(6)
+            (rng.choice(names), rng.choice((FILE, LINK, HARD, DIRECTORY)), rng.choice(leads))
+            for _ in range(6)
         ]
         place = tmp_path / f"{number}"
         place.mkdir()
@@ -154,7 +196,12 @@ def test_unpacking_ends_where_the_disk_of_images_would_run_full(tmp_path, monkey
     monkeypatch.setattr(own, "_SPARE_BYTES", 1 << 62)
     (tmp_path / "place").mkdir()
     with pytest.raises(BadInput, match="does not hold these files"):
-        unpack("odd", FileSource("tar", str(tmp_path / "endless")), tmp_path / "place", "vtax-test-full")
+        unpack(
+            "odd",
+            FileSource("tar", str(tmp_path / "endless")),
+            tmp_path / "place",
+            "vtax-test-full",
+        )
 
 
 def test_unpacking_ends_where_there_are_more_files_than_an_image_may_have(tmp_path, monkeypatch):
@@ -173,5 +220,10 @@ def test_unpacking_ends_where_there_are_more_files_than_an_image_may_have(tmp_pa
 
     threading.Thread(target=write, daemon=True).start()
     with pytest.raises(BadInput, match="more than 200 files"):
-        unpack("odd", FileSource("tar", str(tmp_path / "endless")), tmp_path / "place", "vtax-test-many")
+        unpack(
+            "odd",
+            FileSource("tar", str(tmp_path / "endless")),
+            tmp_path / "place",
+            "vtax-test-many",
+        )
     assert len(written) > 400

@@ -43,7 +43,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     made = Home(tmp_path_factory.mktemp("page")).ensure()
     with Store.open(made.root / "store.sqlite") as store:
         for number in range(1, RUNS + 1):
-            fill(begin(store, f"tour-{number}", started_at=1.7e9 + number * 86_400), blocks=5, seed=number)
+            fill(
+                begin(store, f"tour-{number}", started_at=1.7e9 + number * 86_400),
+                blocks=5,
+                seed=number,
+            )
     return made
 
 
@@ -64,7 +68,9 @@ class Served:
     def get(self, path: str = "/", timeout_s: float = LONGEST_S) -> int:
         """The status of a page that is read whole."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=timeout_s) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}{path}", timeout=timeout_s
+            ) as answer:
                 answer.read()
                 return int(answer.status)
         except urllib.error.HTTPError as error:
@@ -80,7 +86,10 @@ class Served:
         """Process -> its peak memory in bytes, of the server and its children."""
         tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         found = {}
-        for pid in (self.process.pid, *(int(each) for task in tasks for each in task.read_text().split())):
+        for pid in (
+            self.process.pid,
+            *(int(each) for task in tasks for each in task.read_text().split()),
+        ):
             with suppress(OSError, TypeError):
                 status = Path(f"/proc/{pid}/status").read_text()
                 found[pid] = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
@@ -93,11 +102,28 @@ def serving(home: Home, descriptors: int = 0) -> Iterator[Served]:
     errors = home.root / "errors.txt"
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limits = (descriptors or 1024, descriptors or hard)
-    with errors.open("w") as file, subprocess.Popen(
-        ["prlimit", f"--nofile={limits[0]}:{limits[1]}", sys.executable, "-m", "vtax", "serve", "--port", "0"],
-        env={**os.environ, "VTAX_HOME": str(home.root)}, stdout=subprocess.PIPE, stderr=file, text=True,
-    ) as process:  # fmt: skip
-        made = Served(process, int(process.stdout.readline().rstrip("/\n").rpartition(":")[2]), errors)
+    with (
+        errors.open("w") as file,
+        subprocess.Popen(
+            [
+                "prlimit",
+                f"--nofile={limits[0]}:{limits[1]}",
+                sys.executable,
+                "-m",
+                "vtax",
+                "serve",
+                "--port",
+                "0",
+            ],
+            env={**os.environ, "VTAX_HOME": str(home.root)},
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+        ) as process,
+    ):
+        made = Served(
+            process, int(process.stdout.readline().rstrip("/\n").rpartition(":")[2]), errors
+        )
         try:
             while made.get("/static/page.css") != 200:
                 time.sleep(0.1)
@@ -143,7 +169,12 @@ def test_more_half_headers_than_descriptors_keep_nobody_from_the_page(home, desc
 
 @pytest.mark.parametrize("step", [b"a", b""])
 def test_a_header_that_is_not_complete_in_time_ends_the_connection(home, step):
-    with serving(home) as server, server.open(HALF) as slow, server.open(WHOLE) as later, server.open() as silent:
+    with (
+        serving(home) as server,
+        server.open(HALF) as slow,
+        server.open(WHOLE) as later,
+        server.open() as silent,
+    ):
         time.sleep(1)
         later.sendall(HALF)  # a second request
         started_at = time.monotonic()
@@ -251,7 +282,9 @@ def test_asking_whether_something_measures_refuses_no_run(tmp_path):
     assert refused == 0
 
 
-@pytest.mark.parametrize("path", ["//evil.example/x", "///evil.example", "/\\evil.example", "/%09/evil.example"])
+@pytest.mark.parametrize(
+    "path", ["//evil.example/x", "///evil.example", "/\\evil.example", "/%09/evil.example"]
+)
 def test_no_address_makes_links_to_another_host(home, path):
     with served(home, token="secret") as server:
         text = server.get(path, {"Authorization": "Bearer secret"}).text
@@ -262,9 +295,17 @@ def test_no_address_makes_links_to_another_host(home, path):
 
 @pytest.mark.parametrize(
     ("given", "status"),
-    [("Bearer secret", 200), ("bearer secret", 200), ("BEARER  secret", 200), ("secret", 401), ("Basic secret", 401),
-     ("Bearer", 401), ("Bearersecret", 401), ("bearer wrong", 403)],
-)  # fmt: skip
+    [
+        ("Bearer secret", 200),
+        ("bearer secret", 200),
+        ("BEARER  secret", 200),
+        ("secret", 401),
+        ("Basic secret", 401),
+        ("Bearer", 401),
+        ("Bearersecret", 401),
+        ("bearer wrong", 403),
+    ],
+)
 def test_the_scheme_of_a_token_is_bearer_in_any_case(home, given, status):
     with served(home, token="secret") as server:
         assert server.get("/", {"Authorization": given}).status == status
@@ -274,29 +315,47 @@ def hostile(random: Random) -> bytes:
     """A request as no browser makes it."""
     run, noise = f"tour-{random.randint(1, RUNS)}", random.randbytes(random.randint(1, 200))
     other = f"tour-{random.randint(1, RUNS)}"
-    path = random.choice([
-        "/", "/studies", "/studies/tour", "/contrast", f"/runs/{run}", f"/runs/{run}/report", f"/{noise.hex()}",
-        f"/contrast?treatment={run}&baseline={other}", f"/contrast?treatment={noise.hex()}&baseline={run}:lxc",
-        f"/?text={noise.hex()}&language=pt-BR", f"/?page={random.randint(-9, 10**9)}", f"//{noise.hex()}/x",
-        f"/runs/{noise.hex()}", f"/runs/{run}/{random.choice(DOWNLOADS)}", "/runs/%00", f"/runs/{run}/events",
-    ])  # fmt: skip
+    path = random.choice(
+        [
+            "/",
+            "/studies",
+            "/studies/tour",
+            "/contrast",
+            f"/runs/{run}",
+            f"/runs/{run}/report",
+            f"/{noise.hex()}",
+            f"/contrast?treatment={run}&baseline={other}",
+            f"/contrast?treatment={noise.hex()}&baseline={run}:lxc",
+            f"/?text={noise.hex()}&language=pt-BR",
+            f"/?page={random.randint(-9, 10**9)}",
+            f"//{noise.hex()}/x",
+            f"/runs/{noise.hex()}",
+            f"/runs/{run}/{random.choice(DOWNLOADS)}",
+            "/runs/%00",
+            f"/runs/{run}/events",
+        ]
+    )
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
-    return random.choice([
-        f"{request}Connection: close\r\n\r\n".encode(),
-        f"{request}\r\n".encode() * random.randint(1, 20),
-        f"{request}X: {'a' * random.randint(0, 100_000)}\r\n\r\n".encode(),
-        f"{request}\r\n".encode() + noise,
-        noise,
-        request.encode(),
-        f"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n{'a' * 70_000}".encode(),
-        f"{request}Transfer-Encoding: chunked\r\n\r\n5\r\nabcdeZZ\r\n".encode() + noise,
-        f"{request}Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n".encode(),
-        f"{request}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n".encode(),
-        f"{request}Range: bytes={random.randint(0, 99)}-,{random.randint(0, 99)}-5\r\n\r\n".encode(),
-    ])  # fmt: skip
+    return random.choice(
+        [
+            f"{request}Connection: close\r\n\r\n".encode(),
+            f"{request}\r\n".encode() * random.randint(1, 20),
+            f"{request}X: {'a' * random.randint(0, 100_000)}\r\n\r\n".encode(),
+            f"{request}\r\n".encode() + noise,
+            noise,
+            request.encode(),
+            f"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n{'a' * 70_000}".encode(),
+            f"{request}Transfer-Encoding: chunked\r\n\r\n5\r\nabcdeZZ\r\n".encode() + noise,
+            f"{request}Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n".encode(),
+            f"{request}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n".encode(),
+            f"{request}Range: bytes={random.randint(0, 99)}-,{random.randint(0, 99)}-5\r\n\r\n".encode(),
+        ]
+    )
 
 
-def attack(server: Served, random: Random, slow: list[socket.socket], outcomes: Counter[str]) -> None:
+def attack(
+    server: Served, random: Random, slow: list[socket.socket], outcomes: Counter[str]
+) -> None:
     """One request, and a reader who reads it all, a part, or nothing, now or never."""
     made = server.open()
     made.settimeout(LONGEST_S)
@@ -358,7 +417,12 @@ def test_requests_of_slow_and_hostile_clients(home, attacks, request, notify_att
     notify_attacks(
         f"the page: {count} requests in {time.monotonic() - started_at:.0f} s, others waited "
         f"{longest_s:.1f} s at most, server {of_server >> 20} MiB, worker {of_worker >> 20} MiB ({dict(outcomes)})",
-        {"failures": int(failed), "slowest_s": longest_s, "growth": max(of_server, of_worker), "outcomes": outcomes},
+        {
+            "failures": int(failed),
+            "slowest_s": longest_s,
+            "growth": max(of_server, of_worker),
+            "outcomes": outcomes,
+        },
     )
     assert longest_s < LONGEST_S
     assert max(of_server, of_worker) <= MOST_MEMORY

@@ -60,9 +60,21 @@ def neighbour(*argv: str | Path, **environment: str) -> subprocess.CompletedProc
     """Run a program as another user, to its end."""
     return subprocess.run(
         [str(word) for word in argv],
-        user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", check=False, capture_output=True, text=True, timeout=60,
-        env={"PATH": os.defpath, "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1", **environment},
-    )  # fmt: skip
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        cwd="/",
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={
+            "PATH": os.defpath,
+            "PYTHONPATH": str(SOURCES),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **environment,
+        },
+    )
 
 
 @contextmanager
@@ -71,7 +83,14 @@ def neighbour_locks(*tops: Path, program: str = LOCK_ALL) -> Iterator[list[Path]
     argv = [sys.executable, "-c", program, *map(str, tops)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        argv, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", stdin=pipe, stdout=pipe, text=True
+        argv,
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        cwd="/",
+        stdin=pipe,
+        stdout=pipe,
+        text=True,
     ) as process:
         lines = iter(process.stdout.readline, ".\n")
         try:
@@ -134,7 +153,14 @@ def test_a_new_home_is_closed_from_the_start_whatever_the_umask(open_place):
 
 @pytest.mark.parametrize(
     "command",
-    [["list"], ["show"], ["show", "--audit"], ["report", "--output", "{}"], ["platforms"], ["image", "list"]],
+    [
+        ["list"],
+        ["show"],
+        ["show", "--audit"],
+        ["report", "--output", "{}"],
+        ["platforms"],
+        ["image", "list"],
+    ],
 )
 def test_what_needs_no_root_works_for_another_user(home, command):
     with_a_run(home)
@@ -142,7 +168,9 @@ def test_what_needs_no_root_works_for_another_user(home, command):
     output = Path(tempfile.mkdtemp(dir="/var/tmp"))
     try:
         shutil.chown(output, NOBODY)
-        done = neighbour(*VTAX, *(word.format(output / "report") for word in command), VTAX_HOME=str(home.root))
+        done = neighbour(
+            *VTAX, *(word.format(output / "report") for word in command), VTAX_HOME=str(home.root)
+        )
     finally:
         shutil.rmtree(output)
     assert "Traceback" not in done.stderr
@@ -198,7 +226,9 @@ def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(hom
         store.open_run("last").add_warning(quoted("and from a store that is opened meanwhile"))
 
 
-def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(home, monkeypatch):
+def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(
+    home, monkeypatch
+):
     printed: list[str] = []
     monkeypatch.setattr(journals, "_CLEAN_S", 0.5)
     with neighbour_locks(home.journal) as locked:
@@ -229,7 +259,11 @@ def test_another_user_learns_whether_something_measures(open_place):
 def planted(directory: Path, proof: Path) -> Path:
     """The journal of a dead process that would have a command executed."""
     path = directory / f"1-1-abc-{boot_id()}.jsonl"
-    record = {"register": 0, "at": 1, **to_record(RestoreCommand("a container", ("touch", str(proof))))}
+    record = {
+        "register": 0,
+        "at": 1,
+        **to_record(RestoreCommand("a container", ("touch", str(proof)))),
+    }
     path.write_text(json.dumps(record) + "\n")
     return path
 
@@ -270,9 +304,12 @@ def test_a_home_that_others_own_or_change_is_refused(made, home, tmp_path):
     planted(home.journal, proof)
     place = made(home)
     done = subprocess.run(
-        [*VTAX, "clean"], env={**os.environ, "VTAX_HOME": str(place), "PYTHONPATH": str(SOURCES)},
-        check=False, capture_output=True, text=True,
-    )  # fmt: skip
+        [*VTAX, "clean"],
+        env={**os.environ, "VTAX_HOME": str(place), "PYTHONPATH": str(SOURCES)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert "in VTAX_HOME" in done.stderr
@@ -282,7 +319,9 @@ def test_a_home_that_others_own_or_change_is_refused(made, home, tmp_path):
             use()
 
 
-def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(home, tmp_path, monkeypatch):
+def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(
+    home, tmp_path, monkeypatch
+):
     home.root.parent.chmod(0o1777)
     proof = tmp_path / "executed"
     planted(home.journal, proof)
@@ -296,7 +335,9 @@ def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(ho
 
 
 @pytest.mark.parametrize("kind", ["file", "writable", "link"])
-def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_executed(kind, home, tmp_path):
+def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_executed(
+    kind, home, tmp_path
+):
     proof, made = tmp_path / "executed", tmp_path / "made"
     path = planted(home.journal, proof)
     made.touch()

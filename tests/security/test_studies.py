@@ -44,46 +44,84 @@ class Raw(str):
 HAND_MADE = (
     {"name": "a", "platforms": ["native"], "benchmark": [{"name": "stream"}]},
     {
-        "name": "tuned", "platforms": ["native", "podman", "mine"], "tuning": ["default", "pinned"],
-        "must_match": ["kernel_release"], "question": "which?", "guest": {"vcpus": 1, "memory": "256MiB"},
+        "name": "tuned",
+        "platforms": ["native", "podman", "mine"],
+        "tuning": ["default", "pinned"],
+        "must_match": ["kernel_release"],
+        "question": "which?",
+        "guest": {"vcpus": 1, "memory": "256MiB"},
         "design": {"stop": "budget", "budget": "2h", "warmup": 1, "seed": 3},
         "platform": [{"name": "mine", "driver": "qemu", "accel": "tcg", "nic": "e1000"}],
         "benchmark": [
             {"name": "sysbench-cpu", "factors": {"threads": [1, 2]}},
             {"name": "dd", "label": "disk", "parameters": {"file_size": "1GiB"}},
-            {"name": "iperf3", "link_factors": {"mtu": [500, 1500], "attachment": ["bridge", "veth"]}},
+            {
+                "name": "iperf3",
+                "link_factors": {"mtu": [500, 1500], "attachment": ["bridge", "veth"]},
+            },
         ],
     },
     {
-        "name": "peers", "platforms": ["native", "gvisor-ptrace"], "design": {"order": "sequential", "timeout": 60},
-        "platform": [{"name": "far", "driver": "ssh", "host": "far", "config": "/nowhere", "local_user": "nobody",
-                      "uplinks": "eth7:eth7"}],
+        "name": "peers",
+        "platforms": ["native", "gvisor-ptrace"],
+        "design": {"order": "sequential", "timeout": 60},
+        "platform": [
+            {
+                "name": "far",
+                "driver": "ssh",
+                "host": "far",
+                "config": "/nowhere",
+                "local_user": "nobody",
+                "uplinks": "eth7:eth7",
+            }
+        ],
         "benchmark": [
             {"name": "netperf", "link": {"peer": "far"}},
             {"name": "sockperf", "topology": "vlan-pairs", "link": {"pairs": 2}},
         ],
     },
     {
-        "name": "programs", "platforms": ["native", "x", "y", "ssh:far", "libvirt:d"],
+        "name": "programs",
+        "platforms": ["native", "x", "y", "ssh:far", "libvirt:d"],
         "design": {"stop": "verdict", "max_blocks": 50, "margin": 0.05, "confidence": 0.99},
         "platform": [
             {"name": "x", "driver": "gvisor", "runsc": "/nowhere/runsc"},
             {"name": "y", "driver": "ssh", "host": "y", "config": "/nowhere"},
         ],
-        "benchmark": [{"name": "stream", "parameters": {"array_size": "32MiB"}, "factors": {"threads": [1]}}],
+        "benchmark": [
+            {"name": "stream", "parameters": {"array_size": "32MiB"}, "factors": {"threads": [1]}}
+        ],
     },
     {
-        "name": "own", "platforms": ["native"],
+        "name": "own",
+        "platforms": ["native"],
         "program": [
             {
-                "name": "hashing", "argv": {"guest": ["{files}/null", "--size={size}", "{{}}", "{vcpus}"]},
-                "parameters": {"size": 3}, "version": ["true"], "expected_duration": "1s", "timeout": "1min",
-                "metric": [{"name": "time", "unit": "s", "better": "lower", "pattern": "^([0-9.]+) s$"}],
+                "name": "hashing",
+                "argv": {"guest": ["{files}/null", "--size={size}", "{{}}", "{vcpus}"]},
+                "parameters": {"size": 3},
+                "version": ["true"],
+                "expected_duration": "1s",
+                "timeout": "1min",
+                "metric": [
+                    {"name": "time", "unit": "s", "better": "lower", "pattern": "^([0-9.]+) s$"}
+                ],
             },
             {
-                "name": "served", "argv": {"client": ["c", "{peer_address}:{port}"], "server": ["s", "{port}"]},
-                "port": 7000, "version": ["c", "-V"], "files": [],
-                "metric": [{"name": "rate", "unit": "1/s", "better": "higher", "pointer": "/a", "output": "stderr"}],
+                "name": "served",
+                "argv": {"client": ["c", "{peer_address}:{port}"], "server": ["s", "{port}"]},
+                "port": 7000,
+                "version": ["c", "-V"],
+                "files": [],
+                "metric": [
+                    {
+                        "name": "rate",
+                        "unit": "1/s",
+                        "better": "higher",
+                        "pointer": "/a",
+                        "output": "stderr",
+                    }
+                ],
             },
         ],
         "benchmark": [
@@ -91,25 +129,125 @@ HAND_MADE = (
             {"name": "served", "topology": "point-to-point", "link": {"mtu": 1500}},
         ],
     },
-)  # fmt: skip
+)
 SCALARS: tuple[Any, ...] = (
-    True, False, 0, 1, -1, 2, 3, 64, 1.5, -0.0, 1e308, 5e-324, math.inf, -math.inf, math.nan, 2**31, 2**63 - 1,
-    2**63, -(2**63), 10**18, 10**30, "", " ", "0", "-1", "1.5", "²", "\u0663", "\u0661\u0662MiB", "512MiB",
-    "9999999999TiB", "5h", "1e5", "0s", "9" * 400 + "h", "nan", "\x00", "\x1b[2J", "\u202e", "\ud800", "\U0010ffff",
-    "a\nb", "x" * 5000, "x" * 300, "..", "/", "-x", "native", "native:x", "ssh:", "ssh:-oProxyCommand=x",
-    "libvirt:a b", ":", "%s{0}$(x)`x`",
-    Raw("9" * 5000), Raw("1979-05-27T07:32:00Z"), Raw("07:32:00"), Raw("0xffffffffffffffffff"), Raw("1_000"),
-    Raw("+1"), Raw("-nan"), Raw("01"), Raw("1."), Raw("nothing"), Raw("'''a\n'''"), Raw("9" * 400 + ".5"), [], {},
-    [[]], [{}],
-)  # fmt: skip
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    64,
+    1.5,
+    -0.0,
+    1e308,
+    5e-324,
+    math.inf,
+    -math.inf,
+    math.nan,
+    2**31,
+    2**63 - 1,
+    2**63,
+    -(2**63),
+    10**18,
+    10**30,
+    "",
+    " ",
+    "0",
+    "-1",
+    "1.5",
+    "²",
+    "\u0663",
+    "\u0661\u0662MiB",
+    "512MiB",
+    "9999999999TiB",
+    "5h",
+    "1e5",
+    "0s",
+    "9" * 400 + "h",
+    "nan",
+    "\x00",
+    "\x1b[2J",
+    "\u202e",
+    "\ud800",
+    "\U0010ffff",
+    "a\nb",
+    "x" * 5000,
+    "x" * 300,
+    "..",
+    "/",
+    "-x",
+    "native",
+    "native:x",
+    "ssh:",
+    "ssh:-oProxyCommand=x",
+    "libvirt:a b",
+    ":",
+    "%s{0}$(x)`x`",
+    Raw("9" * 5000),
+    Raw("1979-05-27T07:32:00Z"),
+    Raw("07:32:00"),
+    Raw("0xffffffffffffffffff"),
+    Raw("1_000"),
+    Raw("+1"),
+    Raw("-nan"),
+    Raw("01"),
+    Raw("1."),
+    Raw("nothing"),
+    Raw("'''a\n'''"),
+    Raw("9" * 400 + ".5"),
+    [],
+    {},
+    [[]],
+    [{}],
+)
 PIECES = (
-    b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\x00", b"\x1b[2J", b"\r", b"\n", b"=", b"[", b"]", b"{", b"}", b"'",
-    b'"""', b"#", b",", b".", b"[[benchmark]]\n", b"[design]\n", b"[design.x]\n", b"a." * 40, b"a." * 40_000,
-    b"[" * 5000, b"{a=" * 5000, b"# " + b"x" * 300_000, b"x = 1\n" * 30_000, b"name = 'b'\n",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe",
+    b"\xff",
+    b"\x00",
+    b"\x1b[2J",
+    b"\r",
+    b"\n",
+    b"=",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"'",
+    b'"""',
+    b"#",
+    b",",
+    b".",
+    b"[[benchmark]]\n",
+    b"[design]\n",
+    b"[design.x]\n",
+    b"a." * 40,
+    b"a." * 40_000,
+    b"[" * 5000,
+    b"{a=" * 5000,
+    b"# " + b"x" * 300_000,
+    b"x = 1\n" * 30_000,
+    b"name = 'b'\n",
     "\N{ARABIC-INDIC DIGIT THREE}".encode(),
-)  # fmt: skip
+)
 
-KEYS = ("x", "x.y", "", "\u00e9", "\x07", "k" * 300, "name", "label", "link", "tuning", "peer", "guests", "neighbour")
+KEYS = (
+    "x",
+    "x.y",
+    "",
+    "\u00e9",
+    "\x07",
+    "k" * 300,
+    "name",
+    "label",
+    "link",
+    "tuning",
+    "peer",
+    "guests",
+    "neighbour",
+)
 PLATFORMS = ("x", "far", "ssh:far", "ssh:-x", "libvirt:d", "", "a\x1b[2J", ":")
 
 
@@ -137,8 +275,17 @@ def hostile(random: Random) -> Any:
 
 def allowed(random: Random, key: Key) -> Any:
     """A value that a key may hold, or one just beyond."""
-    bounds = [int(bound) + step for bound in key.bounds.values() if math.isfinite(bound) for step in (-1, 0, 1)]
-    return hostile(random) if random.random() < 0.1 else deepcopy(random.choice([*key.choices, *bounds, key.default]))
+    bounds = [
+        int(bound) + step
+        for bound in key.bounds.values()
+        if math.isfinite(bound)
+        for step in (-1, 0, 1)
+    ]
+    return (
+        hostile(random)
+        if random.random() < 0.1
+        else deepcopy(random.choice([*key.choices, *bounds, key.default]))
+    )
 
 
 def made_up(random: Random) -> dict[str, Any]:
@@ -151,21 +298,33 @@ def made_up(random: Random) -> dict[str, Any]:
 
     def benchmark(number: int) -> dict[str, Any]:
         tool = random.choice(list(benchmarks().values()))
-        made: dict[str, Any] = {"name": tool.name, "label": f"b{number}", "parameters": table(tool.Parameters, 3)}
+        made: dict[str, Any] = {
+            "name": tool.name,
+            "label": f"b{number}",
+            "parameters": table(tool.Parameters, 3),
+        }
         key = random.choice(keys(tool.Parameters))
         if key.name not in made["parameters"] and random.random() < 0.6:
-            made["factors"] = {key.name: [allowed(random, key) for _ in range(random.randint(1, 4))]}
+            made["factors"] = {
+                key.name: [allowed(random, key) for _ in range(random.randint(1, 4))]
+            }
         if tool.needs_network:
             made |= {"topology": random.choice(list(topologies())), "link": table(LinkSettings, 2)}
         return made
 
     own = [
         {"name": f"p{number}", "driver": driver.name, **table(driver.Options, 3)}
-        for number, driver in enumerate(random.choices(list(drivers().values()), k=random.randrange(3)))
+        for number, driver in enumerate(
+            random.choices(list(drivers().values()), k=random.randrange(3))
+        )
     ]
     return {
         "name": "made-up",
-        "platforms": ["native", *random.sample(names(), random.randrange(4)), *(table["name"] for table in own)],
+        "platforms": [
+            "native",
+            *random.sample(names(), random.randrange(4)),
+            *(table["name"] for table in own),
+        ],
         "platform": own,
         "guest": table(GuestTable, 1),
         "design": table(DesignTable, 3),
@@ -175,7 +334,13 @@ def made_up(random: Random) -> dict[str, Any]:
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """(table or list, key or number) of every value in a study."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, below in list(inside)[:200]:
         yield value, key
         yield from places(below)
@@ -216,7 +381,11 @@ def toml(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        pairs = (f"{json.dumps(str(key))} = {toml(below)}" for key, below in value.items() if below is not None)
+        pairs = (
+            f"{json.dumps(str(key))} = {toml(below)}"
+            for key, below in value.items()
+            if below is not None
+        )
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list):
         return f"[{', '.join(toml(below) for below in value if below is not None)}]"
@@ -226,7 +395,9 @@ def toml(value: Any) -> str:
 def text_of(study: dict[str, Any], random: Random) -> bytes:
     """A study file, some of them damaged in their bytes."""
     lines = [
-        f"{json.dumps(key)} = {toml(value)}\n"[:LONGEST_LINE] for key, value in study.items() if value is not None
+        f"{json.dumps(key)} = {toml(value)}\n"[:LONGEST_LINE]
+        for key, value in study.items()
+        if value is not None
     ]
     if random.random() < 0.1:
         lines.insert(random.randrange(len(lines) + 1), random.choice(lines))
@@ -236,7 +407,9 @@ def text_of(study: dict[str, Any], random: Random) -> bytes:
             where = random.choice((0, random.randrange(len(text) + 1)))
             text[where : where + random.choice((0, 0, 1, 5, 50))] = random.choice(PIECES)
     if random.random() < 0.02:
-        return text.decode("utf-8", "replace").encode(random.choice(("utf-16", "utf-32", "utf-8-sig")), "replace")
+        return text.decode("utf-8", "replace").encode(
+            random.choice(("utf-16", "utf-32", "utf-8-sig")), "replace"
+        )
     return bytes(text)
 
 
@@ -255,7 +428,10 @@ def options(random: Random) -> list[str]:
     if random.random() < 0.1:
         given += ["--blocks", random.choice(("1", "3", "0", "10000", "10001", "9" * 5000, "x"))]
     if random.random() < 0.1:
-        given += ["--budget", random.choice(("1h", "0", "1ms", "-1", "9" * 400, "inf", "nan", "1e9d", "", "366d"))]
+        given += [
+            "--budget",
+            random.choice(("1h", "0", "1ms", "-1", "9" * 400, "inf", "nan", "1e9d", "", "366d")),
+        ]
     if random.random() < 0.1:
         given += ["--seed", random.choice(("0", "-1", str(2**63), str(-(2**63)), "9" * 5000))]
     return given + ["--json"] * (random.random() < 0.3)
@@ -309,7 +485,9 @@ def test_every_study_of_the_corpus_is_planned_as_it_stands(corpus, tmp_path):
     """So that what is mutated comes far before it fails."""
     path = tmp_path / "whole.toml"
     for study in corpus:
-        path.write_text("".join(f"{key} = {toml(value)}\n" for key, value in study.items()), encoding="utf-8")
+        path.write_text(
+            "".join(f"{key} = {toml(value)}\n" for key, value in study.items()), encoding="utf-8"
+        )
         plan(path, [])
 
 
@@ -325,7 +503,9 @@ MISPLACED = (
 
 @pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize(("line", "hint"), MISPLACED)
-def test_further_guests_in_a_wrong_place_or_form_are_refused_with_the_right_one(line, hint, tmp_path):
+def test_further_guests_in_a_wrong_place_or_form_are_refused_with_the_right_one(
+    line, hint, tmp_path
+):
     path = tmp_path / "guests.toml"
     path.write_text(f'name = "a"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\n{line}\n')
     with pytest.raises(BadInput) as refused:

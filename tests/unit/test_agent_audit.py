@@ -8,7 +8,12 @@ from vtax.guest import bootstrap
 def taught(read_file):
     """What the agent learns at its audit, reading files with read_file(path, most bytes)."""
     names = {"REQUESTS": {}, "read_file": read_file}
-    exec(compile(Path(bootstrap.__file__).with_name("agent_more.py").read_text(), "agent_more", "exec"), names)
+    exec(
+        compile(
+            Path(bootstrap.__file__).with_name("agent_more.py").read_text(), "agent_more", "exec"
+        ),
+        names,
+    )
     return names
 
 
@@ -17,11 +22,18 @@ def test_the_kernels_command_line_is_reported_but_for_what_no_two_guests_share()
 
     printed = taught(lambda path, maximum: line.encode())["command_line"](["nosmt"])
     assert printed["kernel_options"] == ["nosmt"]
-    assert printed["kernel_command_line"] == ["ro", "nosmt", "no_timer_check", "initcall_blacklist=a"]
+    assert printed["kernel_command_line"] == [
+        "ro",
+        "nosmt",
+        "no_timer_check",
+        "initcall_blacklist=a",
+    ]
 
 
 def test_the_cpu_topology_is_reported_in_words(tmp_path):
-    for cpu, (package, core) in enumerate([(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]):
+    for cpu, (package, core) in enumerate(
+        [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]
+    ):
         directory = tmp_path / f"cpu{cpu}" / "topology"
         directory.mkdir(parents=True)
         (directory / "physical_package_id").write_text(f"{package}\n")

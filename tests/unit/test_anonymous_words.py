@@ -36,7 +36,10 @@ def test_the_marks_of_a_platform_stay_on_a_host_of_the_same_name():
 
 
 def test_a_login_in_a_text_is_still_replaced():
-    assert _without_names("ana@bench-7 and xen-pv@link.mtu=1500") == "user-1@host-1 and xen-pv@link.mtu=1500"
+    assert (
+        _without_names("ana@bench-7 and xen-pv@link.mtu=1500")
+        == "user-1@host-1 and xen-pv@link.mtu=1500"
+    )
 
 
 def test_a_mapped_address_is_an_address_still():
@@ -106,7 +109,9 @@ def test_facts_that_are_not_listed_are_left_out():
         "asset": "x",
         "disk.sda.id": 1,
     }
-    assert public_facts.facts_of_guest(found) == {"kernel_command_line": ["quiet", "isolcpus=1-3", "psi=1"]}
+    assert public_facts.facts_of_guest(found) == {
+        "kernel_command_line": ["quiet", "isolcpus=1-3", "psi=1"]
+    }
     assert public_facts.facts_of_host({"owner": 1, "boots": {"a": {"cpus": 2, "x": 1}}}) == {
         "boots": {"a": {"cpus": 2}}
     }
@@ -114,7 +119,22 @@ def test_facts_that_are_not_listed_are_left_out():
 
 @pytest.mark.parametrize(
     "filling",
-    ["a", "a.", "a-", "a@", "1.", "1.2.3.4 ", "::", "de:", "de-", "0a1", "/home/", "serial: ", "a1b2_", " "],
+    [
+        "a",
+        "a.",
+        "a-",
+        "a@",
+        "1.",
+        "1.2.3.4 ",
+        "::",
+        "de:",
+        "de-",
+        "0a1",
+        "/home/",
+        "serial: ",
+        "a1b2_",
+        " ",
+    ],
 )
 def test_the_time_grows_with_the_length_of_a_text(filling):
     def elapsed_s(size: int) -> float:

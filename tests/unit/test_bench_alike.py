@@ -13,15 +13,25 @@ from vtax.host.cgroups import Cgroup
 
 
 def block(*logs, label="dd", alone=0.0):
-    return Block({label: [Trial(log, float(k), 1.0) for k, log in enumerate(logs)]}, 10.0, [0.5], {label: alone})
+    return Block(
+        {label: [Trial(log, float(k), 1.0) for k, log in enumerate(logs)]},
+        10.0,
+        [0.5],
+        {label: alone},
+    )
 
 
 def test_the_spread_of_ratios_is_that_of_two_guests_of_a_block():
     """Levels of blocks leave it alone; it is the root mean square of all differences of two guests."""
     blocks = [[0.1, 0.3], [5.1, 5.2, 5.6]]
-    squares = [0.2**2, (0.1**2 + 0.4**2 + 0.5**2) / 3 * 2]  # of a block, times its degrees of freedom
+    squares = [
+        0.2**2,
+        (0.1**2 + 0.4**2 + 0.5**2) / 3 * 2,
+    ]  # of a block, times its degrees of freedom
     assert spread(blocks) == pytest.approx(math.sqrt(sum(squares) / 3))
-    assert spread([[each + 7 * k for each in some] for k, some in enumerate(blocks)]) == pytest.approx(spread(blocks))
+    assert spread(
+        [[each + 7 * k for each in some] for k, some in enumerate(blocks)]
+    ) == pytest.approx(spread(blocks))
     assert neighbours(blocks) == pytest.approx(math.sqrt((0.2**2 + 0.1**2 + 0.4**2) / 3))
     assert math.isnan(spread([[1.0], [2.0]]))
 
@@ -32,7 +42,10 @@ def test_a_jackknife_of_a_mean_is_its_own_interval():
     error = math.sqrt(sum((each - 1.1) ** 2 for each in values) / 4 / 5)
     assert math.log(found.estimate) == pytest.approx(1.1)
     assert math.log(found.high / found.estimate) == pytest.approx(2.7764451 * error)
-    assert (jackknifed(lambda some: 2.0, values[:2]).low, jackknifed(lambda some: 2.0, values[:2]).high) == (
+    assert (
+        jackknifed(lambda some: 2.0, values[:2]).low,
+        jackknifed(lambda some: 2.0, values[:2]).high,
+    ) == (
         0,
         math.inf,
     )
@@ -62,13 +75,19 @@ def test_plans_of_a_guest_are_priced_by_variance_and_seconds():
     one, two, three, longer = length_rows("dd", [Block(trials, 20.0, [0.5, 0.5])] * 4)
     assert TIMES == 3
     assert one["sd"] == two["sd"] == pytest.approx(three["sd"]) == pytest.approx(longer["sd"])
-    assert [row["seconds"] for row in (one, two, three, longer)] == pytest.approx([1.1, 2.1, 3.1, 3.1])
+    assert [row["seconds"] for row in (one, two, three, longer)] == pytest.approx(
+        [1.1, 2.1, 3.1, 3.1]
+    )
     assert longer["variance_seconds"].estimate == pytest.approx(3.1 / 1.1)
 
 
 def test_both_cgroup_freezers_are_known(tmp_path):
     first, second = Hierarchy(tmp_path, False, frozenset({"freezer"})), Hierarchy(tmp_path, True)
-    assert freezer(Cgroup(((first, tmp_path / "a"),))) == (tmp_path / "a" / "freezer.state", "FROZEN", "THAWED")
+    assert freezer(Cgroup(((first, tmp_path / "a"),))) == (
+        tmp_path / "a" / "freezer.state",
+        "FROZEN",
+        "THAWED",
+    )
     with pytest.raises(BadInput, match="no cgroup freezer"):
         freezer(Cgroup(((second, tmp_path),)))
     (tmp_path / "cgroup.freeze").write_text("0")

@@ -13,13 +13,26 @@ from vtax.errors import BadInput
 FIXTURES = Path(__file__).parent / "fixtures"
 BENCHMARKS = registry.benchmarks()
 RATES_AND_COUNTS = (
-    "Mbit/s", "1/s", "segments", "transactions", "transactions/s", "queries/s", "requests/s", "rows/s",
-)  # fmt: skip
-METRICS = [(benchmark.name, metric) for benchmark in BENCHMARKS.values() for metric in benchmark.metrics]
+    "Mbit/s",
+    "1/s",
+    "segments",
+    "transactions",
+    "transactions/s",
+    "queries/s",
+    "requests/s",
+    "rows/s",
+)
+METRICS = [
+    (benchmark.name, metric) for benchmark in BENCHMARKS.values() for metric in benchmark.metrics
+]
 
 
-@pytest.mark.parametrize(("benchmark", "metric"), METRICS, ids=lambda value: getattr(value, "name", value))
-def test_several_flows_together_make_the_sum_of_their_rates_and_the_mean_of_their_delays(benchmark, metric):
+@pytest.mark.parametrize(
+    ("benchmark", "metric"), METRICS, ids=lambda value: getattr(value, "name", value)
+)
+def test_several_flows_together_make_the_sum_of_their_rates_and_the_mean_of_their_delays(
+    benchmark, metric
+):
     assert metric.over_flows == ("sum" if metric.unit in RATES_AND_COUNTS else "mean")
 
 
@@ -35,7 +48,11 @@ VERSIONS = [
     ("pi", "pi/cln-1.3.7-version.txt", "CLN 1.3.7"),
     ("pi-flint", "pi/flint-3.1.0-version.txt", "1.0 (FLINT 3.1.0; gcc 14.2.0; -O2)"),
     ("sockperf", "sockperf/trixie-version.txt", "3.7-no.git"),
-    ("stream", "stream/1.0-version.txt", "1.0 (gcc 14.2.0; -O3 -fopenmp -fno-tree-loop-distribute-patterns)"),
+    (
+        "stream",
+        "stream/1.0-version.txt",
+        "1.0 (gcc 14.2.0; -O3 -fopenmp -fno-tree-loop-distribute-patterns)",
+    ),
     ("sysbench-cpu", "sysbench/1.0.20-version.txt", "1.0.20"),
 ]
 PRINTED = [
@@ -49,7 +66,12 @@ SERVERS = [
     ("nginx", "nginx", "1.22.1 with h2load", "1.26.3 with h2load"),
     ("pgbench", "pgbench", "15.20", "17.12"),
     ("redis", "redis-server", "7.0.15", "8.0.2"),
-    ("sysbench-oltp", "mariadbd", "10.11.19-MariaDB with sysbench 1.0.20", "11.8.6-MariaDB with sysbench 1.0.20"),
+    (
+        "sysbench-oltp",
+        "mariadbd",
+        "10.11.19-MariaDB with sysbench 1.0.20",
+        "11.8.6-MariaDB with sysbench 1.0.20",
+    ),
 ]
 
 
@@ -152,7 +174,9 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("name", "within", "beyond", "message"), BEYOND)
-def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(name, within, beyond, message, free_disk):
+def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(
+    name, within, beyond, message, free_disk
+):
     """A guest of 512 MiB, and 1 GiB of disk."""
     free_disk(2**30)
     benchmark, context = BENCHMARKS[name], Context(vcpus=2, memory_bytes=2**29)

@@ -28,22 +28,41 @@ def host_of(monkeypatch):
 def test_rates_are_in_megabytes_and_counts_as_printed():
     outcome = parse(read(ONE_GIB), **LARGE)
     assert outcome.values == pytest.approx(
-        {"write": 222.292992, "rewrite": 1217.491968, "read": 1676.1856, "seeks": 14320, "create": 4491,
-         "create_random": 24782}
-    )  # fmt: skip
-    assert outcome.effective == {"size": 1024 * MIB, "files": 16, "seeks": 8192, "seek_processes": 4}
+        {
+            "write": 222.292992,
+            "rewrite": 1217.491968,
+            "read": 1676.1856,
+            "seeks": 14320,
+            "create": 4491,
+            "create_random": 24782,
+        }
+    )
+    assert outcome.effective == {
+        "size": 1024 * MIB,
+        "files": 16,
+        "seeks": 8192,
+        "seek_processes": 4,
+    }
 
 
 def test_what_was_too_fast_to_time_is_a_warning_and_no_value():
     outcome = parse(read(DEBIAN_12), files=25, **LARGE)
     assert outcome.values.keys() == {"write", "rewrite", "create", "create_random"}
-    assert any("no value: read, seeks, stat, delete, stat_random, delete_random;" in w for w in outcome.warnings)
+    assert any(
+        "no value: read, seeks, stat, delete, stat_random, delete_random;" in w
+        for w in outcome.warnings
+    )
 
 
 def test_characters_are_read_where_they_were_requested():
     values = parse(read(CHARACTERS), **SMALL).values
     assert values == pytest.approx(
-        {"write_characters": 0.989184, "read_characters": 1.731584, "create": 603, "create_random": 727}
+        {
+            "write_characters": 0.989184,
+            "read_characters": 1.731584,
+            "create": 603,
+            "create_random": 727,
+        }
     )
 
 
@@ -69,7 +88,10 @@ def test_the_file_is_in_a_directory_of_its_own_that_is_removed():
         *("bonnie++", "-q", "-u", "root", "-m", "vtax", "-d", "/scratch/vtax-bonnie-3", "-r", "0"),
         *("-s", "1024:8k:8192:4", "-n", "16", "-f"),
     )
-    assert made.before == (("rm", "-rf", "/scratch/vtax-bonnie-3"), ("mkdir", "/scratch/vtax-bonnie-3"))
+    assert made.before == (
+        ("rm", "-rf", "/scratch/vtax-bonnie-3"),
+        ("mkdir", "/scratch/vtax-bonnie-3"),
+    )
     assert made.after == (("rm", "-rf", "/scratch/vtax-bonnie-3"),)
     made = command(size=16 * MIB, characters=True, files=0)
     assert "-f" not in made.argv

@@ -47,7 +47,9 @@ def test_every_write_starts_without_the_file_and_leaves_none():
 def test_a_read_finds_a_cold_file_unless_reported_otherwise():
     *_, forget = command(direction="read").before
     assert {"iflag=nocache", "count=0"} <= set(forget)
-    assert not any("iflag=nocache" in argv for argv in command(direction="read", cache="cached").before)
+    assert not any(
+        "iflag=nocache" in argv for argv in command(direction="read", cache="cached").before
+    )
     assert "iflag=direct" in command(direction="read", cache="direct").argv
 
 
@@ -55,11 +57,16 @@ def test_a_cold_read_is_cold_on_the_host_too():
     assert command(direction="read", cache="cold").is_cold
     assert command(direction="read", cache="cold").before == command(direction="read").before
     assert not command(direction="read").is_cold
-    assert parse("9.7-read-direct", file_size=64 * MIB, direction="read", cache="cold").warnings == ()
+    assert (
+        parse("9.7-read-direct", file_size=64 * MIB, direction="read", cache="cold").warnings == ()
+    )
 
 
 def test_what_a_figure_includes_is_said():
-    assert "page cache is part" in parse("9.7-write-flushed", file_size=64 * MIB, cache="cached").warnings[0]
+    assert (
+        "page cache is part"
+        in parse("9.7-write-flushed", file_size=64 * MIB, cache="cached").warnings[0]
+    )
     read = parse("9.7-read-direct", file_size=64 * MIB, direction="read")
     assert read.warnings == ()
     assert "below the guest may have served" in read.disk.if_not_counted

@@ -13,8 +13,14 @@ command = TOOL.command
 WRITE = {"rw": "write", "block_size": MIB, "size": 16 * MIB, "once": True}
 FLUSHED = {"rw": "randwrite", "size": MIB, "fsync": 1, "once": True}
 DIRECT = {
-    "rw": "randrw", "size": 16 * MIB, "engine": "libaio", "iodepth": 8, "jobs": 2, "direct": True, "duration_s": 1,
-}  # fmt: skip
+    "rw": "randrw",
+    "size": 16 * MIB,
+    "engine": "libaio",
+    "iodepth": 8,
+    "jobs": 2,
+    "direct": True,
+    "duration_s": 1,
+}
 
 
 def parse(fixture, **given):
@@ -34,7 +40,12 @@ def test_figures_are_those_of_the_report(version):
 @pytest.mark.parametrize("version", ["3.33", "3.39"])
 def test_a_mixed_pattern_has_both_directions(version):
     outcome = parse(f"{version}-randrw-direct", **DIRECT)
-    assert {"read_iops", "write_iops", "read_latency_p999", "write_latency_avg"} <= outcome.values.keys()
+    assert {
+        "read_iops",
+        "write_iops",
+        "read_latency_p999",
+        "write_latency_avg",
+    } <= outcome.values.keys()
     assert outcome.disk.if_not_counted.startswith("direct ends at the guest's own disk")
 
 
@@ -48,7 +59,13 @@ def test_flushes_are_counted_and_timed_apart(version):
 @pytest.mark.parametrize("version", ["3.33", "3.39"])
 def test_a_read_is_a_warning_about_caches_below(version):
     outcome = parse(
-        f"{version}-read-uring", rw="read", block_size=65536, size=8 * MIB, engine="io_uring", iodepth=4, once=True
+        f"{version}-read-uring",
+        rw="read",
+        block_size=65536,
+        size=8 * MIB,
+        engine="io_uring",
+        iodepth=4,
+        once=True,
     )
     assert outcome.values["read_iops"] > 0
     assert outcome.disk.if_not_counted.startswith("a cache below the guest")
@@ -63,6 +80,8 @@ def test_the_files_are_made_before_and_removed_after():
     made = command(**DIRECT)
     assert made.before[-1] == (*made.argv, "--create_only=1")
     assert made.after == (("rm", "-rf", "/scratch/vtax-fio-3"),)
-    assert {"--direct=1", "--iodepth=8", "--numjobs=2", "--runtime=1", "--time_based"} <= set(made.argv)
+    assert {"--direct=1", "--iodepth=8", "--numjobs=2", "--runtime=1", "--time_based"} <= set(
+        made.argv
+    )
     assert "--percentile_list=50:95:99:99.9" in made.argv
     assert "--time_based" not in command(once=True).argv

@@ -35,10 +35,18 @@ def test_every_job_has_figures_and_so_do_all_together(version):
     report = read(f"fio/{version}-two-jobs.json")
     first, second, log = json.loads(report)["jobs"]
     values = parse(TWO_JOBS, report).values
-    assert values["read_iops.readers"] == first["read"]["iops"] + second["read"]["iops"] == values["read_iops"]
+    assert (
+        values["read_iops.readers"]
+        == first["read"]["iops"] + second["read"]["iops"]
+        == values["read_iops"]
+    )
     assert values["write_bandwidth.log"] == log["write"]["bw_bytes"] / 1e6
-    assert values["write_latency_p99.log"] == log["write"]["clat_ns"]["percentile"]["99.000000"] / 1000
-    assert values["fsync_latency_p50.log"] == log["sync"]["lat_ns"]["percentile"]["50.000000"] / 1000
+    assert (
+        values["write_latency_p99.log"] == log["write"]["clat_ns"]["percentile"]["99.000000"] / 1000
+    )
+    assert (
+        values["fsync_latency_p50.log"] == log["sync"]["lat_ns"]["percentile"]["50.000000"] / 1000
+    )
     declared = {metric.name for metric in metrics_of(BENCHMARK, FioParameters(job_file=TWO_JOBS))}
     assert values.keys() <= declared
     assert "write_iops.readers" not in declared
@@ -49,7 +57,10 @@ def test_percentiles_of_several_processes_are_of_all_their_operations(version):
     report = read(f"fio/{version}-two-jobs.json")
     processes = [job["read"]["clat_ns"] for job in json.loads(report)["jobs"][:2]]
     nanoseconds = sorted(
-        int(value) for each in processes for value, count in each["bins"].items() for _ in range(count)
+        int(value)
+        for each in processes
+        for value, count in each["bins"].items()
+        for _ in range(count)
     )
     found = parse(TWO_JOBS, report).values["read_latency_p95.readers"]
     assert found == nanoseconds[-(-95 * len(nanoseconds) // 100) - 1] / 1000
@@ -67,10 +78,20 @@ def test_rates_of_jobs_that_run_one_after_the_other_are_not_added_up(version):
 def test_jobs_run_as_written_in_a_directory_of_the_guest():
     made = command(TWO_JOBS)
     create, jobs = (file.data.decode() for file in made.files)
-    assert jobs.startswith("[global]\ndirectory=/scratch/vtax-fio-files-3\npercentile_list=50:95:99:99.9\n")
+    assert jobs.startswith(
+        "[global]\ndirectory=/scratch/vtax-fio-files-3\npercentile_list=50:95:99:99.9\n"
+    )
     log = jobs.partition("[log]\n")[2].splitlines()
-    assert log == ["size=4m", "ioengine=psync", "runtime=1", "time_based", "randseed=7", "rw=write", "bs=64k",
-                   "fsync=16"]  # fmt: skip
+    assert log == [
+        "size=4m",
+        "ioengine=psync",
+        "runtime=1",
+        "time_based",
+        "randseed=7",
+        "rw=write",
+        "bs=64k",
+        "fsync=16",
+    ]
     assert "group_reporting" not in jobs  # every job is reported
     assert create == jobs.replace("99.9\n", "99.9\ncreate_only=1\n", 1)
     assert made.before[-1] == ("fio", "--output-format=json", "/scratch/vtax-fio-jobs-3/create.fio")
@@ -82,7 +103,10 @@ def test_jobs_run_as_written_in_a_directory_of_the_guest():
 def test_the_last_of_two_settings_holds_under_either_name():
     text = "[global]\nblocksize=8k\nbs=4k\n[a]\nblocksize=16k\nsize=1m\n[global]\nrw=write\n[b]\nsize=1m\n"
     a, b = fio_jobs.jobs_of(text)
-    assert (a.options, b.options) == ({"bs": "16k", "size": "1m"}, {"bs": "4k", "rw": "write", "size": "1m"})
+    assert (a.options, b.options) == (
+        {"bs": "16k", "size": "1m"},
+        {"bs": "4k", "rw": "write", "size": "1m"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +159,9 @@ def test_senseless_job_files_are_refused(parameters, message):
 
 
 def test_durations_follow_the_jobs():
-    together = FioParameters(job_file=JOB + "runtime=10\n[w]\nsize=1m\nrw=write\nruntime=1m\ntime_based\n")
+    together = FioParameters(
+        job_file=JOB + "runtime=10\n[w]\nsize=1m\nrw=write\nruntime=1m\ntime_based\n"
+    )
     apart = FioParameters(job_file=together.job_file + "stonewall\n")
     assert 60 < BENCHMARK.expected_s(together, CONTEXT) < 62
     assert 70 < BENCHMARK.expected_s(apart, CONTEXT) < 72
@@ -144,7 +170,10 @@ def test_durations_follow_the_jobs():
 def test_writes_that_are_never_flushed_and_reads_through_caches_are_warnings():
     flushed = parse(TWO_JOBS, read("fio/3.39-two-jobs.json"))
     assert flushed.warnings == ()
-    assert flushed.disk.if_not_counted == "a cache below the guest may have served reads: the host's (readers)"
+    assert (
+        flushed.disk.if_not_counted
+        == "a cache below the guest may have served reads: the host's (readers)"
+    )
     assert parse(TWO_JOBS, read("fio/3.39-two-jobs.json"), cold=True).disk.if_not_counted == ""
     unflushed = parse(ONE_AFTER_OTHER, read("fio/3.39-one-after-other.json"))
     assert unflushed.warnings[0].endswith("no write was flushed (mix)")

@@ -20,7 +20,9 @@ def parse(name, context=CONTEXT, **parameters):
 
 def outcome(name, context=CONTEXT, **parameters):
     results = {
-        role: CommandResult(("iperf",), 0, (FIXTURES / f"{name}.{role}.csv").read_text(), "", 1.1, 1.1)
+        role: CommandResult(
+            ("iperf",), 0, (FIXTURES / f"{name}.{role}.csv").read_text(), "", 1.1, 1.1
+        )
         for role in ("client", "server")
     }
     return BENCHMARK.parse(Iperf2Parameters(**parameters), context, results)
@@ -48,7 +50,9 @@ def test_each_rate_comes_from_the_end_it_belongs_to(version):
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_both_directions_add_up(version, protocol):
     values = parse(f"{version}-{protocol}_both", direction="both", protocol=protocol)
-    assert values["throughput"] == pytest.approx(values["throughput_send"] + values["throughput_receive"])
+    assert values["throughput"] == pytest.approx(
+        values["throughput_send"] + values["throughput_receive"]
+    )
     assert values["throughput_send"] == rate(f"{version}-{protocol}_both", "server", 0)
     report = (FIXTURES / f"{version}-{protocol}_both.client.csv").read_text().splitlines()
     line = next(number for number, text in enumerate(report) if text.split(",")[2] == "5001")
@@ -94,7 +98,9 @@ def test_a_rate_above_the_link_fails_the_trial():
 
 
 def test_parameters_reach_both_ends():
-    server, sender = BENCHMARK.commands(Iperf2Parameters(length=4096, window=65536, mss=1000), CONTEXT)
+    server, sender = BENCHMARK.commands(
+        Iperf2Parameters(length=4096, window=65536, mss=1000), CONTEXT
+    )
     for command in (server, sender):
         assert "-w 65536 -M 1000" in " ".join(command.argv)
     assert "-l 4096" in " ".join(sender.argv)
@@ -131,9 +137,9 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction(version):
 
 def test_what_its_reports_do_not_say_is_called_so():
     requested = outcome("2.2.1-tcp_send", window=65536, mss=1000)
-    assert {requested.effective[name] for name in ("send_buffer", "receive_buffer", "mss", "congestion")} == {
-        "not reported"
-    }
+    assert {
+        requested.effective[name] for name in ("send_buffer", "receive_buffer", "mss", "congestion")
+    } == {"not reported"}
 
 
 def test_small_writes_are_not_kept_for_the_next_one_where_requested():

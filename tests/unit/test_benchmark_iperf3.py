@@ -32,7 +32,9 @@ def test_the_server_runs_on_the_peer_and_is_waited_for():
 
 
 def test_flows_at_once_use_ports_of_their_own():
-    server, client = BENCHMARK.commands(Iperf3Parameters(), Context(1, 1, peer_address="198.18.0.1", flow=3))
+    server, client = BENCHMARK.commands(
+        Iperf3Parameters(), Context(1, 1, peer_address="198.18.0.1", flow=3)
+    )
     assert server.ready_port == 5204
     assert "5204" in server.argv
     assert "5204" in client.argv
@@ -47,7 +49,10 @@ def test_flows_at_once_use_ports_of_their_own():
         ({"length": "4KiB", "window": "64KiB", "mss": 1000}, "-l 4096 -w 65536 -M 1000"),
         ({"protocol": "udp"}, "-u -b 0"),  # as fast as it goes
         ({"no_delay": True}, "-N"),
-        *(({"duration_s": s}, f"-t {s} -i {tenth}") for s, tenth in ((1, "0.1"), (10, "1"), (86400, "60"))),
+        *(
+            ({"duration_s": s}, f"-t {s} -i {tenth}")
+            for s, tenth in ((1, "0.1"), (10, "1"), (86400, "60"))
+        ),
     ],
 )
 def test_parameters_reach_the_command_and_nothing_that_was_not_requested(given, words):
@@ -78,7 +83,9 @@ def test_both_directions_add_up_and_stay_apart():
     values = outcome.values
     assert values["throughput_send"] == pytest.approx(22669.50149591635)
     assert values["throughput_receive"] == pytest.approx(28268.4786393522)
-    assert values["throughput"] == pytest.approx(values["throughput_send"] + values["throughput_receive"])
+    assert values["throughput"] == pytest.approx(
+        values["throughput_send"] + values["throughput_receive"]
+    )
     assert values["retransmits"] == 6
     assert values["cpu_guest"] == pytest.approx(93.13188095836483)
 
@@ -109,7 +116,10 @@ def test_samples_are_the_throughput_of_the_intervals():
 def test_what_a_udp_sender_reports_is_no_sample_of_what_arrived():
     assert parse("3.18-udp-overload", protocol="udp", length=64).samples == {}
     assert parse("3.18-udp-both", protocol="udp", direction="both").samples == {}
-    assert len(parse("3.18-udp-receive", protocol="udp", direction="receive").samples["throughput"]) == 2
+    assert (
+        len(parse("3.18-udp-receive", protocol="udp", direction="receive").samples["throughput"])
+        == 2
+    )
 
 
 def test_omitted_intervals_and_remainders_are_no_samples():
@@ -119,7 +129,9 @@ def test_omitted_intervals_and_remainders_are_no_samples():
     def samples(*intervals):
         stdout = json.dumps({**report, "intervals": intervals})
         result = CommandResult(("iperf3",), 0, stdout, "", 2.1, 2.1)
-        return BENCHMARK.parse(Iperf3Parameters(direction="receive"), CONTEXT, {"client": result}).samples
+        return BENCHMARK.parse(
+            Iperf3Parameters(direction="receive"), CONTEXT, {"client": result}
+        ).samples
 
     omitted = {**first, "sum": {**first["sum"], "omitted": True}}
     remainder = {**first, "sum": {**first["sum"], "seconds": 0.01}}
@@ -142,7 +154,9 @@ def test_a_doubled_buffer_is_as_requested_and_a_capped_one_is_a_warning():
 
 
 def test_an_mss_that_was_not_granted_is_a_warning():
-    assert any(w.startswith("mss: requested 1400") for w in parse("3.18-tcp-parallel", mss=1400).warnings)
+    assert any(
+        w.startswith("mss: requested 1400") for w in parse("3.18-tcp-parallel", mss=1400).warnings
+    )
 
 
 def test_both_directions_may_each_fill_the_link():
@@ -152,17 +166,22 @@ def test_both_directions_may_each_fill_the_link():
 
 
 def gvisor(**link):
-    return parse("3.18-gvisor-tcp-send", context=Context(1, 2**29, peer_address="198.18.0.1", **link))
+    return parse(
+        "3.18-gvisor-tcp-send", context=Context(1, 2**29, peer_address="198.18.0.1", **link)
+    )
 
 
 def test_another_congestion_control_than_the_links_is_a_warning():
     assert gvisor(congestion="cubic").warnings == ("congestion: requested cubic, effective reno",)
-    assert gvisor(congestion="reno").warnings == ("receiver_congestion: requested reno, effective cubic",)
+    assert gvisor(congestion="reno").warnings == (
+        "receiver_congestion: requested reno, effective cubic",
+    )
     assert gvisor().warnings == ()
 
 
 @pytest.mark.parametrize(
-    ("mtu", "mss"), [(500, "not reported"), (575, "not reported"), (576, 536), (588, 536), (1500, "not reported")]
+    ("mtu", "mss"),
+    [(500, "not reported"), (575, "not reported"), (576, 536), (588, 536), (1500, "not reported")],
 )
 def test_a_segment_size_that_cannot_be_in_use_is_not_reported(mtu, mss):
     assert gvisor(mtu=mtu).effective["mss"] == mss
@@ -193,6 +212,8 @@ def test_min_and_max_of_intervals_leave_out_omitted_ones():
     slow = {**report["intervals"][0]["sum"], "omitted": True, "bits_per_second": 1.0}
     report["intervals"].insert(0, {**report["intervals"][0], "sum": slow})
     result = CommandResult(("iperf3",), 0, json.dumps(report), "", 2.1, 2.1)
-    used = BENCHMARK.parse(Iperf3Parameters(direction="receive", omit_s=1), CONTEXT, {"client": result}).effective
+    used = BENCHMARK.parse(
+        Iperf3Parameters(direction="receive", omit_s=1), CONTEXT, {"client": result}
+    ).effective
     assert used["interval_min_mbit_s"] == pytest.approx(12473.563435278986)
     assert used["interval_max_mbit_s"] == pytest.approx(13475.30313471632)

@@ -20,7 +20,9 @@ def test_the_time_is_the_one_outside_without_the_start_of_the_program():
 
 
 def test_a_timer_is_late_by_what_is_above_its_interval():
-    values = parse(read("1.0-timer.txt"), outside_s=0.42, inside_s=0.419, operation="timer", loops=300).values
+    values = parse(
+        read("1.0-timer.txt"), outside_s=0.42, inside_s=0.419, operation="timer", loops=300
+    ).values
     late_s = 0.42 - (0.419 - 0.409168576) - 300 * 1e-3
     assert values["time"] == pytest.approx(late_s * 1e9 / 300)
     assert values["min"] == 26242.0
@@ -31,7 +33,9 @@ def test_short_loops_and_sides_on_two_cpus_are_warnings():
     (warning,) = parse(text, outside_s=0.01, inside_s=0.009, user_s=0, loops=300).warnings
     assert "raise loops" in warning
     futex = text.replace("operation syscall", "operation futex")
-    assert any("on two, without switches" in w for w in parse(futex, operation="futex", loops=300).warnings)
+    assert any(
+        "on two, without switches" in w for w in parse(futex, operation="futex", loops=300).warnings
+    )
     both = futex.replace("one_cpu 0", "one_cpu 1")
     assert not any("two" in w for w in parse(both, operation="futex", loops=300).warnings)
 
@@ -39,5 +43,9 @@ def test_short_loops_and_sides_on_two_cpus_are_warnings():
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_operation_is_one_of_the_program_with_loops_of_its_own(operation):
     assert f'{{"{operation}", ' in data("kernel_paths.c").decode()
-    assert command(operation=operation).argv == ("vtax-kernel-paths", operation, str(DEFAULT_LOOPS[operation]))
+    assert command(operation=operation).argv == (
+        "vtax-kernel-paths",
+        operation,
+        str(DEFAULT_LOOPS[operation]),
+    )
     assert command(operation=operation, loops=7).argv[2] == "7"

@@ -8,7 +8,10 @@ from vtax.benchmarks.base import Context
 TOOL = Tool("linpack", Context(vcpus=2, memory_bytes=2**29), outside_s=3.0)
 read, parse, command = TOOL.read, TOOL.parse, TOOL.command
 DOUBLE = {"order": 100, "precision": "double", "repetitions": 1000}
-PUBLISHED_RESIDUAL, PUBLISHED_NORMALIZED = 7.41628980e-14, 1.67005097  # of LINPACK's 100 x 100, double precision
+PUBLISHED_RESIDUAL, PUBLISHED_NORMALIZED = (
+    7.41628980e-14,
+    1.67005097,
+)  # of LINPACK's 100 x 100, double precision
 
 
 def test_the_residual_of_100_by_100_is_the_one_that_linpack_publishes():
@@ -39,7 +42,11 @@ def test_rates_are_operations_over_time(fixture, parameters):
 
 def test_what_was_in_force_is_recorded():
     effective = parse(read("1.0-100-double.txt"), **DOUBLE).effective
-    assert (effective["kernel"], effective["threads"], effective["solver"]) == ("reference", 1, "reference")
+    assert (effective["kernel"], effective["threads"], effective["solver"]) == (
+        "reference",
+        1,
+        "reference",
+    )
     assert effective["scaled_residual"] < 16
 
 

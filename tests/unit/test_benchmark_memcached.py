@@ -13,11 +13,14 @@ def parse(text, *, outside_s=2.1, cpu_s=0.0, status=0, **parameters):
 
 
 @pytest.mark.parametrize(
-    ("suite", "values"), [("bookworm", (44548.0, 0.179, 9.594)), ("trixie", (51278.0, 0.155, 8.372))]
+    ("suite", "values"),
+    [("bookworm", (44548.0, 0.179, 9.594)), ("trixie", (51278.0, 0.155, 8.372))],
 )
 def test_requests_have_a_rate_and_a_latency(suite, values):
     outcome = parse(read(f"memcached/{suite}.txt"))
-    assert tuple(outcome.values[name] for name in ("requests", "latency_avg", "latency_max")) == values
+    assert (
+        tuple(outcome.values[name] for name in ("requests", "latency_avg", "latency_max")) == values
+    )
 
 
 def test_a_saturated_client_is_a_warning():
@@ -27,7 +30,9 @@ def test_a_saturated_client_is_a_warning():
 
 def test_the_cache_is_in_the_guests_memory():
     server, remote = commands(BENCHMARK, cache="100MiB", workers=2)
-    assert " ".join(server.argv) == "memcached -u memcache -l 198.18.0.2 -p 11214 -m 100 -t 2 -c 4096"
+    assert (
+        " ".join(server.argv) == "memcached -u memcache -l 198.18.0.2 -p 11214 -m 100 -t 2 -c 4096"
+    )
     assert (remote.place, remote.argv[1]) == ("peer", "--servers=198.18.0.2:11214")
     with pytest.raises(BadInput, match="cache is 1 GiB, and the guest has 1 GiB of memory"):
         commands(BENCHMARK, cache="1GiB")

@@ -14,8 +14,17 @@ def test_the_time_is_the_one_outside_without_building_the_chain():
     loops_s = 0.015789342
     assert outcome.values["latency"] == pytest.approx((1.0 - (0.98 - loops_s)) * 1e3)
     assert outcome.values["mean"] == pytest.approx(loops_s * 1e3)
-    assert (outcome.values["min"], outcome.values["p50"], outcome.values["p99"]) == (6.510, 7.432, 75.593)
-    assert outcome.effective == {"working_set": 2**20, "loads": 10**6, "pages": "small", "huge_bytes": 0}
+    assert (outcome.values["min"], outcome.values["p50"], outcome.values["p99"]) == (
+        6.510,
+        7.432,
+        75.593,
+    )
+    assert outcome.effective == {
+        "working_set": 2**20,
+        "loads": 10**6,
+        "pages": "small",
+        "huge_bytes": 0,
+    }
 
 
 def test_huge_pages_that_were_not_given_are_a_warning_with_both_sizes():
@@ -30,14 +39,25 @@ def test_a_kernel_that_does_not_say_is_a_warning_where_huge_pages_were_requested
     outcome = parse(read("1.0-no-smaps.txt"), **parameters)
     assert outcome.effective["huge_bytes"] is None
     assert not any("huge" in warning for warning in outcome.warnings)
-    assert any("does not say" in w for w in parse(read("1.0-no-smaps.txt"), pages="huge", **parameters).warnings)
+    assert any(
+        "does not say" in w
+        for w in parse(read("1.0-no-smaps.txt"), pages="huge", **parameters).warnings
+    )
 
 
 def test_short_chases_are_a_warning():
-    assert any("raise loads" in w for w in parse(read("1.0-1-mib-small.txt"), outside_s=0.99, **SMALL).warnings)
+    assert any(
+        "raise loads" in w
+        for w in parse(read("1.0-1-mib-small.txt"), outside_s=0.99, **SMALL).warnings
+    )
 
 
 def test_size_loads_and_pages_reach_the_program():
     assert command().argv == ("vtax-memory-latency", str(64 * 2**20), "10000000", "small")
-    assert command(working_set="32KiB", pages="huge").argv == ("vtax-memory-latency", "32768", "100000000", "huge")
+    assert command(working_set="32KiB", pages="huge").argv == (
+        "vtax-memory-latency",
+        "32768",
+        "100000000",
+        "huge",
+    )
     assert command(loads=5000).argv[2] == "5000"

@@ -14,7 +14,9 @@ CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1
 
 
 def parse(fixture, context=CONTEXT, status=0, stderr="", **parameters):
-    result = CommandResult(("netperf",), status, (FIXTURES / f"{fixture}.txt").read_text(), stderr, 1.1, 1.1)
+    result = CommandResult(
+        ("netperf",), status, (FIXTURES / f"{fixture}.txt").read_text(), stderr, 1.1, 1.1
+    )
     return BENCHMARK.parse(NetperfParameters(**parameters), context, {"client": result})
 
 
@@ -39,10 +41,17 @@ def test_the_server_runs_on_the_peer():
         ({"socket_buffer": 4096, "remote_socket_buffer": 16384}, {"-s": "4096", "-S": "16384"}),
         ({"test": "tcp_maerts", "message_size": 512}, {"-m": ",512"}),  # of the peer
         ({"test": "tcp_rr", "request_size": 1, "response_size": 45_000_000}, {"-r": "1,45000000"}),
-        ({"confidence_percent": 95, "confidence_width_percent": 5, "min_iterations": 3, "max_iterations": 10},
-         {"-I": "95,5", "-i": "10,3"}),
+        (
+            {
+                "confidence_percent": 95,
+                "confidence_width_percent": 5,
+                "min_iterations": 3,
+                "max_iterations": 10,
+            },
+            {"-I": "95,5", "-i": "10,3"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_parameters_reach_the_test(given, options):
     argv = client_argv(**given)
     assert {flag: after(argv, flag) for flag in options} == options
@@ -77,14 +86,20 @@ def test_udp_sent_and_received_are_two_rates():
 
 
 @pytest.mark.parametrize(
-    ("fixture", "mean_us", "p99"), [("tcp_rr", 28.47, 42), ("udp_rr", 10.36, None), ("tcp_crr", 70.90, None)]
+    ("fixture", "mean_us", "p99"),
+    [("tcp_rr", 28.47, 42), ("udp_rr", 10.36, None), ("tcp_crr", 70.90, None)],
 )
 def test_transactions_come_with_their_latencies(fixture, mean_us, p99):
     values = parse(fixture, test=fixture).values
     assert values["transactions"] == pytest.approx(1e6 / mean_us)
     assert p99 is None or values["latency_p99"] == p99
     assert "throughput" not in values
-    assert values["latency_p50"] <= values["latency_p90"] <= values["latency_p99"] <= values["latency_max"]
+    assert (
+        values["latency_p50"]
+        <= values["latency_p90"]
+        <= values["latency_p99"]
+        <= values["latency_max"]
+    )
 
 
 def test_large_responses_are_transactions_too():
@@ -98,11 +113,15 @@ MEBIBYTE = {"test": "tcp_rr", "request_size": 2**20, "response_size": "equal"}
 
 
 def test_the_rate_of_few_transactions_is_of_their_mean_time_and_says_so():
-    assert "TRANSACTION_RATE=5.500" in (FIXTURES / "tcp_rr_few.txt").read_text()  # 11 in 2 s: the 12th is cut off
+    assert (
+        "TRANSACTION_RATE=5.500" in (FIXTURES / "tcp_rr_few.txt").read_text()
+    )  # 11 in 2 s: the 12th is cut off
     outcome = parse("tcp_rr_few", **MEBIBYTE, duration_s=2)
     assert outcome.values["transactions"] == pytest.approx(5.961, abs=0.001)
     assert outcome.values["completed"] == 11
-    assert outcome.warnings == ("a rate of 11 transactions: fewer than 30 say little; count asks for more",)
+    assert outcome.warnings == (
+        "a rate of 11 transactions: fewer than 30 say little; count asks for more",
+    )
 
 
 def test_a_number_of_transactions_takes_the_place_of_a_time():
@@ -110,7 +129,9 @@ def test_a_number_of_transactions_takes_the_place_of_a_time():
     outcome = parse("tcp_rr_count", **MEBIBYTE, count=30)
     assert (outcome.values["completed"], outcome.warnings) == (30, ())
     wire = Context(1, 2**29, link_mbit_s=100)
-    assert BENCHMARK.expected_s(NetperfParameters(**MEBIBYTE, count=30), wire) == pytest.approx(5.13, abs=0.01)
+    assert BENCHMARK.expected_s(NetperfParameters(**MEBIBYTE, count=30), wire) == pytest.approx(
+        5.13, abs=0.01
+    )
 
 
 def test_over_netperfs_own_iterations_the_rate_is_netperfs():
@@ -131,7 +152,10 @@ def test_over_netperfs_own_iterations_the_rate_is_netperfs():
 )
 def test_a_native_client_tells_the_cpu_of_the_whole_host_at_both_ends(fixture, parameters):
     outcome = parse(fixture, **parameters)
-    assert (outcome.values["cpu_local"], outcome.values["cpu_remote"]) == (100.0, 100.0)  # others kept it busy
+    assert (outcome.values["cpu_local"], outcome.values["cpu_remote"]) == (
+        100.0,
+        100.0,
+    )  # others kept it busy
     assert (outcome.effective["local_cpus"], outcome.effective["remote_cpus"]) == (2, 2)
 
 
@@ -172,12 +196,19 @@ def test_a_capped_buffer_is_a_warning_although_it_looks_as_requested():
     assert any(warning.startswith("local send buffer: requested 8388608") for warning in warnings)
 
 
-@pytest.mark.parametrize(("fixture", "mtu"), [("cpu_tcp_stream_gvisor", 1500), ("tcp_stream_gvisor_mtu_500", 500)])
-def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is_not_as_requested(fixture, mtu):
+@pytest.mark.parametrize(
+    ("fixture", "mtu"), [("cpu_tcp_stream_gvisor", 1500), ("tcp_stream_gvisor_mtu_500", 500)]
+)
+def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is_not_as_requested(
+    fixture, mtu
+):
     outcome = parse(fixture, context=Context(1, 1, mtu=mtu, congestion="cubic"))
     assert outcome.effective["mss"] == "not reported"
     assert outcome.warnings == ("congestion: requested cubic, effective reno",)
-    assert parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).effective["mss"] == 1448
+    assert (
+        parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).effective["mss"]
+        == 1448
+    )
 
 
 def test_the_peers_congestion_control_is_compared_too():
@@ -186,7 +217,9 @@ def test_the_peers_congestion_control_is_compared_too():
 
 
 def test_equal_sizes_are_those_of_the_request():
-    parameters = NetperfParameters.model_validate({"test": "tcp_rr", "request_size": 4096, "response_size": "equal"})
+    parameters = NetperfParameters.model_validate(
+        {"test": "tcp_rr", "request_size": 4096, "response_size": "equal"}
+    )
     assert parameters.model_dump()["response_size"] == 4096
     alone = NetperfParameters.model_validate({"test": "tcp_rr", "response_size": "equal"})
     assert alone.model_dump()["response_size"] == 1
@@ -198,4 +231,6 @@ def test_transactions_above_the_link_fail_the_trial_in_either_direction(sizes):
     with pytest.raises(BenchmarkError, match="impossible"):
         parse("tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate / 1.1), **sizes)
     full_duplex = {"request_size": 1000, "response_size": 1000}
-    assert parse("tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate), **full_duplex).values
+    assert parse(
+        "tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate), **full_duplex
+    ).values

@@ -21,14 +21,20 @@ def parse(fixture, *, status=0, change=("", ""), log="", **parameters):
 def test_requests_have_a_rate_and_percentiles_of_the_log(version, rate):
     outcome = parse(version)
     assert outcome.values["requests"] == rate
-    assert outcome.values["latency_p50"] < outcome.values["latency_p99"] < outcome.values["latency_max"]
+    assert (
+        outcome.values["latency_p50"]
+        < outcome.values["latency_p99"]
+        < outcome.values["latency_max"]
+    )
     assert outcome.warnings == ()
 
 
 @pytest.mark.parametrize("version", ["1.52.0", "1.64.0"])
 def test_a_paced_client_warns_below_its_rate(version):
     assert parse(f"{version}-rate", rate=400).warnings == ()
-    assert parse(f"{version}-rate", rate=500).warnings == ("rate: requested 500 requests/s, effective 400",)
+    assert parse(f"{version}-rate", rate=500).warnings == (
+        "rate: requested 500 requests/s, effective 400",
+    )
     assert (
         parse(f"{version}-rate", rate=500, threads=64).effective["threads"]
         == parse(f"{version}-rate").effective["connections"]
@@ -47,13 +53,17 @@ def test_the_server_serves_one_file_at_the_guests_address():
     assert b"listen 198.18.0.2:8083;" in configuration.data
     assert ("truncate", "--size=4096", "/scratch/vtax-nginx-3/files/page") in server.before
     assert server.after == (("rm", "-rf", "/scratch/vtax-nginx-3"),)
-    assert {"--clients=4", "--threads=4", "--rps=250", "http://198.18.0.2:8083/page"} <= set(remote.argv)
+    assert {"--clients=4", "--threads=4", "--rps=250", "http://198.18.0.2:8083/page"} <= set(
+        remote.argv
+    )
     assert remote.place == "peer"
     assert not any(argument.startswith("--rps") for argument in commands(BENCHMARK)[1].argv)
 
 
 def test_the_program_around_a_client_reads_its_log_and_passes_its_status(tmp_path):
-    lines = "".join(f"{1_000_000 + 10_000 * n} 200 {n}\n" for n in range(1, 101))  # starts 10 ms apart
+    lines = "".join(
+        f"{1_000_000 + 10_000 * n} 200 {n}\n" for n in range(1, 101)
+    )  # starts 10 ms apart
     code = f"import sys; open(sys.argv[1] + '.0', 'w').write({lines!r}); sys.exit(3)"
     argv = (sys.executable, "-c", code, "{log}")
     directory, line, (program,) = timed_by_log(str(tmp_path), 0, 2, "0*1+2*1", 0.5, argv)
@@ -63,8 +73,12 @@ def test_the_program_around_a_client_reads_its_log_and_passes_its_status(tmp_pat
     found = json.loads(done.stderr)
     assert (done.returncode, found["count"], directory) == (3, 100, str(tmp_path / "vtax-client-0"))
     assert found["ms"] == {
-        "latency_avg": 0.0505, "latency_max": 0.1, "latency_p50": 0.05, "latency_p95": 0.095, "latency_p99": 0.099,
-    }  # fmt: skip
+        "latency_avg": 0.0505,
+        "latency_max": 0.1,
+        "latency_p50": 0.05,
+        "latency_p95": 0.095,
+        "latency_p99": 0.099,
+    }
     assert found["cpu_s"] > 0
     assert found["per_s"] == [100.0] * 10  # of the last half a second: 50 answers
 

@@ -19,7 +19,11 @@ def report(text=TEXT):
 
 def test_values_are_read_by_their_keys():
     found = report()
-    assert (found.integer("loops"), found.number("seconds"), found.text("name")) == (10, 0.5, "some text")
+    assert (found.integer("loops"), found.number("seconds"), found.text("name")) == (
+        10,
+        0.5,
+        "some text",
+    )
     found.matches({"loops": 10, "name": "some text"})
 
 

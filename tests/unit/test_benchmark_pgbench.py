@@ -6,13 +6,22 @@ from service_reports import CONTEXT, client, commands, read
 from vtax.benchmarks.pgbench import BENCHMARK, PgbenchParameters
 
 TPCB = {"duration_s": 2, "scale": 1, "clients": 2}
-SELECT = {"duration_s": 2, "scale": 1, "test": "select", "rate": 200, "client": "guest", "connection": "socket"}
+SELECT = {
+    "duration_s": 2,
+    "scale": 1,
+    "test": "select",
+    "rate": 200,
+    "client": "guest",
+    "connection": "socket",
+}
 
 
 def parse(fixture, *, status=0, change=("", ""), **parameters):
     text, log = read(f"pgbench/{fixture}.txt"), read(f"pgbench/{fixture}.err")
     return BENCHMARK.parse(
-        PgbenchParameters(**parameters), CONTEXT, client(text.replace(*change, 1), stderr=log, status=status)
+        PgbenchParameters(**parameters),
+        CONTEXT,
+        client(text.replace(*change, 1), stderr=log, status=status),
     )
 
 
@@ -20,7 +29,11 @@ def parse(fixture, *, status=0, change=("", ""), **parameters):
 def test_transactions_have_a_rate_and_percentiles_of_the_log(version, rate):
     outcome = parse(f"{version}-tpcb", **TPCB)
     assert outcome.values["transactions"] == rate
-    assert outcome.values["latency_p50"] < outcome.values["latency_p95"] < outcome.values["latency_max"]
+    assert (
+        outcome.values["latency_p50"]
+        < outcome.values["latency_p95"]
+        < outcome.values["latency_max"]
+    )
     assert outcome.warnings == ("2 clients on 1 branches: they wait for each other; raise scale",)
 
 
@@ -34,7 +47,12 @@ def test_a_paced_client_warns_below_its_rate(version):
 def test_the_server_is_not_root_and_runs_on_a_copy_of_its_data():
     server, remote = commands(BENCHMARK, scale=2)
     assert "setpriv --reuid=postgres" in server.argv[2]
-    assert server.before[1] == ("cp", "-a", "/var/lib/vtax/postgresql-2", "/scratch/vtax-postgresql-3")
+    assert server.before[1] == (
+        "cp",
+        "-a",
+        "/var/lib/vtax/postgresql-2",
+        "/scratch/vtax-postgresql-3",
+    )
     assert (server.ready_port, remote.place) == (5435, "peer")
     assert {"--host=198.18.0.2", "--port=5435", "--builtin=tpcb-like"} <= set(remote.argv)
     assert remote.before[0][-4:] == ("--host", "198.18.0.2", "--port", "5435")

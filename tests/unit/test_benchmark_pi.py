@@ -47,7 +47,9 @@ def test_the_table_is_right_where_it_can_be_computed_again():
     assert all(len(last) == pi_digits.SHOWN for last in pi_digits.KNOWN.values())
 
 
-@pytest.mark.parametrize(("fixture", "digits"), [("cln-1.3.6.txt", 1000), ("cln-1.3.7.txt", 100_000)])
+@pytest.mark.parametrize(
+    ("fixture", "digits"), [("cln-1.3.6.txt", 1000), ("cln-1.3.7.txt", 100_000)]
+)
 def test_the_time_of_cln_is_the_one_outside(fixture, digits):
     outcome = CLN.parse(CLN.read(fixture), digits=digits)
     assert outcome.values == {"time": 2.0, "cpu_time": 0.1}
@@ -56,7 +58,8 @@ def test_the_time_of_cln_is_the_one_outside(fixture, digits):
 
 
 @pytest.mark.parametrize(
-    ("fixture", "digits", "threads"), [("flint-3.1.0.txt", 100_000, 2), ("flint-3.1.0-1-thread.txt", 1000, 1)]
+    ("fixture", "digits", "threads"),
+    [("flint-3.1.0.txt", 100_000, 2), ("flint-3.1.0-1-thread.txt", 1000, 1)],
 )
 def test_flint_reports_the_time_of_computing_beside_it(fixture, digits, threads):
     text = CLN.read(fixture)

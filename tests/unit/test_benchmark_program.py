@@ -17,23 +17,44 @@ from vtax.guest.results import CommandResult
 from vtax.runner.parsers import ParserFailed, Parsers
 from vtax.study.programs import ProgramTable
 
-CONTEXT = Context(2, 1 << 28, scratch="/s", guest_address="198.18.0.1", peer_address="198.18.0.2", flow=1)
+CONTEXT = Context(
+    2, 1 << 28, scratch="/s", guest_address="198.18.0.1", peer_address="198.18.0.2", flow=1
+)
 
 
 def program(metric: dict[str, Any] | None = None, **changes: Any) -> ProgramBenchmark:
-    figure = {"name": "figure", "unit": "s", "better": "lower", **(metric or {"pattern": "took ([^ ]+) s"})}
-    declared = {"name": "own", "argv": {"guest": ["tool"]}, "version": ["tool", "-V"], "metric": [figure], **changes}
-    return ProgramBenchmark(ProgramTable.model_validate(declared), [b"data"] * len(declared.get("files", ())))
+    figure = {
+        "name": "figure",
+        "unit": "s",
+        "better": "lower",
+        **(metric or {"pattern": "took ([^ ]+) s"}),
+    }
+    declared = {
+        "name": "own",
+        "argv": {"guest": ["tool"]},
+        "version": ["tool", "-V"],
+        "metric": [figure],
+        **changes,
+    }
+    return ProgramBenchmark(
+        ProgramTable.model_validate(declared), [b"data"] * len(declared.get("files", ()))
+    )
 
 
-def read(program: ProgramBenchmark, stdout: str, stderr: str = "", status: int = 0) -> Mapping[str, float]:
-    results: dict[Role, CommandResult] = {"single": CommandResult(("tool",), status, stdout, stderr, 1.0, 1.0)}
+def read(
+    program: ProgramBenchmark, stdout: str, stderr: str = "", status: int = 0
+) -> Mapping[str, float]:
+    results: dict[Role, CommandResult] = {
+        "single": CommandResult(("tool",), status, stdout, stderr, 1.0, 1.0)
+    }
     return program.parse(program.Parameters(), CONTEXT, results).values
 
 
 def test_a_figure_is_found_by_a_pattern():
     assert read(program(), "hello\ntook 1.5e-3 s\n") == {"figure": 0.0015}
-    assert read(program({"pattern": r"^(\d+)$", "output": "stderr"}), "7", "a\n12\n") == {"figure": 12.0}
+    assert read(program({"pattern": r"^(\d+)$", "output": "stderr"}), "7", "a\n12\n") == {
+        "figure": 12.0
+    }
 
 
 @pytest.mark.parametrize(
@@ -52,7 +73,10 @@ def test_a_figure_may_be_the_time_on_the_controllers_clock():
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
-        ({"elapsed": True, "pattern": "took ([^ ]+) s"}, "a pattern, a pointer or elapsed, one of the three"),
+        (
+            {"elapsed": True, "pattern": "took ([^ ]+) s"},
+            "a pattern, a pointer or elapsed, one of the three",
+        ),
         ({"elapsed": False}, "a pattern, a pointer or elapsed, one of the three"),
         ({"elapsed": True, "unit": "ms"}, "an elapsed time, in s, not in ms"),
     ],
@@ -111,27 +135,42 @@ def test_a_program_that_fails_is_no_figure():
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(?:(x)|a|aa)+$", "(.*).*.*.*.*=x"])
 def test_a_catastrophic_pattern_ends_in_bounded_time(pattern):
     before, made = time.monotonic(), program({"pattern": pattern})
-    results: dict[Role, CommandResult] = {"single": CommandResult(("tool",), 0, "a" * 5000 + "!", "", 1.0, 1.0)}
-    with Parsers() as parsers, pytest.raises(ParserFailed, match="the parser of tool's output took more than 1 s"):
+    results: dict[Role, CommandResult] = {
+        "single": CommandResult(("tool",), 0, "a" * 5000 + "!", "", 1.0, 1.0)
+    }
+    with (
+        Parsers() as parsers,
+        pytest.raises(ParserFailed, match="the parser of tool's output took more than 1 s"),
+    ):
         parsers.outcome(made, made.Parameters(), CONTEXT, results, timeout_s=1.0)
     assert time.monotonic() - before < 20
 
 
 def test_odd_texts_reach_the_pattern_unchanged():
-    assert read(program({"pattern": "([0-9]) µs"}), "\ud800 \x00 \u2028 5 µs\r\n") == {"figure": 5.0}
+    assert read(program({"pattern": "([0-9]) µs"}), "\ud800 \x00 \u2028 5 µs\r\n") == {
+        "figure": 5.0
+    }
 
 
 def test_the_guest_is_given_only_what_is_declared():
     made = program(
-        argv={"client": ["{files}/c", "{n}", "{peer_address}:{port}"], "server": ["{files}/c", "-p", "{port}"]},
-        parameters={"n": 3}, files=["/x/c"], port=7000, timeout="1min",
-    )  # fmt: skip
+        argv={
+            "client": ["{files}/c", "{n}", "{peer_address}:{port}"],
+            "server": ["{files}/c", "-p", "{port}"],
+        },
+        parameters={"n": 3},
+        files=["/x/c"],
+        port=7000,
+        timeout="1min",
+    )
     server, client = made.commands(made.Parameters.model_validate({"n": 4}), CONTEXT)
     assert server.argv == ("/scratch/vtax-own-server-1/c", "-p", "7001")
     assert (server.role, server.place, server.ready_port) == ("server", "peer", 7001)
     assert client.argv == ("/s/vtax-own-client-1/c", "4", "198.18.0.2:7001")
     assert (client.role, client.place, client.timeout_s) == ("client", "guest", 60.0)
-    assert [(file.path, file.data) for file in client.files] == [("/s/vtax-own-client-1/c", b"data")]
+    assert [(file.path, file.data) for file in client.files] == [
+        ("/s/vtax-own-client-1/c", b"data")
+    ]
     assert made.needs_network
 
 

@@ -12,7 +12,9 @@ def parse(text, *, outside_s=10.0, cpu_s=0.0, status=0, stderr="", **parameters)
     return BENCHMARK.parse(RedisParameters(requests=20_000, **parameters), CONTEXT, results)
 
 
-@pytest.mark.parametrize(("version", "rates"), [("7.0", (19493.18, 21929.82)), ("8.0", (43103.45, 41493.78))])
+@pytest.mark.parametrize(
+    ("version", "rates"), [("7.0", (19493.18, 21929.82)), ("8.0", (43103.45, 41493.78))]
+)
 def test_both_tests_have_a_rate_and_latencies(version, rates):
     outcome = parse(read(f"redis/{version}.txt"))
     assert (outcome.values["set"], outcome.values["get"]) == rates
@@ -32,7 +34,10 @@ def test_all_requests_are_counted_by_latency_and_give_the_percentiles_that_it_pr
 
 def test_rates_of_the_intervals_after_the_first_line_of_a_test_are_samples():
     outcome = parse(read("redis/7.0.txt"))
-    assert outcome.samples == {"set": [21665.3, 17909.8, 25600.8, 12386.5], "get": [13232.3, 22559.5]}
+    assert outcome.samples == {
+        "set": [21665.3, 17909.8, 25600.8, 12386.5],
+        "get": [13232.3, 22559.5],
+    }
     assert outcome.effective["interval_s"] == 0.25
     assert "interval_s" not in parse(read("redis/8.0.txt")).effective  # too short: one line
 
@@ -45,7 +50,14 @@ def test_a_saturated_client_is_a_warning():
 
 def test_the_server_keeps_nothing_unless_requested():
     server, remote = commands(BENCHMARK, pipeline=4)
-    assert server.argv[-6:] == ("--dir", "/scratch/vtax-redis-3", "--save", "", "--appendonly", "no")
+    assert server.argv[-6:] == (
+        "--dir",
+        "/scratch/vtax-redis-3",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    )
     assert (server.ready_port, remote.place) == (6382, "peer")
     assert remote.argv[remote.argv.index("-P") : remote.argv.index("-P") + 2] == ("-P", "4")
     assert commands(BENCHMARK, append_only=True)[0].argv[-1] == "yes"

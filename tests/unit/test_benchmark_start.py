@@ -21,9 +21,13 @@ def parse(lines, **parameters):
 
 
 def test_a_figure_is_the_median_and_every_start_is_a_sample():
-    starts = [{"executing": 0.1 * n, "agent_ready": 0.2 * n, "server_answer": 0.3 * n} for n in (1, 2, 9)]
+    starts = [
+        {"executing": 0.1 * n, "agent_ready": 0.2 * n, "server_answer": 0.3 * n} for n in (1, 2, 9)
+    ]
     outcome = parse(starts, repetitions=3, image="cold")
-    assert outcome.values == pytest.approx({"executing": 0.2, "agent_ready": 0.4, "server_answer": 0.6})
+    assert outcome.values == pytest.approx(
+        {"executing": 0.2, "agent_ready": 0.4, "server_answer": 0.6}
+    )
     assert list(outcome.samples["server_answer"]) == pytest.approx([0.3, 0.6, 2.7])
     assert outcome.effective == {"image": "cold", "starts": 3}
 
@@ -35,7 +39,9 @@ def test_a_stage_that_the_platform_does_not_show_is_left_out():
 
 def test_page_faults_are_a_figure_where_every_start_has_them():
     stages = {"agent_ready": 1.0, "server_answer": 2.0}
-    outcome = parse([stages | {"host_faults": count} for count in (90_000, 100_000, 300_000)], repetitions=3)
+    outcome = parse(
+        [stages | {"host_faults": count} for count in (90_000, 100_000, 300_000)], repetitions=3
+    )
     assert outcome.values["host_faults"] == 100_000
     assert list(outcome.samples["host_faults"]) == [90_000, 100_000, 300_000]
     assert "host_faults" not in parse([stages | {"host_faults": 1}, stages], repetitions=2).values
@@ -60,6 +66,8 @@ def test_starts_that_cannot_be_are_refused(lines, words):
 
 def test_the_server_answers_its_client(tmp_path):
     (command,) = BENCHMARK.commands(StartParameters(), Context(1, 1, scratch=str(tmp_path)))
-    done = subprocess.run([sys.executable, *command.argv[1:]], timeout=30, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *command.argv[1:]], timeout=30, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert list(tmp_path.iterdir()) == []

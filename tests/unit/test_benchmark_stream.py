@@ -5,7 +5,12 @@ from tool_under_test import Tool
 
 from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.stream import BENCHMARK, StreamParameters, default_array_bytes, last_level_cache_bytes
+from vtax.benchmarks.stream import (
+    BENCHMARK,
+    StreamParameters,
+    default_array_bytes,
+    last_level_cache_bytes,
+)
 
 MIB = 2**20
 TOOL = Tool("stream", Context(vcpus=2, memory_bytes=512 * MIB), outside_s=2.0)
@@ -97,7 +102,9 @@ def test_kernels_too_short_for_the_clock_are_a_warning():
 
 
 def test_the_largest_data_cache_of_the_host_counts(tmp_path):
-    for index, (kind, size) in enumerate([("Data", "48K"), ("Instruction", "900M"), ("Unified", "32768K")]):
+    for index, (kind, size) in enumerate(
+        [("Data", "48K"), ("Instruction", "900M"), ("Unified", "32768K")]
+    ):
         directory = tmp_path / "cache" / f"index{index}"
         directory.mkdir(parents=True)
         (directory / "type").write_text(f"{kind}\n")

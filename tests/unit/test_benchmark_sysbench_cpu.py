@@ -16,14 +16,19 @@ TOOL = Tool("sysbench-cpu", CONTEXT, outside_s=3.0, user_s=0.5)
 
 
 def parse(fixture, **given):
-    return TOOL.parse((FIXTURES / f"{fixture}.txt").read_text() if "\n" not in fixture else fixture, **given)
+    return TOOL.parse(
+        (FIXTURES / f"{fixture}.txt").read_text() if "\n" not in fixture else fixture, **given
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"duration_s": 7}, {"--threads=2", "--time=7", "--events=0"}),
-        ({"duration_s": 7, "events": 500, "threads": 5}, {"--threads=5", "--time=0", "--events=500"}),
+        (
+            {"duration_s": 7, "events": 500, "threads": 5},
+            {"--threads=5", "--time=0", "--events=500"},
+        ),
         ({"cpu_max_prime": 200_000}, {"--cpu-max-prime=200000"}),
     ],
 )
@@ -41,7 +46,11 @@ def test_a_run_has_a_thread_per_virtual_cpu_and_ends_by_time_or_by_events(given,
 )
 def test_rate_and_latencies_are_read(fixture, rate, average, p95):
     values = parse(fixture).values
-    assert (values["events_per_s"], values["latency_avg"], values["latency_p95"]) == (rate, average, p95)
+    assert (values["events_per_s"], values["latency_avg"], values["latency_p95"]) == (
+        rate,
+        average,
+        p95,
+    )
     assert "time" not in values
 
 
@@ -63,7 +72,9 @@ def test_a_fixed_number_of_events_gives_the_time_it_lasted():
 
 
 def test_cpu_time_is_per_thousand_events():
-    assert parse("1.0.20-500-events", user_s=0.6).values["cpu_per_1000_events"] == pytest.approx(1.2)
+    assert parse("1.0.20-500-events", user_s=0.6).values["cpu_per_1000_events"] == pytest.approx(
+        1.2
+    )
 
 
 def test_doubtful_settings_are_said():
@@ -81,5 +92,7 @@ def test_sysbench_0_4_has_no_version_since_it_does_other_work():
 
 def test_the_expected_time_follows_the_work():
     assert BENCHMARK.expected_s(SysbenchCpuParameters(duration_s=3), CONTEXT) == pytest.approx(3.1)
-    small, large = (BENCHMARK.expected_s(SysbenchCpuParameters(events=n), CONTEXT) for n in (1000, 10_000))
+    small, large = (
+        BENCHMARK.expected_s(SysbenchCpuParameters(events=n), CONTEXT) for n in (1000, 10_000)
+    )
     assert small < large

@@ -27,7 +27,10 @@ def test_entries_of_grub_are_known_by_title_id_and_submenu(machine):
     found = {entry.id: entry for entry in boot_loaders.loader().entries()}
     assert list(found) == [NATIVE, ADVANCED, XEN, "uefi-firmware"]
     assert found[NATIVE] == Entry(
-        NATIVE, "Debian GNU/Linux", "/boot/vmlinuz-6.1.0-50-amd64", ("root=/dev/vda1", "ro", "quiet")
+        NATIVE,
+        "Debian GNU/Linux",
+        "/boot/vmlinuz-6.1.0-50-amd64",
+        ("root=/dev/vda1", "ro", "quiet"),
     )
     assert found[XEN].is_xen
     assert found[XEN].kernel == "/boot/vmlinuz-6.1.0-50-amd64"
@@ -41,7 +44,9 @@ def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine):
     assert boot_loaders.current(loader, [native, xen]) == native
     machine.boot(XEN)
     assert boot_loaders.current(loader, [native, xen]) == xen
-    (machine.root / "sys/hypervisor/properties/features").write_text("0\n")  # a guest of Xen, not its dom0
+    (machine.root / "sys/hypervisor/properties/features").write_text(
+        "0\n"
+    )  # a guest of Xen, not its dom0
     assert boot_loaders.current(loader, [native, xen]) is None
 
 
@@ -52,7 +57,9 @@ def test_the_configuration_of_a_debian_host_with_xen_is_read(machine):
     loader = boot_loaders.loader()
     disk = "05ab17ad-5bac-4f0b-8087-1df6c9dd662c"
     linux, xen = "gnulinux-6.1.0-50-amd64-advanced", "xen-gnulinux-6.1.0-50-amd64-advanced"
-    below_xen = "Advanced options for Debian GNU/Linux (with Xen hypervisor)>xen-hypervisor-4.17-amd64"
+    below_xen = (
+        "Advanced options for Debian GNU/Linux (with Xen hypervisor)>xen-hypervisor-4.17-amd64"
+    )
     assert [entry.id for entry in loader.entries()] == [
         f"gnulinux-simple-{disk}",
         f"gnulinux-advanced-{disk}>{linux}-{disk}",
@@ -63,7 +70,9 @@ def test_the_configuration_of_a_debian_host_with_xen_is_read(machine):
     named = [loader.find("Debian GNU/Linux"), loader.find("Debian GNU/Linux, with Xen hypervisor")]
     more = "net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false mitigations=off quiet"
     command_line = machine.root / "proc/cmdline"
-    command_line.write_text(f"BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 ro console=ttyS0 {more}\n")
+    command_line.write_text(
+        f"BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 ro console=ttyS0 {more}\n"
+    )
     assert boot_loaders.current(loader, named) == named[0]
     machine.boot(XEN)
     command_line.write_text(f"placeholder root=/dev/vda1 ro console=hvc0 {more}\n")
@@ -105,7 +114,9 @@ def systemd_boot(machine: Machine) -> Machine:
     )
     bootctl.chmod(0o755)
     for name, text in (("LoaderInfo", "systemd-boot 252"), ("LoaderEntrySelected", "one.conf")):
-        (variables / f"{name}-{boot_loaders._VENDOR}").write_bytes(b"\6\0\0\0" + text.encode("utf-16-le") + b"\0\0")
+        (variables / f"{name}-{boot_loaders._VENDOR}").write_bytes(
+            b"\6\0\0\0" + text.encode("utf-16-le") + b"\0\0"
+        )
     return machine
 
 
@@ -129,7 +140,10 @@ def test_the_entries_that_bootctl_of_debian_12_lists_are_read(systemd_boot):
     file = Path(__file__).parent / "fixtures/boots/bootctl-252.txt"
     (systemd_boot.root / "listed").write_text(file.read_text())
     loader = boot_loaders.loader()
-    assert loader.entries() == [Entry("two.conf", "Debian, boot two"), Entry("one.conf", "Debian, boot one")]
+    assert loader.entries() == [
+        Entry("two.conf", "Debian, boot two"),
+        Entry("one.conf", "Debian, boot one"),
+    ]
     assert loader.is_current(loader.find("Debian, boot one"))
 
 
@@ -157,7 +171,9 @@ def test_a_boot_of_the_study_without_an_entry_is_refused(machine):
 
 
 def test_a_host_booted_otherwise_is_in_none_of_the_boots(machine):
-    (machine.root / "proc/cmdline").write_text("BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 single\n")
+    (machine.root / "proc/cmdline").write_text(
+        "BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 single\n"
+    )
     found = look(planned())
     assert (found.name, [*found.entries]) == ("", ["plain", "xen"])
     assert boots.look(loaded_study().study) is None
@@ -172,7 +188,10 @@ def test_a_host_booted_otherwise_is_in_none_of_the_boots(machine):
             "native is in the boots plain and xen",
         ),
         ({"boot": [BOOTS[0], {**BOOTS[1], "name": "plain"}]}, "two boots of the name 'plain'"),
-        ({"boot": [BOOTS[0], {**BOOTS[1], "entry": BOOTS[0]["entry"]}]}, "two boots have the entry"),
+        (
+            {"boot": [BOOTS[0], {**BOOTS[1], "entry": BOOTS[0]["entry"]}]},
+            "two boots have the entry",
+        ),
         ({"design": {"stop": "budget", "budget": 60}}, "needs stop = 'fixed'"),
         ({"design": {"sessions": 1}}, "with one session every boot is made once"),
         ({"must_match": ["kernel"]}, "must_match compares guests of one boot"),
@@ -193,7 +212,9 @@ def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed():
     orders = [tuple(boots.order(of, 5, session)) for session in range(1, 41)]
     assert set(orders) == {("plain", "xen"), ("xen", "plain")}
     assert 8 < orders.count(("plain", "xen")) < 32
-    assert [visit.boot for visit in boots.visits(of, 5)] == [boot for names in orders for boot in names]
+    assert [visit.boot for visit in boots.visits(of, 5)] == [
+        boot for names in orders for boot in names
+    ]
     assert boots.visits(of, 6) != boots.visits(of, 5)
 
 
@@ -205,7 +226,10 @@ def test_a_platform_is_probed_in_the_first_visit_to_its_boot(tmp_path, monkeypat
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         plan = planned("plain")
         run = begin(store, plan, vtax_version="test")
-        assert {each.platform.name: each.probe.is_made for each in plan.platforms} == {"native": True, "other": False}
+        assert {each.platform.name: each.probe.is_made for each in plan.platforms} == {
+            "native": True,
+            "other": False,
+        }
         assert boots.unvisited(plan.study, run) == {"native", "other"}
         boots.probe_here(plan, run, "xen")
         assert [each.reason for each in run.platforms] == ["", ""]
@@ -252,7 +276,9 @@ def test_a_plan_says_nothing_of_boots_that_are_known(tmp_path, monkeypatch, ordi
 def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path, golden, ordinary_user):
     (file := tmp_path / "two.toml").write_text(STUDY)
     golden(output_of("run", str(file), "--dry-run", "--seed", "5"))
-    found = json.loads(output_of("run", str(file), "--dry-run", "--seed", "5", "--json"))["host_boots"]
+    found = json.loads(output_of("run", str(file), "--dry-run", "--seed", "5", "--json"))[
+        "host_boots"
+    ]
     assert found["boots"] == {"plain": ["native"], "xen": ["lxc"]}
     assert found["max_reboots"] == len(found["order"]) == 6
     assert [each["session"] for each in found["order"]] == [1, 1, 2, 2, 3, 3]
@@ -267,19 +293,34 @@ def test_a_plan_orders_guests_as_its_boots_do(tmp_path, ordinary_user):
     for seed in range(4):
         found = json.loads(output_of(*command, "--seed", str(seed), "--json"))
         order = [(each["session"], each["boot"]) for each in found["order"]]
-        assert list(dict.fromkeys(order)) == [(b["session"], b["boot"]) for b in found["host_boots"]["order"]]
-        assert {(each["session"], each["block"]) for each in found["order"]} == {(1, 1), (1, 2), (2, 3), (2, 4)}
-        assert {(each["boot"], each["platform"]) for each in found["order"]} == {("plain", "native"), ("xen", "lxc")}
+        assert list(dict.fromkeys(order)) == [
+            (b["session"], b["boot"]) for b in found["host_boots"]["order"]
+        ]
+        assert {(each["session"], each["block"]) for each in found["order"]} == {
+            (1, 1),
+            (1, 2),
+            (2, 3),
+            (2, 4),
+        }
+        assert {(each["boot"], each["platform"]) for each in found["order"]} == {
+            ("plain", "native"),
+            ("xen", "lxc"),
+        }
         session, boot = order[0]
         printed = output_of(*command, "--seed", str(seed))
-        assert f"\norder: session {session}, boot {boot}, block 1: {found['order'][0]['platform']}; " in printed
+        assert (
+            f"\norder: session {session}, boot {boot}, block 1: {found['order'][0]['platform']}; "
+            in printed
+        )
         orders.add(boot)
     assert orders == {"plain", "xen"}
     assert "boot xen names podman too, which this run does not measure" in printed
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_run_in_boots_that_the_host_lacks_is_refused_before_anything(machine, tmp_path, taken_for_root):
+def test_a_run_in_boots_that_the_host_lacks_is_refused_before_anything(
+    machine, tmp_path, taken_for_root
+):
     (file := tmp_path / "two.toml").write_text(STUDY.replace("Debian GNU/Linux, with Xen", "Xen"))
     assert "GRUB has no entry 'Xen hypervisor'" in str(refusal("run", str(file)))
     assert not Home.from_environment().root.exists()

@@ -28,7 +28,16 @@ from vtax.store.records import SAMPLES, OutputRecord
 from vtax.store.store import Store
 from vtax.store.transfer import Row
 
-VIEWS = ("--json", "--audit", "--variance", "--sessions", "--counters", "--trials", "--guests", "--raw")
+VIEWS = (
+    "--json",
+    "--audit",
+    "--variance",
+    "--sessions",
+    "--counters",
+    "--trials",
+    "--guests",
+    "--raw",
+)
 SAMPLE_VALUES = [1.5, 2.5] * 6000  # more than a cleaned value may hold
 
 
@@ -42,7 +51,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         guest = run.begin_guest("native", 3, "point-to-point", 1.7e9)
         outputs = (OutputRecord("client", ("tool", "--x"), 1, "\udcff\x1b[2J\n", "é"),)
         effective = {"flows": 1, SAMPLES: {"events": SAMPLE_VALUES}}
-        given = {"guest_id": guest, "block": 3, "position": run.next_position(), "effective": effective}
+        given = {
+            "guest_id": guest,
+            "block": 3,
+            "position": run.next_position(),
+            "effective": effective,
+        }
         run.add_trial(trial(cells()[0], outputs=outputs, warnings=(quoted("odd"),), **given))
         run.add_warning(Note("resumed", place="after", block=1, later=""))
         run.finish("finished", "all blocks", 1.7e9 + 300)
@@ -81,7 +95,9 @@ def views() -> dict[str, Any]:
     found = {}
     for view in VIEWS:
         text = output_of("show", "tour-1", *{view: 0, "--json": 0})
-        found[view] = {k: v for k, v in json.loads(text).items() if k not in ("provenance", "next_step")}
+        found[view] = {
+            k: v for k, v in json.loads(text).items() if k not in ("provenance", "next_step")
+        }
     return found
 
 
@@ -97,7 +113,9 @@ def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, elsewhe
     with Store.open(Home.from_environment().store_url) as store:
         from vtax.store.query import samples
 
-        assert [*samples(store.engine, store.open_run("tour-1")).values()] == [{"events": SAMPLE_VALUES}]
+        assert [*samples(store.engine, store.open_run("tour-1")).values()] == [
+            {"events": SAMPLE_VALUES}
+        ]
 
 
 def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(home, elsewhere):
@@ -118,7 +136,9 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(h
 
 def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, elsewhere):
     output_of("export", "tour-1")
-    assert "tour-1 is this run already; nothing was imported" in output_of("import", "tour-1.vtax.gz")
+    assert "tour-1 is this run already; nothing was imported" in output_of(
+        "import", "tour-1.vtax.gz"
+    )
     elsewhere()
     with Store.open(Home.from_environment().store_url) as store:
         begin(store, "tour-1").finish("finished", "", 2.0)
@@ -215,8 +235,14 @@ def test_a_damaged_or_shortened_file_is_refused(home):
         (whole[:-4], "it cannot be unpacked"),
         (b"x" + whole, "this is not a bundle of vtax"),
         (b"", "this is not a bundle of vtax"),
-        (gzip.compress(gzip.decompress(whole).replace(b'"seed": 1099', b'"seed": 2099')), "SHA-256"),
-        (gzip.compress(b"\n".join(gzip.decompress(whole).splitlines()[:-1]) + b"\n"), "its end is missing"),
+        (
+            gzip.compress(gzip.decompress(whole).replace(b'"seed": 1099', b'"seed": 2099')),
+            "SHA-256",
+        ),
+        (
+            gzip.compress(b"\n".join(gzip.decompress(whole).splitlines()[:-1]) + b"\n"),
+            "its end is missing",
+        ),
         (gzip.compress(gzip.decompress(whole)[:-1]), "its end is missing"),
     ):
         Path("x.gz").write_bytes(data)
@@ -232,9 +258,18 @@ def test_a_bundle_is_read_within_bounds(home, monkeypatch):
 
 
 SECRETS = (
-    "box7", "lab.example", "10.1.2.3", "fe80::1234:5678", "de:ad:be:ef:00:01", "ABC12345", "alice",
-    "0123456789abcdef0123456789abcdef", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "feedfacecafe", "0123feedbeef",
-)  # fmt: skip
+    "box7",
+    "lab.example",
+    "10.1.2.3",
+    "fe80::1234:5678",
+    "de:ad:be:ef:00:01",
+    "ABC12345",
+    "alice",
+    "0123456789abcdef0123456789abcdef",
+    "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+    "feedfacecafe",
+    "0123feedbeef",
+)
 
 
 def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(home, elsewhere):
@@ -303,5 +338,6 @@ def test_a_long_copy_shows_how_many_rows_are_done(monkeypatch, capsys):
     rows: list[Row] = [("trial", {})] * 10_000
     assert [*row_progress("exporting tour-1")("written", rows)] == rows
     assert capsys.readouterr().err.splitlines() == [
-        "exporting tour-1: 2000 rows written", "exporting tour-1: 6000 rows written",
-    ]  # fmt: skip
+        "exporting tour-1: 2000 rows written",
+        "exporting tour-1: 6000 rows written",
+    ]

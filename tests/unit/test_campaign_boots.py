@@ -27,7 +27,9 @@ benchmark = [{{ name = "cpu" }}]
 @pytest.fixture
 def fleet() -> Fleet:
     """Three hosts that answer, whose runs need these boots; h01 is in the first one already."""
-    made = Fleet(**{name: Machine(name, visits=["xen", "plain", "xen"]) for name in ("h00", "h01", "h02")})
+    made = Fleet(
+        **{name: Machine(name, visits=["xen", "plain", "xen"]) for name in ("h00", "h01", "h02")}
+    )
     made.machines["h01"].boot = "xen"
     return made
 
@@ -36,14 +38,20 @@ def test_hosts_are_rebooted_into_each_boot_of_their_run_in_its_order(tmp_path, f
     campaign, loader = consented(tmp_path), Counting()
     states = go(campaign, fleet, loader)
     assert states == {"h00": "waiting", "h01": "running", "h02": "waiting"}
-    assert [machine.runs["mine-1a2b-s1"] for machine in fleet.machines.values()] == ["paused", "running", "paused"]
+    assert [machine.runs["mine-1a2b-s1"] for machine in fleet.machines.values()] == [
+        "paused",
+        "running",
+        "paused",
+    ]
     for _ in range(4):  # each `go` is a controller that was away
         for machine in fleet.machines.values():
             machine.end()
         states = go(campaign, fleet, loader)
         assert all(host.session(1).attempts <= 1 for host in campaign.hosts())
     assert set(states.values()) == {"collected"}
-    assert [machine.reboots for machine in fleet.machines.values()] == [4, 3, 4], "the last into the default"
+    assert [machine.reboots for machine in fleet.machines.values()] == [4, 3, 4], (
+        "the last into the default"
+    )
     assert {machine.boot for machine in fleet.machines.values()} == {"default"}
     assert all(len(machine.runs) == 1 for machine in fleet.machines.values())
     assert sorted(name for name, _ in loader.loaded) == ["h00", "h01", "h02"]
@@ -71,17 +79,24 @@ def test_a_host_that_another_command_has_is_rebooted_into_its_default_later(tmp_
     assert (machine.boot, machine.reboots, campaign.host("h00").boot) == ("default", 2, "")
 
 
-def test_a_host_that_does_not_come_back_from_its_last_reboot_is_named_and_not_rebooted_again(tmp_path, fleet):
+def test_a_host_that_does_not_come_back_from_its_last_reboot_is_named_and_not_rebooted_again(
+    tmp_path, fleet
+):
     campaign, machine = measured_under_xen(tmp_path, fleet)
     machine.failures = {"reboot": {"msg": "timed out"}}
     go(campaign, fleet)
-    assert (campaign.host("h00").state, campaign.host("h00").reason.code) == ("collected", "not-rebooted")
+    assert (campaign.host("h00").state, campaign.host("h00").reason.code) == (
+        "collected",
+        "not-rebooted",
+    )
     machine.failures, before = {}, machine.reboots
     go(campaign, fleet)
     assert (machine.reboots, campaign.host("h00").boot) == (before, "")
 
 
-def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_given_up(tmp_path, fleet):
+def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_given_up(
+    tmp_path, fleet
+):
     fleet.machines["h00"].comes_up_in = "plain"
     campaign = consented(tmp_path)
     go(campaign, fleet)
@@ -92,8 +107,10 @@ def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_give
         states = go(campaign, fleet)
         assert fleet.machines["h00"].runs == {"mine-1a2b-s1": "paused"}
     assert (states["h00"], campaign.host("h00").reason.code, fleet.machines["h00"].reboots) == (
-        "given-up", "attempts", 4,
-    )  # fmt: skip
+        "given-up",
+        "attempts",
+        4,
+    )
     fleet.machines["h00"].comes_up_in = ""
     assert go(campaign, fleet, retry=True)["h00"] == "running"
     assert campaign.host("h00").sessions[0].id == "mine-1a2b-s1", "what it measured is kept"
@@ -102,21 +119,36 @@ def test_a_host_that_comes_up_in_another_boot_measures_nothing_there_and_is_give
 @pytest.mark.parametrize(
     ("failures", "state", "code", "reboots"),
     [
-        ({"boot": {"rc": 2, "stderr": "vtax: GRUB has no entry 'Xen'"}}, "refused", "boot-refused", 0),
+        (
+            {"boot": {"rc": 2, "stderr": "vtax: GRUB has no entry 'Xen'"}},
+            "refused",
+            "boot-refused",
+            0,
+        ),
         ({"boot": {"rc": 75, "stderr": "vtax: tour-3 measures"}}, "busy", "lock-held", 0),
         ({"boot": {"msg": "Timed out"}}, "unreachable", "no-answer", 0),
-        ({"reboot": {"msg": "Timed out waiting for last boot time check"}}, "unreachable", "not-rebooted", 0),
+        (
+            {"reboot": {"msg": "Timed out waiting for last boot time check"}},
+            "unreachable",
+            "not-rebooted",
+            0,
+        ),
         ({"status": {"msg": "Timed out"}}, "unreachable", "no-answer", 1),
     ],
 )
-def test_what_fails_of_a_reboot_is_typed_and_made_again(tmp_path, fleet, failures, state, code, reboots):
+def test_what_fails_of_a_reboot_is_typed_and_made_again(
+    tmp_path, fleet, failures, state, code, reboots
+):
     campaign = consented(tmp_path)
     go(campaign, fleet)
     controller_of(campaign, fleet).look()
     fleet.machines["h00"].failures = failures
     controller_of(campaign, fleet).launch()
     assert (campaign.host("h00").state, campaign.host("h00").reason.code) == (state, code)
-    assert (fleet.machines["h00"].reboots, fleet.machines["h00"].runs) == (reboots, {"mine-1a2b-s1": "paused"})
+    assert (fleet.machines["h00"].reboots, fleet.machines["h00"].runs) == (
+        reboots,
+        {"mine-1a2b-s1": "paused"},
+    )
     fleet.machines["h00"].failures = {}
     assert go(campaign, fleet)["h00"] == "running"
     assert fleet.machines["h00"].boot == "xen"
@@ -128,7 +160,10 @@ def test_a_host_that_somebody_booted_meanwhile_is_not_rebooted(tmp_path, fleet):
     controller_of(campaign, fleet).look()
     fleet.machines["h00"].boot = "xen"
     go(campaign, fleet)
-    assert (fleet.machines["h00"].reboots, fleet.machines["h00"].runs["mine-1a2b-s1"]) == (0, "running")
+    assert (fleet.machines["h00"].reboots, fleet.machines["h00"].runs["mine-1a2b-s1"]) == (
+        0,
+        "running",
+    )
 
 
 def test_a_window_and_a_skip_hold_reboots_back(tmp_path, fleet):
@@ -138,7 +173,10 @@ def test_a_window_and_a_skip_hold_reboots_back(tmp_path, fleet):
     found.look()
     at = time.localtime(fleet.now)
     later = f"{(at.tm_hour + 2) % 24:02}:00-{(at.tm_hour + 3) % 24:02}:00"
-    for name, changed in (("h00", {"window": later}), ("h02", {"skip": "in repair", "state": "skipped"})):
+    for name, changed in (
+        ("h00", {"window": later}),
+        ("h02", {"skip": "in repair", "state": "skipped"}),
+    ):
         found.hosts[name] = replace(found.hosts[name], **changed)
     found.launch()
     assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 0]
@@ -161,7 +199,9 @@ def test_consent_is_kept_for_an_inventory_that_comes_later(tmp_path, monkeypatch
     study = tmp_path / "study/boots.toml"
     study.parent.mkdir()
     study.write_text(STUDY)
-    said = SimpleNamespace(study="study/boots.toml", image_key="4f", image_digest="cd", vtax_version="0.1.0")
+    said = SimpleNamespace(
+        study="study/boots.toml", image_key="4f", image_digest="cd", vtax_version="0.1.0"
+    )
     monkeypatch.setattr(making, "_unpack", lambda pack, directory: (said, "ab" * 32))
     making.fill(tmp_path, "boots-1a2b", Wanted(reboot=reboot))
     assert Campaign.open(tmp_path).settings.reboot is reboot
@@ -183,10 +223,17 @@ def test_a_host_that_another_took_meanwhile_is_not_rebooted(tmp_path, fleet):
     campaign = consented(tmp_path)
     go(campaign, fleet)
     meanwhile(
-        fleet, lambda: fleet.machines["h00"].failures.update(boot={"rc": 75, "stderr": "vtax: tour-3 measures"})
+        fleet,
+        lambda: fleet.machines["h00"].failures.update(
+            boot={"rc": 75, "stderr": "vtax: tour-3 measures"}
+        ),
     )
     states = go(campaign, fleet)
-    assert (states["h00"], campaign.host("h00").reason.code, states["h02"]) == ("busy", "lock-held", "running")
+    assert (states["h00"], campaign.host("h00").reason.code, states["h02"]) == (
+        "busy",
+        "lock-held",
+        "running",
+    )
     assert [machine.reboots for machine in fleet.machines.values()] == [0, 0, 1]
 
 

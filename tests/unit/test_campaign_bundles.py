@@ -52,7 +52,9 @@ def write_study(campaign: Campaign, text: str) -> None:
     """Write the study of a campaign, and its pack."""
     campaign.study.write_text(text)
     manifest = Manifest("0.1.0", "x86_64", "study/mine.toml", "4f1d0c77aa31", "cd" * 32, {}, {})
-    write_members(campaign.pack, manifest, dict.fromkeys(("study/mine.toml", IMAGE, WHEELS), campaign.study))
+    write_members(
+        campaign.pack, manifest, dict.fromkeys(("study/mine.toml", IMAGE, WHEELS), campaign.study)
+    )
 
 
 @pytest.fixture
@@ -61,8 +63,13 @@ def measured(tmp_path, campaign):
 
     def write(file: str = "run.vtax.gz", status: str = "finished", **changes: Any) -> Path:
         declared = load(str(campaign.study)).study.declared()
-        given = {"study": "mine", "declared": declared, "image_key": "4f1d0c77aa31", "host": FACTS,
-                 "tags": ["host-run-mine-1a2b-s1"]}  # fmt: skip
+        given = {
+            "study": "mine",
+            "declared": declared,
+            "image_key": "4f1d0c77aa31",
+            "host": FACTS,
+            "tags": ["host-run-mine-1a2b-s1"],
+        }
         target = tmp_path / "there" / file
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(bundle_of(status, json.dumps({**given, **changes})))
@@ -74,7 +81,10 @@ def measured(tmp_path, campaign):
 @cache
 def bundle_of(status: str, given: str) -> bytes:
     """The bundle of a run that began with what is given, as JSON, and ended so."""
-    with tempfile.TemporaryDirectory() as directory, Store.open(Path(directory) / "store.sqlite") as there:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Store.open(Path(directory) / "store.sqlite") as there,
+    ):
         run = synthetic_run.begin(there, **json.loads(given))
         synthetic_run.fill(run, blocks=1, finishes=status == "finished")
         if status != "finished":
@@ -99,7 +109,11 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
     for _ in range(2):  # a controller that was killed before it wrote that down
         bundle.write_bytes(content)
         found = Loader(campaign, store, "here").load(host, session, bundle).session(1)
-        assert (found.state, found.run, found.bundle) == ("collected", "tour-1", "bundles/h1/mine-1a2b-s1.vtax.gz")
+        assert (found.state, found.run, found.bundle) == (
+            "collected",
+            "tour-1",
+            "bundles/h1/mine-1a2b-s1.vtax.gz",
+        )
         assert [run.name for run in store.runs()] == ["tour-1"]
         assert store.open_run("tour-1").identity == found.run_identity
         assert (campaign.root / found.bundle).is_file()
@@ -118,7 +132,9 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
         ({"host": {**FACTS, IMAGE_DIGEST: "00" * 32}}, "digest", "failed"),
     ],
 )
-def test_a_bundle_of_another_campaign_does_not_enter_the_store(campaign, measured, store, changes, code, state):
+def test_a_bundle_of_another_campaign_does_not_enter_the_store(
+    campaign, measured, store, changes, code, state
+):
     bundle = measured(**changes)
     host, session = ended(bundle)
     found = Loader(campaign, store, "here").load(host, session, bundle).session(1)
@@ -166,7 +182,10 @@ def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, me
     declared = redesigned(str(campaign.study), "", 30).study.declared()
     assert (declared["design"]["stop"], declared["design"]["blocks"]) == ("fixed", 30)
     for blocks, state in ((29, "failed"), (30, "collected")):
-        bundle = measured(f"{blocks}.vtax.gz", declared=redesigned(str(campaign.study), "", blocks).study.declared())
+        bundle = measured(
+            f"{blocks}.vtax.gz",
+            declared=redesigned(str(campaign.study), "", blocks).study.declared(),
+        )
         found = Loader(fixed, store, "here").load(*ended(bundle), bundle)
         assert found.session(1).state == state
 
@@ -180,7 +199,9 @@ def test_hosts_are_rebooted_with_consent_alone():
     assert "--reboot" in refused.value.hint
 
 
-def test_a_campaign_of_such_a_study_is_made_with_blocks(tmp_path, monkeypatch, taken_for_root, private_home):
+def test_a_campaign_of_such_a_study_is_made_with_blocks(
+    tmp_path, monkeypatch, taken_for_root, private_home
+):
     def wanted(home: Any, recipe: Any, source: str) -> None:
         raise BadInput("no image yet")
 
@@ -193,7 +214,10 @@ def test_a_campaign_of_such_a_study_is_made_with_blocks(tmp_path, monkeypatch, t
 def test_a_bundle_of_another_host_than_its_name_says_is_refused(campaign, measured, store):
     bundle = measured(host={**FACTS, "machine_id": "m2"})
     host, session = ended(bundle)
-    assert Loader(campaign, store, "here").load(host, session, bundle).session(1).reason.code == "other-host"
+    assert (
+        Loader(campaign, store, "here").load(host, session, bundle).session(1).reason.code
+        == "other-host"
+    )
     assert store.runs() == []
 
 
@@ -208,13 +232,17 @@ def test_a_damaged_bundle_is_brought_again(campaign, measured, store):
         assert (found.state, found.reason.code, found.run) == ("done", "damaged-bundle", "")
     bundle.write_bytes(content)
     again = loader.load(host, found, bundle).session(1)
-    assert (again.state, again.reason.code) == ("collected", ""), "the whole one has no reason any more"
+    assert (again.state, again.reason.code) == ("collected", ""), (
+        "the whole one has no reason any more"
+    )
     bundle.write_bytes(b"no bundle")
     found = loader.load(*ended(bundle), bundle).session(1)
     assert found.reason.code == "damaged-bundle"
 
 
-def test_a_store_that_refuses_a_bundle_refuses_no_other(campaign, measured, store, tmp_path, monkeypatch):
+def test_a_store_that_refuses_a_bundle_refuses_no_other(
+    campaign, measured, store, tmp_path, monkeypatch
+):
     bundle = measured("node7.vtax.gz")
     measured("node8.vtax.gz", host={**FACTS, "machine_id": "m2"}, name="tour-3")
     honest, host, session = collecting.import_bundle, *ended(bundle)
@@ -228,9 +256,16 @@ def test_a_store_that_refuses_a_bundle_refuses_no_other(campaign, measured, stor
         patch.setattr(collecting, "import_bundle", refusing)
         found = Loader(campaign, store, "here").load(host, session, bundle)
         kept = found.session(1)
-        assert (kept.state, kept.reason.code, kept.bundle_sha256) == ("done", "not-stored", session.bundle_sha256)
+        assert (kept.state, kept.reason.code, kept.bundle_sha256) == (
+            "done",
+            "not-stored",
+            session.bundle_sha256,
+        )
         by_hand = [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
-        assert [(each.is_new, bool(each.reason)) for each in by_hand] == [(False, True), (True, False)]
+        assert [(each.is_new, bool(each.reason)) for each in by_hand] == [
+            (False, True),
+            (True, False),
+        ]
     again = Loader(campaign, store, "here").load(found, kept, bundle).session(1)
     assert (again.state, again.reason.code) == ("collected", "")
 
@@ -252,7 +287,9 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     assert printed.exit_code != 0
     assert "bundles loaded: 3" in printed.output
     assert {run.name for run in store.runs()} == {"tour-1", "tour-2", "tour-3"}
-    hosts = {host.name: [(each.number, each.run) for each in host.sessions] for host in campaign.hosts()}
+    hosts = {
+        host.name: [(each.number, each.run) for each in host.sessions] for host in campaign.hosts()
+    }
     assert hosts.pop("node8") == [(1, "tour-3")]
     (sessions,) = hosts.values()
     assert sorted(run for _, run in sessions) == ["tour-1", "tour-2"]
@@ -262,27 +299,39 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
     loader = Loader(campaign, store, "here")
     loader.add = lambda path, check: parsed.append(path) or Loader.add(loader, path, check)  # type: ignore
     again = [*load_directory(campaign, tmp_path / "there", loader)]
-    assert sorted(path.name for path in parsed) == ["nobody.vtax.gz", "stopped.vtax.gz", "stranger.vtax.gz"]
+    assert sorted(path.name for path in parsed) == [
+        "nobody.vtax.gz",
+        "stopped.vtax.gz",
+        "stranger.vtax.gz",
+    ]
     assert not [each for each in again if each.is_new]
     assert len(store.runs()) == 3
     with Store.open(tmp_path / "another.sqlite") as other:  # which the directory knows nothing of
         elsewhere = [*load_directory(campaign, tmp_path / "there", Loader(campaign, other, "here"))]
         assert sum(each.is_new for each in elsewhere) == 3
-        assert {(each.host, each.session) for each in finished_sessions(other.engine, "mine-1a2b")} == {
-            (each.host, each.session) for each in noted
-        }
+        assert {
+            (each.host, each.session) for each in finished_sessions(other.engine, "mine-1a2b")
+        } == {(each.host, each.session) for each in noted}
 
 
-def test_a_store_that_goes_away_in_a_load_is_said_once(campaign, measured, store, tmp_path, monkeypatch):
+def test_a_store_that_goes_away_in_a_load_is_said_once(
+    campaign, measured, store, tmp_path, monkeypatch
+):
     for number in (1, 2, 3):
-        measured(f"node{number}.vtax.gz", host={**FACTS, "machine_id": f"m{number}"}, name=f"tour-{number}")
+        measured(
+            f"node{number}.vtax.gz",
+            host={**FACTS, "machine_id": f"m{number}"},
+            name=f"tour-{number}",
+        )
     honest, honest_noted = collecting.import_bundle, collecting.finished_sessions
     gone: list[StoreError] = []
 
     def until_gone(engine: Any, content: Any, *given: Any, **named: Any) -> Any:
         if content.path.name.startswith("node2"):
             gone.append(StoreError("the store cannot be reached"))
-        return honest(engine, content, *given, **named) if not gone else (_ for _ in ()).throw(gone[0])
+        return (
+            honest(engine, content, *given, **named) if not gone else (_ for _ in ()).throw(gone[0])
+        )
 
     def noted(*given: Any) -> Any:
         return honest_noted(*given) if not gone else (_ for _ in ()).throw(gone[0])
@@ -297,7 +346,8 @@ def test_a_store_that_goes_away_in_a_load_is_said_once(campaign, measured, store
 
 def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
     scaled = Campaign(
-        campaign.root, campaign.settings.model_copy(update={"scale": "quick", "blocks": 12, "trust": True})
+        campaign.root,
+        campaign.settings.model_copy(update={"scale": "quick", "blocks": 12, "trust": True}),
     )
     write_directory(scaled, tmp_path / "it's here")
     script = tmp_path / "it's here/run-here.sh"
@@ -328,7 +378,9 @@ def test_the_script_names_the_host_and_ends_as_the_run_did(campaign, tmp_path, s
     )
     python.chmod(0o755)
     environment = {**os.environ, "VTAX_HOME": str(tmp_path / "home"), "VTAX_PYTHON": str(python)}
-    done = subprocess.run([tmp_path / "here/run-here.sh"], env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        [tmp_path / "here/run-here.sh"], env=environment, capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (status, b"")
     bundles = [each.name for each in (tmp_path / "here/bundles").iterdir()]
     assert bundles == [f"{os.uname().nodename}-m1-d1-mine-1a2b-s1.vtax.gz"]
@@ -339,18 +391,34 @@ def test_what_is_no_session_is_refused_before_anything_is_done(campaign, tmp_pat
     write_directory(campaign, tmp_path / "here")
     script = tmp_path / "here/run-here.sh"
     done = subprocess.run(
-        [script, session], env={"PATH": os.environ["PATH"], "VTAX_PYTHON": "/bin/false"}, capture_output=True,
+        [script, session],
+        env={"PATH": os.environ["PATH"], "VTAX_PYTHON": "/bin/false"},
+        capture_output=True,
         check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, session.encode() in done.stderr) == (os.EX_USAGE, b"", True)
+    )
+    assert (done.returncode, done.stdout, session.encode() in done.stderr) == (
+        os.EX_USAGE,
+        b"",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     ("tag", "number"),
-    [("7", 1), ("s7", 1), ("-4", 1), ("host-run-mine-1a2b-s0", 1), ("host-run-mine-1a2b-s-4", 1),
-     ("host-run-other-s7", 1), ("host-run-mine-1a2b-s7", 7), ("host-run-mine-1a2b-s7.2", 7)],
-)  # fmt: skip
-def test_only_the_tag_of_its_run_names_the_session_of_a_bundle(campaign, measured, store, tmp_path, tag, number):
+    [
+        ("7", 1),
+        ("s7", 1),
+        ("-4", 1),
+        ("host-run-mine-1a2b-s0", 1),
+        ("host-run-mine-1a2b-s-4", 1),
+        ("host-run-other-s7", 1),
+        ("host-run-mine-1a2b-s7", 7),
+        ("host-run-mine-1a2b-s7.2", 7),
+    ],
+)
+def test_only_the_tag_of_its_run_names_the_session_of_a_bundle(
+    campaign, measured, store, tmp_path, tag, number
+):
     measured("node7.vtax.gz", tags=[tag])
     [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]
     (host,) = campaign.hosts()
@@ -358,7 +426,9 @@ def test_only_the_tag_of_its_run_names_the_session_of_a_bundle(campaign, measure
 
 
 @pytest.mark.parametrize("named", ["node7", "..", "a b", "n" * 61])
-def test_a_host_is_called_as_its_bundle_says_where_that_is_a_name(campaign, measured, store, tmp_path, named):
+def test_a_host_is_called_as_its_bundle_says_where_that_is_a_name(
+    campaign, measured, store, tmp_path, named
+):
     identity = host_id(FACTS)
     measured(f"{named}-{identity}-mine-1a2b-s1.vtax.gz")
     [*load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))]

@@ -31,27 +31,50 @@ FIRST = ("web0", "web3", "web5")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign of six hosts, which measured twice before a change and twice after it, and of one that never did."""
     root = tmp_path_factory.mktemp("measured")
-    known = {"study": "tour.toml", "study_name": "tour", "pack_digest": "0" * 64, "image_key": "4f1d0c77aa31"}
+    known = {
+        "study": "tour.toml",
+        "study_name": "tour",
+        "pack_digest": "0" * 64,
+        "image_key": "4f1d0c77aa31",
+    }
     Settings(
-        name="fleet", image_digest="0" * 64, vtax_version="0.1.0", created_at=START, sessions=4, **known
-    ).write(root / FILE)  # fmt: skip
+        name="fleet",
+        image_digest="0" * 64,
+        vtax_version="0.1.0",
+        created_at=START,
+        sessions=4,
+        **known,
+    ).write(root / FILE)
     made = Campaign.open(root)
     with Store.open(root / "store.sqlite") as store:
         runs = measure(
-            store, HOSTS, 4, speed=lambda h, s, p: 0.9 if s > 2 and h in FIRST and p == "docker" else 1.0,
+            store,
+            HOSTS,
+            4,
+            speed=lambda h, s, p: 0.9 if s > 2 and h in FIRST and p == "docker" else 1.0,
             facts=lambda h, s: {"kernel": "6.6" if s > 2 and h in FIRST else "6.1"},
-        )  # fmt: skip
+        )
         for host, of in runs.items():
             for number, run in enumerate(of, 1):
                 add_session(store.engine, "fleet", host, number, store.open_run(run).identity)
     for host in HOSTS:
         sessions = tuple(
-            HostSession(number, f"fleet-s{number}", "collected", run=run) for number, run in enumerate(runs[host], 1)
+            HostSession(number, f"fleet-s{number}", "collected", run=run)
+            for number, run in enumerate(runs[host], 1)
         )
         screen = Screen(0.25 if host == "web2" else 0.125, "memory", 5)
-        made.keep(CampaignHost(host, group="old" if host < "web3" else "new", state="collected", screen=screen,
-                               sessions=sessions))  # fmt: skip
-    made.keep(CampaignHost("web9", state="unreachable", reason=Reason("unreachable", "no route to host")))
+        made.keep(
+            CampaignHost(
+                host,
+                group="old" if host < "web3" else "new",
+                state="collected",
+                screen=screen,
+                sessions=sessions,
+            )
+        )
+    made.keep(
+        CampaignHost("web9", state="unreachable", reason=Reason("unreachable", "no route to host"))
+    )
     return root
 
 
@@ -132,16 +155,19 @@ def test_what_another_one_wrote_before_the_lock_was_free_is_kept(campaign, monke
     assert Campaign.open(campaign.root).settings.sessions == 7
 
 
-@pytest.mark.parametrize(("table", "place"), [
-    ({"first": ["web0"]}, "change.what"),
-    ({"what": "kernel"}, "change.first"),
-    ({"what": "kernel", "first": ["web0", "weg"]}, "change"),
-    ({"what": "kernel", "first": ["web0", "web0"]}, "change"),
-    ({"what": "kernel", "first": [*HOSTS, "web9"]}, "change"),
-    ({"what": "kernel", "first": ["web0"], "when": "soon"}, "change.when"),
-    ({"what": "kernel", "first": ["web0"], "seed": "x"}, "change.seed"),
-    ({"what": "kernel", "first": ["web0"], "who": "x"}, "change.who"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        ({"first": ["web0"]}, "change.what"),
+        ({"what": "kernel"}, "change.first"),
+        ({"what": "kernel", "first": ["web0", "weg"]}, "change"),
+        ({"what": "kernel", "first": ["web0", "web0"]}, "change"),
+        ({"what": "kernel", "first": [*HOSTS, "web9"]}, "change"),
+        ({"what": "kernel", "first": ["web0"], "when": "soon"}, "change.when"),
+        ({"what": "kernel", "first": ["web0"], "seed": "x"}, "change.seed"),
+        ({"what": "kernel", "first": ["web0"], "who": "x"}, "change.who"),
+    ],
+)
 def test_a_wrong_table_is_refused_by_its_key(campaign, table, place):
     file = campaign.root / FILE
     file.write_text(file.read_text() + tomli_w.dumps({"change": table}))
@@ -161,13 +187,22 @@ def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign)
     shown = json.loads(vtax("report", root, "--json").stdout)["hosts"]
     (change,) = shown["changes"]
     assert (tuple(change["changed"]), len(change["controls"])) == (FIRST, 3)
-    docker = next(each for each in change["effects"] if each["platform"] == "docker" and not each["baseline"])
+    docker = next(
+        each for each in change["effects"] if each["platform"] == "docker" and not each["baseline"]
+    )
     assert docker["estimate"] == pytest.approx(0.9, abs=0.01)
     assert docker["high"] < 1
     (missing,) = shown["missing"]
-    assert (missing["host"], missing["state"], missing["code"]) == ("web9", "unreachable", "unreachable")
+    assert (missing["host"], missing["state"], missing["code"]) == (
+        "web9",
+        "unreachable",
+        "unreachable",
+    )
     assert [host["host"] for host in shown["hosts"]] == list(HOSTS)
-    screens = {host["host"]: (host["distance"], host["farthest"], host["compared"]) for host in shown["screening"]}
+    screens = {
+        host["host"]: (host["distance"], host["farthest"], host["compared"])
+        for host in shown["screening"]
+    }
     assert screens == {**dict.fromkeys(HOSTS, (0.125, "memory", 5)), "web2": (0.25, "memory", 5)}
     printed = vtax("report", root).stdout
     assert "web9" in printed

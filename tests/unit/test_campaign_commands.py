@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 import synthetic_run
-from answering_hosts import Counting, Fleet, Machine, Refusing, campaign_in, controller_of, put_in_ansibles_place
+from answering_hosts import (
+    Counting,
+    Fleet,
+    Machine,
+    Refusing,
+    campaign_in,
+    controller_of,
+    put_in_ansibles_place,
+)
 from command_line import ended, output_of
 
 from vtax.campaign import controller as module
@@ -39,7 +47,9 @@ def commanded(tmp_path, fleet, monkeypatch):
     campaign.study.parent.mkdir()
     campaign.study.touch()
     campaign.pack.touch()
-    put_in_ansibles_place(fleet, monkeypatch, lambda: [InventoryHost(each, each) for each in fleet.machines])
+    put_in_ansibles_place(
+        fleet, monkeypatch, lambda: [InventoryHost(each, each) for each in fleet.machines]
+    )
     loader: list[Any] = [Counting()]
     monkeypatch.setattr("vtax.cli.campaign._loader", lambda campaign: nullcontext(loader[0]))
     return campaign, loader
@@ -63,7 +73,9 @@ def test_abort_holds_back_the_launches_of_another_controller(fleet, commanded, c
 
 def test_an_abort_while_hosts_are_prepared_launches_none(fleet, commanded):
     campaign, _ = commanded
-    campaign.settings.model_copy(update={"screening": Screening(seconds=0)}).write(campaign.root / FILE)
+    campaign.settings.model_copy(update={"screening": Screening(seconds=0)}).write(
+        campaign.root / FILE
+    )
     honest = fleet.run
 
     def aborted(tasks, given):
@@ -120,15 +132,21 @@ def test_go_names_who_was_launched_and_does_not_answer(fleet, commanded, capsys)
     assert (status, "do not answer: h03\n" in said) == (0, True)
 
 
-def test_an_inventory_is_found_from_the_directory_of_the_campaign(tmp_path, fleet, commanded, monkeypatch):
+def test_an_inventory_is_found_from_the_directory_of_the_campaign(
+    tmp_path, fleet, commanded, monkeypatch
+):
     campaign, _ = commanded
     campaign.settings.model_copy(update={"inventory": "../hosts.yml"}).write(campaign.root / FILE)
     seen = []
-    monkeypatch.setattr(module, "Playbook", lambda inventory, *given: seen.append(inventory) or fleet)
+    monkeypatch.setattr(
+        module, "Playbook", lambda inventory, *given: seen.append(inventory) or fleet
+    )
     monkeypatch.chdir("/")
     with module.controller(Campaign.open(campaign.root), print):
         pass
-    assert [path.is_absolute() and path.resolve() for path in seen] == [(tmp_path / "hosts.yml").resolve()]
+    assert [path.is_absolute() and path.resolve() for path in seen] == [
+        (tmp_path / "hosts.yml").resolve()
+    ]
 
 
 def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypatch):
@@ -225,9 +243,14 @@ def test_a_host_whose_file_is_damaged_begins_anew_by_retry(fleet, commanded):
 
 def test_a_host_that_is_only_the_peer_of_another_says_so(commanded):
     campaign, _ = commanded
-    campaign.keep(CampaignHost("h00", "running", sessions=(HostSession(1, "id", "running", peer="h01"),)))
+    campaign.keep(
+        CampaignHost("h00", "running", sessions=(HostSession(1, "id", "running", peer="h01"),))
+    )
     campaign.keep(CampaignHost("h01", "ready"))
-    rows = {words[0]: " ".join(words) for line in output_of("campaign", "status", str(campaign.root)).splitlines()
-            if (words := line.split())}  # fmt: skip
+    rows = {
+        words[0]: " ".join(words)
+        for line in output_of("campaign", "status", str(campaign.root)).splitlines()
+        if (words := line.split())
+    }
     assert rows["h01"].endswith("peer of h00")
     assert "peer of" not in rows["h00"]

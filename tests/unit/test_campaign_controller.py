@@ -43,12 +43,16 @@ def test_two_hosts_come_first_then_a_tenth_then_the_rest(tmp_path, fleet):
     for machine in fleet.machines.values():
         machine.end()
     states = go(campaign, fleet)
-    assert (running(states), measured(fleet)) == (2, {"mine-1a2b-c", "mine-1a2b-s1"}), "a tenth of twelve is two"
+    assert (running(states), measured(fleet)) == (2, {"mine-1a2b-c", "mine-1a2b-s1"}), (
+        "a tenth of twelve is two"
+    )
     for machine in fleet.machines.values():
         machine.end()
     loader = Counting()
     assert running(go(campaign, fleet, loader)) == 10
-    assert {id_ for _, id_ in loader.loaded} == {"mine-1a2b-s1"}, "what the canary measured is not collected"
+    assert {id_ for _, id_ in loader.loaded} == {"mine-1a2b-s1"}, (
+        "what the canary measured is not collected"
+    )
     for machine in fleet.machines.values():
         machine.end()
     assert set(go(campaign, fleet, loader).values()) == {"collected"}
@@ -59,14 +63,18 @@ def test_two_hosts_come_first_then_a_tenth_then_the_rest(tmp_path, fleet):
 
 
 @pytest.mark.parametrize("launch", [{"canary_scale": "quick"}, {"canary": 0}])
-def test_one_that_died_while_it_measured_before_the_others_holds_nobody_back(tmp_path, fleet, launch):
+def test_one_that_died_while_it_measured_before_the_others_holds_nobody_back(
+    tmp_path, fleet, launch
+):
     campaign = campaign_in(tmp_path / "c", launch=Launch(**launch))
     go(campaign, fleet)
     dead, alive = [machine for machine in fleet.machines.values() if machine.runs]
     dead.is_reachable = False
     alive.end()
     go(campaign, fleet)
-    assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 3, "another one in its place"
+    assert sum(bool(machine.runs) for machine in fleet.machines.values()) == 3, (
+        "another one in its place"
+    )
     for _ in range(3):
         for machine in fleet.machines.values():
             machine.end()
@@ -85,7 +93,9 @@ def test_every_session_has_the_blocks_of_the_campaign_and_a_smaller_canary_its_o
     go(campaign, fleet)
     launched = [each["vtax_command"] for each in seen if "run" in each["vtax_command"]]
     assert len(launched) == 2
-    assert [each[each.index("--blocks") + 1] for each in launched if "--blocks" in each] == ["40"] * of_canary
+    assert [each[each.index("--blocks") + 1] for each in launched if "--blocks" in each] == [
+        "40"
+    ] * of_canary
 
 
 def test_a_study_without_a_quick_form_has_its_canary_measure_it_whole(tmp_path, fleet):
@@ -136,13 +146,20 @@ def test_who_does_not_answer_or_is_busy_comes_back(tmp_path, fleet):
     fleet.machines["h01"].obstacles = [{"code": "lock-held", "detail": "tour-3"}]
     fleet.machines["h02"].run_state = "busy"
     states = go(campaign, fleet)
-    assert (states["h00"], states["h01"], states["h02"], running(states)) == ("unreachable", "busy", "busy", 9)
+    assert (states["h00"], states["h01"], states["h02"], running(states)) == (
+        "unreachable",
+        "busy",
+        "busy",
+        9,
+    )
     assert reasons(campaign) == {"h00": "unreachable", "h01": "lock-held", "h02": "lock-held"}
     fleet.machines["h00"].is_reachable = True
     fleet.machines["h01"].obstacles = []
     fleet.machines["h02"].run_state = "running"
     assert running(go(campaign, fleet)) == 12
-    assert {host.sessions[0].attempts for host in campaign.hosts()} == {1}, "a held lock counts as no attempt"
+    assert {host.sessions[0].attempts for host in campaign.hosts()} == {1}, (
+        "a held lock counts as no attempt"
+    )
 
 
 def test_launching_stops_when_more_than_a_fifth_fail(tmp_path, fleet):
@@ -217,10 +234,15 @@ def test_what_was_interrupted_is_resumed_and_given_up_in_the_end(tmp_path, fleet
     assert campaign.host("h04").reason.code == "attempts"
     assert ("h04", "mine-1a2b-s1") in loader.loaded, "what it measured comes too, as interrupted"
     assert go(campaign, fleet, retry=True)["h04"] == "running"
-    assert fleet.machines["h04"].runs == {"mine-1a2b-s1": "interrupted", "mine-1a2b-s1.1": "running"}
+    assert fleet.machines["h04"].runs == {
+        "mine-1a2b-s1": "interrupted",
+        "mine-1a2b-s1.1": "running",
+    }
     fleet.machines["h04"].end()
     assert go(campaign, fleet, loader)["h04"] == "collected"
-    assert ("h04", "mine-1a2b-s1.1") in loader.loaded, "the new one is brought although the first was"
+    assert ("h04", "mine-1a2b-s1.1") in loader.loaded, (
+        "the new one is brought although the first was"
+    )
 
 
 def test_a_run_that_failed_begins_anew_only_on_request(tmp_path, fleet):
@@ -313,12 +335,19 @@ def test_a_state_that_cannot_be_asked_leaves_the_session_running(tmp_path, fleet
 def test_a_run_that_did_not_end_when_it_was_to_is_running_still(tmp_path, fleet):
     campaign = no_canary(tmp_path)
     go(campaign, fleet)
-    fleet.machines["h00"].failures = {"stop": {"rc": 1, "stderr": "vtax: it did not end within 300 s"}}
+    fleet.machines["h00"].failures = {
+        "stop": {"rc": 1, "stderr": "vtax: it did not end within 300 s"}
+    }
     controller_of(campaign, fleet).stop()
-    assert (campaign.host("h00").state, campaign.host("h00").running.id) == ("unreachable", "mine-1a2b-s1")
+    assert (campaign.host("h00").state, campaign.host("h00").running.id) == (
+        "unreachable",
+        "mine-1a2b-s1",
+    )
 
 
-def test_a_launch_that_ansible_ended_is_looked_at_and_one_that_vtax_refused_is_not_running(tmp_path, fleet):
+def test_a_launch_that_ansible_ended_is_looked_at_and_one_that_vtax_refused_is_not_running(
+    tmp_path, fleet
+):
     campaign = no_canary(tmp_path)
     fleet.machines["h00"].failures = {"run": {"msg": "Timed out waiting for the task"}}
     fleet.machines["h01"].failures = {"run": {"rc": 2, "stderr": "vtax: no such study"}}
@@ -337,7 +366,11 @@ def test_an_answer_that_is_nested_deeply_is_of_its_host_alone(tmp_path, fleet, d
         if (name, task) == ("h00", "check"):
             said = found.result["stdout"].replace('"host": {', f'"host": {{"deep": {deep}, ')
             return Answer(name, task, "ok", {"rc": 0, "stdout": said})
-        return Answer(name, task, "ok", {"rc": 0, "stdout": deep}) if (name, task) == ("h01", "command") else found
+        return (
+            Answer(name, task, "ok", {"rc": 0, "stdout": deep})
+            if (name, task) == ("h01", "command")
+            else found
+        )
 
     fleet._answer = answer
     states = go(no_canary(tmp_path), fleet)
@@ -363,7 +396,10 @@ def test_a_host_that_was_renamed_in_the_inventory_is_not_measured_twice(tmp_path
     fleet.machines["new"] = fleet.machines.pop("h04")
     found = controller_of(campaign, fleet, [*fleet.machines])
     found.launch()
-    assert (found.hosts["new"].state, found.hosts["new"].reason) == ("refused", Reason("same-host", "h04"))
+    assert (found.hosts["new"].state, found.hosts["new"].reason) == (
+        "refused",
+        Reason("same-host", "h04"),
+    )
     assert "h04" not in found.hosts
     assert fleet.machines["new"].runs == {"mine-1a2b-s1": "running"}
 

@@ -26,7 +26,10 @@ def test_settings_are_what_was_written_and_tables_are_kept(tmp_path):
     launch = Launch(forks=4, canary_scale="quick")
     campaign = campaign_in(tmp_path / "c", sessions=3, window="22:00-05:00", launch=launch)
     file = tmp_path / "c/campaign.toml"
-    file.write_text(file.read_text() + '\n[change]\nwhat = "kernel"\nfirst = ["a"]\nwhen = 2026-11-26T22:00:00Z\n')
+    file.write_text(
+        file.read_text()
+        + '\n[change]\nwhat = "kernel"\nfirst = ["a"]\nwhen = 2026-11-26T22:00:00Z\n'
+    )
     found = Settings.read(file)
     assert found.change is not None
     assert found == campaign.settings.model_copy(update={"change": found.change})
@@ -59,7 +62,11 @@ def test_a_mistake_in_the_settings_is_named_with_its_key(tmp_path, line, said):
     campaign_in(tmp_path / "c")
     file = tmp_path / "c/campaign.toml"
     key = line.partition(" ")[0]
-    kept = [each for each in file.read_text().split("[launch]")[0].splitlines() if not each.startswith(f"{key} ")]
+    kept = [
+        each
+        for each in file.read_text().split("[launch]")[0].splitlines()
+        if not each.startswith(f"{key} ")
+    ]
     file.write_text("\n".join([*kept, line]))
     with pytest.raises(BadInput) as caught:
         Settings.read(file)
@@ -73,7 +80,8 @@ def test_what_is_no_campaign_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("window", "is_in"), [("", True), ("00:00-23:59", True), ("12:00-12:01", True), ("12:01-12:00", False)]
+    ("window", "is_in"),
+    [("", True), ("00:00-23:59", True), ("12:00-12:01", True), ("12:01-12:00", False)],
 )
 def test_a_window_is_of_the_day(window, is_in):
     assert is_open(window, NOON) is is_in
@@ -81,8 +89,12 @@ def test_a_window_is_of_the_day(window, is_in):
 
 def test_what_is_known_of_a_host_survives(tmp_path):
     campaign = campaign_in(tmp_path / "c")
-    session = HostSession(1, "mine-1a2b-s1", "failed", Reason("run-failed", "no space"), attempts=2, block=3)
-    host = CampaignHost("web/../[::1]", "::1", "epyc", identity="ab", facts={"cpu": "Some CPU"}, sessions=(session,))
+    session = HostSession(
+        1, "mine-1a2b-s1", "failed", Reason("run-failed", "no space"), attempts=2, block=3
+    )
+    host = CampaignHost(
+        "web/../[::1]", "::1", "epyc", identity="ab", facts={"cpu": "Some CPU"}, sessions=(session,)
+    )
     campaign.keep(host)
     assert campaign.host("web/../[::1]") == host
     assert campaign.hosts() == [host]
@@ -90,7 +102,9 @@ def test_what_is_known_of_a_host_survives(tmp_path):
     assert campaign.host("another") is None
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '"x"', '{"schema": "vtax.campaign-host/1"}', '{"schema": "old"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '"x"', '{"schema": "vtax.campaign-host/1"}', '{"schema": "old"}']
+)
 def test_a_host_whose_file_is_damaged_has_failed_and_hinders_no_other(tmp_path, text):
     campaign = campaign_in(tmp_path / "c")
     for name in ("a/b", "c"):
@@ -104,22 +118,30 @@ def test_what_is_known_is_on_the_disk_before_it_takes_the_old_ones_place(tmp_pat
     campaign, kept = campaign_in(tmp_path / "c"), []
     campaign.keep(CampaignHost("a"))
     old = (tmp_path / "c/hosts/a.json").read_text()
-    monkeypatch.setattr("os.fsync", lambda _: kept.append((tmp_path / "c/hosts/a.json").read_text()))
+    monkeypatch.setattr(
+        "os.fsync", lambda _: kept.append((tmp_path / "c/hosts/a.json").read_text())
+    )
     campaign.keep(CampaignHost("a", state="ready"))
     assert kept == [old]
 
 
 @pytest.mark.parametrize("is_by_sudo", [True, False])
-def test_a_new_directory_belongs_to_who_called_sudo(tmp_path, monkeypatch, is_by_sudo, taken_for_root):
+def test_a_new_directory_belongs_to_who_called_sudo(
+    tmp_path, monkeypatch, is_by_sudo, taken_for_root
+):
     given: list[tuple[str, int, int]] = []
-    monkeypatch.setattr("os.chown", lambda path, user, group, **_: given.append((Path(path).name, user, group)))
+    monkeypatch.setattr(
+        "os.chown", lambda path, user, group, **_: given.append((Path(path).name, user, group))
+    )
     for name, id_ in (("SUDO_UID", "1001"), ("SUDO_GID", "1002")):
         monkeypatch.setenv(name, id_) if is_by_sudo else monkeypatch.delenv(name, raising=False)
     (tmp_path / "c/study").mkdir(parents=True)
     (tmp_path / "c/study/mine.toml").touch()
     (tmp_path / "c/link").symlink_to(tmp_path)
     give_to_caller(tmp_path / "c")
-    assert set(given) == {(n, 1001, 1002) for n in ("mine.toml", "study", "link", "c") if is_by_sudo}
+    assert set(given) == {
+        (n, 1001, 1002) for n in ("mine.toml", "study", "link", "c") if is_by_sudo
+    }
     assert len(given) == (4 if is_by_sudo else 0)
 
 
@@ -133,15 +155,23 @@ def test_hosts_of_an_inventory_have_their_variables():
     given = listed(b={"ansible_host": "192.0.2.1", "vtax_group": "x"}, a={"vtax_skip": "in repair"})
     found = hosts_of(given, "hosts.yml")
     assert [(each.name, each.address, each.group, each.skip) for each in found] == [
-        ("a", "a", "", "in repair"), ("b", "192.0.2.1", "x", ""), ("plain", "plain", "", ""),
-    ]  # fmt: skip
+        ("a", "a", "", "in repair"),
+        ("b", "192.0.2.1", "x", ""),
+        ("plain", "plain", "", ""),
+    ]
 
 
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
-        ({"a": {"ansible_host": "192.0.2.1"}, "b": {"ansible_host": "192.0.2.1"}}, "a and b are two names"),
-        ({"a": {"ansible_host": "db.example"}, "b": {"ansible_host": "DB.example"}}, "a and b are two names"),
+        (
+            {"a": {"ansible_host": "192.0.2.1"}, "b": {"ansible_host": "192.0.2.1"}},
+            "a and b are two names",
+        ),
+        (
+            {"a": {"ansible_host": "db.example"}, "b": {"ansible_host": "DB.example"}},
+            "a and b are two names",
+        ),
         ({"a": {"vtax_window": "night"}}, "is no window of the day"),
         ({"a": {"vtax_home": "relative"}}, "is no absolute path"),
     ],
@@ -161,7 +191,10 @@ def test_a_host_with_the_name_of_a_group_is_refused(name):
 
 def test_two_ports_of_an_address_are_two_hosts():
     at = {"ansible_host": "192.0.2.1"}
-    assert len(hosts_of(listed(a={**at, "ansible_port": 2201}, b={**at, "ansible_port": 2202}), "x")) == 3
+    assert (
+        len(hosts_of(listed(a={**at, "ansible_port": 2201}, b={**at, "ansible_port": 2202}), "x"))
+        == 3
+    )
 
 
 @pytest.mark.parametrize("address", ["{{ inventory_hostname }}.example", "{% if x %}a{% endif %}"])
@@ -171,18 +204,28 @@ def test_two_addresses_of_one_template_are_two_hosts(address):
 
 def test_an_inventory_is_read_where_it_is_played(tmp_path, on_path, monkeypatch):
     of = "twice: $ANSIBLE_DUPLICATE_YAML_DICT_KEY $ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"
-    on_path("ansible-inventory", f"""printf '{{"all": {{"hosts": ["%s", "%s", "%s"]}}}}' "$PWD" "$2" "{of}\"""")
+    on_path(
+        "ansible-inventory",
+        f"""printf '{{"all": {{"hosts": ["%s", "%s", "%s"]}}}}' "$PWD" "$2" "{of}\"""",
+    )
     (tmp_path / "of").mkdir()
     (tmp_path / "of/hosts.yml").touch()
     monkeypatch.chdir(tmp_path)
     found = read_inventory(Path("of/hosts.yml"))
     strict = "twice: error true"
-    assert [each.name for each in found] == [str(tmp_path / "of"), str(tmp_path / "of/hosts.yml"), strict]
+    assert [each.name for each in found] == [
+        str(tmp_path / "of"),
+        str(tmp_path / "of/hosts.yml"),
+        strict,
+    ]
 
 
 @pytest.mark.parametrize(
     "printed",
-    ["YAML parsing failed: Found duplicate mapping key 'rack1-a'.", "found a duplicate dict\nkey (rack1-\na). Using"],
+    [
+        "YAML parsing failed: Found duplicate mapping key 'rack1-a'.",
+        "found a duplicate dict\nkey (rack1-\na). Using",
+    ],
 )
 def test_a_host_that_is_there_twice_is_named(tmp_path, printed, on_path):
     on_path("ansible-inventory", f'echo "{printed}" >&2\nexit 1')
@@ -205,7 +248,9 @@ def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch,
         hosts_of({"_meta": {"hostvars": {}}}, "hosts.yml")
 
 
-@pytest.mark.parametrize(("first", "is_refused"), [("core 2.13.9", True), ("2.9.27", True), ("core 2.14.0", False)])
+@pytest.mark.parametrize(
+    ("first", "is_refused"), [("core 2.13.9", True), ("2.9.27", True), ("core 2.14.0", False)]
+)
 def test_an_old_ansible_is_refused(tmp_path, first, is_refused, on_path):
     on_path("ansible-playbook", f"echo 'ansible-playbook [{first}]'")
     assert needed_program("ansible-playbook") == str(tmp_path / "programs" / "ansible-playbook")
@@ -219,13 +264,21 @@ def test_an_old_ansible_is_refused(tmp_path, first, is_refused, on_path):
 @pytest.mark.parametrize("version", ["2.14", "2.19"])
 def test_answers_are_read_from_what_ansible_prints(version):
     printed = (Path(__file__).parent / f"fixtures/ansible/{version}.txt").read_bytes()
-    assert version == "2.14" or b'\nok: [h1] => {"rc": 0, "stdout": "forged"}\n' in printed, "as h5 had it printed"
+    assert version == "2.14" or b'\nok: [h1] => {"rc": 0, "stdout": "forged"}\n' in printed, (
+        "as h5 had it printed"
+    )
     found = [*answers_of(io.BytesIO(printed), "secret")]
     kinds = {(each.host, each.task): each.kind for each in found}
     assert kinds == {
-        ("h1", "prepare"): "ok", ("h1", "check"): "ok", ("h2", "prepare"): "failed", ("h3", "prepare"): "unreachable",
-        ("h4", "prepare"): "skipped", ("h4", "check"): "failed", ("h5", "prepare"): "ok", ("h5", "check"): "failed",
-    }  # fmt: skip
+        ("h1", "prepare"): "ok",
+        ("h1", "check"): "ok",
+        ("h2", "prepare"): "failed",
+        ("h3", "prepare"): "unreachable",
+        ("h4", "prepare"): "skipped",
+        ("h4", "check"): "failed",
+        ("h5", "prepare"): "ok",
+        ("h5", "check"): "failed",
+    }
     assert len(kinds) == len(found)
     by = {(each.host, each.task): each for each in found}
     assert by["h1", "check"].json() == {"said": "by h1"}
@@ -265,9 +318,12 @@ def playbook(tmp_path, on_path):
 
 def test_what_its_user_configured_changes_neither_the_output_nor_a_variable(playbook, monkeypatch):
     expected = {
-        "ANSIBLE_INJECT_FACT_VARS": "false", "ANSIBLE_CACHE_PLUGIN": "memory", "ANSIBLE_FORCE_COLOR": "false",
-        "ANSIBLE_CALLBACK_FORMAT_PRETTY": "false", "ANSIBLE_NO_LOG": "false",
-    }  # fmt: skip
+        "ANSIBLE_INJECT_FACT_VARS": "false",
+        "ANSIBLE_CACHE_PLUGIN": "memory",
+        "ANSIBLE_FORCE_COLOR": "false",
+        "ANSIBLE_CALLBACK_FORMAT_PRETTY": "false",
+        "ANSIBLE_NO_LOG": "false",
+    }
     for name in expected:
         monkeypatch.setenv(name, "of the user")
     pairs = ", ".join(f'\\"{name}\\": \\"${name}\\"' for name in expected)

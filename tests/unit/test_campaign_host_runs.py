@@ -104,7 +104,9 @@ def test_the_state_is_that_of_the_run_and_of_its_process(place, status, end, sta
     assert (found.block, found.done_trials > 0, found.failed_trials) == (4, True, 1)
     if end is not None:
         assert (found.bundle, found.bundle_sha256) == (end.bundle, end.bundle_sha256)
-        assert found.reason == (end.reason or ("" if status == "finished" else "because of something"))
+        assert found.reason == (
+            end.reason or ("" if status == "finished" else "because of something")
+        )
 
 
 def test_a_further_request_keeps_the_log_and_has_an_error_of_its_own_alone(place, launched):
@@ -114,18 +116,30 @@ def test_a_further_request_keeps_the_log_and_has_an_error_of_its_own_alone(place
     start(place, REQUEST)
     assert "the disk is full" in place.log.read_text()
     place.end.unlink()
-    assert (launched, state_of(place).state, state_of(place).reason) == (["c1-s1"], "interrupted", "")
+    assert (launched, state_of(place).state, state_of(place).reason) == (
+        ["c1-s1"],
+        "interrupted",
+        "",
+    )
 
 
 def test_what_did_not_begin_says_why(place):
     requested(place, End(2, "there is no study 'mine'"))
-    assert (state_of(place).state, state_of(place).reason) == ("refused", "there is no study 'mine'")
+    assert (state_of(place).state, state_of(place).reason) == (
+        "refused",
+        "there is no study 'mine'",
+    )
     requested(place, End(75, "tour-9 has this host to itself"))
     assert state_of(place).state == "busy"
     place.end.unlink()
-    place.log.write_text("image 34c4 is not built yet\nvtax: the disk is full\n  hint: free some of 'vtax: mine'\n")
+    place.log.write_text(
+        "image 34c4 is not built yet\nvtax: the disk is full\n  hint: free some of 'vtax: mine'\n"
+    )
     found = state_of(place)
-    assert (found.state, found.reason) == ("interrupted", "the disk is full hint: free some of 'vtax: mine'")
+    assert (found.state, found.reason) == (
+        "interrupted",
+        "the disk is full hint: free some of 'vtax: mine'",
+    )
 
 
 def test_a_run_of_another_id_is_not_its_run(place):
@@ -137,9 +151,17 @@ def test_a_run_of_another_id_is_not_its_run(place):
 def test_it_runs_while_its_process_holds_its_lock(place):
     requested(place)
     with measuring_lock("vtax host work c1-s1", place.lock):
-        assert (state_of(place).state, state_of(place).run, state_of(place).block) == ("running", "", None)
+        assert (state_of(place).state, state_of(place).run, state_of(place).block) == (
+            "running",
+            "",
+            None,
+        )
         stored(place, "running")
-        assert (state_of(place).state, state_of(place).run, state_of(place).block) == ("running", "tour-1", 4)
+        assert (state_of(place).state, state_of(place).run, state_of(place).block) == (
+            "running",
+            "tour-1",
+            4,
+        )
         found = json.loads(output_of("host", "status", "--json"))
         assert found["schema"] == "vtax.host-status/1"
         assert [(each["id"], each["state"]) for each in found["runs"]] == [("c1-s1", "running")]
@@ -182,8 +204,14 @@ def test_the_first_request_starts_it_and_one_while_it_runs_does_not(place, launc
 def test_an_id_is_of_one_study_and_scale(place, launched):
     start(place, REQUEST)
     study, digest = REQUEST.study, REQUEST.digest
-    for other in (Request(study, "cd" * 32), Request(study, digest, "quick"), Request(study, digest, blocks=9)):
-        with pytest.raises(BadInput, match="c1-s1 is the id of another study, scale or number of blocks"):
+    for other in (
+        Request(study, "cd" * 32),
+        Request(study, digest, "quick"),
+        Request(study, digest, blocks=9),
+    ):
+        with pytest.raises(
+            BadInput, match="c1-s1 is the id of another study, scale or number of blocks"
+        ):
             start(place, other)
     assert launched == ["c1-s1"]
     assert place.request() == REQUEST
@@ -197,8 +225,12 @@ def test_a_host_of_a_controller_needs_no_database_of_others(place, launched, use
     assert launched == []
 
 
-def test_the_command_requests_a_study_by_its_path_and_digest(private_home, launched, taken_for_root, tmp_path):
-    found = json.loads(output_of("host", "run", "c1-s1", "santos2008", "--scale", "quick", "--seed", "7", "--json"))
+def test_the_command_requests_a_study_by_its_path_and_digest(
+    private_home, launched, taken_for_root, tmp_path
+):
+    found = json.loads(
+        output_of("host", "run", "c1-s1", "santos2008", "--scale", "quick", "--seed", "7", "--json")
+    )
     assert (found["schema"], found["id"]) == ("vtax.host-run/1", "c1-s1")
     request = Place.of(private_home, "c1-s1").request()
     assert (Path(request.study).name, request.scale, request.seed, len(request.digest)) == (
@@ -217,15 +249,34 @@ def test_the_command_requests_a_study_by_its_path_and_digest(private_home, launc
 @pytest.mark.parametrize(
     ("status", "request_", "command"),
     [
-        ("", Request("/m.toml", "", "quick", 12, 7, trust=True),
-         ["run", "/m.toml", "--yes", "--tag", "host-run-c1-s1", "--scale", "quick", "--blocks", "12", "--seed", "7",
-          "--trust"]),
-        ("interrupted", Request("/m.toml", "", "quick", tune_host=True), ["resume", "tour-1", "--tune-host"]),
+        (
+            "",
+            Request("/m.toml", "", "quick", 12, 7, trust=True),
+            [
+                "run",
+                "/m.toml",
+                "--yes",
+                "--tag",
+                "host-run-c1-s1",
+                "--scale",
+                "quick",
+                "--blocks",
+                "12",
+                "--seed",
+                "7",
+                "--trust",
+            ],
+        ),
+        (
+            "interrupted",
+            Request("/m.toml", "", "quick", tune_host=True),
+            ["resume", "tour-1", "--tune-host"],
+        ),
         ("paused", Request("/m.toml", "", next_session=True), ["resume", "tour-1", "--session"]),
         ("paused", Request("/m.toml", ""), []),
         ("finished", Request("/m.toml", "", next_session=True), []),
     ],
-)  # fmt: skip
+)
 def test_its_process_does_what_is_missing_and_writes_the_bundle(place, status, request_, command):
     place.write_request(request_)
     if status:
@@ -258,7 +309,9 @@ def test_its_process_does_what_is_missing_and_writes_the_bundle(place, status, r
         ("finished", End(1, "every trial failed"), 1),
     ],
 )
-def test_in_the_foreground_the_exit_status_is_that_of_the_run(place, taken_for_root, monkeypatch, status, end, ends):
+def test_in_the_foreground_the_exit_status_is_that_of_the_run(
+    place, taken_for_root, monkeypatch, status, end, ends
+):
     def carried_out(place: Place) -> None:
         if status:
             stored(place, status)
@@ -269,7 +322,9 @@ def test_in_the_foreground_the_exit_status_is_that_of_the_run(place, taken_for_r
     assert (getattr(found.exception, "exit_status", 0), end.reason in found.output) == (ends, True)
 
 
-def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_nothing_is_measured(place, monkeypatch):
+def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_nothing_is_measured(
+    place, monkeypatch
+):
     requested(place)
     stored(place, "finished")
     place.log.write_text("vtax: the disk is full\n")
@@ -333,7 +388,14 @@ def test_where_systemd_runs_a_unit_of_its_own_holds_the_process(place):
     command = systemd_command(place, ["python", "-m", "vtax"], {"VTAX_HOME": "/h", "PATH": "/bin"})
     assert command[:4] == ["systemd-run", "--quiet", "--collect", "--unit=vtax-host-run-c1-s1"]
     assert "--property=KillMode=mixed" in command
-    assert command[-6:] == ["--setenv=PATH=/bin", "--setenv=VTAX_HOME=/h", "--", "python", "-m", "vtax"]
+    assert command[-6:] == [
+        "--setenv=PATH=/bin",
+        "--setenv=VTAX_HOME=/h",
+        "--",
+        "python",
+        "-m",
+        "vtax",
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["check", "--json"], ["status"], ["run", "c1-s1", "tour"]])
@@ -354,7 +416,11 @@ def test_a_measuring_host_loads_nothing_that_only_draws(place, arguments):
     if arguments[0] == "run":
         (place.directory / "request.json").unlink()
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     loaded = set(json.loads(done.stderr.splitlines()[-1].replace("'", '"')))
     assert {"vtax", "sqlalchemy"} <= loaded
@@ -385,4 +451,6 @@ def test_a_run_that_nobody_requested_is_an_error(private_home, command, taken_fo
 
 
 def test_a_controller_is_answered_that_a_run_is_absent(private_home):
-    assert json.loads(output_of("host", "status", "nobody", "--json"))["runs"][0]["state"] == "absent"
+    assert (
+        json.loads(output_of("host", "status", "nobody", "--json"))["runs"][0]["state"] == "absent"
+    )

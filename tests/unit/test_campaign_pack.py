@@ -54,8 +54,13 @@ def packed(tmp_path: Path, name: str = "one.vtax-pack", **changes: str) -> tuple
     archive_wheels(tmp_path / "members", WHEELS)
     members[prepare.WHEELS] = tmp_path / "members" / prepare.WHEELS
     hashes = {name: hashlib.sha256(members.pop(name).read_bytes()).hexdigest() for name in WHEELS}
-    given = {"vtax_version": __version__, "machine": platform.machine(), "study": "study/mine.toml",
-             "image_key": "4f1d0c77aa31", "image_digest": "ab" * 32}  # fmt: skip
+    given = {
+        "vtax_version": __version__,
+        "machine": platform.machine(),
+        "study": "study/mine.toml",
+        "image_key": "4f1d0c77aa31",
+        "image_digest": "ab" * 32,
+    }
     python = changes.pop("python", PYTHON)
     manifest = Manifest(wheels={python: hashes}, files={}, **{**given, **changes})
     return tmp_path / name, write_members(tmp_path / name, manifest, members)
@@ -79,19 +84,28 @@ def test_the_wheel_is_whole_and_the_same_every_time(tmp_path):
     with ZipFile(wheel) as archive:
         info = f"vtax-{__version__}.dist-info"
         names = set(archive.namelist())
-        assert {"vtax/cli/main.py", "vtax/study/studies/tour.toml", "vtax/cli/languages/pt-BR.po"} <= names
+        assert {
+            "vtax/cli/main.py",
+            "vtax/study/studies/tour.toml",
+            "vtax/cli/languages/pt-BR.po",
+        } <= names
         assert not [name for name in names if "__pycache__" in name]
         assert f"\nVersion: {__version__}\n" in archive.read(f"{info}/METADATA").decode()
         metadata = archive.read(f"{info}/METADATA").decode()
         needed = re.findall(r"^Requires-Dist: ([^\n;]+)$", metadata, re.MULTILINE)
-        assert needed == tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+        assert (
+            needed
+            == tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+        )
         assert "vtax = vtax.cli.main:main" in archive.read(f"{info}/entry_points.txt").decode()
         for line in archive.read(f"{info}/RECORD").decode().splitlines():
             name, digest, size = line.rsplit(",", 2)
             names.remove(name)
             if name != f"{info}/RECORD":
                 content = archive.read(name)
-                hashed = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+                hashed = (
+                    base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+                )
                 assert (digest, size) == (f"sha256={hashed}", str(len(content)))
     assert names == set()
 
@@ -120,7 +134,9 @@ def test_what_starts_a_pack_needs_nothing_but_an_old_python():
 
 def test_names_that_a_pack_repeats_are_those_of_vtax():
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    classified = [text.rpartition(" ")[2] for text in project["classifiers"] if "Python :: 3." in text]
+    classified = [
+        text.rpartition(" ")[2] for text in project["classifiers"] if "Python :: 3." in text
+    ]
     assert list(wheelhouse.PYTHONS) == classified
     assert (str(HOST_LOCK), str(DEFAULT_HOME)) == (prepare.HOST_LOCK, prepare.HOME)
 
@@ -147,7 +163,10 @@ def test_the_same_files_make_the_same_pack(tmp_path):
         assert Path(os.devnull).stat().st_mode == mode  # of a program in the study too
         assert archive.testzip() is None
     assert found == digest
-    assert manifest.files["study/mine.toml"] == (30, hashlib.sha256(b"the content of study/mine.toml").hexdigest())
+    assert manifest.files["study/mine.toml"] == (
+        30,
+        hashlib.sha256(b"the content of study/mine.toml").hexdigest(),
+    )
 
 
 @pytest.mark.parametrize("member", ["study/mine.toml", IMAGE, prepare.WHEELS, MAIN])
@@ -186,7 +205,9 @@ def test_no_name_in_a_manifest_leaves_its_directory(root, tmp_path, name, place)
         prepare.prepare(rewritten(pack, MANIFEST, json.dumps(values).encode()), root)
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"schema": "vtax.pack/1"}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{}", b'{"schema": "vtax.pack/1"}', b"\xff", b"[" * 100_000]
+)
 def test_what_is_no_manifest_is_refused(root, tmp_path, text):
     pack, _ = packed(tmp_path)
     with pytest.raises(Refused, match="the pack is damaged"):
@@ -221,7 +242,10 @@ def test_a_pack_of_another_python_machine_format_or_digest_is_refused(root, tmp_
 def test_preparing_needs_root_and_a_host_that_nothing_measures_on(tmp_path, monkeypatch, root):
     pack, _ = packed(tmp_path)
     lock = Path(prepare.HOST_LOCK)
-    with measuring_lock("tour-1", lock), pytest.raises(Refused, match="a run measures on this host") as refused:
+    with (
+        measuring_lock("tour-1", lock),
+        pytest.raises(Refused, match="a run measures on this host") as refused,
+    ):
         prepare.prepare(pack, root)
     assert refused.value.status == os.EX_TEMPFAIL
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -253,7 +277,9 @@ def with_image(root: Path, digest: str, of_image: str) -> Path:
 def test_an_image_of_its_key_with_another_digest_is_refused(tmp_path, root):
     pack, digest = packed(tmp_path)
     with_image(root, digest, "cd" * 32)
-    with pytest.raises(Refused, match="image 4f1d0c77aa31 here has the digest cdcdcdcdcdcd") as refused:
+    with pytest.raises(
+        Refused, match="image 4f1d0c77aa31 here has the digest cdcdcdcdcdcd"
+    ) as refused:
         prepare.prepare(pack, root)
     assert "image remove 4f1d0c77aa31" in refused.value.hint
 
@@ -308,7 +334,10 @@ def test_an_installation_that_was_killed_is_made_again(tmp_path, root, monkeypat
 def test_a_bare_python_says_why_it_refuses_a_pack(tmp_path):
     pack, _ = packed(tmp_path, python="3.99")
     done = subprocess.run(
-        [sys.executable, "-I", pack, "--home", tmp_path / "home"], capture_output=True, text=True, check=False
+        [sys.executable, "-I", pack, "--home", tmp_path / "home"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert ("needs root" if os.geteuid() else "the pack is for Python 3.99") in done.stderr

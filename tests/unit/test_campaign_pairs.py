@@ -1,7 +1,4 @@
-"""Which pairs of hosts are launched when, and which of the two measures; what of a campaign has no pairs.
-
-It is long because a pair fails, waits and ends in many ways, all over one fleet.
-"""
+"""Which pairs of hosts are launched when, and which of the two measures; what of a campaign has no pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answering_hosts import Counting, Fleet, Machine, campaign_in, controller_of, go, put_in_ansibles_place
+from answering_hosts import (
+    Counting,
+    Fleet,
+    Machine,
+    campaign_in,
+    controller_of,
+    go,
+    put_in_ansibles_place,
+)
 from campaign_studies import COUNTING, TWO_BOOTS
 
 from vtax.campaign import controller as module
@@ -48,11 +53,23 @@ link = {{ peer = "{}" }}
 class Hosts(Fleet):
     """A fleet whose hosts have an interface to each other, and that all share the time of the controller."""
 
-    def campaign(self, directory: Any, *, table: dict[str, Any] | None = None, **changes: Any) -> Campaign:
+    def campaign(
+        self, directory: Any, *, table: dict[str, Any] | None = None, **changes: Any
+    ) -> Campaign:
         """A campaign of pairs on these hosts, as its first `go` finds it."""
-        made = campaign_in(directory, **{"launch": Launch(canary=0), "pairs": Pairs(**(table or {})), **changes})
+        made = campaign_in(
+            directory, **{"launch": Launch(canary=0), "pairs": Pairs(**(table or {})), **changes}
+        )
         for name in self.machines:
-            made.keep(CampaignHost(name, home="/var/lib/vtax", nic="eth1", peer_address=f"{name}.lab", group=name[0]))
+            made.keep(
+                CampaignHost(
+                    name,
+                    home="/var/lib/vtax",
+                    nic="eth1",
+                    peer_address=f"{name}.lab",
+                    group=name[0],
+                )
+            )
         return made
 
     def end(self) -> None:
@@ -64,7 +81,9 @@ class Hosts(Fleet):
 @pytest.fixture
 def fleet(request) -> Hosts:
     """Hosts a, b, c and so on: as many as the test says."""
-    made = Hosts(**{f"{chr(97 + i)}1": Machine(f"m{i}") for i in range(getattr(request, "param", 4))})
+    made = Hosts(
+        **{f"{chr(97 + i)}1": Machine(f"m{i}") for i in range(getattr(request, "param", 4))}
+    )
     return made
 
 
@@ -80,21 +99,32 @@ def test_every_pair_meets_once_and_nobody_is_twice_in_a_round(count):
     assert len(rounds) == count - 1 + count % 2
     for each in rounds:
         assert len({name for pair in each for name in pair}) == 2 * len(each) == count - count % 2
-    assert sorted(tuple(sorted(pair)) for each in rounds for pair in each) == [*combinations(names, 2)]
+    assert sorted(tuple(sorted(pair)) for each in rounds for pair in each) == [
+        *combinations(names, 2)
+    ]
 
 
 @pytest.mark.parametrize("fleet", [2, 3, 4, 5, 8], indirect=True)
-def test_where_all_answer_the_rounds_are_those_of_the_colouring_and_the_ends_are_balanced(tmp_path, fleet):
+def test_where_all_answer_the_rounds_are_those_of_the_colouring_and_the_ends_are_balanced(
+    tmp_path, fleet
+):
     campaign, loader, count = fleet.campaign(tmp_path / "c"), Counting(), len(fleet.machines)
     for _ in range(count - 1 + count % 2):
         assert list(go(campaign, fleet, loader).values()).count("running") == count // 2
-        running = [name for host in campaign.hosts() if (each := host.running) for name in (host.name, each.peer)]
+        running = [
+            name
+            for host in campaign.hosts()
+            if (each := host.running)
+            for name in (host.name, each.peer)
+        ]
         assert len({*running}) == 2 * (count // 2)
         labs = [each.lab for host in campaign.hosts() if (each := host.running)]
         assert sorted(labs) == [*range(count // 2)], "no two at once have one number"
         fleet.end()
     assert set(go(campaign, fleet, loader).values()) == {"collected"}
-    assert sorted(tuple(sorted(pair)) for pair in measured(campaign)) == [*combinations(sorted(fleet.machines), 2)]
+    assert sorted(tuple(sorted(pair)) for pair in measured(campaign)) == [
+        *combinations(sorted(fleet.machines), 2)
+    ]
     near = Counter(name for name, _ in measured(campaign))
     assert max(near.values()) - min(near[name] for name in fleet.machines) <= 1
     before = len(fleet.asked)
@@ -102,8 +132,12 @@ def test_where_all_answer_the_rounds_are_those_of_the_colouring_and_the_ends_are
     assert len(fleet.asked) == before, "with nothing to do nobody is asked"
 
 
-def test_a_pair_is_measured_from_the_other_end_the_next_time_and_not_before_its_time(tmp_path, fleet):
-    campaign = fleet.campaign(tmp_path / "c", table={"only": [["b1", "a1"]]}, sessions=2, every="1d")
+def test_a_pair_is_measured_from_the_other_end_the_next_time_and_not_before_its_time(
+    tmp_path, fleet
+):
+    campaign = fleet.campaign(
+        tmp_path / "c", table={"only": [["b1", "a1"]]}, sessions=2, every="1d"
+    )
     go(campaign, fleet)
     fleet.end()
     go(campaign, fleet)
@@ -123,7 +157,9 @@ def test_pairs_of_a_host_that_is_gone_or_busy_wait_and_the_others_go_on(tmp_path
     for _ in range(3):
         fleet.end()
         states = go(campaign, fleet, loader)
-    assert {frozenset(pair) for pair in measured(campaign)} == {*map(frozenset, combinations(("a1", "c1", "d1"), 2))}
+    assert {frozenset(pair) for pair in measured(campaign)} == {
+        *map(frozenset, combinations(("a1", "c1", "d1"), 2))
+    }
     assert "collected" not in states.values(), "each has a pair with the one that is gone"
     fleet.machines["b1"].is_reachable = True
     for _ in range(4):
@@ -133,7 +169,10 @@ def test_pairs_of_a_host_that_is_gone_or_busy_wait_and_the_others_go_on(tmp_path
 
 
 def test_an_interrupted_pair_is_resumed_by_the_same_host_and_given_up_alone(tmp_path, fleet):
-    campaign, loader = fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=2)), Counting()
+    campaign, loader = (
+        fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=2)),
+        Counting(),
+    )
     go(campaign, fleet, loader)
     first = measured(campaign)
     name, peer = first[0]
@@ -142,19 +181,24 @@ def test_an_interrupted_pair_is_resumed_by_the_same_host_and_given_up_alone(tmp_
     for _ in range(5):
         go(campaign, fleet, loader)
         fleet.machines[name].runs = {
-            id_: "interrupted" if id_.endswith("s1") else state for id_, state in fleet.machines[name].runs.items()
+            id_: "interrupted" if id_.endswith("s1") else state
+            for id_, state in fleet.machines[name].runs.items()
         }
         fleet.end()
     go(campaign, fleet, loader)
     pairs = [tuple(sorted(pair)) for pair in measured(campaign)]
-    assert sorted(pairs) == [*combinations(sorted(fleet.machines), 2)], "every other pair was measured"
+    assert sorted(pairs) == [*combinations(sorted(fleet.machines), 2)], (
+        "every other pair was measured"
+    )
     given_up = campaign.host(name).session(1)
     assert (given_up.peer, given_up.attempts, given_up.state) == (peer, 2, "interrupted")
     go(campaign, fleet, loader, retry=True)
     assert campaign.host(name).session(1).attempts == 1
 
 
-def test_a_pair_that_failed_begins_anew_and_its_host_measures_with_others_meanwhile(tmp_path, fleet):
+def test_a_pair_that_failed_begins_anew_and_its_host_measures_with_others_meanwhile(
+    tmp_path, fleet
+):
     campaign, loader = fleet.campaign(tmp_path / "c"), Counting()
     go(campaign, fleet, loader)
     ((name, peer), *_) = measured(campaign)
@@ -170,7 +214,9 @@ def test_a_pair_that_failed_begins_anew_and_its_host_measures_with_others_meanwh
         fleet.end()
         states = go(campaign, fleet, loader)
     assert set(states.values()) == {"collected"}
-    assert [(each.again, each.attempts) for each in campaign.host(name).sessions if each.peer == peer] == [(1, 2)]
+    assert [
+        (each.again, each.attempts) for each in campaign.host(name).sessions if each.peer == peer
+    ] == [(1, 2)]
 
 
 def test_one_pair_measures_before_the_others(tmp_path, fleet):
@@ -188,12 +234,19 @@ def test_a_host_is_launched_with_the_address_of_its_peer_and_a_number(tmp_path, 
     honest = fleet.run
     fleet.run = lambda tasks, given: said.extend(given.items()) or honest(tasks, given)  # type: ignore
     go(campaign, fleet)
-    commands = {name: given["vtax_command"] for name, given in said if "run" in given["vtax_command"]}
+    commands = {
+        name: given["vtax_command"] for name, given in said if "run" in given["vtax_command"]
+    }
     ((_, peer), *_) = pairs = [(name, campaign.host(name).running.peer) for name in commands]
     assert len(pairs) == 2
     words = commands[pairs[0][0]]
-    assert words[words.index("--peer") + 1 :][:5] == [f"{peer}.lab/eth1:eth1", "--peer-home", "/var/lib/vtax",
-                                                      "--lab", words[words.index("--lab") + 1]]  # fmt: skip
+    assert words[words.index("--peer") + 1 :][:5] == [
+        f"{peer}.lab/eth1:eth1",
+        "--peer-home",
+        "/var/lib/vtax",
+        "--lab",
+        words[words.index("--lab") + 1],
+    ]
 
 
 def test_two_names_of_one_host_are_no_pair(tmp_path, fleet):
@@ -254,8 +307,10 @@ def test_what_ssh_to_a_host_cannot_use_is_refused_by_its_variable(tmp_path, chan
     campaign = campaign_in(tmp_path / "c", pairs=Pairs())
     known = {"nic": "eth1", "peer_address": "192.0.2.1"}
     with pytest.raises(BadInput, match=said) as caught:
-        check_hosts([InventoryHost("a", "a", **known), InventoryHost("b", "b", **{**known, **changed})],
-                    campaign.settings)  # fmt: skip
+        check_hosts(
+            [InventoryHost("a", "a", **known), InventoryHost("b", "b", **{**known, **changed})],
+            campaign.settings,
+        )
     assert caught.value.where.endswith(place)
 
 
@@ -271,16 +326,27 @@ def test_hosts_that_never_meet_may_have_other_numbers_of_interfaces(tmp_path, ta
 
 
 def test_the_inventory_says_interfaces_and_where_other_hosts_reach_each(tmp_path):
-    listed = {"_meta": {"hostvars": {
-        "a": {"ansible_host": "192.0.2.1", "vtax_nic": "eth1"},
-        "b": {"ansible_host": "192.0.2.2", "vtax_nic": "eth2", "vtax_address": "198.51.100.2"},
-    }}}  # fmt: skip
+    listed = {
+        "_meta": {
+            "hostvars": {
+                "a": {"ansible_host": "192.0.2.1", "vtax_nic": "eth1"},
+                "b": {
+                    "ansible_host": "192.0.2.2",
+                    "vtax_nic": "eth2",
+                    "vtax_address": "198.51.100.2",
+                },
+            }
+        }
+    }
     assert [(each.nic, each.peer_address) for each in hosts_of(listed, "hosts.yml")] == [
-        ("eth1", "192.0.2.1"), ("eth2", "198.51.100.2"),
-    ]  # fmt: skip
+        ("eth1", "192.0.2.1"),
+        ("eth2", "198.51.100.2"),
+    ]
 
 
-def test_labs_of_other_numbers_have_other_addresses_and_the_first_those_of_a_single_one(monkeypatch):
+def test_labs_of_other_numbers_have_other_addresses_and_the_first_those_of_a_single_one(
+    monkeypatch,
+):
     seen = set()
     for number in range(16):
         monkeypatch.setenv(NUMBER, str(number))
@@ -288,10 +354,16 @@ def test_labs_of_other_numbers_have_other_addresses_and_the_first_those_of_a_sin
             seen |= {address(network, 1), address6(network, 1), mac(network, 1, 0)}
     assert len(seen) == 3 * 16 * 32
     monkeypatch.delenv(NUMBER)
-    assert (address(1, 2), address6(1, 2), mac(1, 2, 3)) == ("198.18.1.2", "2001:2:0:1::2", "02:76:74:01:02:03")
+    assert (address(1, 2), address6(1, 2), mac(1, 2, 3)) == (
+        "198.18.1.2",
+        "2001:2:0:1::2",
+        "02:76:74:01:02:03",
+    )
 
 
-def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_says_nothing(monkeypatch):
+def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_says_nothing(
+    monkeypatch,
+):
     study = SshOptions(host=PEER, config="/etc/lab")
     monkeypatch.delenv(PEER_OPTIONS, raising=False)
     with pytest.raises(BadInput, match="a campaign names the machine @peer"):
@@ -301,9 +373,14 @@ def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_
     monkeypatch.setenv(PEER_OPTIONS, named.of_peer())
     found = study.named
     assert (found.host, found.config, found.uplinks, found.home) == (
-        "192.0.2.2", "/etc/lab", "eth1:eth2", "/data/vtax",
-    )  # fmt: skip
-    assert (named.local_user, found.local_user) == ("root", "root"), "whoever asks, with the keys of the later run"
+        "192.0.2.2",
+        "/etc/lab",
+        "eth1:eth2",
+        "/data/vtax",
+    )
+    assert (named.local_user, found.local_user) == ("root", "root"), (
+        "whoever asks, with the keys of the later run"
+    )
     command = DRIVER.command(study, ["-m", "vtax"])[-1]
     assert command == f"env VTAX_HOME=/data/vtax {sys.executable} -m vtax"
     with pytest.raises(BadInput):
@@ -314,8 +391,14 @@ def test_the_machine_that_a_campaign_names_is_what_it_says_and_refused_where_it_
     ("tables", "said"),
     [
         (MACHINE + MACHINE.replace("other", "third"), "other and third are several machines"),
-        (MACHINE + LINKED.format("ssh:web1/eth1:eth1"), "other and ssh:web1/eth1:eth1 are several machines"),
-        (LINKED.format("ssh:@peer/eth1:eth1"), "ssh:@peer/eth1:eth1: @peer needs a table of its own"),
+        (
+            MACHINE + LINKED.format("ssh:web1/eth1:eth1"),
+            "other and ssh:web1/eth1:eth1 are several machines",
+        ),
+        (
+            LINKED.format("ssh:@peer/eth1:eth1"),
+            "ssh:@peer/eth1:eth1: @peer needs a table of its own",
+        ),
         (MACHINE + TWO_BOOTS, "pairs are not rebooted"),
         (MACHINE, "addresses of their hosts"),
         (MACHINE, "other is another machine that nothing is measured on or with"),
@@ -357,7 +440,9 @@ def test_a_pair_that_is_given_up_is_named_and_tried_again_by_retry_alone(tmp_pat
     assert controller_of(campaign, fleet).given_up() == []
 
 
-def measured_after(campaign: Campaign, fleet: Hosts, failures: dict[str, Any]) -> list[tuple[str, str]]:
+def measured_after(
+    campaign: Campaign, fleet: Hosts, failures: dict[str, Any]
+) -> list[tuple[str, str]]:
     """The pairs that a first `go` launches on hosts that all fail so."""
     for machine in fleet.machines.values():
         machine.failures = failures
@@ -365,7 +450,9 @@ def measured_after(campaign: Campaign, fleet: Hosts, failures: dict[str, Any]) -
     return measured(campaign)
 
 
-def test_the_peer_of_a_host_that_is_gone_or_skipped_measures_with_others_in_another_lab(tmp_path, fleet):
+def test_the_peer_of_a_host_that_is_gone_or_skipped_measures_with_others_in_another_lab(
+    tmp_path, fleet
+):
     campaign = fleet.campaign(tmp_path / "c", table={"only": [["a1", "b1"], ["b1", "c1"]]})
     go(campaign, fleet)
     fleet.machines["a1"].is_reachable = False
@@ -374,8 +461,13 @@ def test_the_peer_of_a_host_that_is_gone_or_skipped_measures_with_others_in_anot
     assert [campaign.host(name).running.lab for name in ("a1", "b1")] == [0, 1]
     skipped = campaign_in(tmp_path / "d", launch=Launch(canary=0), pairs=campaign.settings.pairs)
     for host in campaign.hosts():
-        skipped.keep(replace(host, sessions=() if host.name == "b1" else host.sessions,
-                             **({"skip": "in repair", "state": "skipped"} if host.name == "a1" else {})))  # fmt: skip
+        skipped.keep(
+            replace(
+                host,
+                sessions=() if host.name == "b1" else host.sessions,
+                **({"skip": "in repair", "state": "skipped"} if host.name == "a1" else {}),
+            )
+        )
     fleet.machines["b1"].runs = {}
     go(skipped, fleet)
     assert ("b1", "c1") in measured(skipped)
@@ -387,12 +479,20 @@ def test_a_pair_that_fails_counts_against_no_host(tmp_path, fleet):
     for _ in range(12):
         go(campaign, fleet)
         for name, peer in measured(campaign):
-            if "d1" in (name, peer) and (found := campaign.host(name).running) and found.peer == peer:
+            if (
+                "d1" in (name, peer)
+                and (found := campaign.host(name).running)
+                and found.peer == peer
+            ):
                 fleet.machines[name].end("failed")
         fleet.end()
     good = {pair for pair in combinations(sorted(fleet.machines), 2) if "d1" not in pair}
-    collected = {tuple(sorted((host.name, each.peer))) for host in campaign.hosts() for each in host.sessions
-                 if each.state == "collected"}  # fmt: skip
+    collected = {
+        tuple(sorted((host.name, each.peer)))
+        for host in campaign.hosts()
+        for each in host.sessions
+        if each.state == "collected"
+    }
     assert collected == good
     assert "failed" not in {host.state for host in campaign.hosts()}
 
@@ -405,7 +505,9 @@ def test_a_pair_whose_vtax_is_gone_is_launched_once_a_call(tmp_path, fleet):
     honest = fleet.run
 
     def counted(tasks, given):
-        launches.extend(n for n, each in given.items() if "run" in each["vtax_command"] and tasks == ["command"])
+        launches.extend(
+            n for n, each in given.items() if "run" in each["vtax_command"] and tasks == ["command"]
+        )
         assert len(launches) < 50, "without an end"
         return honest(tasks, given)
 
@@ -414,11 +516,16 @@ def test_a_pair_whose_vtax_is_gone_is_launched_once_a_call(tmp_path, fleet):
     assert len(launches) == 6, "every pair once"
 
 
-def test_a_campaign_with_one_host_left_is_aborted_and_collected_but_launches_nothing(tmp_path, fleet, monkeypatch):
+def test_a_campaign_with_one_host_left_is_aborted_and_collected_but_launches_nothing(
+    tmp_path, fleet, monkeypatch
+):
     campaign = fleet.campaign(tmp_path / "c", inventory="hosts.yml")
     go(campaign, fleet)
     fleet.end()
-    listed = [InventoryHost(name, name, skip="" if name == "a1" else "sold", nic="eth1") for name in fleet.machines]
+    listed = [
+        InventoryHost(name, name, skip="" if name == "a1" else "sold", nic="eth1")
+        for name in fleet.machines
+    ]
     put_in_ansibles_place(fleet, monkeypatch, lambda: listed)
     with module.controller(campaign, lambda text: None) as found:
         found.look()
@@ -434,27 +541,41 @@ def test_a_campaign_with_one_host_left_is_aborted_and_collected_but_launches_not
 def test_a_host_is_not_excluded_once_it_was_a_peer(tmp_path, fleet):
     campaign = fleet.campaign(tmp_path / "c", screening=Screening(exclude_above=0.9))
     known = [
-        replace(host, group="", state="ready", probe=dict.fromkeys(KINDS, (2.0 if host.name == "b1" else 1.0,)))
+        replace(
+            host,
+            group="",
+            state="ready",
+            probe=dict.fromkeys(KINDS, (2.0 if host.name == "b1" else 1.0,)),
+        )
         for host in campaign.hosts()
     ]
-    (excluded,) = [each.name for each in screened(known, campaign.settings, ()) if each.state == "excluded"]
+    (excluded,) = [
+        each.name for each in screened(known, campaign.settings, ()) if each.state == "excluded"
+    ]
     assert excluded == "b1"
     known[0] = known[0].with_session(HostSession(1, "s1", "collected", peer="b1"))
     before = launched(known)
-    assert not [each for each in screened(known, campaign.settings, before) if each.state == "excluded"]
+    assert not [
+        each for each in screened(known, campaign.settings, before) if each.state == "excluded"
+    ]
     assert not is_due(replace(known[1], probe={}), before)
 
 
 @pytest.mark.parametrize("fleet", [2], indirect=True)
 def test_what_an_interrupted_pair_measured_is_brought_once_it_is_given_up(tmp_path, fleet):
-    campaign, loader = fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=1)), Counting()
+    campaign, loader = (
+        fleet.campaign(tmp_path / "c", launch=Launch(canary=0, attempts=1)),
+        Counting(),
+    )
     go(campaign, fleet, loader)
     ((name, _),) = measured(campaign)
     fleet.machines[name].end("interrupted")
     go(campaign, fleet, loader)
     assert loader.loaded == [(name, campaign.settings.run_id(1))]
     go(campaign, fleet, loader, retry=True)
-    assert campaign.host(name).running.id == campaign.settings.run_id(1, 1), "loaded once, by that id"
+    assert campaign.host(name).running.id == campaign.settings.run_id(1, 1), (
+        "loaded once, by that id"
+    )
 
 
 def test_retry_forgets_who_a_host_is_only_where_that_may_have_changed(tmp_path, fleet):

@@ -38,15 +38,21 @@ def go(campaign: Campaign, fleet: Fleet) -> dict[str, str]:
 
 def with_screening(campaign: Campaign, **values: float) -> Campaign:
     """The same campaign after an edit of its file."""
-    campaign.settings.model_copy(update={"screening": Screening(**values)}).write(campaign.root / "campaign.toml")
+    campaign.settings.model_copy(update={"screening": Screening(**values)}).write(
+        campaign.root / "campaign.toml"
+    )
     return Campaign.open(campaign.root)
 
 
 def new(tmp_path: Path, **screening: float) -> Campaign:
-    return campaign_in(tmp_path / "c", launch=Launch(canary=0, first_percent=0), screening=Screening(**screening))
+    return campaign_in(
+        tmp_path / "c", launch=Launch(canary=0, first_percent=0), screening=Screening(**screening)
+    )
 
 
-def test_every_host_is_probed_once_and_its_distance_is_reported_and_decides_nothing(tmp_path, fleet):
+def test_every_host_is_probed_once_and_its_distance_is_reported_and_decides_nothing(
+    tmp_path, fleet
+):
     campaign = new(tmp_path)
     assert {*go(campaign, fleet).values()} == {"running"}
     screens = {host.name: host.screen for host in campaign.hosts()}
@@ -56,7 +62,12 @@ def test_every_host_is_probed_once_and_its_distance_is_reported_and_decides_noth
     assert {name: (each.kind, each.others) for name, each in screens.items()} == {
         f"h{i}": ("memory", 4) for i in range(5)
     }
-    assert max((each.distance for name, each in screens.items() if name != "h3")) < 0.5 < 1 < screens["h3"].distance
+    assert (
+        max((each.distance for name, each in screens.items() if name != "h3"))
+        < 0.5
+        < 1
+        < screens["h3"].distance
+    )
     asked = len(fleet.asked)
     go(campaign, fleet)
     assert [tasks for tasks, _ in fleet.asked[asked:]] == ["status"]
@@ -109,7 +120,9 @@ def test_a_host_is_compared_within_its_group_and_with_three_others_at_least(tmp_
         ({"rc": 2, "stderr": "vtax: no memory"}, "running", "no memory"),
     ],
 )
-def test_a_probe_that_fails_is_named_and_a_host_that_measures_is_left_alone(tmp_path, fleet, failure, state, error):
+def test_a_probe_that_fails_is_named_and_a_host_that_measures_is_left_alone(
+    tmp_path, fleet, failure, state, error
+):
     fleet.machines["h1"].failures["probe"] = failure
     campaign = new(tmp_path)
     go(campaign, fleet)

@@ -41,7 +41,9 @@ def test_help_names_every_command_and_loads_none(golden):
         "heavy = {'numpy', 'sqlalchemy', 'pydantic', 'rich', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     golden(done.stdout)
 
 
@@ -50,10 +52,14 @@ def test_every_command_exists_and_explains_itself(name):
     command = group.get_command(click.Context(group), name)
     printed = " ".join(output_of(name, "--help").split())
     assert re.match(rf"Usage: \w+ {name} ", printed)
-    options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+    options = [
+        each for each in command.params if isinstance(each, click.Option) and not each.hidden
+    ]
     explained = [each.help for each in options]
     explained += [
-        each.get_short_help_str(300) for each in getattr(command, "commands", {}).values() if not each.hidden
+        each.get_short_help_str(300)
+        for each in getattr(command, "commands", {}).values()
+        if not each.hidden
     ]
     for text in (command.help, *explained):
         assert text
@@ -100,9 +106,16 @@ def test_the_schema_accepts_every_shipped_study_and_refuses_a_wrong_one():
 
 
 def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_words_again():
-    lines = CliRunner().invoke(group, ["platforms", "--no-probe"], env={"COLUMNS": "140"}).stdout.splitlines()
+    lines = (
+        CliRunner()
+        .invoke(group, ["platforms", "--no-probe"], env={"COLUMNS": "140"})
+        .stdout.splitlines()
+    )
     notes = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
-    assert notes["native"] == "the image's files on the host's kernel, same limits, nothing else isolated"
+    assert (
+        notes["native"]
+        == "the image's files on the host's kernel, same limits, nothing else isolated"
+    )
     assert notes["docker"] == "Docker container: default options"
     assert notes["lxc-unprivileged"] == "userns=true, no_new_privileges=true"
     assert notes["kvm-virtio-vhost"] == "accel=kvm, vhost=on"
@@ -157,7 +170,9 @@ def test_a_line_that_nobody_reads_is_no_error():
         "read, write = os.pipe(); os.close(read); os.dup2(write, 2)\n"
         "notify('one'); notify('two'); print('done')"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "done\n"
 
 
@@ -200,7 +215,9 @@ def test_a_run_that_measures_is_known_by_its_name_and_home(tmp_path, use_home):
     use_home(home.root)
     with measuring_lock("tour", lock) as rename:
         rename("tour-1")
-        assert measuring_process(home, lock) == measuring_process(path=lock) == ("tour-1", os.getpid())
+        assert (
+            measuring_process(home, lock) == measuring_process(path=lock) == ("tour-1", os.getpid())
+        )
         assert measuring_process(Home(tmp_path / "other"), lock) == ("", None)
     assert measuring_process(home, lock) == ("", None)
 
@@ -222,7 +239,11 @@ def test_an_error_that_ends_a_run_stays_what_it_is(monkeypatch, error, hint):
     with pytest.raises(type(error)) as caught:
         measure(cast(Plan, None), run, Home.from_environment(), tune_host=False)
     printed = caught.value
-    assert (printed.what, printed.where, printed.hint) == (f"r-1 failed: {error.what}", error.where, hint)
+    assert (printed.what, printed.where, printed.hint) == (
+        f"r-1 failed: {error.what}",
+        error.where,
+        hint,
+    )
     assert printed.exit_status == error.exit_status
 
 

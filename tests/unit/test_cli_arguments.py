@@ -66,11 +66,20 @@ def repeatable() -> Iterator[tuple[str, click.Parameter]]:
     for name in COMMANDS:
         command = group.get_command(click.Context(group), name)
         below = command.commands.values() if isinstance(command, click.Group) else [command]
-        yield from ((name, option) for each in below for option in each.params if getattr(option, "multiple", False))
+        yield from (
+            (name, option)
+            for each in below
+            for option in each.params
+            if getattr(option, "multiple", False)
+        )
 
 
 def test_every_repeatable_option_takes_commas_too():
-    found = [(name, option) for name, option in repeatable() if (name, option.name) not in _FILES | _OTHER_COMMAS]
+    found = [
+        (name, option)
+        for name, option in repeatable()
+        if (name, option.name) not in _FILES | _OTHER_COMMAS
+    ]
     assert len(found) > 20
     for name, option in found:
         assert option.callback is not None, (name, option.name)
@@ -82,7 +91,11 @@ def test_every_repeatable_option_takes_commas_too():
 def test_a_comma_within_a_value_stays():
     option = click.Option(["--where"], multiple=True)
     context = click.Context(group)
-    assert listed(context, option, ("size=1, 2", "mtu=9, mode=x", "mtu=9")) == ("size=1, 2", "mtu=9", "mode=x")
+    assert listed(context, option, ("size=1, 2", "mtu=9, mode=x", "mtu=9")) == (
+        "size=1, 2",
+        "mtu=9",
+        "mode=x",
+    )
     with pytest.raises(BadInput, match="' ,' names nothing") as refused:
         listed(context, option, (" ,",))
     assert refused.value.where == "--where"

@@ -46,13 +46,19 @@ class Panic(BaseException):
 @pytest.mark.parametrize(
     ("work", "printed"),
     [
-        (lambda: fail(ZeroDivisionError("by\x1b[2J\nnothing")), "ZeroDivisionError: by�[2J nothing"),
+        (
+            lambda: fail(ZeroDivisionError("by\x1b[2J\nnothing")),
+            "ZeroDivisionError: by�[2J nothing",
+        ),
         (lambda: fail(KeyError("eth7")), "KeyError: 'eth7'"),
         (lambda: fail(MemoryError()), "MemoryError: "),
         (endless, "RecursionError: maximum recursion depth exceeded"),
         (lambda: fail(Unprintable()), "Unprintable: (it cannot be printed)"),
         (lambda: fail(Panic("of an extension")), "Panic: of an extension"),
-        (lambda: fail(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")), "UnicodeEncodeError: "),
+        (
+            lambda: fail(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates")),
+            "UnicodeEncodeError: ",
+        ),
         (lambda: fail(ImportError("no such module")), "ImportError: no such module"),
         (lambda: fail(FileNotFoundError(2, "No such file", "/x")), "FileNotFoundError: "),
         (lambda: fail(ValueError("x" * 10**7)), "ValueError: xxx"),
@@ -129,7 +135,10 @@ def test_a_report_that_cannot_be_written_is_no_second_bug(monkeypatch, capsys, u
     monkeypatch.setattr("tempfile.mkstemp", lambda **_: fail(OSError(28, "full")))
     assert ended_by(monkeypatch, lambda: fail(ValueError("this"))) == 70
     printed = capsys.readouterr().err
-    assert printed == "vtax: a bug in vtax: ValueError: this (the bug report could not be written: OSError)\n"
+    assert (
+        printed
+        == "vtax: a bug in vtax: ValueError: this (the bug report could not be written: OSError)\n"
+    )
 
 
 def test_what_fails_in_a_thread_is_a_bug_too(private_home, monkeypatch, capsys):
@@ -156,8 +165,14 @@ def test_what_fails_while_it_is_thrown_away_is_a_bug_too(private_home, monkeypat
 @pytest.mark.parametrize(
     ("error", "printed"),
     [
-        (OSError(28, "No space left on device", "/srv/x"), "No space left on device\n  where: /srv/x\n  hint: free"),
-        (PermissionError(13, "Permission denied", "/srv/x"), "Permission denied\n  where: /srv/x\n  hint: run it"),
+        (
+            OSError(28, "No space left on device", "/srv/x"),
+            "No space left on device\n  where: /srv/x\n  hint: free",
+        ),
+        (
+            PermissionError(13, "Permission denied", "/srv/x"),
+            "Permission denied\n  where: /srv/x\n  hint: run it",
+        ),
         (OSError(24, "Too many open files"), "Too many open files\n  hint: stop other programs"),
     ],
 )
@@ -179,5 +194,7 @@ def test_a_command_whose_module_is_broken_is_a_bug(private_home):
     )
     assert done.returncode == 70
     assert done.stdout == ""
-    assert re.match(r"vtax: a bug in vtax: ModuleNotFoundError: .*\n  where: .*\n  hint: .*\n$", done.stderr)
+    assert re.match(
+        r"vtax: a bug in vtax: ModuleNotFoundError: .*\n  where: .*\n  hint: .*\n$", done.stderr
+    )
     assert "Traceback" in reports(private_home)[0].read_text(encoding="utf-8")

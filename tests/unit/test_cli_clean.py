@@ -40,7 +40,9 @@ def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home):
     assert CliRunner().invoke(group, ["clean"]).exit_code == 1
     forgotten = CliRunner().invoke(group, ["clean", "--forget"])
     assert forgotten.exit_code == 0
-    assert forgotten.stdout.startswith("forgot files and processes of /tmp/vtax-1 on router: router did not confirm")
+    assert forgotten.stdout.startswith(
+        "forgot files and processes of /tmp/vtax-1 on router: router did not confirm"
+    )
     assert list(home.journal.iterdir()) == []
     prepare_host(home)
 

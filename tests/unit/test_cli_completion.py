@@ -39,29 +39,52 @@ def measure(store: Store) -> None:
 
 def offered(*words: str) -> list[str]:
     """What is offered for the last word."""
-    found = ShellComplete(group, {}, "vtax", COMPLETE_VARIABLE).get_completions(list(words[:-1]), words[-1])
+    found = ShellComplete(group, {}, "vtax", COMPLETE_VARIABLE).get_completions(
+        list(words[:-1]), words[-1]
+    )
     return [item.value for item in found if item.type == "plain"]
 
 
 def completion_process(line: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
-    environment = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), COMPLETE_VARIABLE: f"{shell}_complete"}
+    environment = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+        COMPLETE_VARIABLE: f"{shell}_complete",
+    }
     return subprocess.run(
-        [PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False
+        [PROGRAM],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
 def test_factors_and_metrics_of_the_run_are_offered():
     factors = offered("show", "tour-1", "--cols", "")
     assert factors == [
-        "platform", "benchmark", "metric", "topology", "direction", "duration_s", "block", "session", "host",
-    ]  # fmt: skip
+        "platform",
+        "benchmark",
+        "metric",
+        "topology",
+        "direction",
+        "duration_s",
+        "block",
+        "session",
+        "host",
+    ]
     assert offered("show", "tour-1", "--rows", "d") == ["direction", "duration_s"]
     assert offered("show", "--metric", "") == ["events", "throughput", "latency"]
 
 
 def test_tags_of_runs_are_offered(home):
     with Store.open(home.store_url) as store:
-        annotate(store.engine, store.open_run("tour-1").id, lambda before: Annotations(("paper", "draft"), ()))
+        annotate(
+            store.engine,
+            store.open_run("tour-1").id,
+            lambda before: Annotations(("paper", "draft"), ()),
+        )
     assert offered("note", "tour-1", "--tag", "") == ["draft", "paper"]
     assert offered("run", "tour", "--tag", "pa") == ["paper"]
     assert offered("list", "--where", "tag=") == ["tag=draft", "tag=paper"]
@@ -94,7 +117,10 @@ def test_names_of_the_store_are_offered(words, expected):
 
 def test_names_that_ship_are_offered():
     assert offered("shell", "") == offered("run", "tour", "-p", "") == names()
-    assert offered("platforms", "qe") == [*(name for name in names() if name.startswith("qe")), "qemu"]
+    assert offered("platforms", "qe") == [
+        *(name for name in names() if name.startswith("qe")),
+        "qemu",
+    ]
     assert set(drivers()) <= set(offered("platforms", ""))
     assert offered("run", "") == list(shipped())
 
@@ -110,7 +136,11 @@ def test_a_real_bash_completes_with_the_script_it_is_given():
         '_vtax_completion "$1"; echo "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
-        ["bash", "-c", script, "bash", PROGRAM], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", script, "bash", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("docker\n", "")
 
@@ -118,7 +148,9 @@ def test_a_real_bash_completes_with_the_script_it_is_given():
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_a_script(shell):
     environment = {**os.environ, COMPLETE_VARIABLE: f"{shell}_source"}
-    done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [PROGRAM], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "_VTAX_COMPLETE" in done.stdout
 
@@ -147,7 +179,9 @@ def test_a_glance_leaves_no_file_and_reads_a_url_as_well(home, tmp_path):
     odd = tmp_path / "a b?#%.sqlite"
     odd.write_bytes((home.root / "store.sqlite").read_bytes())
     assert (
-        Glance(odd).run_names() == Glance(f"sqlite:///{home.root}/store.sqlite").run_names() == ["tour-2", "tour-1"]
+        Glance(odd).run_names()
+        == Glance(f"sqlite:///{home.root}/store.sqlite").run_names()
+        == ["tour-2", "tour-1"]
     )
     assert Glance(odd).platform_names("nothing-1") == []
     assert sorted(home.root.iterdir()) == before

@@ -29,24 +29,45 @@ from vtax.store.store import LAST, Store
 def store(module_store: Store) -> Store:
     """tour-1; tour-2 on another host, with another image and margin; odd-1 with a colon in a platform."""
     other = {**DECLARED, "design": {**DECLARED["design"], "margin": 0.05}}
-    odd = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("ssh:me@there", {}, True))
+    odd = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("ssh:me@there", {}, True),
+    )
     run = begin(
-        module_store, "odd-1", platforms=odd, started_at=1.0,
+        module_store,
+        "odd-1",
+        platforms=odd,
+        started_at=1.0,
         cells=[CellRecord(p.name[:3], "p", p.name, "sysbench-cpu", "sysbench-cpu") for p in odd],
-    )  # fmt: skip
+    )
     for block in range(6):
         for number, cell in enumerate(run.cells):
-            run.add_trial(trial(cell, block=block, position=2 * block + number, values={"events": 10.0 + block}))
+            run.add_trial(
+                trial(
+                    cell, block=block, position=2 * block + number, values={"events": 10.0 + block}
+                )
+            )
     fill(begin(module_store, started_at=2.0), trials=1, warmup=0)
     fill(
-        begin(module_store, "tour-2", started_at=3.0, host={"cpu_model": "Other"}, image_key="other", declared=other),
-        trials=1, warmup=0, seed=5,
-    )  # fmt: skip
+        begin(
+            module_store,
+            "tour-2",
+            started_at=3.0,
+            host={"cpu_model": "Other"},
+            image_key="other",
+            declared=other,
+        ),
+        trials=1,
+        warmup=0,
+        seed=5,
+    )
     return module_store
 
 
 def ratios(found: Contrasts) -> dict[str, float]:
-    return {f"{c.section.name} {c.name}".strip(): c.ratio.estimate for c in found.compared if c.ratio}
+    return {
+        f"{c.section.name} {c.name}".strip(): c.ratio.estimate for c in found.compared if c.ratio
+    }
 
 
 def test_platforms_of_one_run_are_paired_by_block(store):
@@ -74,10 +95,15 @@ def test_a_level_named_on_one_side_holds_on_both(store):
 def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store):
     found = contrast(store, "tour-1:docker", "tour-2:docker")
     assert not found.is_paired
-    assert found.margin == contrast(store, "tour-2:docker", "tour-1:docker").margin == 0.02  # the smaller of the two
+    assert (
+        found.margin == contrast(store, "tour-2:docker", "tour-1:docker").margin == 0.02
+    )  # the smaller of the two
     text = "\n".join(map(english, found.warnings))
-    for expected in ("hosts differ in CPU: not known and Other", "images differ: 4f1d0c77aa31 and other",
-                     "design: margin 0.02 against 0.05"):  # fmt: skip
+    for expected in (
+        "hosts differ in CPU: not known and Other",
+        "images differ: 4f1d0c77aa31 and other",
+        "design: margin 0.02 against 0.05",
+    ):
         assert expected in text
     for each in found.compared:
         assert each.ratio.half_width > 0.01
@@ -86,7 +112,10 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store):
 def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(tmp_path):
     """One run looked at its data after every block (`verdict`), the other did not: a plain test would decide."""
     random, contradictions = np.random.default_rng(2), 0
-    rules = {"fixed": {"stop": "fixed"}, "looked": {"stop": "verdict", "min_blocks": 5, "max_blocks": 30}}
+    rules = {
+        "fixed": {"stop": "fixed"},
+        "looked": {"stop": "verdict", "min_blocks": 5, "max_blocks": 30},
+    }
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         for study in range(12):
             for name, design in rules.items():
@@ -102,8 +131,12 @@ def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(
             sides = f"fixed{study}-1:native", f"looked{study}-1:native"
             forth, back = (contrast(opened, *pair).compared[0] for pair in (sides, sides[::-1]))
             assert forth.ratio.estimate * back.ratio.estimate == pytest.approx(1)
-            assert (forth.ratio.low, forth.ratio.high) == pytest.approx((1 / back.ratio.high, 1 / back.ratio.low))
-            mirrored = {"slower": "faster", "faster": "slower"}.get(back.verdict.kind, back.verdict.kind)
+            assert (forth.ratio.low, forth.ratio.high) == pytest.approx(
+                (1 / back.ratio.high, 1 / back.ratio.low)
+            )
+            mirrored = {"slower": "faster", "faster": "slower"}.get(
+                back.verdict.kind, back.verdict.kind
+            )
             assert forth.verdict.kind == mirrored
             assert forth.verdict.alpha == back.verdict.alpha < 0.02
             is_decided = forth.verdict.kind in ("slower", "faster")
@@ -117,8 +150,10 @@ def test_a_side_against_the_baseline_carries_the_family_of_the_table(store):
     found = contrast(store, "tour-1:docker", "tour-1:native", label="iperf3")
     rows = {
         row.cell.key: (row.verdict, section.family)
-        for section in run.sections for point in section.points for row in point.rows
-    }  # fmt: skip
+        for section in run.sections
+        for point in section.points
+        for row in point.rows
+    }
     assert found.is_of_table
     for each in found.compared:
         assert (each.verdict, each.verdict.family) == rows[each.treatment.cell.key]
@@ -128,7 +163,9 @@ def test_a_side_against_the_baseline_carries_the_family_of_the_table(store):
     assert "sides chosen before" not in " ".join(shown.split())
     picked = contrast(store, "tour-1:docker", "tour-1:lxc")
     assert not picked.is_of_table
-    assert "sides chosen before the table of tour-1 was seen" in " ".join(drawn(document_of(picked)).split())
+    assert "sides chosen before the table of tour-1 was seen" in " ".join(
+        drawn(document_of(picked)).split()
+    )
 
 
 def _with_failures(run: RunHandle, first: int, level: float, seed: int) -> None:
@@ -141,13 +178,28 @@ def _with_failures(run: RunHandle, first: int, level: float, seed: int) -> None:
                 speed = level * (1.1 if cell.platform == "docker" else 1.0)
                 values = {} if slow else {"events": speed + random.normal()}
                 position = run.next_position()
-                run.add_trial(trial(cell, block=block, number=number, position=position, values=values,
-                                    status="timeout" if slow else "ok"))  # fmt: skip
+                run.add_trial(
+                    trial(
+                        cell,
+                        block=block,
+                        number=number,
+                        position=position,
+                        values=values,
+                        status="timeout" if slow else "ok",
+                    )
+                )
 
 
 def _failing(store: Store, name: str) -> RunHandle:
-    chosen = [c for c in cells() if c.benchmark == "sysbench-cpu" and c.platform in ("native", "docker")]
-    return begin(store, name, cells=chosen, platforms=[p for p in PLATFORMS if p.name in ("native", "docker")])
+    chosen = [
+        c for c in cells() if c.benchmark == "sysbench-cpu" and c.platform in ("native", "docker")
+    ]
+    return begin(
+        store,
+        name,
+        cells=chosen,
+        platforms=[p for p in PLATFORMS if p.name in ("native", "docker")],
+    )
 
 
 def test_contrast_check_and_show_withhold_for_failed_trials_alike(tmp_path):
@@ -183,7 +235,9 @@ def test_a_contrast_across_runs_withholds_for_failed_trials(tmp_path):
         codes = {note.code for note in found.warnings if isinstance(note, Note)}
         assert {"failures-differ", "withheld-failures"} <= codes
         slower = contrast(opened, "new-1:native", "old-1:docker").compared[0]
-        assert slower.verdict.kind == "undecided"  # docker, that lost its slow trials, is not called faster either
+        assert (
+            slower.verdict.kind == "undecided"
+        )  # docker, that lost its slow trials, is not called faster either
 
 
 def test_the_last_run_is_meant_where_none_is_named(store):
@@ -199,17 +253,31 @@ def test_platform_names_may_hold_colons_and_at_signs(store):
 
 @pytest.mark.usefixtures("store")
 def test_what_does_not_exist_is_refused_with_near_names(capsys, golden):
-    sides = ("tour-1:dokcer", "tuor-1:lxc", "tour-1:lxc@direktion=send", "tour-1:lxc@direction=sent",
-             "tour-1:lxc@direction", "tour-1:lxc@", "tour-1:lxc@direction=send,", "tour-1:kvm-virtio",
-             "tour-1:docker")  # fmt: skip
-    others = ("lxc docker --metric latenc", "lxc docker --benchmark iperf", "tour-1:lxc@direction=send odd-1:native")
+    sides = (
+        "tour-1:dokcer",
+        "tuor-1:lxc",
+        "tour-1:lxc@direktion=send",
+        "tour-1:lxc@direction=sent",
+        "tour-1:lxc@direction",
+        "tour-1:lxc@",
+        "tour-1:lxc@direction=send,",
+        "tour-1:kvm-virtio",
+        "tour-1:docker",
+    )
+    others = (
+        "lxc docker --metric latenc",
+        "lxc docker --benchmark iperf",
+        "tour-1:lxc@direction=send odd-1:native",
+    )
     golden(refusals(capsys, "compare", *(f"{each} tour-1:docker" for each in sides), *others))
 
 
 def test_a_platform_that_the_last_run_lacks_is_refused_with_a_run_that_has_it(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         for number, name in enumerate(("old-1", "new-1")):
-            begin(opened, name, started_at=float(number), platforms=PLATFORMS[: 2 - number], cells=[])
+            begin(
+                opened, name, started_at=float(number), platforms=PLATFORMS[: 2 - number], cells=[]
+            )
         native, other = (platform.name for platform in PLATFORMS[:2])
         with pytest.raises(BadInput, match=f"^new-1, the last run, has no {other}") as refused:
             home_run(opened, (native, f"{other}@size=1"))
@@ -256,7 +324,9 @@ def test_bad_input_has_an_answer_or_a_reason(tmp_path, values, reason, other):
         else:
             assert each.ratio is not None
             assert (each.verdict is None) == (other == "good-1:native")  # of one session a side
-            assert bool(each.warnings) or len(values) == 6 or other == "good-1:native"  # a block without a pair
+            assert (
+                bool(each.warnings) or len(values) == 6 or other == "good-1:native"
+            )  # a block without a pair
             if len(values) == 1:
                 assert each.verdict is None or each.verdict.kind == "undecided"
                 assert "one block has no interval" in each.warnings
@@ -268,8 +338,12 @@ def test_the_command_prints_a_table_or_json(golden):
     plain = json.loads(output_of("compare", "tour-1:qemu-tcg", "tour-2:docker", "--json"))
     assert plain["schema"] == "vtax.compare/1"
     assert plain["treatment"] == {
-            "text": "tour-1:qemu-tcg", "run": "tour-1", "runs": ["tour-1"], "platform": "qemu-tcg", "levels": {},
-        }  # fmt: skip
+        "text": "tour-1:qemu-tcg",
+        "run": "tour-1",
+        "runs": ["tour-1"],
+        "platform": "qemu-tcg",
+        "levels": {},
+    }
     assert [each["verdict"] for each in plain["contrasts"]] == [None] * 3
 
 
@@ -280,7 +354,14 @@ def test_the_table_splits_no_words_and_reads_as_that_of_show(store, width):
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     for side in ("tour-1:lxc ", "tour-1:docker "):
-        assert sum(line.lstrip().startswith(side) for line in lines if not {"/", "against"} & {*line.split()}) == 3
+        assert (
+            sum(
+                line.lstrip().startswith(side)
+                for line in lines
+                if not {"/", "against"} & {*line.split()}
+            )
+            == 3
+        )
     assert sum("baseline" in line for line in lines) == 3
     for each in found.compared:
         share = each.ratio.efficiency(each.section.better)
@@ -296,7 +377,11 @@ def test_sides_without_figures_are_a_failure_that_says_why(store, capsys, form):
     printed = capsys.readouterr()
     assert caught.value.code == 1
     assert "there is nothing to compare\n  where: empty-1:lxc: not measured yet\n" in printed.err
-    assert [each["ratio"] for each in json.loads(printed.out)["contrasts"]] == [None] * 3 if form else not printed.out
+    assert (
+        [each["ratio"] for each in json.loads(printed.out)["contrasts"]] == [None] * 3
+        if form
+        else not printed.out
+    )
     store.remove_run("empty-1")
 
 
@@ -315,4 +400,8 @@ def test_what_is_undecided_has_a_next_step_and_programs_get_the_same_values(stor
     document = document_of(contrast(store, "tour-1:lxc", "tour-1:docker"))
     assert document.parts[0].key == "answer"
     assert document.parts[0].role == "summary"
-    assert set(document_of(contrast(store, "tour-1:lxc", "tour-1:docker")).data) >= {"schema", "contrasts", "family"}
+    assert set(document_of(contrast(store, "tour-1:lxc", "tour-1:docker")).data) >= {
+        "schema",
+        "contrasts",
+        "family",
+    }

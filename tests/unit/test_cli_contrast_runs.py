@@ -35,7 +35,11 @@ def store(module_store: Store) -> Store:
         if cell.platform != "lxc" and cell.levels.get("direction") != "receive"
     ]
     run = begin(
-        module_store, "tour-2", started_at=2.0, cells=second, platforms=[p for p in PLATFORMS if p.name != "lxc"]
+        module_store,
+        "tour-2",
+        started_at=2.0,
+        cells=second,
+        platforms=[p for p in PLATFORMS if p.name != "lxc"],
     )
     _repeat(run)
     return module_store
@@ -49,7 +53,9 @@ def _repeat(run: RunHandle) -> None:
         for cell in run.cells:
             level = speed[cell.platform] * SECOND[cell.benchmark] * (1 + (block * 7 % 5 - 2) / 1000)
             values = (
-                {"events": 1250 * level} if cell.benchmark == "sysbench-cpu" else {"throughput": 24_000 * level**1.5}
+                {"events": 1250 * level}
+                if cell.benchmark == "sysbench-cpu"
+                else {"throughput": 24_000 * level**1.5}
             )
             run.add_trial(trial(cell, block=block, position=position, values=values))
             position += 1
@@ -75,8 +81,11 @@ def test_every_platform_and_point_that_both_have_is_compared(store):
 
 
 def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store):
-    (each,) = (c for c in contrast(store, "tour-2", "tour-1").compared
-               if (c.treatment.platform.name, c.section.label) == ("docker", "iperf3"))  # fmt: skip
+    (each,) = (
+        c
+        for c in contrast(store, "tour-2", "tour-1").compared
+        if (c.treatment.platform.name, c.section.label) == ("docker", "iperf3")
+    )
     assert each.treatment.cell.levels == {}
     assert each.baseline.cell.levels == {"direction": "send"}
 
@@ -85,9 +94,18 @@ def test_cells_that_one_run_alone_has_are_named(store):
     unmatched = contrast(store, "tour-2", "tour-1").unmatched
     treatment, baseline = unmatched.treatment, unmatched.baseline
     assert treatment == ()
-    assert {cell.key for cell in baseline} == {"c-lxc", "s-lxc", "r-lxc", "r-native", "r-docker", "r-qemu-tcg"}
+    assert {cell.key for cell in baseline} == {
+        "c-lxc",
+        "s-lxc",
+        "r-lxc",
+        "r-native",
+        "r-docker",
+        "r-qemu-tcg",
+    }
     plain = json.loads(output_of("compare", "tour-1", "tour-2", "--json"))
-    assert {cell["cell"] for cell in plain["unmatched"]["treatment"]} == {cell.key for cell in baseline}
+    assert {cell["cell"] for cell in plain["unmatched"]["treatment"]} == {
+        cell.key for cell in baseline
+    }
     assert plain["unmatched"]["baseline"] == []
     text = output_of("compare", "tour-1", "tour-2")
     assert "Not compared: 6 cells only in tour-1 (sysbench-cpu, iperf3)." in " ".join(text.split())
@@ -107,11 +125,17 @@ def test_one_run_a_side_is_warned_of_with_a_code(sides):
 
 
 def test_the_json_has_an_entry_per_platform_metric_and_point():
-    plain = json.loads(output_of("compare", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu"))
+    plain = json.loads(
+        output_of("compare", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu")
+    )
     assert plain["schema"] == "vtax.compare/1"
     assert plain["treatment"] == {
-        "text": "tour-2", "run": "tour-2", "runs": ["tour-2"], "platform": "", "levels": {},
-    }  # fmt: skip
+        "text": "tour-2",
+        "run": "tour-2",
+        "runs": ["tour-2"],
+        "platform": "",
+        "levels": {},
+    }
     assert [each["platform"] for each in plain["contrasts"]] == ["native", "docker", "qemu-tcg"]
     assert [each["verdict"] for each in plain["contrasts"]] == [None] * 3
     assert {cell["label"] for cell in plain["unmatched"]["baseline"]} == {"sysbench-cpu"}
@@ -125,10 +149,20 @@ def test_the_table_fits(store, width):
 
 
 def test_what_is_no_pair_of_runs_is_refused(capsys, golden):
-    golden(refusals(
-        capsys, "compare", "tour-1 docker", "tour-1:docker tour-2", "tour-2 last", "tour-1 tuor-2", "tour-1 dokcer",
-        "tour-1 nope-1", "tour-1 zzz", "tour-1 tour-2:dokcer",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "compare",
+            "tour-1 docker",
+            "tour-1:docker tour-2",
+            "tour-2 last",
+            "tour-1 tuor-2",
+            "tour-1 dokcer",
+            "tour-1 nope-1",
+            "tour-1 zzz",
+            "tour-1 tour-2:dokcer",
+        )
+    )
 
 
 def one_cell(name: str, **changes: Any) -> None:
@@ -137,11 +171,15 @@ def one_cell(name: str, **changes: Any) -> None:
         sent = next(cell for cell in cells() if cell.key == "s-native")
         cpu = next(cell for cell in cells() if cell.key == "c-native")
         host = {"mitigations": changes.pop("mitigations", {})}
-        run = begin(opened, name, cells=[cpu, replace(sent, **changes)], platforms=PLATFORMS[:1], host=host)
+        run = begin(
+            opened, name, cells=[cpu, replace(sent, **changes)], platforms=PLATFORMS[:1], host=host
+        )
         for position in range(8):
             cell = run.cells[position % 2]
             value = 1000.0 + position // 2
-            values = {"events": value} if cell.benchmark == "sysbench-cpu" else {"throughput": value}
+            values = (
+                {"events": value} if cell.benchmark == "sysbench-cpu" else {"throughput": value}
+            )
             run.add_trial(trial(cell, block=position // 2, position=position, values=values))
         run.finish("finished", "", 1_700_000_300.0)
 
@@ -182,19 +220,26 @@ def test_points_with_other_settings_are_not_compared(changes, reason):
     text = " ".join(output_of("compare", "old-1", "new-1").split())
     assert f"Not compared: 1 cell, whose settings differ ({reason})." in text
     with pytest.raises(VtaxError, match="there is nothing to compare") as caught:
-        CliRunner().invoke(group, ["compare", "old-1", "new-1", "--benchmark", "iperf3"], catch_exceptions=False)
+        CliRunner().invoke(
+            group, ["compare", "old-1", "new-1", "--benchmark", "iperf3"], catch_exceptions=False
+        )
     assert caught.value.where == reason
 
 
 def test_facts_are_compared_as_people_read_them():
     facts = [
-        {"memory_bytes": 6442450944, "cpu_emulated": True, "kernel_options": ["mitigations=off", "psi=1"]},
+        {
+            "memory_bytes": 6442450944,
+            "cpu_emulated": True,
+            "kernel_options": ["mitigations=off", "psi=1"],
+        },
         {"memory_bytes": 2147483648, "cpu_emulated": False, "kernel_options": ["quiet"]},
     ]
     assert [english(_of_hosts(fact, *(host[fact] for host in facts))) for fact in facts[0]] == [
-        "hosts differ in memory: 6 GiB and 2 GiB", "hosts differ in CPU is emulated: yes and no",
+        "hosts differ in memory: 6 GiB and 2 GiB",
+        "hosts differ in CPU is emulated: yes and no",
         "hosts differ in kernel options: mitigations=off, psi=1 and quiet",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.usefixtures("own_store")
@@ -215,14 +260,20 @@ def _of_rule(store: Store, name: str, made: int, design: dict[str, Any]) -> None
     declared = {**DECLARED, "design": {**DECLARED["design"], **design}}
     run = begin(store, name, cells=chosen, platforms=PLATFORMS[:1], declared=declared)
     for block in range(made):
-        run.add_trial(trial(run.cells[0], block=block, position=block, values={"events": 1000.0 + block}))
+        run.add_trial(
+            trial(run.cells[0], block=block, position=block, values={"events": 1000.0 + block})
+        )
     run.finish("finished", "", 1_700_000_300.0)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ((8, {"blocks": 6, "sessions": 3}), (8, {"blocks": 8, "max_blocks": 9, "precision": 0.1}), set()),
+        (
+            (8, {"blocks": 6, "sessions": 3}),
+            (8, {"blocks": 8, "max_blocks": 9, "precision": 0.1}),
+            set(),
+        ),
         ((8, {"blocks": 8}), (5, {"blocks": 8}), {"numbers of blocks differ: 8 and 5"}),
         (
             (7, {"stop": "verdict", "blocks": 5, "max_blocks": 7}),
@@ -241,7 +292,9 @@ def _of_rule(store: Store, name: str, made: int, design: dict[str, Any]) -> None
         ),
     ],
 )
-def test_designs_differ_in_what_their_rules_read_and_in_what_was_made(tmp_path, first, second, expected):
+def test_designs_differ_in_what_their_rules_read_and_in_what_was_made(
+    tmp_path, first, second, expected
+):
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         _of_rule(opened, "a-1", *first)
         _of_rule(opened, "b-1", *second)

@@ -21,7 +21,14 @@ from vtax.store.store import Store
 
 BLOCKS = 5
 RANDOM = np.random.default_rng(3)
-EFFECTS = {"a-1": 0.00, "a-2": 0.03, "a-3": -0.02, "b-1": 0.31, "b-2": 0.34, "b-3": 0.29}  # of all platforms of a run
+EFFECTS = {
+    "a-1": 0.00,
+    "a-2": 0.03,
+    "a-3": -0.02,
+    "b-1": 0.31,
+    "b-2": 0.34,
+    "b-3": 0.29,
+}  # of all platforms of a run
 OVERHEAD = {"native": 0.0, "docker": -0.05, "qemu-tcg": -2.0}
 
 
@@ -41,8 +48,12 @@ def _fill(run: RunHandle, effect: float, docker: float = 0.0) -> dict[str, list[
 
 
 def _begin(store: Store, name: str, **changes: Any) -> RunHandle:
-    chosen = [cell for cell in cells() if cell.benchmark == "sysbench-cpu" and cell.platform in OVERHEAD]
-    return begin(store, name, cells=chosen, platforms=[p for p in PLATFORMS if p.name in OVERHEAD], **changes)
+    chosen = [
+        cell for cell in cells() if cell.benchmark == "sysbench-cpu" and cell.platform in OVERHEAD
+    ]
+    return begin(
+        store, name, cells=chosen, platforms=[p for p in PLATFORMS if p.name in OVERHEAD], **changes
+    )
 
 
 LOGS: dict[str, dict[str, list[float]]] = {}
@@ -72,7 +83,9 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store):
     expected = stats.ttest_ind(*means, equal_var=False)
     interval = expected.confidence_interval(0.95)
     assert native.ratio.n_sessions == 3
-    assert (native.ratio.low, native.ratio.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
+    assert (native.ratio.low, native.ratio.high) == pytest.approx(
+        (np.exp(interval.low), np.exp(interval.high))
+    )
     assert native.ratio.p_value == pytest.approx(expected.pvalue)
     assert native.treatment.summary.n == 3
     (emulated,) = (each for each in found.compared if each.treatment.platform.name == "qemu-tcg")
@@ -90,7 +103,13 @@ def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store):
     following, relative = tables["next-sessions"], tables["ratio-of-ratios"]
     assert isinstance(following, Table)
     assert isinstance(relative, Table)
-    assert [column.key for column in following.columns] == ["platform", "metric", "sessions", "percent", "next"]
+    assert [column.key for column in following.columns] == [
+        "platform",
+        "metric",
+        "sessions",
+        "percent",
+        "next",
+    ]
     assert [column.key for column in relative.columns] == ["platform", "metric", "ratio_of_ratios"]
     for table, names in (
         (following, ["native", "docker", "qemu-tcg (emulated)"]),
@@ -106,7 +125,8 @@ def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store):
 
 
 @pytest.mark.parametrize(
-    ("sides", "several"), [(("b-1", "a-1"), ""), (("b-1,b-2", "a-1"), "b-1, b-2"), (("a-1", "two-1"), "two-1")]
+    ("sides", "several"),
+    [(("b-1", "a-1"), ""), (("b-1,b-2", "a-1"), "b-1, b-2"), (("a-1", "two-1"), "two-1")],
 )
 def test_of_one_session_a_side_there_is_no_verdict_and_the_table_says_so(sides, several):
     words = " ".join(output_of("compare", *sides).split())
@@ -124,7 +144,10 @@ def test_of_one_session_a_side_there_is_no_verdict_and_the_table_says_so(sides, 
         assert each["reason"] == "no verdict: a side was measured once"
         assert each["ratio"]["low"] < each["ratio"]["estimate"] < each["ratio"]["high"]
     codes = [each["code"] for each in plain["coded_warnings"]]
-    assert sorted({"session-effects", "ratio-of-ratios"} & {*codes}) == ["ratio-of-ratios", "session-effects"]
+    assert sorted({"session-effects", "ratio-of-ratios"} & {*codes}) == [
+        "ratio-of-ratios",
+        "session-effects",
+    ]
     assert not {"across-runs", "one-session", "few-blocks"} & {*codes}
 
 
@@ -135,8 +158,14 @@ def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store):
     for side in "cd":
         for number in (1, 2):
             which = chosen if number == 1 else chosen[:1]
-            run = begin(store, f"{side}-{number}", cells=which, platforms=PLATFORMS[:2], started_at=40.0,
-                        declared={**DECLARED, "design": design})  # fmt: skip
+            run = begin(
+                store,
+                f"{side}-{number}",
+                cells=which,
+                platforms=PLATFORMS[:2],
+                started_at=40.0,
+                declared={**DECLARED, "design": design},
+            )
             _fill(run, 0.01 * number)
             run.finish("finished", "all blocks", 1_700_000_300.0)
     found = contrast(store, "c-1,c-2", "d-1,d-2")
@@ -158,7 +187,9 @@ def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store):
     docker = found["docker"]
     logs = [np.subtract(LOGS[run]["docker"], LOGS[run]["native"]) for run in ("b-1", "a-1")]
     expected = stats.ttest_ind(*logs, equal_var=False).confidence_interval(0.95)
-    assert (docker.relative.low, docker.relative.high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
+    assert (docker.relative.low, docker.relative.high) == pytest.approx(
+        (np.exp(expected.low), np.exp(expected.high))
+    )
     assert docker.relative.low < np.exp(-0.04) < docker.relative.high
     assert docker.ratio.high - docker.ratio.low > 2 * (docker.relative.high - docker.relative.low)
     text = " ".join(output_of("compare", "b-1:docker", "a-1:docker").split())
@@ -169,11 +200,16 @@ def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store):
 
 def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store):
     plain = json.loads(output_of("compare", "b-1,b-2:docker", "a-1,a-2:docker", "--json"))
-    assert (plain["treatment"]["runs"], plain["baseline"]["runs"]) == (["b-1", "b-2"], ["a-1", "a-2"])
+    assert (plain["treatment"]["runs"], plain["baseline"]["runs"]) == (
+        ["b-1", "b-2"],
+        ["a-1", "a-2"],
+    )
     (entry,) = plain["contrasts"]
     labels = np.repeat([1, 2], BLOCKS)
     logs = [
-        np.concatenate([np.subtract(LOGS[f"{s}-{n}"]["docker"], LOGS[f"{s}-{n}"]["native"]) for n in (1, 2)])
+        np.concatenate(
+            [np.subtract(LOGS[f"{s}-{n}"]["docker"], LOGS[f"{s}-{n}"]["native"]) for n in (1, 2)]
+        )
         for s in "ba"
     ]
     expected = unpaired_over_sessions((logs[0], labels), (logs[1], labels))
@@ -195,7 +231,15 @@ def test_runs_that_cannot_be_sides_are_refused(capsys, golden):
     assert (
         refusal("compare", "a-1,zzz", "b-1").what == "there is no run 'zzz'"
     )  # its hint has the latest of this file
-    golden(refusals(
-        capsys, "compare", "a-1,a-1 b-1", "a-1,a-2 a-2,b-1", "a-1,a-2 a-2,a-1", "a-1 a-1",
-        "a-1,a-2 b-1:docker", "a-1,a-2:docker a-1:docker",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "compare",
+            "a-1,a-1 b-1",
+            "a-1,a-2 a-2,b-1",
+            "a-1,a-2 a-2,a-1",
+            "a-1 a-1",
+            "a-1,a-2 b-1:docker",
+            "a-1,a-2:docker a-1:docker",
+        )
+    )

@@ -33,14 +33,21 @@ def rows_of(result: Any) -> dict[tuple[str, str, str], Any]:
 
 
 def test_what_remains_is_judged_as_in_the_whole_run():
-    whole, part = shown(), shown("--platform", "docker", "--benchmark", "iperf3", "--where", "direction=send")
+    whole, part = (
+        shown(),
+        shown("--platform", "docker", "--benchmark", "iperf3", "--where", "direction=send"),
+    )
     rows = rows_of(part)
     assert set(rows) == {("iperf3", "throughput", "s-native"), ("iperf3", "throughput", "s-docker")}
     for key, row in rows.items():
         assert row == rows_of(whole)[key]
     (section,) = part["results"]
     assert section["family"] == 6  # three platforms at two points
-    assert part["filter"] == {"platforms": ["docker"], "benchmarks": ["iperf3"], "levels": {"direction": ["send"]}}
+    assert part["filter"] == {
+        "platforms": ["docker"],
+        "benchmarks": ["iperf3"],
+        "levels": {"direction": ["send"]},
+    }
     assert whole["filter"] is None
     assert [answer["platform"] for answer in part["answers"]] == ["docker"]
     assert part["trials"] == whole["trials"]
@@ -48,9 +55,14 @@ def test_what_remains_is_judged_as_in_the_whole_run():
 
 def test_levels_of_one_factor_are_alternatives_and_a_cell_without_the_factor_is_left_out():
     cells = {
-        cell for _, _, cell in rows_of(shown("--where", "direction=SEND", "--where", "factor_direction=receive"))
+        cell
+        for _, _, cell in rows_of(
+            shown("--where", "direction=SEND", "--where", "factor_direction=receive")
+        )
     }
-    assert cells == {f"{point}-{name}" for point in "sr" for name in ("native", "docker", "lxc", "qemu-tcg")}
+    assert cells == {
+        f"{point}-{name}" for point in "sr" for name in ("native", "docker", "lxc", "qemu-tcg")
+    }
     assert {cell for _, _, cell in rows_of(shown("--where", "direction=send, receive"))} == cells
 
 
@@ -69,19 +81,31 @@ def test_variance_is_of_the_whole_run_too():
     assert all(each in whole for each in part)
 
 
-@pytest.mark.parametrize("name", sorted(v.name for v in views().values() if not v.command and v.name != DEFAULT))
+@pytest.mark.parametrize(
+    "name", sorted(v.name for v in views().values() if not v.command and v.name != DEFAULT)
+)
 def test_every_view_takes_a_filter(name):
     arguments = ("--platform", "docker", "--where", "direction=send")
     option = [f"--{name}"]
-    assert "shown: platform=docker, direction=send" in output_of("show", "tour-1", *option, *arguments)
+    assert "shown: platform=docker, direction=send" in output_of(
+        "show", "tour-1", *option, *arguments
+    )
     views_of = shown(*option, *arguments)
     assert views_of["filter"]["platforms"] == ["docker"]
 
 
 @pytest.mark.parametrize("command", ["show", "explain"])
 def test_a_filter_that_leaves_nothing_says_what_there_is(command, capsys, golden):
-    golden(refusals(
-        capsys, f"{command} tour-1", "--platform dokcer", "--benchmark iperf", "--where direktion=send",
-        "--where direction=sent", "--where direction", "--platform kvm-virtio",
-        "--benchmark sysbench-cpu --where direction=send",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            f"{command} tour-1",
+            "--platform dokcer",
+            "--benchmark iperf",
+            "--where direktion=send",
+            "--where direction=sent",
+            "--where direction",
+            "--platform kvm-virtio",
+            "--benchmark sysbench-cpu --where direction=send",
+        )
+    )

@@ -36,7 +36,13 @@ HOST = {"machine_id": "0f" * 16, "kernel": "6.1.0-1", "cpu_microcode": "0x1", "c
 
 
 def add(
-    store: Store, number: int, docker: float, *, host: dict[str, Any] = HOST, study: str = "tour", **changes: Any
+    store: Store,
+    number: int,
+    docker: float,
+    *,
+    host: dict[str, Any] = HOST,
+    study: str = "tour",
+    **changes: Any,
 ) -> None:
     """A run of one metric, `docker` times native, with a noise of 1 % from run to run and of 0.3 % in it."""
     random = np.random.default_rng(number)
@@ -48,12 +54,22 @@ def add(
         if cell.benchmark == "sysbench-cpu" and cell.platform in ("native", "docker")
     ]
     platforms = [p for p in PLATFORMS if p.name in ("native", "docker")]
-    run = begin(store, f"{study}-{number}", study=study, cells=chosen, platforms=platforms, host=host,
-                started_at=START + number * DAY, **changes)  # fmt: skip
+    run = begin(
+        store,
+        f"{study}-{number}",
+        study=study,
+        cells=chosen,
+        platforms=platforms,
+        host=host,
+        started_at=START + number * DAY,
+        **changes,
+    )
     of_run = random.normal(0, 0.01)
     for block in range(5):
         for cell in run.cells:
-            log = random.normal(0, 0.003) + (np.log(docker) + of_run if cell.platform == "docker" else 0.0)
+            log = random.normal(0, 0.003) + (
+                np.log(docker) + of_run if cell.platform == "docker" else 0.0
+            )
             values = {"events": 1000 * float(np.exp(log))}
             run.add_trial(trial(cell, block=block, position=run.next_position(), values=values))
     run.finish(status, "", START + number * DAY + 60)
@@ -70,8 +86,14 @@ def store(module_store: Store) -> Store:
     add(module_store, RUNS, 1.0, status="interrupted")
     add(module_store, 1, 1.0, study="alone")
     for number in range(4):
-        add(module_store, number, 1.0, study="mixed", duration_s=1.0 if number < 2 else 10.0,
-            declared={**DECLARED, "guest": {"vcpus": 1}})  # fmt: skip
+        add(
+            module_store,
+            number,
+            1.0,
+            study="mixed",
+            duration_s=1.0 if number < 2 else 10.0,
+            declared={**DECLARED, "guest": {"vcpus": 1}},
+        )
     return module_store
 
 
@@ -117,14 +139,22 @@ def test_a_change_point_that_runs_alike_could_make_says_so(tour, store, monkeypa
 
     def unsure(series: list[Values], level: float) -> list[tuple[ChangePoint, ...]]:
         return [
-            tuple(replace(point, is_sure=False) for point in points) for points in change_points_of(series, level)
+            tuple(replace(point, is_sure=False) for point in points)
+            for points in change_points_of(series, level)
         ]
 
     monkeypatch.setattr("vtax.report.analysis.history.change_points_of", unsure)
     document = document_of(history(store, "tour"))
-    points = [point for plot in document.data["plots"] for series in plot.series for point in series.changes]
+    points = [
+        point
+        for plot in document.data["plots"]
+        for series in plot.series
+        for point in series.changes
+    ]
     assert points
-    assert {note.code for point in points for note in point.warnings} == {"assumes-independent-runs"}
+    assert {note.code for point in points for note in point.warnings} == {
+        "assumes-independent-runs"
+    }
     assert "though nothing changed" in " ".join(drawn(document).split())
 
 
@@ -146,10 +176,15 @@ def zone(in_zone) -> None:
 
 def spaced(found: History, count: int, step_s: float) -> Chart | None:
     """The chart of the first `count` runs, `step_s` seconds apart from 2026-11-23 01:30 UTC; None for none."""
-    runs = [replace(run, started_at=1_795_397_400.0 + n * step_s) for n, run in enumerate(found.runs[:count])]
+    runs = [
+        replace(run, started_at=1_795_397_400.0 + n * step_s)
+        for n, run in enumerate(found.runs[:count])
+    ]
     (plot,) = found.plots
     (series,) = plot.series
-    measured = tuple(replace(each, run=run) for each, run in zip(series.measured, runs, strict=False))
+    measured = tuple(
+        replace(each, run=run) for each, run in zip(series.measured, runs, strict=False)
+    )
     plot = replace(plot, series=(replace(series, changes=(), measured=measured),))
     charts = list(document_of(replace(found, runs=tuple(runs), plots=(plot,))).figures())
     return charts[0] if charts else None
@@ -200,7 +235,9 @@ def test_runs_that_measure_something_else_are_apart(store):
     assert [each.run.name for each in newest.series[0].measured] == ["mixed-2", "mixed-3"]
     assert [each.run.name for each in older.series[0].measured] == ["mixed-0", "mixed-1"]
     assert newest.differences == ()
-    assert [english(each) for each in older.differences] == ["sysbench-cpu: duration 1\xa0s against 10\xa0s"]
+    assert [english(each) for each in older.differences] == [
+        "sysbench-cpu: duration 1\xa0s against 10\xa0s"
+    ]
     assert "Apart from the newest runs of this metric" in drawn(document_of(found))
 
 
@@ -229,7 +266,9 @@ def test_json_has_runs_values_and_change_points():
     assert found["schema"] == "vtax.history/1"
     assert found["runs"][0]["started_at"].endswith("Z")
     ((series,),) = [plot["series"] for plot in found["plots"]]
-    assert [each["run"] for each in series["values"]] == [f"tour-{number}" for number in range(RUNS)]
+    assert [each["run"] for each in series["values"]] == [
+        f"tour-{number}" for number in range(RUNS)
+    ]
     (change,) = series["change_points"]
     assert (change["last"], change["first"]) == ("tour-6", "tour-7")
     assert change["differences"] == ["hosts differ in CPU microcode: 0x1 and 0x2"]
@@ -237,7 +276,11 @@ def test_json_has_runs_values_and_change_points():
 
 def test_without_a_study_those_with_runs_are_listed():
     rows = [line.split() for line in output_of("history").splitlines()]
-    assert ["tour", str(RUNS), time.strftime("%Y-%m-%d", time.localtime(START + RUNS * DAY))] in rows
+    assert [
+        "tour",
+        str(RUNS),
+        time.strftime("%Y-%m-%d", time.localtime(START + RUNS * DAY)),
+    ] in rows
     assert {"alone", "mixed"} < {row[0] for row in rows if row}
     plain = {each["name"]: each for each in json.loads(output_of("history", "--json"))}
     assert (plain["tour"]["runs"], plain["tour"]["finished"]) == (RUNS + 1, RUNS)

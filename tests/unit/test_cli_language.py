@@ -45,9 +45,15 @@ def test_the_language_is_that_of_the_messages_of_the_locale(environment, code):
 
 
 COMMANDS = (
-    ["show"], ["show", "--variance"], ["explain"], ["compare", "docker", "lxc"], ["recommend"],
-    ["compare", "--detect", "99%"], ["history", "tour"], ["list"],
-)  # fmt: skip
+    ["show"],
+    ["show", "--variance"],
+    ["explain"],
+    ["compare", "docker", "lxc"],
+    ["recommend"],
+    ["compare", "--detect", "99%"],
+    ["history", "tour"],
+    ["list"],
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -76,7 +82,9 @@ def test_the_order_of_a_plan_is_translated(monkeypatch):
 
 def test_a_missing_package_and_its_purpose_are_translated(monkeypatch):
     monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
-    monkeypatch.setattr(packages, "is_present", lambda sign: sign not in ("mmdebstrap", "mke2fs", "ip"))
+    monkeypatch.setattr(
+        packages, "is_present", lambda sign: sign not in ("mmdebstrap", "mke2fs", "ip")
+    )
     assert said(packages.judge_packages().observed) == (
         "falta: para construir a imagem dos convidados: mmdebstrap, mke2fs; para a rede do laboratório: ip"
     )

@@ -46,10 +46,20 @@ STUDIES = {
     "toml": HEAD + "[[benchmark]\n",
 }
 RUNS = (
-    "nofile.toml", "toru", "tour --platform podman", "tour --platforms podmam", "tour --blocks five",
-    "tour --scale quick", "tour --link mtu", "tour --budget soon", "tour --memory lots", "tour --ab podman",
-    "tour --ab podman,dockr", "tour --check 5", "ufla2010 --scale qick",
-)  # fmt: skip
+    "nofile.toml",
+    "toru",
+    "tour --platform podman",
+    "tour --platforms podmam",
+    "tour --blocks five",
+    "tour --scale quick",
+    "tour --link mtu",
+    "tour --budget soon",
+    "tour --memory lots",
+    "tour --ab podman",
+    "tour --ab podman,dockr",
+    "tour --check 5",
+    "ufla2010 --scale qick",
+)
 COMMAND_LINES = (
     "sho", "compar", "plataforms", "ls", "diff", "rm", "executar", "xyz", "image buld", "demo kvmm",
     "export --format cvs", "show tuor-1", "show tour-1 --platform podmam", "show tour-1 --benchmark strem",
@@ -86,7 +96,9 @@ def test_a_run_with_a_mistake(locale, tmp_path, capsys, golden, monkeypatch):
     check(refusals(capsys, "run --dry-run", *RUNS), locale, golden)
 
 
-def test_a_command_with_a_mistake(locale, tour_file, tmp_path, capsys, golden, use_store, monkeypatch):
+def test_a_command_with_a_mistake(
+    locale, tour_file, tmp_path, capsys, golden, use_store, monkeypatch
+):
     use_store(tour_file)
     monkeypatch.chdir(tmp_path)
     check(refusals(capsys, "", *COMMAND_LINES).replace(str(tour_file), "STORE"), locale, golden)
@@ -105,9 +117,17 @@ def check(answers: str, locale: str, golden: Golden) -> None:
 
 def test_names_are_never_translated(set_locale):
     set_locale("pt_BR")
-    options = {name for each in COMMANDS for param in command(each).params for name in param.opts if name[:2] == "--"}
+    options = {
+        name
+        for each in COMMANDS
+        for param in command(each).params
+        for name in param.opts
+        if name[:2] == "--"
+    }
     tables = (Study, BenchmarkTable, DesignTable, GuestTable)
-    names = [f"vtax {each}" for each in COMMANDS] + [key.name for table in tables for key in keys(table)]
+    names = [f"vtax {each}" for each in COMMANDS] + [
+        key.name for table in tables for key in keys(table)
+    ]
     for name in (*names, *options):
         assert said(f"did you mean {name}?") == f"você quis dizer {name}?"
     for name in options:

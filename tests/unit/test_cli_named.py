@@ -24,10 +24,26 @@ def test_a_study_is_explained_with_its_design_and_benchmarks(golden):
 
 @pytest.mark.usefixtures("unmade_home")
 def test_what_was_typed_wrongly_is_said_as_every_error(capsys, golden):
-    golden(refusals(
-        capsys, "", "show --foo", "run", "list x", "run tour --sessions=x", "run tour --sessions=0",
-        "run tour --blocks=2.5", "run tour -p native,docker -p nope", "run tour -p kvm-virtoi",
-        "run tour --budget 5bananas --dry-run", "run tour --budget 0s --dry-run", "contrast", "Run",
-        "platforms lxcc", "list --where study", "list --where study-1", "list --where seed=5",
-        "list --where since=yesterday",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "",
+            "show --foo",
+            "run",
+            "list x",
+            "run tour --sessions=x",
+            "run tour --sessions=0",
+            "run tour --blocks=2.5",
+            "run tour -p native,docker -p nope",
+            "run tour -p kvm-virtoi",
+            "run tour --budget 5bananas --dry-run",
+            "run tour --budget 0s --dry-run",
+            "contrast",
+            "Run",
+            "platforms lxcc",
+            "list --where study",
+            "list --where study-1",
+            "list --where seed=5",
+            "list --where since=yesterday",
+        )
+    )

@@ -80,7 +80,10 @@ def test_notes_and_tags_are_removed_again():
     assert "no note 3: it has 2" in refusal("note", "tour-1", "--remove", "3").what
     assert "no tag 'a'" in refusal("note", "tour-1", "--untag", "a").what
     assert annotations("tour-1") == (["b"], ["two", "three"])
-    assert output_of("note", "tour-1", "--remove", "1,2", "--untag", "b") == "tour-1 has no tags and no notes\n"
+    assert (
+        output_of("note", "tour-1", "--remove", "1,2", "--untag", "b")
+        == "tour-1 has no tags and no notes\n"
+    )
     assert "add one: " in output_of("note", "tour-1")
 
 
@@ -115,8 +118,13 @@ def test_vtax_run_refuses_what_is_no_tag_before_anything_else():
 
 
 def set_run(**values: object) -> None:
-    with Store.open(Home.from_environment().store_url) as store, writing(store.engine) as connection:
-        connection.execute(schema.run.update().where(schema.run.c.name == "tour-1").values(**values))
+    with (
+        Store.open(Home.from_environment().store_url) as store,
+        writing(store.engine) as connection,
+    ):
+        connection.execute(
+            schema.run.update().where(schema.run.c.name == "tour-1").values(**values)
+        )
 
 
 def test_text_of_another_store_is_cleaned_and_cut():

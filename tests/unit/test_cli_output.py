@@ -24,7 +24,9 @@ def test_a_listing_prints_brackets_as_they_are(capsys):
 
 
 @pytest.mark.parametrize(("columns", "maximum"), [("80", 80), ("", 160), ("many", 160), ("0", 160)])
-def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(capsys, columns, maximum, set_width):
+def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
+    capsys, columns, maximum, set_width
+):
     set_width(columns)
     print_table(("name", "text"), [("a", "word " * 100), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
@@ -51,7 +53,9 @@ def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys):
     with PlainProgress() as printed:
         printed.trial_starting("native", "dd", "")
         printed.trial_ended("native", "dd", (1.0, "MB/s"), "", first)
-        printed.trial_ended("native", "dd", (1.0, "MB/s"), "", replace(first, done_trials=1, is_warmup=False))
+        printed.trial_ended(
+            "native", "dd", (1.0, "MB/s"), "", replace(first, done_trials=1, is_warmup=False)
+        )
     warmup, measured = capsys.readouterr().err.splitlines()
     assert warmup.startswith("[block 1/1, warm-up] native dd: 1.000 MB/s")
     assert measured.startswith("[block 1/1, 1/1] native dd: 1.000 MB/s")

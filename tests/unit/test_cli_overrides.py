@@ -40,11 +40,14 @@ def test_a_setting_of_links_stands_beside_those_of_the_study_and_only_where_ther
     assert by_label["router"]["congestion"] == "reno"
     assert by_label["router"]["rate_mbit_s"] == 1000
     assert by_label["CPU"] == {}
-    assert [table.parameters for table in changed.benchmark] == [table.parameters for table in study.benchmark]
+    assert [table.parameters for table in changed.benchmark] == [
+        table.parameters for table in study.benchmark
+    ]
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("mtu=500", 500), ("offloads=false", False), ("loss=0.5", 0.5), ("congestion=reno", "reno")]
+    ("text", "value"),
+    [("mtu=500", 500), ("offloads=false", False), ("loss=0.5", 0.5), ("congestion=reno", "reno")],
 )
 def test_values_of_links_are_those_of_toml(text, value):
     changed = study_of(overrides.of_links(load("tour").study, [text]), "tour")
@@ -81,7 +84,9 @@ def test_a_platform_of_a_boot_that_there_is_not_is_refused_and_so_is_a_boot_with
 
 def test_a_study_without_links_has_none_to_set(tmp_path):
     path = tmp_path / "alone.toml"
-    path.write_text('name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n')
+    path.write_text(
+        'name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n'
+    )
     error = refusal("run", str(path), "--link", "mtu=9000", "--dry-run")
     assert error.what == "alone has no network benchmark, so it has no links"
 
@@ -100,14 +105,20 @@ def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each():
         ("bare", "Debian: 12", ["native"]),
         ("xen", "Debian, with Xen", ["xen-pv", "xen-dom0"]),
     ]
-    assert (changed.design.stop, changed.design.blocks, changed.design.sessions) == ("fixed", 10, 10)
+    assert (changed.design.stop, changed.design.blocks, changed.design.sessions) == (
+        "fixed",
+        10,
+        10,
+    )
     study = load("urschei2007").study
     both = overrides.merged(overrides.of_boots(study, given, 6), of_design(study, 6, None, None))
     fewer = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **both})
     assert (fewer.design.blocks, fewer.design.sessions) == (6, 6)
 
 
-@pytest.mark.parametrize("text", ["xen", "xen=Debian", "=Debian:native", "xen=:native", "xen=Debian:"])
+@pytest.mark.parametrize(
+    "text", ["xen", "xen=Debian", "=Debian:native", "xen=:native", "xen=Debian:"]
+)
 def test_a_boot_of_another_form_is_refused(text):
     with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM"):
         overrides.of_boots(load("tour").study, [text], None)
@@ -121,7 +132,11 @@ def test_a_platform_without_a_boot_is_named():
 def test_what_options_change_stands_in_the_plan_and_the_stored_study():
     words = ("tour", "-p", "native,lxc", "--vcpus", "2", "--memory", "1GiB", "--link", "mtu=9000")
     said = [line for line in dry_run(*words).output.splitlines() if line.startswith("changed by")]
-    assert said == ["changed by --vcpus: 2", "changed by --memory: 1GiB", "changed by --link: mtu=9000"]
+    assert said == [
+        "changed by --vcpus: 2",
+        "changed by --memory: 1GiB",
+        "changed by --link: mtu=9000",
+    ]
     changed = {each["option"]: each["parts"][0]["what"] for each in planned(*words)["changed_by"]}
     assert changed == {"--vcpus": "2", "--memory": "1GiB", "--link": "mtu=9000"}
     assert "changed by" not in dry_run("tour", "-p", "native,lxc").output
@@ -131,7 +146,9 @@ def test_what_options_change_stands_in_the_plan_and_the_stored_study():
 def test_a_study_of_several_boots_knows_their_platforms(name):
     """With the precision rule too; every platform is in one boot, and native in that without Xen."""
     study = load(name).study
-    assert sorted(name for platforms in study.paper.boots.values() for name in platforms) == sorted(study.platforms)
+    assert sorted(name for platforms in study.paper.boots.values() for name in platforms) == sorted(
+        study.platforms
+    )
     given = ["bare=Debian: 12", "xen=Debian, with Xen"]
     changed = study_of(overrides.of_boots(study, given, None), name)
     assert [boot.entry for boot in changed.boot] == ["Debian: 12", "Debian, with Xen"]
@@ -151,7 +168,10 @@ def test_boots_of_a_study_hold_the_platforms_that_are_named():
 def test_entries_of_a_study_that_has_boots_are_replaced_and_its_design_stays():
     study = load("mitigations").study
     changed = study_of(overrides.of_boots(study, ["off=Debian, off"], None), "mitigations")
-    assert [(boot.name, boot.entry) for boot in changed.boot] == [("on", "Debian GNU/Linux"), ("off", "Debian, off")]
+    assert [(boot.name, boot.entry) for boot in changed.boot] == [
+        ("on", "Debian GNU/Linux"),
+        ("off", "Debian, off"),
+    ]
     assert [boot.platforms for boot in changed.boot] == [boot.platforms for boot in study.boot]
     assert changed.design == study.design
 

@@ -106,7 +106,15 @@ def test_guests_are_counted_at_once_in_json_too(tmp_path):
     study = written(tmp_path, STUDIES["enough blocks, guests at once, a machine without limits"])
     plan = json.loads(output_of("run", study, "--dry-run", "--json"))
     assert [platform["guests"] for platform in plan["platforms"]] == [
-        *[{"vcpus": 2, "memory_bytes": 384 * 2**20, "at_once": 2, "memory_at_once_bytes": 768 * 2**20}] * 2,
+        *[
+            {
+                "vcpus": 2,
+                "memory_bytes": 384 * 2**20,
+                "at_once": 2,
+                "memory_at_once_bytes": 768 * 2**20,
+            }
+        ]
+        * 2,
         None,
     ]
     alone = json.loads(output_of("run", "tour", "--dry-run", "--json"))
@@ -120,32 +128,54 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(tmp_path, ho
     study = written(tmp_path, alone + 'topology = "guest-to-guest"\n')
     with pytest.raises(BadInput) as caught:
         output_of("run", study, "--dry-run")
-    printed = (
-        "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
-    )
+    printed = "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
     assert caught.value.what == printed
     assert caught.value.where.endswith("[guest], key memory")
     assert "less than 500 MiB per guest" in caught.value.hint
 
 
 def test_a_plan_for_programs_is_one_json_document():
-    plan = json.loads(output_of("run", "tour", "--dry-run", "--json", "--seed", "5", "--blocks", "3"))
-    assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == ("tour", 5, "native", 3)
+    plan = json.loads(
+        output_of("run", "tour", "--dry-run", "--json", "--seed", "5", "--blocks", "3")
+    )
+    assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == (
+        "tour",
+        5,
+        "native",
+        3,
+    )
     assert len(plan["cells"]) == 42
-    assert {cell["platform"] for cell in plan["cells"]} == {platform["name"] for platform in plan["platforms"]}
+    assert {cell["platform"] for cell in plan["cells"]} == {
+        platform["name"] for platform in plan["platforms"]
+    }
     assert {cell["benchmark"] for cell in plan["cells"]} <= set(benchmarks())
-    assert all(cell["parameters"] and bool(cell["topology"]) == bool(cell["link"]) for cell in plan["cells"])
+    assert all(
+        cell["parameters"] and bool(cell["topology"]) == bool(cell["link"])
+        for cell in plan["cells"]
+    )
     assert plan["block_s"] > 35
     ran = {(cell["platform"], cell["key"]) for cell in plan["cells"]}
     for block in (1, 2, 3):
         guests = [guest for guest in plan["order"] if guest["block"] == block]
         assert {(guest["platform"], key) for guest in guests for key in guest["cells"]} == ran
-    assert len({str([g["platform"] for g in plan["order"] if g["block"] == block]) for block in (1, 2, 3)}) > 1
+    assert (
+        len(
+            {
+                str([g["platform"] for g in plan["order"] if g["block"] == block])
+                for block in (1, 2, 3)
+            }
+        )
+        > 1
+    )
     assert "probing needs root" in plan["not_probed"]
 
 
-def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch, taken_for_root):
-    monkeypatch.setattr("vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"]))
+def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(
+    monkeypatch, taken_for_root
+):
+    monkeypatch.setattr(
+        "vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"])
+    )
     printed = output_of("run", "tour", "--dry-run")
     assert "the guest image with python3-os-ken is not built yet" in printed
     assert "sudo vtax image build --with python3-os-ken" in printed
@@ -153,9 +183,12 @@ def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkey
 
 def test_a_budget_that_holds_no_block_is_refused():
     plan = SimpleNamespace(
-        study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)), expected_block_s=lambda: 10.0
+        study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)),
+        expected_block_s=lambda: 10.0,
     )
-    with pytest.raises(BadInput, match=r"the budget of 9\.0 s is too short for one block, which takes about 10 s"):
+    with pytest.raises(
+        BadInput, match=r"the budget of 9\.0 s is too short for one block, which takes about 10 s"
+    ):
         check_budget_holds_block(cast(Plan, plan))
 
 
@@ -169,16 +202,22 @@ def test_what_a_platform_cannot_carry_is_data_too(tmp_path):
     assert [(each["platform"], each["label"], each["levels"]) for each in plan["not_tested"]] == [
         ("gvisor-ptrace", "iperf3", {"link.mtu": mtu}) for mtu in (500, 1500)
     ]
-    assert [cell["label"] for cell in plan["cells"] if cell["platform"] == "gvisor-ptrace"] == ["stream"]
+    assert [cell["label"] for cell in plan["cells"] if cell["platform"] == "gvisor-ptrace"] == [
+        "stream"
+    ]
     named = output_of("run", study, "--dry-run", "--platforms", "native,gvisor-ptrace")
     assert "not tested: gvisor-ptrace in iperf3, router: router needs guests" in named
-    study = written(tmp_path, f'platforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{ROUTER}')
+    study = written(
+        tmp_path, f'platforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{ROUTER}'
+    )
     with pytest.raises(BadInput, match="router needs guests that route"):
         output_of("run", study, "--dry-run")
 
 
 def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line():
-    assert with_hint("no image.", "sudo vtax image build") == "no image; hint: sudo vtax image build"
+    assert (
+        with_hint("no image.", "sudo vtax image build") == "no image; hint: sudo vtax image build"
+    )
     assert with_hint("no image.", "") == "no image."
 
 
@@ -191,12 +230,20 @@ def test_platforms_without_the_baseline_are_refused_with_the_difference():
 def test_what_changed_a_study_is_data_too():
     plan = json.loads(output_of("run", "ufla2010", "--dry-run", "--scale", "quick", "--json"))
     (changed,) = plan["changed_by"]
-    assert (changed["option"], changed["parts"]) == ("--scale quick", [{"what": "duration_s ÷ 5", "label": ""}])
+    assert (changed["option"], changed["parts"]) == (
+        "--scale quick",
+        [{"what": "duration_s ÷ 5", "label": ""}],
+    )
 
 
 @pytest.mark.parametrize(("answer", "starts"), [("y\n", True), ("n\n", False), ("", False)])
 def test_a_run_of_more_than_an_hour_is_confirmed(answer, starts, monkeypatch):
-    plan = cast(Plan, SimpleNamespace(study=load("ufla2010").study, max_blocks=10, expected_block_s=lambda: 361.0))
+    plan = cast(
+        Plan,
+        SimpleNamespace(
+            study=load("ufla2010").study, max_blocks=10, expected_block_s=lambda: 361.0
+        ),
+    )
     monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
 
     @click.command()
@@ -210,12 +257,18 @@ def test_a_run_of_more_than_an_hour_is_confirmed(answer, starts, monkeypatch):
 
 
 def test_a_long_run_without_a_terminal_is_refused_and_a_short_one_is_not(monkeypatch):
-    monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO()))
+    monkeypatch.setattr(
+        long_runs, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO())
+    )
     study = load("ufla2010").study
     with pytest.raises(BadInput, match="up to 1 h 00 min, and there is no terminal") as refused:
-        long_runs.confirm(cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 361.0)))
+        long_runs.confirm(
+            cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 361.0))
+        )
     assert (refused.value.where, refused.value.hint.split()[0]) == ("--yes", "--yes")
-    long_runs.confirm(cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 360.0)))
+    long_runs.confirm(
+        cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 360.0))
+    )
 
 
 class Terminal(io.StringIO):

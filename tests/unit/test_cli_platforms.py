@@ -20,9 +20,13 @@ from vtax.platforms.registry import get
 pytestmark = pytest.mark.usefixtures("unmade_home")
 NO_IMAGE = "the guest image of this version is not built: sudo vtax image build"
 BROKEN = Probe(
-    False, "this host's /dev/kvm cannot run ordinary kernels (QEMU aborted in x)", "use a physical machine",
-    ("nested",), "QEMU 7.2", 0.25,
-)  # fmt: skip
+    False,
+    "this host's /dev/kvm cannot run ordinary kernels (QEMU aborted in x)",
+    "use a physical machine",
+    ("nested",),
+    "QEMU 7.2",
+    0.25,
+)
 
 
 @pytest.fixture
@@ -42,10 +46,15 @@ def test_a_platform_is_described_and_probed_alone(probed):
     text = output_of("platforms", "kvm-e1000")
     assert names == ["kvm-e1000"]
     for line in (
-        f"kvm-e1000: {get('kvm-e1000').driver.summary}\n", "  driver: qemu, accel=kvm, nic=e1000, disk=ide\n",
-        "  available: no\n", "  marks: nested\n", f"  reason: {BROKEN.reason}\n", f"  hint: {BROKEN.hint}\n",
-        "  version: QEMU 7.2\n", "  probe: 0.25 s\n",
-    ):  # fmt: skip
+        f"kvm-e1000: {get('kvm-e1000').driver.summary}\n",
+        "  driver: qemu, accel=kvm, nic=e1000, disk=ide\n",
+        "  available: no\n",
+        "  marks: nested\n",
+        f"  reason: {BROKEN.reason}\n",
+        f"  hint: {BROKEN.hint}\n",
+        "  version: QEMU 7.2\n",
+        "  probe: 0.25 s\n",
+    ):
         assert line in text
     assert "vhost" in text
     assert NO_IMAGE not in text
@@ -71,7 +80,9 @@ def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(probed):
     assert platform["not_probed"] == ""
 
 
-@pytest.mark.parametrize("arguments", [("qemu",), ("lxc", "--no-probe"), ("ssh:me@there", "--no-probe")])
+@pytest.mark.parametrize(
+    "arguments", [("qemu",), ("lxc", "--no-probe"), ("ssh:me@there", "--no-probe")]
+)
 def test_a_driver_is_not_probed_nor_a_platform_that_was_not_requested(arguments, probed):
     names = probed(BROKEN)
     assert output_of("platforms", *arguments).startswith(f"{arguments[0]}: ")

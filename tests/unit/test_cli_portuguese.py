@@ -31,14 +31,20 @@ def test_no_help_has_a_line_in_english(name):
     printed = " ".join(output_of(name, "--help").split())
     assert printed.startswith("Uso: ")
     assert "Options" not in printed
-    english = paragraphs(command.help or "")[:1] + [getattr(each, "help", None) or "" for each in command.params]
+    english = paragraphs(command.help or "")[:1] + [
+        getattr(each, "help", None) or "" for each in command.params
+    ]
     english += [each.short_help or "" for each in getattr(command, "commands", {}).values()]
-    assert [text for text in english if text and " ".join(text.split("  [")[0].split()) in printed] == []
+    assert [
+        text for text in english if text and " ".join(text.split("  [")[0].split()) in printed
+    ] == []
 
 
 def test_every_problem_of_a_file_is_in_portuguese(tmp_path, capsys):
     study = tmp_path / "bad.toml"
-    study.write_text('name = "bad"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\nthrads = 3\n')
+    study.write_text(
+        'name = "bad"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\nthrads = 3\n'
+    )
     printed = ended(capsys, "run", str(study), "--dry-run")[1]
     assert "chave 'thrads'" in printed
     assert "onde: " in printed
@@ -57,9 +63,15 @@ def test_what_a_benchmark_is_and_what_its_parameters_mean_is_in_portuguese(name)
     benchmark = benchmarks()[name]
     printed = " ".join(output_of("benchmarks", name).split())
     assert printed.startswith(f"{name}: ")
-    texts = [benchmark.title, *about(benchmark).split("\n\n"), *(key.meaning for key in keys(benchmark.Parameters))]
+    texts = [
+        benchmark.title,
+        *about(benchmark).split("\n\n"),
+        *(key.meaning for key in keys(benchmark.Parameters)),
+    ]
     assert [text for text in texts if " " in text and " ".join(text.split()) in printed] == []
-    assert not re.search(r"\b(whole number|higher|lower|default)\b", printed.partition("significado")[2])
+    assert not re.search(
+        r"\b(whole number|higher|lower|default)\b", printed.partition("significado")[2]
+    )
 
 
 def test_settings_of_links_are_in_portuguese():
@@ -73,7 +85,10 @@ CATALOGUE = Catalogue(
     {"a hint": "uma dica", "block": "bloco"},
     tuple(
         (max(re.split(r"\{\w+\}", english), key=len), english, other)
-        for english, other in (("no run of {name}", "sem {name}"), ("cannot read {path}: {why}", "{why} em {path}"))
+        for english, other in (
+            ("no run of {name}", "sem {name}"),
+            ("cannot read {path}: {why}", "{why} em {path}"),
+        )
     ),
 )
 
@@ -102,22 +117,31 @@ def test_other_locales_are_english(locale, set_locale):
 @pytest.mark.parametrize(
     ("english", "expected"),
     [
-        ("1.99 of 2 CPUs busy; busiest: qemu (7) 146 %", "1,99 de 2 CPUs ocupadas; mais ocupados: qemu (7) 146 %"),
+        (
+            "1.99 of 2 CPUs busy; busiest: qemu (7) 146 %",
+            "1,99 de 2 CPUs ocupadas; mais ocupados: qemu (7) 146 %",
+        ),
         ("0.5\u00a0% of CPU time", "0,5\u00a0% do tempo de CPU"),
         ("present: crun; missing: youki, kata", "presente: crun; falta: youki, kata"),
         ("20.1 GiB available", "20,1 GiB disponíveis"),
         ("as kvm-e1000: accel=kvm", "como kvm-e1000: accel=kvm"),
-        ("a duration from 1ms to 1s, in seconds or with a unit",
-         "uma duração de 1ms a 1s, em segundos ou com unidade"),
-        ("Docker version 20.10.24, a private daemon, runc version 1.1.5",
-         "Docker version 20.10.24, um daemon privado, runc version 1.1.5"),
-        ("not available here: energy: the kernel has no powercap (module intel_rapl_common), or hides RAPL from a "
-         "virtual machine; cycles: nobody knows",
-         "não disponível aqui: energia: o kernel não tem powercap (módulo intel_rapl_common), ou esconde o RAPL de "
-         "uma máquina virtual; cycles: nobody knows"),
+        (
+            "a duration from 1ms to 1s, in seconds or with a unit",
+            "uma duração de 1ms a 1s, em segundos ou com unidade",
+        ),
+        (
+            "Docker version 20.10.24, a private daemon, runc version 1.1.5",
+            "Docker version 20.10.24, um daemon privado, runc version 1.1.5",
+        ),
+        (
+            "not available here: energy: the kernel has no powercap (module intel_rapl_common), or hides RAPL from a "
+            "virtual machine; cycles: nobody knows",
+            "não disponível aqui: energia: o kernel não tem powercap (módulo intel_rapl_common), ou esconde o RAPL de "
+            "uma máquina virtual; cycles: nobody knows",
+        ),
         ("QEMU 7.2 runs '0.5 s'", "QEMU 7.2 runs '0.5 s'"),
     ],
-)  # fmt: skip
+)
 def test_what_doctor_and_platforms_show_is_in_portuguese(english, expected):
     assert said(english) == expected
 
@@ -126,5 +150,8 @@ def test_the_words_of_a_platform_are_in_portuguese(examined):
     probes = {"one": Probe(True, marks=("emulated",)), "two": Probe(True, marks=("emulated",))}
     examined(Examination(probes, (TUNABLE,), 1.0))
     lines = output_of("doctor").splitlines()
-    assert [line.split() for line in lines[2:4]] == [["one", "sim", "emulada"], ["two", "sim", "como", "one"]]
+    assert [line.split() for line in lines[2:4]] == [
+        ["one", "sim", "emulada"],
+        ["two", "sim", "como", "one"],
+    ]
     assert "disposição dos endereços (vtax run --tune-host o faz):" in lines

@@ -113,16 +113,26 @@ def test_not_one_that_its_study_ended(store, home):
     run.add_warning(Note(REFUSED, reason="the guests differ"))
     run.finish("failed", "the guests differ", 3.0)
     assert "change it and start a new run" in reason()
-    run.finish("interrupted", "stopped on request (SIGINT)", 4.0)  # it was resumed, and came further
+    run.finish(
+        "interrupted", "stopped on request (SIGINT)", 4.0
+    )  # it was resumed, and came further
     assert offered()
 
 
-@pytest.mark.parametrize("values", [
-    {"declared": {**STUDY, "benchmark": [{"name": "sysbench-cpu", "parameters": {"threads": 9}}]}},
-    {"declared": {**STUDY, "benchmark": [{"name": "a-plug-in-of-theirs"}]}},
-    {"declared": {**STUDY, "no_such_key": 1}},
-    {"declared": {**STUDY, "guest": {"vcpus": 4096}}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "declared": {
+                **STUDY,
+                "benchmark": [{"name": "sysbench-cpu", "parameters": {"threads": 9}}],
+            }
+        },
+        {"declared": {**STUDY, "benchmark": [{"name": "a-plug-in-of-theirs"}]}},
+        {"declared": {**STUDY, "no_such_key": 1}},
+        {"declared": {**STUDY, "guest": {"vcpus": 4096}}},
+    ],
+)
 def test_not_one_whose_plan_would_be_refused(store, home, values):
     interrupted(store, home)
     changed(store, **values)
@@ -139,7 +149,9 @@ def test_not_one_that_is_damaged(store, home):
 def test_who_may_not_see_the_images_is_offered_it(store, home, monkeypatch):
     interrupted(store, home)
     access = os.access
-    monkeypatch.setattr("os.access", lambda path, mode, **how: path != home.images and access(path, mode, **how))
+    monkeypatch.setattr(
+        "os.access", lambda path, mode, **how: path != home.images and access(path, mode, **how)
+    )
     assert offered()
 
 
@@ -170,7 +182,9 @@ def test_a_finished_run_is_refused_with_the_way_to_more_blocks_where_there_is_on
     run = begin_planned(store, home)
     run.finish("finished", "", 1_700_000_300.0)
     loaded = resume.stored_study(run)
-    study = loaded.study.model_copy(update={"design": loaded.study.design.model_copy(update=design)})
+    study = loaded.study.model_copy(
+        update={"design": loaded.study.design.model_copy(update=design)}
+    )
     monkeypatch.setattr(resume, "stored_study", lambda _: replace(loaded, study=study))
     with pytest.raises(BadInput) as refused:
         resume._check_status(store.open_run(run.name), session=False, more_s=None)

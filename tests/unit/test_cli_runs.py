@@ -46,12 +46,21 @@ def test_at_80_columns_the_list_is_a_line_a_run(set_width):
     with Store.open(Home.from_environment().ensure().store_url) as store:
         for number in (1, 12):
             run = begin(
-                store, f"urschei2007-reduced-{number}", study="urschei2007-reduced", started_at=1.7e9 - 580 * number
+                store,
+                f"urschei2007-reduced-{number}",
+                study="urschei2007-reduced",
+                started_at=1.7e9 - 580 * number,
             )
             fill(run, blocks=1)
             run.finish("interrupted", "stopped", 1.7e9)
-    first, second = (line for line in output_of("list").splitlines() if line.startswith("urschei") and "24" in line)
-    assert re.fullmatch(r"urschei2007-reduced-12 interrupted 24 +0 +20\d\d-\d\d-\d\d \d\d:\d\d 1 h 56 min", first)
+    first, second = (
+        line
+        for line in output_of("list").splitlines()
+        if line.startswith("urschei") and "24" in line
+    )
+    assert re.fullmatch(
+        r"urschei2007-reduced-12 interrupted 24 +0 +20\d\d-\d\d-\d\d \d\d:\d\d 1 h 56 min", first
+    )
     assert second.endswith(" 9 min 40 s")
     assert max(map(len, (first, second))) <= 80
 
@@ -61,8 +70,14 @@ def test_the_json_of_the_list_has_times_as_iso_8601():
         begin(store, "tour-1", started_at=1_700_000_001.25).finish("finished", "", 1_700_000_301.0)
         begin(store, "tour-2", started_at=1_700_000_400.0)
     first, second = json.loads(output_of("list", "--json"))
-    assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
-    assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
+    assert (first["started"], first["ended"]) == (
+        "2023-11-14T22:13:21.250Z",
+        "2023-11-14T22:18:21.000Z",
+    )
+    assert (first["started"], first["ended"]) == (
+        "2023-11-14T22:13:21.250Z",
+        "2023-11-14T22:18:21.000Z",
+    )
     assert first.keys() == {field.name for field in fields_of(ListedRun)}
     assert (second["started"], second["ended"]) == ("2023-11-14T22:20:00.000Z", None)
 
@@ -103,7 +118,10 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(tmp_
         assert "tour-1: running: 1 block, " in output_of("show")
     printed = output_of("list")
     assert re.search("^tour-1 +interrupted ", printed, re.M)
-    assert "tour-1 was not finished: vtax was killed; resume with: sudo vtax resume tour-1\n" in printed
+    assert (
+        "tour-1 was not finished: vtax was killed; resume with: sudo vtax resume tour-1\n"
+        in printed
+    )
     (plain,) = json.loads(output_of("list", "--json"))
     assert (plain["status"], plain["stopped_because"]) == ("interrupted", "vtax was killed")
     printed = output_of("show")
@@ -146,7 +164,9 @@ def test_the_list_shows_the_runs_that_meet_all_conditions():
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1", started_at=1_600_000_000.0).finish("finished", "all blocks", 1.7e9)
         begin(store, "tour-2", started_at=1_700_000_000.0).finish("failed", "disk full", 1.7e9)
-        begin(store, "other-1", study="other", started_at=1_700_000_000.0).finish("finished", "all blocks", 1.7e9)
+        begin(store, "other-1", study="other", started_at=1_700_000_000.0).finish(
+            "finished", "all blocks", 1.7e9
+        )
     assert names() == ["tour-1", "tour-2", "other-1"]
     assert names("study=tour") == ["tour-1", "tour-2"]
     assert names("study=tour", "study=other", "status=finished") == ["tour-1", "other-1"]
@@ -159,7 +179,9 @@ def test_the_platforms_of_a_run_in_the_list_are_those_that_it_could_test():
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store).finish("finished", "all blocks", 2.0)
         (listed,) = store.runs()
-        assert [each.name for each in store.open_run("tour-1").platforms if not each.available] == ["kvm-virtio"]
+        assert [each.name for each in store.open_run("tour-1").platforms if not each.available] == [
+            "kvm-virtio"
+        ]
     assert listed.platforms == ("native", "docker", "lxc", "qemu-tcg")
     assert "tour-1" in output_of("list", "--where", "platform=lxc")
     assert "tour-1" not in output_of("list", "--where", "platform=kvm-virtio")

@@ -32,8 +32,12 @@ def nothing_stays(tmp_path: Path) -> bool:
     return not (tmp_path / "made").exists() and list((tmp_path / "journal").iterdir()) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_every_command_cleans_up_when_it_is_requested_to_stop(tmp_path, monkeypatch, number, status):
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_every_command_cleans_up_when_it_is_requested_to_stop(
+    tmp_path, monkeypatch, number, status
+):
     went_on = []
 
     def work() -> None:

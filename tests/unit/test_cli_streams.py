@@ -39,8 +39,14 @@ SHOWN = "�]0;owned��[2J�[8m�31m�gnp.exe�"
 
 def started(*arguments: str, **more: object) -> subprocess.CompletedProcess[bytes]:
     """vtax as a person starts it."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(vtax.__file__).parent.parent), **more.pop("env", {})}  # type: ignore[dict-item]
-    script = f"import sys; sys.argv = ['vtax', *{arguments!r}]\nfrom vtax.cli.main import main\nmain()"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(vtax.__file__).parent.parent),
+        **more.pop("env", {}),
+    }  # type: ignore[dict-item]
+    script = (
+        f"import sys; sys.argv = ['vtax', *{arguments!r}]\nfrom vtax.cli.main import main\nmain()"
+    )
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
     return subprocess.run([sys.executable, "-c", script], env=environment, check=False, **given)  # type: ignore[call-overload]
 
@@ -59,12 +65,16 @@ def evil_run(unmade_home: Path) -> str:
 
 
 def be_evil(store: Store) -> None:
-    run = begin(store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL})
+    run = begin(
+        store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL}
+    )
     fill(run, blocks=2, trials=1, warmup=0)
     run.add_warning(quoted(EVIL), "c-native")
     run.add_trial(trial(cells()[0], block=2, status="failed", error=EVIL, values={}))
     guest = run.begin_guest("native", 3, "", 1.0)
-    run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={"kernel": EVIL}, notes=[EVIL], error=EVIL)
+    run.end_guest(
+        guest, ready_s=1.0, clock_offset_s=0.0, facts={"kernel": EVIL}, notes=[EVIL], error=EVIL
+    )
     run.finish("failed", EVIL, 2.0)
 
 
@@ -132,7 +142,9 @@ def test_json_of_others_keeps_every_character(capsys):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-16"])
-@pytest.mark.parametrize("command", [("--help",), ("studies",), ("topologies",), ("show",), ("list",), ("show", "°")])
+@pytest.mark.parametrize(
+    "command", [("--help",), ("studies",), ("topologies",), ("show",), ("list",), ("show", "°")]
+)
 @pytest.mark.usefixtures("evil_run")
 def test_every_encoding_of_a_terminal_will_do(encoding, command, redirected):
     out, err = redirected(encoding)
@@ -258,7 +270,10 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(stalled, monkeypatch):
         stream.write(f"{number}\n")
     assert not stream.drain(0.1)
     assert time.monotonic() - started_at < 5
-    assert read_all(reading, stream) == "first\n0\n1\n2\n(9997 lines dropped: the reader was too slow)\n"
+    assert (
+        read_all(reading, stream)
+        == "first\n0\n1\n2\n(9997 lines dropped: the reader was too slow)\n"
+    )
     stream.write("after\n")
     assert read_all(reading, stream) == "after\n"
 
@@ -281,7 +296,10 @@ def test_a_bar_is_drawn_as_it_is_last_and_never_queues(stalled, monkeypatch):
 def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path):
     with (tmp_path / "err").open("w", encoding="utf-8") as under:
         stream = StandardError(under)
-        threads = [threading.Thread(target=lambda: [stream.write("line\n") for _ in range(200)]) for _ in range(4)]
+        threads = [
+            threading.Thread(target=lambda: [stream.write("line\n") for _ in range(200)])
+            for _ in range(4)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

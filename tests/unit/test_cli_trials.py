@@ -27,16 +27,27 @@ def store(module_store: Store) -> Store:
     )
     run.add_trial(trial(cell, block=0, position=1, outputs=both, started_at=1_700_000_001.25))
     run.add_trial(
-        trial(cell, block=-1, position=0, outputs=(), status="failed", error="no guest\nno fun", is_warmup=True,
-              values={}, outside_s=None)
-    )  # fmt: skip
+        trial(
+            cell,
+            block=-1,
+            position=0,
+            outputs=(),
+            status="failed",
+            error="no guest\nno fun",
+            is_warmup=True,
+            values={},
+            outside_s=None,
+        )
+    )
     run.finish("finished", "", 2.0)
     fill(begin(module_store), blocks=4)
     return module_store
 
 
 def trials(*arguments: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(output_of("show", *arguments, "--trials", "--json"))["trials"]
+    found: list[dict[str, object]] = json.loads(
+        output_of("show", *arguments, "--trials", "--json")
+    )["trials"]
     return found
 
 
@@ -46,7 +57,10 @@ def test_every_trial_is_listed_in_the_order_it_was_made():
     assert {each["block"] for each in found} == {1, 2, 3, 4}
     assert sum(each["is_warmup"] is True for each in found) == 4 * 12
     (failed,) = (each for each in found if each["status"] == "failed")
-    assert (failed["cell"], failed["error"]) == ("r-qemu-tcg", "iperf3: unable to connect to server")
+    assert (failed["cell"], failed["error"]) == (
+        "r-qemu-tcg",
+        "iperf3: unable to connect to server",
+    )
     assert failed["levels"] == {"direction": "receive"}
     lines = output_of("show", "tour-1", "--trials").splitlines()
     assert sum(" native " in line for line in lines) == 4 * 9
@@ -75,7 +89,9 @@ def test_the_table_of_trials_fits(width, set_width):
 
 def test_raw_output_is_shown_with_every_stream_and_no_control_character():
     text = output_of("show", "odd-1", "--raw", "1")
-    assert text.startswith("==== trial 1: docker, iperf3, direction=send, block 1, ok (2023-11-14T22:13:21.250Z)\n")
+    assert text.startswith(
+        "==== trial 1: docker, iperf3, direction=send, block 1, ok (2023-11-14T22:13:21.250Z)\n"
+    )
     assert "---- client: iperf3 -c 'a b\ufffd[2J c' (signal 9)\n" in text
     assert "\\x1b]0;title\\x07\\x1b[2Jclear\\u202eesrever\nnext\\x00\n" in text
     assert "---- client stderr\nerror \\x9b2J\n" in text
@@ -95,7 +111,8 @@ def test_without_a_number_every_trial_that_is_wanted_is_printed():
     whole = output_of("show", "odd-1", "--raw")
     assert whole.count("==== trial ") == 2
     assert (
-        "trial 0: docker, iperf3, direction=send, before the first block, warm-up, failed: no guest no fun" in whole
+        "trial 0: docker, iperf3, direction=send, before the first block, warm-up, failed: no guest no fun"
+        in whole
     )
     some = output_of("show", "tour-1", "--raw", "--platform", "lxc", "--benchmark", "sysbench-cpu")
     assert some.count("==== trial ") == some.count("what it said\n") == 12
@@ -103,10 +120,16 @@ def test_without_a_number_every_trial_that_is_wanted_is_printed():
 
 
 def test_what_is_no_trial_is_refused(capsys, golden):
-    golden(refusals(
-        capsys, "show", "tour-1 --raw 999", "tour-1 --raw 0 --where direction=send --platform lxc", "--raw odd-1",
-        "tour-1 --raw 1 --variance",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "show",
+            "tour-1 --raw 999",
+            "tour-1 --raw 0 --where direction=send --platform lxc",
+            "--raw odd-1",
+            "tour-1 --raw 1 --variance",
+        )
+    )
 
 
 def test_a_trial_without_output_says_that_none_is_stored():
@@ -125,8 +148,10 @@ def test_settings_in_force_and_the_ratio_of_the_hosts_disks_are_shown(store):
     run.add_trial(trial(cell, block=2, position=2))
     run.finish("finished", "", 4.0)
     assert [each["effective"] for each in trials("disk-1")] == [
-        {"size": 4096, "host_disk_ratio": 1.93}, {"size": 4096, "host_disk_ratio": 0.125}, {},
-    ]  # fmt: skip
+        {"size": 4096, "host_disk_ratio": 1.93},
+        {"size": 4096, "host_disk_ratio": 0.125},
+        {},
+    ]
     lines = output_of("show", "disk-1", "--trials").splitlines()
     assert lines[0].endswith("host disk")
     assert [line.split()[-1] for line in lines if " docker " in line] == ["1.93", "0.125", "–"]

@@ -43,24 +43,46 @@ def study_of(path: str, text: str) -> Study:
 @pytest.mark.parametrize(
     ("text", "names", "options"),
     [
-        ("podman:runtime=runc,podman:runtime=crun", ("podman-runc", "podman-crun"),
-         [{"runtime": "runc"}, {"runtime": "crun"}]),
+        (
+            "podman:runtime=runc,podman:runtime=crun",
+            ("podman-runc", "podman-crun"),
+            [{"runtime": "runc"}, {"runtime": "crun"}],
+        ),
         ("podman,podman:runtime=crun", ("podman", "podman-crun"), [{"runtime": "crun"}]),
         ("podman,podman:userns=true", ("podman", "podman-userns-true"), [{"userns": True}]),
-        ("podman-userns,podman-userns:runtime=crun", ("podman-userns", "podman-userns-crun"),
-         [{"userns": True, "no_new_privileges": True, "runtime": "crun"}]),
-        ("qemu-tcg:queues=2,qemu-tcg:queues=4:nic=virtio-net", ("qemu-tcg-queues-2", "qemu-tcg-queues-4-virtio-net"),
-         [{"queues": 2}, {"queues": 4, "nic": "virtio-net"}]),
-        ("kvm-virtio:disk=ide,kvm-mine", ("kvm-virtio-ide", "kvm-mine"), [{"accel": "kvm", "disk": "ide"}]),
-        ("kvm-mine,kvm-mine:machine=q35", ("kvm-mine", "kvm-mine-q35"),
-         [{"accel": "kvm", "cpu": "host,-pmu", "machine": "q35"}]),
-        ("gvisor:runsc=/opt/a,gvisor:runsc=/opt/b", ("gvisor-old", "gvisor-new"),
-         [{"runsc": "/opt/a"}, {"runsc": "/opt/b"}]),
+        (
+            "podman-userns,podman-userns:runtime=crun",
+            ("podman-userns", "podman-userns-crun"),
+            [{"userns": True, "no_new_privileges": True, "runtime": "crun"}],
+        ),
+        (
+            "qemu-tcg:queues=2,qemu-tcg:queues=4:nic=virtio-net",
+            ("qemu-tcg-queues-2", "qemu-tcg-queues-4-virtio-net"),
+            [{"queues": 2}, {"queues": 4, "nic": "virtio-net"}],
+        ),
+        (
+            "kvm-virtio:disk=ide,kvm-mine",
+            ("kvm-virtio-ide", "kvm-mine"),
+            [{"accel": "kvm", "disk": "ide"}],
+        ),
+        (
+            "kvm-mine,kvm-mine:machine=q35",
+            ("kvm-mine", "kvm-mine-q35"),
+            [{"accel": "kvm", "cpu": "host,-pmu", "machine": "q35"}],
+        ),
+        (
+            "gvisor:runsc=/opt/a,gvisor:runsc=/opt/b",
+            ("gvisor-old", "gvisor-new"),
+            [{"runsc": "/opt/a"}, {"runsc": "/opt/b"}],
+        ),
         ("docker:storage=vfs,docker", ("docker-vfs", "docker"), [{"storage": "vfs"}]),
-        ("libvirt:domain=a:uri=qemu:///session,libvirt:domain=a", ("libvirt-old", "libvirt-new"),
-         [{"domain": "a", "uri": "qemu:///session"}, {"domain": "a"}]),
+        (
+            "libvirt:domain=a:uri=qemu:///session,libvirt:domain=a",
+            ("libvirt-old", "libvirt-new"),
+            [{"domain": "a", "uri": "qemu:///session"}, {"domain": "a"}],
+        ),
     ],
-)  # fmt: skip
+)
 def test_two_platforms_of_one_driver_are_those_of_the_run(path, text, names, options):
     study = study_of(path, text)
     assert (tuple(study.platforms), study.baseline) == (names, names[0])
@@ -79,10 +101,26 @@ def test_two_platforms_of_one_driver_are_those_of_the_run(path, text, names, opt
         ("podman,docker", "podman is of the driver podman, and docker of docker", "--platforms"),
         ("podman,podman:runtime=runc", "are the same platform", "vtax platforms podman"),
         ("podman:runtime=crun,podman:runtime=crun", "are the same platform", "different options"),
-        ("pdman,podman", "there is no platform and no driver 'pdman'; did you mean podman?", "for example"),
-        ("podman:runtime,podman", "there is no platform and no driver 'podman:runtime'", "for example"),
-        ("podman:runtime=rusc,podman", "option runtime is 'rusc'; it must be 'runc', 'crun', 'youki' or", "'runsc'?"),
-        ("podman:runtme=crun,podman", "unknown option 'runtme'; did you mean runtime?", "lists the options"),
+        (
+            "pdman,podman",
+            "there is no platform and no driver 'pdman'; did you mean podman?",
+            "for example",
+        ),
+        (
+            "podman:runtime,podman",
+            "there is no platform and no driver 'podman:runtime'",
+            "for example",
+        ),
+        (
+            "podman:runtime=rusc,podman",
+            "option runtime is 'rusc'; it must be 'runc', 'crun', 'youki' or",
+            "'runsc'?",
+        ),
+        (
+            "podman:runtme=crun,podman",
+            "unknown option 'runtme'; did you mean runtime?",
+            "lists the options",
+        ),
         ("podman:userns=true:userns=false,podman", "gives userns twice", "once"),
     ],
 )
@@ -114,7 +152,11 @@ def test_what_is_about_the_platforms_of_the_study_is_left_out():
 def test_a_scale_and_a_protocol_come_before_the_two_sides():
     sides = two_sides("podman,podman:runtime=crun", load("urschei2007").study)
     study = load("urschei2007", {}, Chosen("quick", "paper", sides)).study
-    assert [each.option.split()[0] for each in study.changed_by] == ["--protocol", "--scale", "--ab"]
+    assert [each.option.split()[0] for each in study.changed_by] == [
+        "--protocol",
+        "--scale",
+        "--ab",
+    ]
 
 
 def test_a_study_of_several_boots_is_refused(tmp_path):
@@ -129,13 +171,22 @@ def test_a_study_of_several_boots_is_refused(tmp_path):
 
 @pytest.mark.usefixtures("unmade_home")
 def test_the_plan_shows_both_sides(path, golden, ordinary_user):
-    arguments = ("run", path, "--dry-run", "--ab", "podman:runtime=runc,podman:runtime=crun", "--seed", "1")
+    arguments = (
+        "run",
+        path,
+        "--dry-run",
+        "--ab",
+        "podman:runtime=runc,podman:runtime=crun",
+        "--seed",
+        "1",
+    )
     golden(output_of(*arguments))
     plan = json.loads(output_of(*arguments, "--json"))
     assert plan["baseline"] == "podman-runc"
     assert [(each["driver"], each["options"]["runtime"]) for each in plan["platforms"]] == [
-        ("podman", "runc"), ("podman", "crun"),
-    ]  # fmt: skip
+        ("podman", "runc"),
+        ("podman", "crun"),
+    ]
     assert plan["changed_by"][0]["option"].startswith("--ab ")
 
 
@@ -147,14 +198,23 @@ def test_a_stored_study_has_both_sides(path, tmp_path):
 
 
 def test_both_options_for_platforms_are_refused(path):
-    refused = refusal("run", path, "--dry-run", "-p", "native", "--ab", "podman,podman:runtime=crun")
+    refused = refusal(
+        "run", path, "--dry-run", "-p", "native", "--ab", "podman,podman:runtime=crun"
+    )
     assert (refused.what, refused.where) == ("--ab names the platforms", "--platforms")
 
 
 @pytest.mark.usefixtures("unmade_home")
-def test_a_dry_run_prints_the_plan_where_a_side_does_not_run_here(path, monkeypatch, golden, ordinary_user):
+def test_a_dry_run_prints_the_plan_where_a_side_does_not_run_here(
+    path, monkeypatch, golden, ordinary_user
+):
     made = run.make_plan
-    probes = {"podman-runc": Probe(True), "podman-crun": Probe(False, "crun is not installed", "apt install crun")}
-    monkeypatch.setattr(run, "make_plan", lambda *given, **named: made(*given, **{**named, "probes": probes}))
+    probes = {
+        "podman-runc": Probe(True),
+        "podman-crun": Probe(False, "crun is not installed", "apt install crun"),
+    }
+    monkeypatch.setattr(
+        run, "make_plan", lambda *given, **named: made(*given, **{**named, "probes": probes})
+    )
     sides = ("--ab", "podman:runtime=runc,podman:runtime=crun")
     golden(output_of("run", path, "--dry-run", *sides, "--seed", "1"))

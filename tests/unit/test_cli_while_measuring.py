@@ -21,7 +21,9 @@ from vtax.platforms.base import Platform, Probe
 
 
 @pytest.fixture(autouse=True)
-def root_without_image(unmade_home: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None) -> None:
+def root_without_image(
+    unmade_home: Path, monkeypatch: pytest.MonkeyPatch, taken_for_root: None
+) -> None:
     monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
 
 
@@ -72,6 +74,8 @@ def test_no_run_begins_while_platforms_are_tried(probe_by):
     assert tried == registry.names()
 
 
-def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(measuring, ordinary_user):
+def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(
+    measuring, ordinary_user
+):
     with probing.probing_lock("vtax doctor") as why_not:
         assert why_not == ""

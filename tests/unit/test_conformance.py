@@ -38,8 +38,16 @@ GOOD_OUTPUT = "2000 loops, best of 5: 7.5 usec per loop\n"
 LIVE_PLATFORM = {"probe-without-image", "probe", "probe-leaks", "start", "network"}
 LIVE_BENCHMARK = {"runs", "version-in-guest"}
 LIVE_TOPOLOGY = {
-    "check-host", "build", "ends", "flows", "host-untouched", "close", "traffic", "mtu-change", "leaks-after-kill",
-}  # fmt: skip
+    "check-host",
+    "build",
+    "ends",
+    "flows",
+    "host-untouched",
+    "close",
+    "traffic",
+    "mtu-change",
+    "leaks-after-kill",
+}
 
 
 @pytest.fixture
@@ -47,7 +55,9 @@ def environment(tmp_path: Path) -> CheckEnvironment:
     return CheckEnvironment(Home(tmp_path / "home"), None, "no guests here")
 
 
-def subject(kind: str, source: str, environment: CheckEnvironment, tmp_path: Path) -> tuple[Any, Any]:
+def subject(
+    kind: str, source: str, environment: CheckEnvironment, tmp_path: Path
+) -> tuple[Any, Any]:
     found = target(source, tmp_path)
     assert found.kind == kind
     if kind == "platform":
@@ -68,16 +78,28 @@ def static(changes: dict[str, tuple[str, str]], live: set[str]) -> list[str]:
 
 CASES = [
     *(("platform", PLATFORM, BAD_PLATFORM, name) for name in static(BAD_PLATFORM, LIVE_PLATFORM)),
-    *(("benchmark", BENCHMARK, BAD_BENCHMARK, name) for name in static(BAD_BENCHMARK, LIVE_BENCHMARK)),
+    *(
+        ("benchmark", BENCHMARK, BAD_BENCHMARK, name)
+        for name in static(BAD_BENCHMARK, LIVE_BENCHMARK)
+    ),
     *(("topology", TOPOLOGY, BAD_TOPOLOGY, name) for name in static(BAD_TOPOLOGY, LIVE_TOPOLOGY)),
     *(("view", VIEW, BAD_VIEW, name) for name in BAD_VIEW),
 ]
 
 
-@pytest.mark.parametrize(("kind", "source"), [
-    ("platform", PLATFORM), ("benchmark", BENCHMARK), ("topology", TOPOLOGY), ("view", VIEW),
-], ids=["platform", "benchmark", "topology", "view"])  # fmt: skip
-def test_every_check_passes_what_is_right_and_skips_what_needs_guests(kind, source, environment, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("platform", PLATFORM),
+        ("benchmark", BENCHMARK),
+        ("topology", TOPOLOGY),
+        ("view", VIEW),
+    ],
+    ids=["platform", "benchmark", "topology", "view"],
+)
+def test_every_check_passes_what_is_right_and_skips_what_needs_guests(
+    kind, source, environment, tmp_path
+):
     made = list(results(*subject(kind, source, environment, tmp_path)))
     assert {each.status for each in made} <= {"pass", "skipped"}, made
     if kind == "benchmark":
@@ -85,7 +107,9 @@ def test_every_check_passes_what_is_right_and_skips_what_needs_guests(kind, sour
         assert skipped == dict.fromkeys(LIVE_BENCHMARK, "no guests here")
 
 
-@pytest.mark.parametrize(("kind", "source", "changes", "name"), CASES, ids=[f"{c[0]}-{c[3]}" for c in CASES])
+@pytest.mark.parametrize(
+    ("kind", "source", "changes", "name"), CASES, ids=[f"{c[0]}-{c[3]}" for c in CASES]
+)
 def test_a_check_fails_what_is_wrong(kind, source, changes, name, environment, tmp_path):
     checks, bad_subject = subject(kind, changed(source, changes[name]), environment, tmp_path)
     bad = result_of(checks, name, bad_subject)
@@ -94,7 +118,9 @@ def test_a_check_fails_what_is_wrong(kind, source, changes, name, environment, t
 
 def fake(running: Any, guest: Any, image: Any = None) -> Any:
     """A subject whose guest is a stand-in that misbehaves."""
-    stage = SimpleNamespace(guest=lambda: guest, image=image, journal=SimpleNamespace(registered=("its directory",)))
+    stage = SimpleNamespace(
+        guest=lambda: guest, image=image, journal=SimpleNamespace(registered=("its directory",))
+    )
     return SimpleNamespace(started=(stage, running), close=lambda: None, before=None)
 
 
@@ -118,7 +144,11 @@ def ever_stops(counts: list[int]) -> None:
             SimpleNamespace(scratch="/scratch"),
             SimpleNamespace(put=lambda path, data: None, get=lambda path: b"other", run=ran()),
         ),
-        ("image-files", SimpleNamespace(is_remote=False), SimpleNamespace(get=lambda path: b"other")),
+        (
+            "image-files",
+            SimpleNamespace(is_remote=False),
+            SimpleNamespace(get=lambda path: b"other"),
+        ),
         ("limits", SimpleNamespace(notes=()), SimpleNamespace(run=ran(0, "2\n"))),
         ("cpu-time", SimpleNamespace(host_cpu_s=lambda: 3.0), SimpleNamespace(run=ran())),
     ],
@@ -137,9 +167,14 @@ def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environ
     stopped = fake(SimpleNamespace(stop=lambda: ever_stops(stops)), None)
     (result,) = results([Check("stop", checks["stop"].run, "hint")], stopped)
     assert result.status == "fail"
-    before = HostResources({kind: frozenset() for kind in HostResources.now(environment.home, "t").found})
+    before = HostResources(
+        {kind: frozenset() for kind in HostResources.now(environment.home, "t").found}
+    )
     environment.home.guests.mkdir(parents=True)
-    assert any(left.startswith("mount ") for left in HostResources.now(environment.home, "t").more_than(before))
+    assert any(
+        left.startswith("mount ")
+        for left in HostResources.now(environment.home, "t").more_than(before)
+    )
 
 
 def test_a_channel_that_many_bytes_break_fails_none_but_the_last_check_of_a_running_guest():
@@ -149,7 +184,16 @@ def test_a_channel_that_many_bytes_break_fails_none_but_the_last_check_of_a_runn
 
 
 def test_every_check_has_a_case_that_fails():
-    fakes = {"journal", "run", "files", "image-files", "limits", "cpu-time", "stop", "leaks-after-stop"}
+    fakes = {
+        "journal",
+        "run",
+        "files",
+        "image-files",
+        "limits",
+        "cpu-time",
+        "stop",
+        "leaks-after-stop",
+    }
     cases = {
         "platform": (platform.CHECKS, {*BAD_PLATFORM, *fakes, "leaks-after-kill"}),
         "benchmark": (benchmark.CHECKS, set(BAD_BENCHMARK)),
@@ -170,14 +214,19 @@ def test_what_needs_a_failed_check_is_skipped_and_a_skipped_one_says_why():
         raise Skipped("not here")
 
     found = list(results([Check("a", skip, "x"), Check("b", lambda _: None, "y", ("a",))], None))
-    assert [(each.status, each.reason) for each in found] == [("skipped", "not here"), ("skipped", "a did not pass")]
+    assert [(each.status, each.reason) for each in found] == [
+        ("skipped", "not here"),
+        ("skipped", "a did not pass"),
+    ]
 
 
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(group, ["conformance", *arguments], catch_exceptions=False)
 
 
-def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path, ordinary_user, unmade_home):
+def test_the_command_names_checks_in_json_and_by_its_exit_status(
+    tmp_path, ordinary_user, unmade_home
+):
     path = tmp_path / "failures.py"
     path.write_text(VIEW)
     result = run(str(path), "--json")
@@ -197,13 +246,17 @@ def test_skipped_checks_do_not_fail(tmp_path, ordinary_user, unmade_home):
     assert run(str(path), "--set", "keys=0").exit_code == 1
 
 
-@pytest.mark.parametrize("argument", ["no_such_module", "no-such-file.py", "json", "vtax.platforms.base"])
+@pytest.mark.parametrize(
+    "argument", ["no_such_module", "no-such-file.py", "json", "vtax.platforms.base"]
+)
 def test_what_is_no_plugin_is_bad_input(argument):
     with pytest.raises(BadInput):
         find(argument)
 
 
-@pytest.mark.parametrize("name", ["dd", "iperf3", "stream", "netperf", "sockperf", "sysbench_cpu", "iperf2"])
+@pytest.mark.parametrize(
+    "name", ["dd", "iperf3", "stream", "netperf", "sockperf", "sysbench_cpu", "iperf2"]
+)
 def test_shipped_benchmarks_conform(name, environment):
     (found,) = find(f"vtax.benchmarks.{name}")
     made = list(results(benchmark.CHECKS, benchmark.BenchmarkSubject(found, environment)))

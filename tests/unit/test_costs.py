@@ -10,7 +10,11 @@ from vtax.counters import cost
 from vtax.runner.costs import costs_of
 from vtax.store.records import CellRecord, MetricRecord
 
-WITHOUT = {"iperf2", "iperf3", "start"}  # bytes of the link are their work; starts are no guests that are counted
+WITHOUT = {
+    "iperf2",
+    "iperf3",
+    "start",
+}  # bytes of the link are their work; starts are no guests that are counted
 REQUEST = Operations("request", "requests", time="µs")
 COUNTED = {("layer", "host_cpu_s"): 1.0, ("host", "energy_package_j"): 30.0}
 
@@ -65,11 +69,20 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, set_width):
     metrics = (
         MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
         MetricRecord(
-            "nginx", "host_cpu_per_request", "CPU time of the host for a unit of work", "µs/request", "lower", False
+            "nginx",
+            "host_cpu_per_request",
+            "CPU time of the host for a unit of work",
+            "µs/request",
+            "lower",
+            False,
         ),
     )
-    cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]]
-    run = begin(store, "cost-1", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED)
+    cells = [
+        CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]
+    ]
+    run = begin(
+        store, "cost-1", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED
+    )
     for block in range(6):
         for number, cell in enumerate(run.cells):
             cpu_us = (20.0, 30.0)[number] * (1 + block / 1000)
@@ -78,7 +91,10 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, set_width):
     run.finish("finished", "", 2.0)
     set_width("160")
     shown = output_of("show", "cost-1").splitlines()
-    native, docker = (next(line.split() for line in shown if line.startswith(name)) for name in ("native", "docker"))
+    native, docker = (
+        next(line.split() for line in shown if line.startswith(name))
+        for name in ("native", "docker")
+    )
     assert native[-2:] == ["100", "%"]
     assert docker[-4:] == ["150.0", "%", "[150.0,", "150.0]"]
 
@@ -86,17 +102,30 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, set_width):
 def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, set_width):
     metrics = (
         MetricRecord("syscalls", "time", "time", "ns", "lower", True),
-        MetricRecord("syscalls", "host_cpu_per_operation", "CPU time of the host", "ns/operation", "lower", False),
+        MetricRecord(
+            "syscalls",
+            "host_cpu_per_operation",
+            "CPU time of the host",
+            "ns/operation",
+            "lower",
+            False,
+        ),
     )
     cells = [
-        CellRecord(f"{call}-{p.name}", call, p.name, "syscalls", "syscalls", "1", levels={"call": call})
+        CellRecord(
+            f"{call}-{p.name}", call, p.name, "syscalls", "syscalls", "1", levels={"call": call}
+        )
         for p in PLATFORMS[:2]
         for call in ("getppid", "fork")
     ]
-    run = begin(store, "cost-2", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED)
+    run = begin(
+        store, "cost-2", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED
+    )
     for block in range(6):
         for number, cell in enumerate(run.cells):
-            cpu_ns = {"getppid": 200.0, "fork": 34_000_000.0}[cell.levels["call"]] * (1 + block / 1000)
+            cpu_ns = {"getppid": 200.0, "fork": 34_000_000.0}[cell.levels["call"]] * (
+                1 + block / 1000
+            )
             values = {"time": 1000.0 + block, "host_cpu_per_operation": cpu_ns}
             run.add_trial(trial(cell, block=block, position=4 * block + number, values=values))
     run.finish("finished", "", 2.0)

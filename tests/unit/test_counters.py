@@ -33,11 +33,22 @@ FILES = {
     "/proc/softirqs": (PROC / "softirqs").read_bytes(),
     "/proc/diskstats": (PROC / "diskstats").read_bytes(),
     "/proc/schedstat": (PROC.parent / "linux-6.1" / "schedstat").read_bytes(),
-    **{f"/proc/pressure/{name}": (PROC / f"pressure-{name}").read_bytes() for name in ("cpu", "memory", "io")},
+    **{
+        f"/proc/pressure/{name}": (PROC / f"pressure-{name}").read_bytes()
+        for name in ("cpu", "memory", "io")
+    },
 }
 BEFORE = HostSample(
     monotonic_s=100.0,
-    cpu_s={"user": 10.0, "nice": 0.0, "system": 5.0, "idle": 100.0, "iowait": 1.0, "softirq": 1.0, "steal": 0.0},
+    cpu_s={
+        "user": 10.0,
+        "nice": 0.0,
+        "system": 5.0,
+        "idle": 100.0,
+        "iowait": 1.0,
+        "softirq": 1.0,
+        "steal": 0.0,
+    },
     controller_cpu_s=1.0,
     memory_stall_s=0.0,
     frequency_hz=2e9,
@@ -64,7 +75,9 @@ def test_every_counter_of_a_guest_is_in_the_table():
 
 
 def test_names_in_the_table_are_unique_and_complete():
-    assert len({(c.per_interface or c.per_part, c.name) for c in table.COUNTERS}) == len(table.COUNTERS)
+    assert len({(c.per_interface or c.per_part, c.name) for c in table.COUNTERS}) == len(
+        table.COUNTERS
+    )
     assert all(counter.source and counter.meaning for counter in table.COUNTERS)
     assert table.find("lab.guest-eth0.rx_drops") is table.RX_DROPS
     assert table.find("nonsense") is None
@@ -77,7 +90,8 @@ def test_nothing_but_the_table_spells_the_name_of_a_counter():
     spelled = [
         f"{path.relative_to(root)}:{node.lineno}: {node.value}"
         for path in root.rglob("*.py")
-        if path != Path(table.__file__) and path.parent.name != "campaign"  # whose forks are Ansible's
+        if path != Path(table.__file__)
+        and path.parent.name != "campaign"  # whose forks are Ansible's
         if word.search(text := path.read_text())
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and node.value in names
@@ -98,7 +112,9 @@ def test_counters_of_a_real_kernel():
     assert found["udp_datagrams_out"] > 0
     assert found["net.eth0.bytes_in"] > found["net.eth0.packets_in"] > 0
     assert {name for name in found if name.startswith("net.lo.")} == {
-        f"net.lo.{what}_{way}" for what in ("bytes", "packets", "errors", "drops") for way in ("in", "out")
+        f"net.lo.{what}_{way}"
+        for what in ("bytes", "packets", "errors", "drops")
+        for way in ("in", "out")
     }
 
 
@@ -152,7 +168,9 @@ def test_very_short_trials_are_not_judged_by_cpu_times():
 
 
 def test_memory_pressure_swapping_frequency_and_heat_are_said():
-    after = replace(later(idle=20.0), memory_stall_s=0.5, swapped_pages=7.0, frequency_hz=1.5e9, throttled=5.0)
+    after = replace(
+        later(idle=20.0), memory_stall_s=0.5, swapped_pages=7.0, frequency_hz=1.5e9, throttled=5.0
+    )
     assert {note.code: str(note) for note in host_warnings(BEFORE, after)} == {
         "host-memory": "programs on the host waited for memory 5 % of the time",
         "host-swap": "the host swapped 7 pages during the trial",
@@ -194,7 +212,9 @@ def test_facts_of_a_real_cpu_and_memory():
 
 def test_a_processor_that_is_emulated_is_reported_from_a_virtual_one():
     assert is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\nflags\t\t: fpu\n")
-    assert not is_emulated("processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu\n")
+    assert not is_emulated(
+        "processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu\n"
+    )
     assert not is_emulated((PROC / "cpuinfo").read_text())
 
 
@@ -224,7 +244,8 @@ def test_the_cgroup_version_is_reported_from_the_mounts(lines, version):
 
 def test_names_and_choices_are_read():
     assert (
-        distribution('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n') == "Debian GNU/Linux 13 (trixie)"
+        distribution('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n')
+        == "Debian GNU/Linux 13 (trixie)"
     )
     assert chosen("always [madvise] never") == "madvise"
     assert chosen("none") == ""
@@ -239,17 +260,24 @@ def test_a_kernel_says_when_it_was_booted():
 
 def test_interrupts_are_summed_over_cpus_and_devices():
     found = guest.parse({"/proc/interrupts": FILES["/proc/interrupts"]})
-    lines = {line.split(":")[0].strip(): line for line in FILES["/proc/interrupts"].decode().splitlines()[1:]}
+    lines = {
+        line.split(":")[0].strip(): line
+        for line in FILES["/proc/interrupts"].decode().splitlines()[1:]
+    }
     timer = [int(word) for word in lines["LOC"].split()[1:3]]
     assert found["timer_interrupts"] == sum(timer) > 0
-    devices = sum(int(n) for word, line in lines.items() if word.isdigit() for n in line.split()[1:3])
+    devices = sum(
+        int(n) for word, line in lines.items() if word.isdigit() for n in line.split()[1:3]
+    )
     assert found["device_interrupts"] == devices > 0
     assert "hypervisor_interrupts" in found
     assert guest.parse({"/proc/interrupts": b"CPU0\nERR: 0\n"}) == {}
 
 
 def test_interrupts_of_an_emulated_machine():
-    found = guest.parse({"/proc/interrupts": (PROC.parent / "linux-6.1" / "interrupts").read_bytes()})
+    found = guest.parse(
+        {"/proc/interrupts": (PROC.parent / "linux-6.1" / "interrupts").read_bytes()}
+    )
     assert found["device_interrupts"] == 98 + 2 + 1 + 20 + 12 + 145
     assert found["timer_interrupts"] == 625 + 839
     assert found["tlb_shootdowns"] == 6
@@ -264,18 +292,34 @@ def test_software_interrupts_by_kind():
 
 def test_disks_are_counted_whole_and_once():
     found = guest.parse({"/proc/diskstats": FILES["/proc/diskstats"]})
-    vda = next(line for line in FILES["/proc/diskstats"].decode().splitlines() if " vda " in line).split()
+    vda = next(
+        line for line in FILES["/proc/diskstats"].decode().splitlines() if " vda " in line
+    ).split()
     assert found["disk_reads"] == int(vda[3])
     assert found["disk_written_bytes"] == int(vda[9]) * 512
     numbers = " ".join(["7"] * 17)
-    names = ("nvme0n1", "nvme0n1p2", "sda", "sda1", "dm-0", "md0", "loop3", "zram0", "sr0", "mmcblk0", "mmcblk0p1")
+    names = (
+        "nvme0n1",
+        "nvme0n1p2",
+        "sda",
+        "sda1",
+        "dm-0",
+        "md0",
+        "loop3",
+        "zram0",
+        "sr0",
+        "mmcblk0",
+        "mmcblk0p1",
+    )
     text = "".join(f" 8 0 {name} {numbers}\n" for name in names).encode()
     assert guest.parse({"/proc/diskstats": text})["disk_reads"] == 3 * 7  # nvme0n1, sda, mmcblk0
     assert guest.parse({"/proc/diskstats": f" 7 0 loop0 {numbers}\n".encode()}) == {}
 
 
 def test_pressure_of_a_real_kernel_is_in_seconds():
-    found = guest.parse({f"/proc/pressure/{name}": FILES[f"/proc/pressure/{name}"] for name in ("cpu", "io")})
+    found = guest.parse(
+        {f"/proc/pressure/{name}": FILES[f"/proc/pressure/{name}"] for name in ("cpu", "io")}
+    )
     total = FILES["/proc/pressure/io"].decode().splitlines()[1].rpartition("=")[2]
     assert found["io_pressure_full_s"] == int(total) / 1e6
     assert set(found) == {"cpu_pressure_some_s", "io_pressure_some_s", "io_pressure_full_s"}

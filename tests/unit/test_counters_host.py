@@ -16,9 +16,19 @@ def test_hardware_is_a_hash_of_what_its_firmware_says_and_nothing_of_what_makers
     found = host.hardware_id(uuid, serial)
     assert len(found) == 12
     assert found == host.hardware_id(uuid.upper().strip(), serial)
-    others = [host.hardware_id(uuid, ""), host.hardware_id("", serial), host.hardware_id(uuid, serial + "1")]
+    others = [
+        host.hardware_id(uuid, ""),
+        host.hardware_id("", serial),
+        host.hardware_id(uuid, serial + "1"),
+    ]
     assert len({found, *others}) == 4
-    for nothing in ("", "Not Specified", "To Be Filled By O.E.M.", "00000000-0000-0000-0000-000000000000", "FFFF"):
+    for nothing in (
+        "",
+        "Not Specified",
+        "To Be Filled By O.E.M.",
+        "00000000-0000-0000-0000-000000000000",
+        "FFFF",
+    ):
         assert host.hardware_id(nothing, "None") == ""
 
 
@@ -59,13 +69,19 @@ def test_a_host_without_rapl_says_why(tmp_path):
 def test_exits_of_kvm_are_read_by_reason(tmp_path):
     directory = tmp_path / "sys/kernel/debug/kvm"
     directory.mkdir(parents=True)
-    for name, value in (("exits", "1200\n"), ("halt_exits", "300\n"), ("io_exits", "-1\n"), ("other", "7\n")):
+    for name, value in (
+        ("exits", "1200\n"),
+        ("halt_exits", "300\n"),
+        ("io_exits", "-1\n"),
+        ("other", "7\n"),
+    ):
         (directory / name).write_text(value)
     counters = HostCounters(tmp_path)
     found = counters.counted(counters.read())
     assert {name: value for name, value in found.items() if name.startswith("vm_")} == {
-        "vm_exits": 1200.0, "vm_exits_halt": 300.0,
-    }  # fmt: skip
+        "vm_exits": 1200.0,
+        "vm_exits_halt": 300.0,
+    }
     assert "VM exits" not in not_counted(tmp_path)
     (directory / "exits").write_text("")  # a file that cannot be read as a number
     assert "VM exits" in not_counted(tmp_path)
@@ -85,7 +101,9 @@ def test_this_host_counts_only_what_the_table_lists():
     assert second["context_switches"] >= first["context_switches"] > 0
     assert second["timer_interrupts"] >= first["timer_interrupts"] > 0
     assert all(table.find(name) is not None for name in second)
-    assert all(second[name] >= value for name, value in first.items() if not name.startswith("cpu_i"))
+    assert all(
+        second[name] >= value for name, value in first.items() if not name.startswith("cpu_i")
+    )
 
 
 def test_a_software_event_counts_and_an_impossible_one_says_why():
@@ -130,16 +148,27 @@ def test_a_layer_is_counted_by_part_and_keeps_what_ended_threads_spent(tmp_path)
     task(tmp_path, "200", "200", "vhost-100", "500000000 0 9", "Name:\tvhost-100\n")
     task(tmp_path, "300", "300", "sh", "9000000000 0 9")
     parts = LayerParts(
-        (Part("vhost", ".*", r"vhost-[0-9]+"), Part("vcpu", "qemu.*", "CPU [0-9]+/.*"), Part("qemu", "qemu.*")),
+        (
+            Part("vhost", ".*", r"vhost-[0-9]+"),
+            Part("vcpu", "qemu.*", "CPU [0-9]+/.*"),
+            Part("qemu", "qemu.*"),
+        ),
         tmp_path,
     )
     first = parts.read([100, 200, 300, 999])
     assert first == {
-        "qemu.peak_memory_bytes": 2048 * 1024, "vhost.peak_memory_bytes": 0.0,
-        "vcpu.thread_cpu_s": 7.0, "vcpu.thread_wait_s": 1.0, "vcpu.thread_slices": 50.0,
-        "qemu.thread_cpu_s": 3.0, "qemu.thread_wait_s": 0.5, "qemu.thread_slices": 8.0,
-        "vhost.thread_cpu_s": 0.5, "vhost.thread_wait_s": 0.0, "vhost.thread_slices": 9.0,
-    }  # fmt: skip
+        "qemu.peak_memory_bytes": 2048 * 1024,
+        "vhost.peak_memory_bytes": 0.0,
+        "vcpu.thread_cpu_s": 7.0,
+        "vcpu.thread_wait_s": 1.0,
+        "vcpu.thread_slices": 50.0,
+        "qemu.thread_cpu_s": 3.0,
+        "qemu.thread_wait_s": 0.5,
+        "qemu.thread_slices": 8.0,
+        "vhost.thread_cpu_s": 0.5,
+        "vhost.thread_wait_s": 0.0,
+        "vhost.thread_slices": 9.0,
+    }
     remove(tmp_path, "100", "103")
     task(tmp_path, "100", "104", "worker", "250000000 0 1")
     assert parts.read([100, 200, 300])["qemu.thread_cpu_s"] == 3.25

@@ -42,7 +42,9 @@ class Recorded:
 def steps(monkeypatch):
     done = []
     read, parse = whole_host.HostCounters.read, whole_host.parse
-    monkeypatch.setattr(whole_host.HostCounters, "read", lambda self: (done.append("host"), read(self))[1])
+    monkeypatch.setattr(
+        whole_host.HostCounters, "read", lambda self: (done.append("host"), read(self))[1]
+    )
     monkeypatch.setattr(whole_host, "parse", lambda files: (done.append("parse"), parse(files))[1])
     return done
 

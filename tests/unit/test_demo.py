@@ -113,8 +113,10 @@ def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(
     assert all(registry.get(platform, []) for platform in study.platforms)
 
 
-@pytest.mark.parametrize(("program", "package"), [("mmdebstrap", "mmdebstrap"),
-                                                  ("qemu-system-x86_64", "qemu-system-x86")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [("mmdebstrap", "mmdebstrap"), ("qemu-system-x86_64", "qemu-system-x86")],
+)
 def test_a_missing_program_is_refused_with_its_package(home, plenty, program, package, installed):
     installed(but=program)
     with pytest.raises(BadInput, match=program) as refusal:
@@ -155,7 +157,9 @@ def test_a_machine_of_an_earlier_recipe_is_built_anew_which_is_estimated_announc
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_there(home, monkeypatch, name):
+def test_the_disk_of_an_earlier_recipe_goes_when_that_of_the_present_one_is_there(
+    home, monkeypatch, name
+):
     built: list[Path] = []
     monkeypatch.setattr(disks, "_build", lambda machine, image, journal, path: built.append(path))
     nested, machine = home.root / "nested", MACHINES[name]
@@ -223,7 +227,9 @@ def test_while_a_run_measures_nothing_starts(home, plenty, as_root, measuring):
     assert "start it" not in result.stderr
 
 
-def test_the_run_of_the_machine_is_in_the_users_store_and_shown(home, plenty, as_root, monkeypatch, tmp_path):
+def test_the_run_of_the_machine_is_in_the_users_store_and_shown(
+    home, plenty, as_root, monkeypatch, tmp_path
+):
     bundle = tmp_path / "demo.vtax.gz"
     with Store.open(tmp_path / "machine.sqlite") as store:
         run = stored(store, lambda platform, operations, random: {}, name="demo-kvm-1")

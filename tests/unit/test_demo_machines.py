@@ -20,12 +20,18 @@ def test_a_machine_with_a_boot_loader_is_booted_by_it_alone():
     assert [name for name, machine in MACHINES.items() if machine.loader] == ["grub"]
 
 
-def test_an_image_that_another_home_shares_by_a_link_is_on_the_disk_itself(home: Home, tmp_path, monkeypatch):
+def test_an_image_that_another_home_shares_by_a_link_is_on_the_disk_itself(
+    home: Home, tmp_path, monkeypatch
+):
     written: list[str] = []
-    monkeypatch.setattr(disks, "_write_disk", lambda tree, *_: written.append((tree / "key/file").read_text()))
+    monkeypatch.setattr(
+        disks, "_write_disk", lambda tree, *_: written.append((tree / "key/file").read_text())
+    )
     (tmp_path / "shared/key").mkdir(parents=True)
     (tmp_path / "shared/key/file").write_text("of the image")
-    (home.images / "key").symlink_to("../../shared/key")  # which leads nowhere from the tree of the disk
+    (home.images / "key").symlink_to(
+        "../../shared/key"
+    )  # which leads nowhere from the tree of the disk
     with Journal(home.journal) as journal:
         disks.ensure_image_disk(home, [Image("key", home.images / "key")], journal)
     assert written == ["of the image"]

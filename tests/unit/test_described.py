@@ -41,18 +41,29 @@ class Plain:
 def test_fields_have_name_kind_unit_and_meaning_in_their_order():
     found = [(field.name, field.kind, field.unit, field.meaning) for field in fields_of(Outer)]
     assert found == [
-        ("started", "time", "", "when"), ("name", "text", "", "its name"), ("chosen", "text", "", "which"),
-        ("several", "list", "", "all of them"), ("data", "object", "", "anything"), ("kind", "text", "", "a or b"),
-        ("share", "number", "fraction", "a share"), ("is_known", "flag", "", "whether it is known"),
-    ]  # fmt: skip
+        ("started", "time", "", "when"),
+        ("name", "text", "", "its name"),
+        ("chosen", "text", "", "which"),
+        ("several", "list", "", "all of them"),
+        ("data", "object", "", "anything"),
+        ("kind", "text", "", "a or b"),
+        ("share", "number", "fraction", "a share"),
+        ("is_known", "flag", "", "whether it is known"),
+    ]
 
 
 def test_values_are_those_of_the_fields_and_no_other():
     inner = Inner("x", 3)
     assert values_of(Outer(1_700_000_000.25, inner, inner, (inner,), {"a": 1}, share=0.5)) == {
-        "started": "2023-11-14T22:13:20.250Z", "name": "x", "chosen": "x", "several": (inner,), "data": {"a": 1},
-        "kind": "a", "share": 0.5, "is_known": True,
-    }  # fmt: skip
+        "started": "2023-11-14T22:13:20.250Z",
+        "name": "x",
+        "chosen": "x",
+        "several": (inner,),
+        "data": {"a": 1},
+        "kind": "a",
+        "share": 0.5,
+        "is_known": True,
+    }
     assert values_of(Plain(1, "b")) == {"first": 1, "second": "b"}
 
 
@@ -63,7 +74,11 @@ def test_every_dataclass_within_has_a_table_under_its_path():
 
 @dataclass(frozen=True)
 class Parts:
-    inner: Annotated[Inner | None, Means("its name", name="called", take="name"), Means("how deep", take="hidden")]
+    inner: Annotated[
+        Inner | None,
+        Means("its name", name="called", take="name"),
+        Means("how deep", take="hidden"),
+    ]
     claim: Annotated[ClaimTable | None, Only("id", "published", meaning="of the study")]
     outer: Annotated[Outer | None, Only("share", "inner.name")]
 
@@ -71,13 +86,22 @@ class Parts:
 def test_an_attribute_may_have_several_keys_and_give_parts_of_what_may_not_be_there():
     found = [(field.name, field.kind, field.meaning) for field in fields_of(Parts)]
     assert found == [
-        ("called", "text", "its name"), ("inner", "integer", "how deep"), ("id", "text", "of the study"),
-        ("published", "number", "of the study"), ("share", "number", "a share"), ("name", "text", "its name"),
-    ]  # fmt: skip
+        ("called", "text", "its name"),
+        ("inner", "integer", "how deep"),
+        ("id", "text", "of the study"),
+        ("published", "number", "of the study"),
+        ("share", "number", "a share"),
+        ("name", "text", "its name"),
+    ]
     outer = Outer(0.0, Inner("x"), Inner("y"), (), {}, share=0.5)
     assert values_of(Parts(Inner("z", 3), None, outer)) == {
-        "called": "z", "inner": 3, "id": None, "published": None, "share": 0.5, "name": "x",
-    }  # fmt: skip
+        "called": "z",
+        "inner": 3,
+        "id": None,
+        "published": None,
+        "share": 0.5,
+        "name": "x",
+    }
     assert set(values_of(Parts(None, None, None)).values()) == {None}
 
 

@@ -22,13 +22,17 @@ GIB = 1 << 30
 MACHINE = "qemu-tcg-virtio"
 
 
-def planned(file_size: str, *platforms: str, directory: Path = Path("/nowhere"), **guest: Any) -> Plan:
+def planned(
+    file_size: str, *platforms: str, directory: Path = Path("/nowhere"), **guest: Any
+) -> Plan:
     """The plan of a study that writes one file with dd."""
     names = ["native", *platforms]
     benchmark = {"name": "dd", "parameters": {"file_size": file_size}}
     declared = {"name": "x", "platforms": names, "guest": guest, "benchmark": [benchmark]}
     loaded = LoadedStudy(validate(declared, "study.toml"), "study.toml")
-    return make_plan(loaded, image=Image("key", directory), probes={name: Probe(True) for name in names})
+    return make_plan(
+        loaded, image=Image("key", directory), probes={name: Probe(True) for name in names}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -50,12 +54,16 @@ def test_files_above_the_disk_are_refused_with_both_numbers():
 def test_without_a_virtual_machine_the_hosts_disk_alone_counts():
     assert planned("4GiB").cells
     assert planned("4GiB", "podman", disk="512MiB").cells
-    with pytest.raises(BadInput, match="file_size is 60 GiB, and the disk of the guests has 50 GiB free"):
+    with pytest.raises(
+        BadInput, match="file_size is 60 GiB, and the disk of the guests has 50 GiB free"
+    ):
         planned("60GiB")
 
 
 def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers():
-    with pytest.raises(BadInput, match=r"a disk of 51 GiB is requested .* this host has 50 GiB free") as caught:
+    with pytest.raises(
+        BadInput, match=r"a disk of 51 GiB is requested .* this host has 50 GiB free"
+    ) as caught:
         planned("1GiB", MACHINE, disk="51GiB")
     assert caught.value.where == "study.toml: [guest], key disk"
 
@@ -64,7 +72,9 @@ def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers():
 def test_what_the_image_occupies_of_the_disk_counts(tmp_path):
     run(["mke2fs", "-q", "-t", "ext4", "-m", "0", tmp_path / "disk.raw", str(512 * 1024) + "k"])
     assert 400 << 20 < free_bytes(tmp_path / "disk.raw") < 500 << 20
-    with pytest.raises(BadInput, match=r"need 511 MiB, and the disk .* has 512 MiB, 4\d\d MiB free"):
+    with pytest.raises(
+        BadInput, match=r"need 511 MiB, and the disk .* has 512 MiB, 4\d\d MiB free"
+    ):
         planned("511MiB", MACHINE, directory=tmp_path, disk="512MiB")
 
 
@@ -73,14 +83,20 @@ def test_a_file_that_fits_a_cache_on_one_side_alone_is_named(host_memory):
 
     def notes(file_size: str, *platforms: str) -> list[str]:
         plan = planned(file_size, *platforms, disk="20GiB", memory="1GiB")
-        return disk_room.cache_lines(plan.points, plan.context(), [each.platform for each in plan.platforms])
+        return disk_room.cache_lines(
+            plan.points, plan.context(), [each.platform for each in plan.platforms]
+        )
 
     [line] = notes("2GiB", MACHINE)
     assert line.startswith("dd: files of 2 GiB do not fit the memory of a guest (1 GiB)")
     assert line.endswith(
         f"below the disk of {MACHINE} the page cache of this host (8 GiB) holds them, and no cache does on native"
     )
-    assert [notes("512MiB", MACHINE), notes("9GiB", MACHINE), notes("2GiB", "podman")] == [[], [], []]
+    assert [notes("512MiB", MACHINE), notes("9GiB", MACHINE), notes("2GiB", "podman")] == [
+        [],
+        [],
+        [],
+    ]
 
 
 def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(host_memory):
@@ -89,11 +105,16 @@ def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(host_me
     def said(file_size: str) -> dict[str, str | None]:
         plan = planned(file_size, MACHINE, "podman", disk="20GiB", memory="1GiB")
         (point,) = plan.points
-        return {p.platform.name: disk_room.held_below(point, plan.context(), p.platform) for p in plan.platforms}
+        return {
+            p.platform.name: disk_room.held_below(point, plan.context(), p.platform)
+            for p in plan.platforms
+        }
 
     of = said("2GiB")
     assert [of["native"], of["podman"]] == [None, None]
-    assert of[MACHINE].startswith("files of 2 GiB do not fit the memory of the guest (1 GiB), and below its disk")
+    assert of[MACHINE].startswith(
+        "files of 2 GiB do not fit the memory of the guest (1 GiB), and below its disk"
+    )
     assert not any([*said("512MiB").values(), *said("9GiB").values()])
 
 

@@ -27,7 +27,9 @@ def result(parameters):
     (command,) = TIMEIT.commands(parameters, CONTEXT)
     argv = [sys.executable, *command.argv[1:]]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return CommandResult(command.argv, done.returncode, done.stdout, done.stderr, outside_s=0.1, inside_s=0.1)
+    return CommandResult(
+        command.argv, done.returncode, done.stdout, done.stderr, outside_s=0.1, inside_s=0.1
+    )
 
 
 def test_it_measures(parameters, result):
@@ -37,7 +39,9 @@ def test_it_measures(parameters, result):
     assert outcome.effective == {"loops": 200, "repetitions": 3}
 
 
-@pytest.mark.parametrize("broken", [{"status": 1}, {"stdout": ""}, {"stdout": "2000 laps, fastest of 5: 7 usec"}])
+@pytest.mark.parametrize(
+    "broken", [{"status": 1}, {"stdout": ""}, {"stdout": "2000 laps, fastest of 5: 7 usec"}]
+)
 def test_a_failed_tool_and_unknown_output_are_errors(parameters, result, broken):
     with pytest.raises(BenchmarkError):
         TIMEIT.parse(parameters, CONTEXT, {"single": replace(result, **broken)})

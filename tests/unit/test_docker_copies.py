@@ -64,7 +64,10 @@ def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home):
 def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home, monkeypatch):
     data = data_of(home, "overlay2", KEY)
     monkeypatch.setattr(copies, "owner_of", lambda pid_file: os.getpid())
-    with Journal(home.journal) as journal, pytest.raises(BadInput, match="in use by a private Docker daemon"):
+    with (
+        Journal(home.journal) as journal,
+        pytest.raises(BadInput, match="in use by a private Docker daemon"),
+    ):
         copies.remove(home, KEY, journal)
     assert data.exists()
 

@@ -34,9 +34,11 @@ def test_every_command_shown_exists_with_its_options(place, words):
     if isinstance(command, click.Group) and len(words) > 1:
         command = command.get_command(click.Context(command), words[1])
         assert command is not None, place
-    known = {name for p in command.get_params(click.Context(command)) for name in (*p.opts, *p.secondary_opts)} | {
-        "--help"
-    }
+    known = {
+        name
+        for p in command.get_params(click.Context(command))
+        for name in (*p.opts, *p.secondary_opts)
+    } | {"--help"}
     for word in words[1:]:
         if word.startswith("-") and word != "-":
             assert word.partition("=")[0] in known, f"{place}: {word}"
@@ -53,12 +55,19 @@ def test_every_promise_is_measured_by_a_command_that_is_there():
     page = (ROOT / "docs" / "promises.md").read_text()
     named = set(re.findall(r"bench/[a-z_/]+\.py", page))
     assert {path for path in named if not (ROOT / path).is_file()} == set()
-    scripts = {script.relative_to(ROOT).as_posix(): script.read_text() for script in ROOT.glob("bench/*.py")}
+    scripts = {
+        script.relative_to(ROOT).as_posix(): script.read_text()
+        for script in ROOT.glob("bench/*.py")
+    }
     assert {name for name, text in scripts.items() if "promise" in text} <= named
 
 
 def test_a_cell_of_the_promises_is_read_at_a_glance():
-    lines = [line for line in (ROOT / "docs/promises.md").read_text().splitlines() if line.startswith("|")]
+    lines = [
+        line
+        for line in (ROOT / "docs/promises.md").read_text().splitlines()
+        if line.startswith("|")
+    ]
     cells = [cell.strip() for line in lines for cell in line.strip("|").split("|")]
     assert [cell for cell in cells if len(cell.split()) > 20] == []
 
@@ -71,4 +80,7 @@ def test_every_page_that_a_script_cites_is_there_and_speaks_of_it():
 
 def test_the_claims_that_a_host_tests_are_those_of_the_study_files():
     """Otherwise: run .ci/tested."""
-    assert runpy.run_path(str(ROOT / ".ci/tested"))["tested"]() in (ROOT / "docs/studies.md").read_text()
+    assert (
+        runpy.run_path(str(ROOT / ".ci/tested"))["tested"]()
+        in (ROOT / "docs/studies.md").read_text()
+    )

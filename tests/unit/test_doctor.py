@@ -63,7 +63,9 @@ def laptop(tmp_path):
 
 @pytest.fixture
 def no_counters(monkeypatch):
-    monkeypatch.setattr(checks, "not_counted", lambda root: dict.fromkeys(("energy", "VM exits", "cycles"), "why"))
+    monkeypatch.setattr(
+        checks, "not_counted", lambda root: dict.fromkeys(("energy", "VM exits", "cycles"), "why")
+    )
 
 
 def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop, no_counters):
@@ -89,11 +91,19 @@ def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop, no_count
     assert all(finding.why for finding in found.values())
     assert all(finding.hint for finding in found.values() if finding.severity in ("warn", "bad"))
     tunable = {name for name, finding in found.items() if finding.tunable}
-    assert tunable == {"frequency governor", "turbo", "transparent huge pages", "address layout", "NUMA"}
+    assert tunable == {
+        "frequency governor",
+        "turbo",
+        "transparent huge pages",
+        "address layout",
+        "NUMA",
+    }
 
 
 def test_what_options_of_platforms_use_is_named_there_or_missing(monkeypatch):
-    monkeypatch.setattr(packages, "is_present", lambda sign: sign in ("crun", "/usr/lib/qemu/virtiofsd"))
+    monkeypatch.setattr(
+        packages, "is_present", lambda sign: sign in ("crun", "/usr/lib/qemu/virtiofsd")
+    )
     found = {finding.name: (finding.severity, finding.observed) for finding in packages.optional()}
     assert found == {
         "confinement": ("none", "missing: seccomp, AppArmor, SELinux"),
@@ -114,7 +124,9 @@ def test_a_good_host_has_nothing_to_fix(tmp_path, monkeypatch):
 
 def test_tuning_is_promised_only_where_it_is_the_hint(tmp_path):
     unused = {"proc/meminfo": SERVER["proc/meminfo"], "proc/sys/kernel/numa_balancing": "0\n"}
-    found = {finding.name: finding for finding in checks.findings(host(tmp_path, {**LAPTOP, **unused}))}
+    found = {
+        finding.name: finding for finding in checks.findings(host(tmp_path, {**LAPTOP, **unused}))
+    }
     assert found["swap"].tunable
     assert "swappiness=1" in found["swap"].hint
     assert found["NUMA"].severity == "warn"
@@ -126,18 +138,28 @@ def test_the_battery_of_a_mouse_is_not_the_hosts(tmp_path):
     host(tmp_path, {**SERVER, **mouse, "sys/class/power_supply/hidpp_battery_0/scope": "Device\n"})
     assert "battery" not in {finding.name for finding in checks.findings(tmp_path)}
     host(tmp_path, {"sys/class/power_supply/BAT0/status": "Charging\n"})
-    assert {finding.name: finding.severity for finding in checks.findings(tmp_path)}["battery"] == "ok"
+    assert {finding.name: finding.severity for finding in checks.findings(tmp_path)}[
+        "battery"
+    ] == "ok"
 
 
 def test_a_host_that_shows_nothing_is_not_judged(tmp_path):
     host(tmp_path, {"proc/cpuinfo": "processor\t: 0\n", "proc/meminfo": ""})
-    assert {finding.name for finding in checks.findings(tmp_path)} == {"CPUs", "swap", "virtual host", "counters"}
+    assert {finding.name for finding in checks.findings(tmp_path)} == {
+        "CPUs",
+        "swap",
+        "virtual host",
+        "counters",
+    }
 
 
 def test_a_virtual_host_is_named(tmp_path):
     root = host(
         tmp_path,
-        {"proc/cpuinfo": "flags\t\t: fpu hypervisor\n", "sys/class/dmi/id/product_name": "Standard PC\n"},
+        {
+            "proc/cpuinfo": "flags\t\t: fpu hypervisor\n",
+            "sys/class/dmi/id/product_name": "Standard PC\n",
+        },
     )
     seen = next(check for check in checks.CHECKS if check.name == "virtual host").look(root)
     assert (seen.severity, seen.observed) == ("warn", "yes (Standard PC)")
@@ -174,11 +196,15 @@ def test_every_tunable_is_put_back_and_the_journal_knew_the_old_value_first(lapt
             before = {registered.path: registered.before for registered in journal.registered}
             assert before[str(governor)] == "powersave"
             assert before[str(laptop / "sys/kernel/mm/transparent_hugepage/enabled")] == "always"
-            assert str(laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor") not in before
+            assert (
+                str(laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor") not in before
+            )
         assert journal.registered == ()
         now = {name: (laptop / name).read_text().strip() for name in LAPTOP}
     wanted = {name: text.strip() for name, text in LAPTOP.items()}
-    wanted["sys/kernel/mm/transparent_hugepage/enabled"] = "always"  # a kernel would show it in brackets
+    wanted["sys/kernel/mm/transparent_hugepage/enabled"] = (
+        "always"  # a kernel would show it in brackets
+    )
     assert now == wanted
 
 
@@ -259,17 +285,30 @@ class Severity:
 
 def test_equal_platforms_are_probed_once_and_all_are_answered(tmp_path):
     one, two = FakeDriver("one", tmp_path / "book"), FakeDriver("two", tmp_path / "book")
-    wanted = [platform("a", one, 1), platform("b", one, 1), platform("c", one, 2), platform("d", two, 1)]
+    wanted = [
+        platform("a", one, 1),
+        platform("b", one, 1),
+        platform("c", one, 2),
+        platform("d", two, 1),
+    ]
     printed = []
     probes = probe_all(wanted, None, time.monotonic() + 20, printed.append)
-    assert {name: probe.version for name, probe in probes.items()} == {"a": "1", "b": "1", "c": "2", "d": "1"}
+    assert {name: probe.version for name, probe in probes.items()} == {
+        "a": "1",
+        "b": "1",
+        "c": "2",
+        "d": "1",
+    }
     assert sorted((tmp_path / "book").read_text().splitlines()) == ["one 1", "one 2", "two 1"]
     assert printed[-1] == "3 of 3 platforms"
 
 
 def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path, private_home):
     book = tmp_path / "book"
-    wanted = [platform("quick", FakeDriver("quick", book), 1), platform("slow", HangingDriver("slow", book), 1)]
+    wanted = [
+        platform("quick", FakeDriver("quick", book), 1),
+        platform("slow", HangingDriver("slow", book), 1),
+    ]
     started_at = time.monotonic()
     probes = probe_all(wanted, None, started_at + 2)
     assert time.monotonic() - started_at < 12
@@ -281,9 +320,15 @@ def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
 
 
-def test_what_a_late_probe_leaves_behind_all_the_same_is_reported(tmp_path, private_home, monkeypatch):
+def test_what_a_late_probe_leaves_behind_all_the_same_is_reported(
+    tmp_path, private_home, monkeypatch
+):
     monkeypatch.setattr(examine, "clean", lambda directory: Cleaned((), ("mount /x: busy",)))
-    probes = probe_all([platform("slow", HangingDriver("slow", tmp_path / "book"), 1)], None, time.monotonic() + 0.5)
+    probes = probe_all(
+        [platform("slow", HangingDriver("slow", tmp_path / "book"), 1)],
+        None,
+        time.monotonic() + 0.5,
+    )
     assert "leaked resources: mount /x: busy" in probes["slow"].reason
     assert probes["slow"].hint == "sudo vtax clean"
     monkeypatch.undo()
@@ -305,31 +350,55 @@ def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
 def test_an_emulated_host_has_ten_times_the_time(monkeypatch, factor):
     deadlines = []
     monkeypatch.setattr(examine, "timeout_factor", lambda: factor)
-    monkeypatch.setattr(examine, "probe_all", lambda _, __, deadline, ___: deadlines.append(deadline) or {})
+    monkeypatch.setattr(
+        examine, "probe_all", lambda _, __, deadline, ___: deadlines.append(deadline) or {}
+    )
     began = time.monotonic()
     examine.examine(None)
     assert factor * examine.BOUND_S - 6 < deadlines[0] - began < factor * examine.BOUND_S
 
 
 def test_an_examination_is_plain_json(laptop):
-    examination = Examination({"native": Probe(True, marks=("x",))}, tuple(checks.findings(laptop)), 1.5)
+    examination = Examination(
+        {"native": Probe(True, marks=("x",))}, tuple(checks.findings(laptop)), 1.5
+    )
     shown = json.loads(json.dumps(examination.as_json()))
     assert shown["platforms"][0] == {
-        "name": "native", "available": True, "reason": "", "hint": "", "marks": ["x"], "version": "", "seconds": 0.0
-    }  # fmt: skip
+        "name": "native",
+        "available": True,
+        "reason": "",
+        "hint": "",
+        "marks": ["x"],
+        "version": "",
+        "seconds": 0.0,
+    }
     assert shown["findings"][0]["name"] == "CPUs"
     assert examination.worst == "bad"
 
 
 def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_path, examined):
-    root = host(tmp_path, {**SERVER, "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n"})
-    printed = "a sentence that is longer than any table of a terminal is wide, " * 4 + "and ends in /a/path"
-    probes = {"one": Probe(False, "no", printed), "two": Probe(True), "three": Probe(False, "not at all", printed)}
+    root = host(
+        tmp_path,
+        {**SERVER, "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n"},
+    )
+    printed = (
+        "a sentence that is longer than any table of a terminal is wide, " * 4
+        + "and ends in /a/path"
+    )
+    probes = {
+        "one": Probe(False, "no", printed),
+        "two": Probe(True),
+        "three": Probe(False, "not at all", printed),
+    }
     examination = Examination(probes, tuple(checks.findings(root)), 1.0)
     examined(examination)
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     assert lines[lines.index("one, three:") + 1] == f"    {printed}"
-    at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune-host"))
+    at = next(
+        i
+        for i, line in enumerate(lines)
+        if line.startswith("transparent huge pages (vtax run --tune-host")
+    )
     assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
     assert "not observable on this host: battery" in lines
     assert examination.as_json()["not_observed"] == ["battery"]
@@ -340,7 +409,11 @@ def test_every_platform_has_its_word_and_a_missing_probe_is_no_refusal(examined)
     probes = {"one": late, "two": late, "three": Probe(True)}
     examined(Examination(probes, (), 1.0))
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
-    words = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("one", "two", "three"))}
+    words = {
+        line.split()[0]: line.split()[1:]
+        for line in lines
+        if line.startswith(("one", "two", "three"))
+    }
     assert words["one"][0] == words["two"][0] == "unknown"
     assert words["two"][1:] == ["as", "one"]
     assert words["three"] == ["yes"]

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.foreign_text import MAX_DEPTH, MAX_ITEMS, MAX_TEXT_CHARS, clean, cleaned, escaped, left_out, one_line
+from vtax.foreign_text import (
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_TEXT_CHARS,
+    clean,
+    cleaned,
+    escaped,
+    left_out,
+    one_line,
+)
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -16,9 +25,12 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 def test_nothing_but_tab_and_newline_controls_and_all_can_be_encoded(text):
     for made in (clean(text), escaped(text), one_line(text)):
         made.encode()
-        assert all(c in "\t\n" or unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") for c in made)
         assert all(
-            unicodedata.bidirectional(c) not in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI") for c in made
+            c in "\t\n" or unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") for c in made
+        )
+        assert all(
+            unicodedata.bidirectional(c) not in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")
+            for c in made
         )
 
 
@@ -48,7 +60,10 @@ def test_what_is_cut_off_is_shown():
 
 
 def test_one_character_more_is_one():
-    assert (left_out(1), left_out(2, ": there")) == ("… (1 character more)", "… (2 characters more: there)")
+    assert (left_out(1), left_out(2, ": there")) == (
+        "… (1 character more)",
+        "… (2 characters more: there)",
+    )
 
 
 def test_a_version_is_one_line():
@@ -72,7 +87,9 @@ def test_a_cleaned_value_can_be_written_everywhere(value):
     json.dumps(cleaned(value), ensure_ascii=False, allow_nan=False).encode()
 
 
-@given(st.dictionaries(st.text("abc"), st.integers(-5, 5) | st.text("xyz") | st.lists(st.booleans())))
+@given(
+    st.dictionaries(st.text("abc"), st.integers(-5, 5) | st.text("xyz") | st.lists(st.booleans()))
+)
 def test_a_fit_value_is_left_as_it_is(value):
     assert cleaned(value) == value
 
@@ -83,4 +100,8 @@ def test_depth_and_size_of_a_value_are_bounded():
         deep = [deep]
     assert json.dumps(cleaned(deep)).count("[") == MAX_DEPTH
     assert len(cleaned([0] * 10**6)) <= MAX_ITEMS
-    assert cleaned({"n": 10**400, "m": -(10**400), "x": float("nan")}) == {"n": "\ufffd", "m": "-\ufffd", "x": "nan"}
+    assert cleaned({"n": 10**400, "m": -(10**400), "x": float("nan")}) == {
+        "n": "\ufffd",
+        "m": "-\ufffd",
+        "x": "nan",
+    }

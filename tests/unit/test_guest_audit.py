@@ -2,7 +2,12 @@
 
 from vtax.guest.audit import ABSENT, changes, differences, started_alike, text_of, unknown_fields
 
-NATIVE = {"kernel": "6.18", "cpu_flags": ["aes", "avx2", "sse"], "cpus": 2, "mitigation.mds": "Not affected"}
+NATIVE = {
+    "kernel": "6.18",
+    "cpu_flags": ["aes", "avx2", "sse"],
+    "cpus": 2,
+    "mitigation.mds": "Not affected",
+}
 
 
 def test_equal_guests_do_not_differ():
@@ -13,7 +18,10 @@ def test_equal_guests_do_not_differ():
 
 def test_a_difference_names_the_field_and_every_platforms_value():
     [found] = differences({"native": NATIVE, "lxc": NATIVE, "kvm": {**NATIVE, "kernel": "6.12"}})
-    assert (found.field, found.values) == ("kernel", {"native": "6.18", "lxc": "6.18", "kvm": "6.12"})
+    assert (found.field, found.values) == (
+        "kernel",
+        {"native": "6.18", "lxc": "6.18", "kvm": "6.12"},
+    )
 
 
 def test_lists_show_only_what_is_not_common():
@@ -36,28 +44,44 @@ def test_sizes_are_reported_in_units_and_never_rounded_alone():
     assert text_of("none", "cgroup.memory") == "none"
     assert text_of(0, "swap_bytes") == "0 B"
     assert text_of(1500, "interface.eth0.mtu") == "1500"
-    printed = changes([{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}])
+    printed = changes(
+        [{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}]
+    )
     assert all("23.5 GiB" in text for text in printed["memory_visible_bytes"])
 
 
 def test_what_a_platform_does_not_show_is_a_difference():
-    [found] = differences({"native": NATIVE, "gvisor": {k: v for k, v in NATIVE.items() if k != "cpus"}})
+    [found] = differences(
+        {"native": NATIVE, "gvisor": {k: v for k, v in NATIVE.items() if k != "cpus"}}
+    )
     assert found.values == {"native": "2", "gvisor": ABSENT}
 
 
 def test_fields_can_be_chosen_by_name_or_by_group():
-    other = {"kernel": "6.12", "cpu_flags": [], "cpus": 1, "mitigation.mds": "Vulnerable", "mitigation.l1tf": "x"}
+    other = {
+        "kernel": "6.12",
+        "cpu_flags": [],
+        "cpus": 1,
+        "mitigation.mds": "Vulnerable",
+        "mitigation.l1tf": "x",
+    }
     facts = {"native": NATIVE, "kvm": other}
     assert [d.field for d in differences(facts)] == sorted({*NATIVE, "mitigation.l1tf"})
-    assert [d.field for d in differences(facts, ["mitigation", "cpu"])] == ["mitigation.l1tf", "mitigation.mds"]
+    assert [d.field for d in differences(facts, ["mitigation", "cpu"])] == [
+        "mitigation.l1tf",
+        "mitigation.mds",
+    ]
     assert [d.field for d in differences(facts, ["cpus"])] == ["cpus"]
 
 
 def test_only_guests_that_were_started_alike_are_compared():
     small, large = (
-        {**NATIVE, "started.topology": "router", "started.link": link} for link in ("mtu=500", "defaults")
+        {**NATIVE, "started.topology": "router", "started.link": link}
+        for link in ("mtu=500", "defaults")
     )
-    groups = started_alike([("native", small), ("lxc", large), ("native", large), ("native", small)])
+    groups = started_alike(
+        [("native", small), ("lxc", large), ("native", large), ("native", small)]
+    )
     assert groups == {
         "router, mtu=500": {"native": [small, small]},
         "router, defaults": {"lxc": [large], "native": [large]},

@@ -77,7 +77,9 @@ def test_a_closed_channel_refuses_and_closing_twice_is_harmless(pair):
 
 def test_a_socket_that_never_appears_is_given_up(tmp_path):
     with pytest.raises(GuestError, match="no connection to"):
-        Channel.to_unix_socket(tmp_path / "none", timeout_s=0.02, diagnose=lambda: "qemu: bad option")
+        Channel.to_unix_socket(
+            tmp_path / "none", timeout_s=0.02, diagnose=lambda: "qemu: bad option"
+        )
 
 
 def test_a_socket_that_is_there_is_connected(tmp_path):

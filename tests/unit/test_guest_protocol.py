@@ -102,9 +102,14 @@ def test_console_text_before_the_first_answer_is_skipped(chatter, header):
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 @pytest.mark.parametrize("depth", [5, 100, 900, 972, 980, 100_000])
-def test_an_answer_that_is_nested_deeper_than_any_is_needs_is_a_guest_error(opening, closing, depth):
+def test_an_answer_that_is_nested_deeper_than_any_is_needs_is_a_guest_error(
+    opening, closing, depth
+):
     text = f'{{"id": 1, "facts": {opening * depth}1{closing * depth}}}'
-    with pytest.raises(GuestError, match=r"nested more than|not JSON"), stream_of(frame(text.encode())) as channel:
+    with (
+        pytest.raises(GuestError, match=r"nested more than|not JSON"),
+        stream_of(frame(text.encode())) as channel,
+    ):
         receive(channel, time.monotonic() + FAR_S)
 
 
@@ -118,7 +123,9 @@ def test_endless_console_text_is_given_up():
         received(b"x" * 60000, skip=1000)
 
 
-@pytest.mark.parametrize("sizes", [(MAX_HEADER + 1, 0), (2, MAX_PAYLOAD + 1), (2**32 - 1, 2**32 - 1)])
+@pytest.mark.parametrize(
+    "sizes", [(MAX_HEADER + 1, 0), (2, MAX_PAYLOAD + 1), (2**32 - 1, 2**32 - 1)]
+)
 def test_announced_sizes_beyond_the_bounds_are_refused_at_once(sizes):
     with pytest.raises(GuestError, match="more than allowed"):
         received(frame(b"{}", sizes=sizes))
@@ -134,7 +141,8 @@ def test_memory_is_spent_only_on_bytes_that_arrive():
 
 
 @pytest.mark.parametrize(
-    "text", [b"[]", b"1", b'{"a": NaN}', b'{"a": 1e999}', b"{", b"\xff{}", b'{"a":' + b"9" * 5000 + b"}"]
+    "text",
+    [b"[]", b"1", b'{"a": NaN}', b'{"a": 1e999}', b"{", b"\xff{}", b'{"a":' + b"9" * 5000 + b"}"],
 )
 def test_headers_that_are_not_objects_of_finite_numbers_are_refused(text):
     with pytest.raises(GuestError):

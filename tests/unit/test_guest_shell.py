@@ -18,7 +18,9 @@ from vtax.guest.guest import Guest
 
 @pytest.fixture
 def guest() -> Iterator[Guest]:
-    process = subprocess.Popen([sys.executable, *bootstrap.argv()[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, *bootstrap.argv()[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     guest = Guest(Channel(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())))
     guest.hello(30.0)
     yield guest
@@ -44,7 +46,9 @@ def test_a_shell_has_a_terminal_of_the_requested_size_and_answers_what_is_typed(
     assert "42" in printed
 
 
-@pytest.mark.parametrize(("typed", "status"), [(b"exit\n", 0), (b"exit 3\n", 3), (b"kill -9 $$\n", -9)])
+@pytest.mark.parametrize(
+    ("typed", "status"), [(b"exit\n", 0), (b"exit 3\n", 3), (b"kill -9 $$\n", -9)]
+)
 def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest, typed, status):
     guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
     deadline = time.monotonic() + 20

@@ -128,7 +128,9 @@ def test_audits_are_cleaned_and_cut():
     }
 
 
-@pytest.mark.parametrize("size", ["²", "٣", "9" * 400, "9" * 5000, "-1", "1e9", "", True, 1e300, ["²"]])
+@pytest.mark.parametrize(
+    "size", ["²", "٣", "9" * 400, "9" * 5000, "-1", "1e9", "", True, 1e300, ["²"]]
+)
 def test_a_size_that_is_none_is_shown_as_it_is(size):
     assert isinstance(text_of(size, "memory_visible_bytes"), str)
 

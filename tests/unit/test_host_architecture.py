@@ -40,7 +40,9 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def arm64():
     return json.loads(
-        subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        ).stdout
     )
 
 
@@ -61,9 +63,12 @@ def test_a_machine_is_that_of_its_architecture(arm64):
     assert words[0] == "console=ttyAMA0"
     assert not {"no_timer_check", "acpi=noirq", "tsc=reliable"} & set(words)
     assert arm64["tsc"] is None  # there is none, and nobody executes the instruction that reads it
-    assert [emulated[number + 1] for number, word in enumerate(emulated) if word == "-device"][-2:] == [
-        "ahci,id=sata", "ide-hd,drive=root,bus=sata.0",
-    ]  # fmt: skip
+    assert [emulated[number + 1] for number, word in enumerate(emulated) if word == "-device"][
+        -2:
+    ] == [
+        "ahci,id=sata",
+        "ide-hd,drive=root,bus=sata.0",
+    ]
     assert arm64["packages"] == {"qemu-system-aarch64": "qemu-system-arm", "qemu-img": "qemu-utils"}
 
 

@@ -49,7 +49,13 @@ def test_version_2_is_one_hierarchy():
 
 
 def test_limits_of_version_2_include_swap_and_are_read_back(directory):
-    fill(directory, memory__max="max", memory__swap__max="max", cpuset__cpus="", cpuset__cpus__effective="0-3")
+    fill(
+        directory,
+        memory__max="max",
+        memory__swap__max="max",
+        cpuset__cpus="",
+        cpuset__cpus__effective="0-3",
+    )
     notes = unified(directory).limit(LIMITS)
     assert (directory / "memory.max").read_text() == str(64 << 20)
     assert (directory / "memory.swap.max").read_text() == "0"
@@ -95,7 +101,9 @@ def test_limits_of_another_hierarchy_are_not_taken_for_the_groups_own(tmp_path):
     for top in (named, unified_top):
         (top / "g").mkdir(parents=True)
     fill(named / "g", memory__limit_in_bytes=str(64 << 20), cpuset__cpus="1,3")
-    group = Cgroup(((Hierarchy(named, False), named / "g"), (Hierarchy(unified_top, True), unified_top / "g")))
+    group = Cgroup(
+        ((Hierarchy(named, False), named / "g"), (Hierarchy(unified_top, True), unified_top / "g"))
+    )
     assert group.in_force() == (None, None)
 
 
@@ -103,12 +111,16 @@ def test_a_limit_the_kernel_rounds_to_pages_counts_as_requested(directory):
     fill(directory, memory__max=str((64 << 20) + 100), cpuset__cpus__effective="1,3")
     assert unified(directory, "memory").check(LIMITS) == []
     fill(directory, memory__max=str(65 << 20))
-    assert unified(directory, "memory").check(LIMITS) == [f"memory limit is {65 << 20} bytes, not {64 << 20}"]
+    assert unified(directory, "memory").check(LIMITS) == [
+        f"memory limit is {65 << 20} bytes, not {64 << 20}"
+    ]
 
 
 def test_no_limit_at_all_is_noted(directory):
     fill(directory, memory__max="max", cpuset__cpus__effective="1,3")
-    assert unified(directory, "memory").check(LIMITS) == [f"there is no memory limit instead of {64 << 20} bytes"]
+    assert unified(directory, "memory").check(LIMITS) == [
+        f"there is no memory limit instead of {64 << 20} bytes"
+    ]
 
 
 def test_a_limit_of_the_group_above_is_in_force_below(directory):
@@ -136,7 +148,10 @@ def test_a_group_below_another_is_recognised(tmp_path):
 
 
 def test_a_group_in_one_of_two_hierarchies_is_below(tmp_path):
-    memory, unified = Hierarchy(tmp_path / "memory", False, frozenset({"memory"})), Hierarchy(tmp_path / "u", True)
+    memory, unified = (
+        Hierarchy(tmp_path / "memory", False, frozenset({"memory"})),
+        Hierarchy(tmp_path / "u", True),
+    )
     outer = Cgroup(((memory, memory.mount / "vtax-1"), (unified, unified.mount / "vtax-1")))
     crun = Cgroup(((memory, memory.mount / "vtax-1/x"), (unified, unified.mount)))
     assert crun.is_below(outer)
@@ -148,7 +163,9 @@ def test_cpu_lists(text, cpus):
     assert parse_cpu_list(text) == cpus
 
 
-def test_without_pinning_the_time_of_so_many_cpus_is_the_limit_on_both_versions(tmp_path, directory):
+def test_without_pinning_the_time_of_so_many_cpus_is_the_limit_on_both_versions(
+    tmp_path, directory
+):
     limits = Limits((0, 1, 2, 3), 64 << 20, CpuTime(2))
     fill(directory, cpu__max="max 100000", memory__max="max", memory__swap__max="max")
     fill(directory, cpuset__cpus="", cpuset__cpus__effective="0-3")
@@ -189,7 +206,13 @@ def test_a_member_outside_our_pid_namespace_does_not_have_us_killed(directory, m
 def version_1(tmp_path):
     old = tmp_path / "cpu" / "vtax-1"
     old.mkdir(parents=True)
-    fill(old, cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000", cpu__cfs_burst_us="0", cpu__shares="1024")
+    fill(
+        old,
+        cpu__cfs_quota_us="-1",
+        cpu__cfs_period_us="100000",
+        cpu__cfs_burst_us="0",
+        cpu__shares="1024",
+    )
     return old, Cgroup(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
 
 
@@ -202,9 +225,13 @@ def test_period_burst_and_weight_are_written_and_read_back_on_both_versions(tmp_
         each.limit_time(wanted)
         assert each.time() == wanted
         assert each.check_time(wanted) == []
-    assert [(directory / name).read_text() for name in ("cpu.max", "cpu.max.burst", "cpu.weight")] == [
-        "20000 10000", "5000", "200",
-    ]  # fmt: skip
+    assert [
+        (directory / name).read_text() for name in ("cpu.max", "cpu.max.burst", "cpu.weight")
+    ] == [
+        "20000 10000",
+        "5000",
+        "200",
+    ]
     files = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares")
     assert [(old / name).read_text() for name in files] == ["20000", "10000", "5000", "2048"]
 
@@ -219,8 +246,14 @@ def test_a_kernel_without_bursts_is_a_note(directory):
 def test_what_a_quota_stopped_is_read_on_both_versions(tmp_path, directory):
     old, group = version_1(tmp_path)
     assert group.throttling() is None
-    fill(old, cpu__stat="nr_periods 50\nnr_throttled 31\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0\n")
-    fill(directory, cpu__stat="usage_usec 9\nnr_periods 50\nnr_throttled 31\nthrottled_usec 1500000\n")
+    fill(
+        old,
+        cpu__stat="nr_periods 50\nnr_throttled 31\nthrottled_time 1500000000\nnr_bursts 0\nburst_time 0\n",
+    )
+    fill(
+        directory,
+        cpu__stat="usage_usec 9\nnr_periods 50\nnr_throttled 31\nthrottled_usec 1500000\n",
+    )
     assert group.throttling() == unified(directory, controllers="cpu").throttling() == (50, 31, 1.5)
 
 

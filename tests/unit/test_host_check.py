@@ -42,9 +42,11 @@ def test_resident_agents_are_known_by_name_and_by_command(tmp_path):
     process(tmp_path, 15, "node_exporter")
     (tmp_path / "self").mkdir()
     assert agents(tmp_path) == (
-        Agent("kubelet", 1, 2.0), Agent("node_exporter", 1, 0.0), Agent("salt-minion", 2, 1.0),
+        Agent("kubelet", 1, 2.0),
+        Agent("node_exporter", 1, 0.0),
+        Agent("salt-minion", 2, 1.0),
         Agent("unattended-upgrade", 1, 0.0),
-    )  # fmt: skip
+    )
 
 
 def test_a_host_that_can_measure_says_who_it_is(private_home, taken_for_root):
@@ -70,21 +72,33 @@ def test_fixed_work_is_timed_under_the_lock(private_home, taken_for_root):
     assert isinstance(refused.exception, Busy)
 
 
-@pytest.mark.parametrize(("free", "has_image", "codes"), [
-    (2 << 30, False, []), ((2 << 30) - 1, False, ["space"]),
-    (256 << 20, True, []), ((256 << 20) - 1, True, ["space"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("free", "has_image", "codes"),
+    [
+        (2 << 30, False, []),
+        ((2 << 30) - 1, False, ["space"]),
+        (256 << 20, True, []),
+        ((256 << 20) - 1, True, ["space"]),
+    ],
+)
 def test_a_full_disk_is_in_the_way_where_the_image_is_too(free, has_image, codes, taken_for_root):
     found = looked._obstacles({"machine_id": "x"}, free, "", has_image=has_image)
     assert [each.code for each in found] == codes
 
 
-def test_a_held_lock_missing_root_and_a_full_disk_are_named(unmade_home, monkeypatch, measuring, ordinary_user):
+def test_a_held_lock_missing_root_and_a_full_disk_are_named(
+    unmade_home, monkeypatch, measuring, ordinary_user
+):
     monkeypatch.setattr(looked, "_free_bytes", lambda directory: 5)
     monkeypatch.setattr(looked, "host_facts", lambda: {"cpus": 2})
     result = CliRunner().invoke(group, ["host", "check", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)
-    assert [each["code"] for each in found["obstacles"]] == ["not-root", "lock-held", "space", "no-machine-id"]
+    assert [each["code"] for each in found["obstacles"]] == [
+        "not-root",
+        "lock-held",
+        "space",
+        "no-machine-id",
+    ]
     assert found["obstacles"][1]["detail"] == "tour-7"
     assert (found["is_ready"], found["measures"], found["identity"]) == (False, "tour-7", "")
     assert not Home.from_environment().root.exists()

@@ -62,5 +62,7 @@ def test_an_at_sign_in_a_password_is_written_as_a_percent_code():
 
 
 def test_no_message_shows_password_or_parameters():
-    url = make_engine(f"postgresql://user:{SECRET}@host/db?password={SECRET}&sslpassword={SECRET}").url
+    url = make_engine(
+        f"postgresql://user:{SECRET}@host/db?password={SECRET}&sslpassword={SECRET}"
+    ).url
     assert shown(url) == "postgresql+psycopg://user:***@host/db"

@@ -13,13 +13,17 @@ from vtax.host.process import Result
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch, installed: Callable[..., None]) -> Callable[..., None]:
+def answering(
+    monkeypatch: pytest.MonkeyPatch, installed: Callable[..., None]
+) -> Callable[..., None]:
     """Makes every program print its own name; those named (`ip_rule`) do what is given."""
 
     def answer(**wrong: Result) -> None:
         def run(argv: Sequence[str], *, check: bool = True, **_: Any) -> Result:
             command = " ".join(argv)
-            result = next((r for name, r in wrong.items() if command.startswith(name.replace("_", " "))), None)
+            result = next(
+                (r for name, r in wrong.items() if command.startswith(name.replace("_", " "))), None
+            )
             result = result or Result(tuple(argv), 0, f"output of {command}\n", "")
             if check and result.status != 0:
                 raise CommandFailed(command)
@@ -34,7 +38,12 @@ def answering(monkeypatch: pytest.MonkeyPatch, installed: Callable[..., None]) -
 def test_every_view_is_in_the_text(answering):
     answering()
     text = unchanged.host_network()
-    for expected in ("output of ip -d link", "output of ip rule", "output of iptables-save", "ip_forward: "):
+    for expected in (
+        "output of ip -d link",
+        "output of ip rule",
+        "output of iptables-save",
+        "ip_forward: ",
+    ):
         assert expected in text
 
 

@@ -65,10 +65,17 @@ def asked_for() -> set[str]:
     rows = [line.split("|") for line in script.splitlines() if line.startswith(("to ", "for "))]
     assert len(rows) > 20
     words = [
-        word for row in rows for word in row[2].replace("$(docker_client)", " docker-cli").split() if "$" not in word
+        word
+        for row in rows
+        for word in row[2].replace("$(docker_client)", " docker-cli").split()
+        if "$" not in word
     ]
     of_qemu = [architecture.qemu_package for architecture in KNOWN.values()]
-    return {name for name in (*names, *words, *of_qemu, "apparmor") if name and not isinstance(name, Note)}
+    return {
+        name
+        for name in (*names, *words, *of_qemu, "apparmor")
+        if name and not isinstance(name, Note)
+    }
 
 
 def _in(node: ast.AST, *, inside: bool) -> list[str]:
@@ -98,22 +105,39 @@ def _target(node: ast.Assign | ast.AnnAssign) -> str:
 
 
 def _strings(nodes: list[ast.expr]) -> list[str]:
-    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
 
 
 def test_every_package_that_is_asked_for_has_a_name_in_each_family_or_is_listed_as_not_packaged():
     table = packages.table()
     wanted = asked_for()
-    assert {"qemu-system-x86", "bubblewrap", "skopeo", "openvswitch-switch", "ansible-core", "iproute2"} <= wanted
+    assert {
+        "qemu-system-x86",
+        "bubblewrap",
+        "skopeo",
+        "openvswitch-switch",
+        "ansible-core",
+        "iproute2",
+    } <= wanted
     assert wanted <= table.keys()
     assert all(len(row) == 3 and all(row) for row in table.values())
     assert list(table) == sorted(table)
 
 
-@pytest.mark.parametrize(("os_release", "manager"), [(UBUNTU, "apt-get"), (ALMA, "dnf"), (LEAP, "zypper")])
+@pytest.mark.parametrize(
+    ("os_release", "manager"), [(UBUNTU, "apt-get"), (ALMA, "dnf"), (LEAP, "zypper")]
+)
 def test_quickstart_finds_the_same_names(os_release, manager, tmp_path):
     (tmp_path / "os-release").write_text(os_release)
-    functions = (CHECKOUT / "quickstart").read_text().replace("/etc/os-release", str(tmp_path / "os-release"))
+    functions = (
+        (CHECKOUT / "quickstart")
+        .read_text()
+        .replace("/etc/os-release", str(tmp_path / "os-release"))
+    )
     script = (
         functions.removesuffix('main "$@"\n')
         + """
@@ -122,8 +146,12 @@ def test_quickstart_finds_the_same_names(os_release, manager, tmp_path):
     )
     wanted = sorted(packages.table())
     said = subprocess.run(
-        ["bash", "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=True,
+        ["bash", "-c", script],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
         env={"PATH": "/usr/bin:/bin", "WANTED": " ".join(wanted)},
-    ).stdout.splitlines()  # fmt: skip
+    ).stdout.splitlines()
     column = packages.family_of(os_release)[1]
     assert said == [manager, *(" ".join(packages.names_of(name, column)) for name in wanted)]

@@ -41,4 +41,6 @@ def test_what_lives_long_sees_of_our_environment_what_it_needs(monkeypatch):
     values = dict(line.split("=", 1) for line in printed if line)
     assert sorted(values) == ["HOME", "LC_ALL", "OWN", "PATH", "VTAX_MARK"]
     assert (values["HOME"], values["LC_ALL"], values["VTAX_MARK"]) == ("/root", "C.UTF-8", "test")
-    assert "CLOUD_TOKEN=secret" in run(["env"]).stdout.splitlines()  # a tool that we wait for runs as we do
+    assert (
+        "CLOUD_TOKEN=secret" in run(["env"]).stdout.splitlines()
+    )  # a tool that we wait for runs as we do

@@ -32,8 +32,13 @@ def test_a_directory_that_an_access_list_lets_others_write_is_refused(tmp_path, 
     directory.mkdir(mode=0o755)
     os.chown(directory, 0, 0)
     nobody = 65534
-    entries = ((0x01, 7, 2**32 - 1), (0x02, 7, nobody), (0x04, 5, 2**32 - 1), (0x10, mask, 2**32 - 1),
-               (0x20, 5, 2**32 - 1))  # fmt: skip
+    entries = (
+        (0x01, 7, 2**32 - 1),
+        (0x02, 7, nobody),
+        (0x04, 5, 2**32 - 1),
+        (0x10, mask, 2**32 - 1),
+        (0x20, 5, 2**32 - 1),
+    )
     packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
     try:
         os.setxattr(directory, "system.posix_acl_access", packed)
@@ -47,7 +52,9 @@ def test_a_directory_that_an_access_list_lets_others_write_is_refused(tmp_path, 
     refuse_foreign(directory)
 
 
-def test_below_one_that_everybody_may_write_only_the_sticky_bit_keeps_names_where_they_are(tmp_path):
+def test_below_one_that_everybody_may_write_only_the_sticky_bit_keeps_names_where_they_are(
+    tmp_path,
+):
     (tmp_path / "home").mkdir()
     tmp_path.chmod(0o1777)
     refuse_foreign(tmp_path / "home")
@@ -106,6 +113,8 @@ def test_a_mode_that_cannot_be_set_is_said(tmp_path, monkeypatch):
 
     (tmp_path / "journal").mkdir(mode=0o755)
     monkeypatch.setattr("os.fchmod", refuse)
-    with pytest.raises(BadInput, match="other users can enter the directory, and its mode") as caught:
+    with pytest.raises(
+        BadInput, match="other users can enter the directory, and its mode"
+    ) as caught:
         private_directory(tmp_path / "journal")
     assert caught.value.hint.startswith(f"chmod 700 {tmp_path / 'journal'}")

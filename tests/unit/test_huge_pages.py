@@ -17,7 +17,10 @@ def test_it_is_set_where_it_is_not_and_put_back_when_released(tmp_path):
     place = policy(tmp_path)
     with Journal(tmp_path / "journal") as journal:
         registered = huge_pages.always(journal, place)
-        assert [(place / name).read_text() for name in ("enabled", "shmem_enabled")] == ["always", "always"]
+        assert [(place / name).read_text() for name in ("enabled", "shmem_enabled")] == [
+            "always",
+            "always",
+        ]
         assert (place / "defrag").read_text().startswith("[always]")
         assert len(registered) == len(journal.registered) == 2
     assert (place / "enabled").read_text() == "madvise"

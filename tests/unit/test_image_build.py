@@ -125,7 +125,11 @@ def test_a_layer_is_made_over_the_base_that_is_built_first(home, as_root, steps)
             image = images.build(home, recipe, journal)
         assert made == [DEFAULT.key, (recipe.key, DEFAULT.key)]
     manifest = json.loads(image.manifest.read_text())
-    assert (manifest["base"], manifest["added"], manifest["recipe"]["layer"]) == (DEFAULT.key, {"pi": "1"}, ["pi"])
+    assert (manifest["base"], manifest["added"], manifest["recipe"]["layer"]) == (
+        DEFAULT.key,
+        {"pi": "1"},
+        ["pi"],
+    )
     assert {found.key for found in images.list_images(home)} == {DEFAULT.key, recipe.key}
 
 
@@ -138,26 +142,39 @@ def test_a_layer_that_fails_leaves_its_base(home, as_root, steps):
     steps(make_layer=fail)
     with Journal(home.journal) as journal, pytest.raises(ImageError, match="no such package"):
         images.build(home, DEFAULT.with_packages(["pi"]), journal)
-    assert sorted(path.name for path in home.images.iterdir()) == sorted([DEFAULT.key, "build.lock"])
+    assert sorted(path.name for path in home.images.iterdir()) == sorted(
+        [DEFAULT.key, "build.lock"]
+    )
     assert list(home.journal.iterdir()) == []
 
 
 def test_too_little_space_is_said_beforehand(home, as_root, free_disk):
     free_disk(500 * 2**20)
-    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs about 2 GiB free, and 500 MiB are"):
+    with (
+        Journal(home.journal) as journal,
+        pytest.raises(BadInput, match="needs about 2 GiB free, and 500 MiB are"),
+    ):
         images.build(home, DEFAULT, journal)
 
 
-def test_data_that_the_disk_does_not_hold_are_refused_before_anything_is_built(home, as_root, free_disk):
+def test_data_that_the_disk_does_not_hold_are_refused_before_anything_is_built(
+    home, as_root, free_disk
+):
     free_disk(400 * 2**30)
     recipe = DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])
-    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs about 452 GiB free, and 400 GiB are"):
+    with (
+        Journal(home.journal) as journal,
+        pytest.raises(BadInput, match="needs about 452 GiB free, and 400 GiB are"),
+    ):
         images.build(home, recipe, journal)
 
 
 def test_a_missing_program_names_its_package(home, as_root, installed):
     installed(but="mke2fs")
-    with Journal(home.journal) as journal, pytest.raises(BadInput, match="mke2fs is not installed") as raised:
+    with (
+        Journal(home.journal) as journal,
+        pytest.raises(BadInput, match="mke2fs is not installed") as raised,
+    ):
         images.build(home, DEFAULT, journal)
     assert raised.value.hint == "apt install e2fsprogs"
 
@@ -203,9 +220,18 @@ def test_every_image_of_a_name_is_removed(home):
 
 def test_a_row_of_an_own_image_says_what_guests_that_serve_have_more(home, use_home):
     use_home(home.root)
-    for recipe in (shop := replace(DEFAULT, own=OwnFiles("shop", "0" * 64)), shop.with_packages(["nghttp2-client"])):
+    for recipe in (
+        shop := replace(DEFAULT, own=OwnFiles("shop", "0" * 64)),
+        shop.with_packages(["nghttp2-client"]),
+    ):
         _finished(
-            home, recipe, recipe=recipe.record(), kernel="6", packages={}, added_bytes=1 << 20, disk_bytes=1 << 30
+            home,
+            recipe,
+            recipe=recipe.record(),
+            kernel="6",
+            packages={},
+            added_bytes=1 << 20,
+            disk_bytes=1 << 30,
         )
     printed = output_of("image", "list")
     assert printed.count("your own: shop, 1 MiB") == 2

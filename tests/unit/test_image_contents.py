@@ -42,7 +42,12 @@ def test_the_digest_is_of_what_guests_get_and_of_no_time(image, tmp_path):
     other.manifest.write_text("{}")
     contents.record(other)
     assert contents.digest(other) == found
-    for path in (other.tree / "usr/bin/tool", other.kernel, other.initrd, other.directory / "modules"):
+    for path in (
+        other.tree / "usr/bin/tool",
+        other.kernel,
+        other.initrd,
+        other.directory / "modules",
+    ):
         path.write_bytes(b"another")
         contents.record(other)
         assert contents.digest(other) != found
@@ -72,11 +77,20 @@ def with_a_byte_in_a_hole(image: Image) -> None:
     ("change", "printed"),
     [
         (lambda image: (image.tree / "scratch/x").write_text("x"), '"tree/scratch/x" was added'),
-        (lambda image: (image.tree / "tmp/\n\x1b[31m").mkdir(), '"tree/tmp/\\n\\u001b[31m" was added'),
+        (
+            lambda image: (image.tree / "tmp/\n\x1b[31m").mkdir(),
+            '"tree/tmp/\\n\\u001b[31m" was added',
+        ),
         (with_the_same_size_and_time, '"tree/usr/bin/tool" was changed'),
-        (lambda image: (image.tree / "usr/bin/tool").chmod(0o4755), '"tree/usr/bin/tool" was changed'),
+        (
+            lambda image: (image.tree / "usr/bin/tool").chmod(0o4755),
+            '"tree/usr/bin/tool" was changed',
+        ),
         (lambda image: (image.tree / "usr/bin/tool").unlink(), '"tree/usr/bin/tool" is missing'),
-        (lambda image: ((image.tree / "bin").unlink(), (image.tree / "bin").symlink_to("/bin")), '"tree/bin" was ch'),
+        (
+            lambda image: ((image.tree / "bin").unlink(), (image.tree / "bin").symlink_to("/bin")),
+            '"tree/bin" was ch',
+        ),
         (lambda image: shutil.rmtree(image.tree), '"tree" is missing'),
         (with_a_byte_in_a_hole, '"disk.raw" was changed'),
         (lambda image: (image.directory / contents.LIST).unlink(), '"contents" is missing'),

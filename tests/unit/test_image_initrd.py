@@ -37,7 +37,11 @@ def kernel(tmp_path):
 
 
 def test_what_a_module_depends_on_comes_before_it(kernel):
-    assert collect_modules(kernel, ["virtio_net"]).chains["virtio_net"] == ("failover", "net_failover", "virtio_net")
+    assert collect_modules(kernel, ["virtio_net"]).chains["virtio_net"] == (
+        "failover",
+        "net_failover",
+        "virtio_net",
+    )
 
 
 def test_compressed_modules_are_unpacked(kernel):
@@ -104,5 +108,10 @@ def test_the_initrd_carries_the_bootstrap_as_it_is_now(kernel, tmp_path):
     (tmp_path / "busybox").write_bytes(b"a static program")
     initrd = build_initrd(tmp_path / "busybox", tmp_path / "modules")
     *interpreter, _, code, _ = argv()
-    for expected in (code.encode(), " ".join(interpreter).encode(), b"a static program", b"modules/ext4.ko"):
+    for expected in (
+        code.encode(),
+        " ".join(interpreter).encode(),
+        b"a static program",
+        b"modules/ext4.ko",
+    ):
         assert expected in initrd

@@ -15,7 +15,12 @@ def _elf(note_kind: int = 18) -> bytes:
     header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + struct.pack(
         "<HHIQQQIHHHHHH", 2, 62, 1, 0x1000000, 64, 0, 0, 64, 56, 1, 0, 0, 0
     )
-    return header + struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, len(note), len(note), 4) + note + bytes(4096)
+    return (
+        header
+        + struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, len(note), len(note), 4)
+        + note
+        + bytes(4096)
+    )
 
 
 def _bzimage(packed: bytes, size: int | None) -> bytes:
@@ -31,7 +36,9 @@ def _zstd(content: bytes) -> bytes:
     library = ctypes.CDLL("libzstd.so.1")
     library.ZSTD_compress.restype = ctypes.c_size_t
     target = ctypes.create_string_buffer(len(content) + 1024)
-    written = library.ZSTD_compress(target, ctypes.c_size_t(len(target)), content, ctypes.c_size_t(len(content)), 3)
+    written = library.ZSTD_compress(
+        target, ctypes.c_size_t(len(target)), content, ctypes.c_size_t(len(content)), 3
+    )
     return target.raw[:written]
 
 

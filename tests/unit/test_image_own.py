@@ -55,7 +55,10 @@ def test_what_cannot_be_unpacked_is_said_in_one_line_with_its_source(tmp_path):
     source = FileSource("tar", str(tmp_path / "shop.tar"))
     with pytest.raises(BadInput) as refused:
         own.unpack("shop", source, tmp_path / "place", "vtax-test-unpack")
-    assert refused.value.what == "the image could not be unpacked: tar: This does not look like a tar archive"
+    assert (
+        refused.value.what
+        == "the image could not be unpacked: tar: This does not look like a tar archive"
+    )
     assert refused.value.hint == f"tar --list --file {tmp_path}/shop.tar"
 
 
@@ -70,7 +73,17 @@ def test_a_program_that_unpacks_is_named_with_its_package(installed):
 def test_files_of_the_users_make_another_image_whose_serving_guests_have_the_layer():
     shop = replace(DEFAULT, own=FILES)
     loaded = shop.with_packages(["nghttp2-client"])
-    assert len({DEFAULT.key, shop.key, loaded.key, replace(shop, own=replace(FILES, digest="1" * 64)).key}) == 4
+    assert (
+        len(
+            {
+                DEFAULT.key,
+                shop.key,
+                loaded.key,
+                replace(shop, own=replace(FILES, digest="1" * 64)).key,
+            }
+        )
+        == 4
+    )
     assert loaded.base == DEFAULT.with_packages(["nghttp2-client"])
     assert loaded.tree_key == shop.tree_key != DEFAULT.tree_key
     assert DEFAULT.like(json.loads(json.dumps(loaded.record()))) == loaded
@@ -94,25 +107,36 @@ def test_programs_are_found_as_in_the_guest(tmp_path):
     (tmp_path / "usr/bin/link").symlink_to("/bin/tool")
     (tmp_path / "usr/bin/out").symlink_to("../../../../../../bin/sh")
     (tmp_path / "usr/bin/loop").symlink_to("loop")
-    assert [has_program(tmp_path, name, PLACES) for name in ("tool", "link", "/bin/tool")] == [True] * 3
+    assert [has_program(tmp_path, name, PLACES) for name in ("tool", "link", "/bin/tool")] == [
+        True
+    ] * 3
     assert not any(
-        has_program(tmp_path, name, PLACES) for name in ("none", "out", "loop", "/usr/bin", "/etc/hostname")
+        has_program(tmp_path, name, PLACES)
+        for name in ("none", "out", "loop", "/usr/bin", "/etc/hostname")
     )
 
 
 def test_a_program_of_another_processor_is_refused(tmp_path):
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (183).to_bytes(2, "little"))
-    with pytest.raises(BadInput, match="/bin/sh is a program for aarch64, and guests here need x86_64"):
+    (tmp_path / "bin/sh").write_bytes(
+        b"\x7fELF\x02\x01\x01" + bytes(11) + (183).to_bytes(2, "little")
+    )
+    with pytest.raises(
+        BadInput, match="/bin/sh is a program for aarch64, and guests here need x86_64"
+    ):
         own._refuse_foreign_programs(tmp_path)
     (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x02\x01" + bytes(11) + (22).to_bytes(2, "big"))
     with pytest.raises(BadInput, match="/bin/sh is a program for s390x"):
         own._refuse_foreign_programs(tmp_path)
-    (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(11) + (62).to_bytes(2, "little"))
+    (tmp_path / "bin/sh").write_bytes(
+        b"\x7fELF\x02\x01\x01" + bytes(11) + (62).to_bytes(2, "little")
+    )
     own._refuse_foreign_programs(tmp_path)
 
 
-def test_too_many_files_holes_that_the_disk_cannot_hold_and_nothing_are_refused(tmp_path, monkeypatch):
+def test_too_many_files_holes_that_the_disk_cannot_hold_and_nothing_are_refused(
+    tmp_path, monkeypatch
+):
     with pytest.raises(BadInput, match="no files"):
         own._refuse_size(tmp_path)
     with (tmp_path / "hole").open("wb") as file:
@@ -168,15 +192,22 @@ def entered(tmp_path, settings, *argv):
     (tmp_path / "entry.json").write_text(
         json.dumps({"entry": [], "environment": {}, "directory": "/", "user": "", **settings})
     )
-    return subprocess.run([sys.executable, program, *argv], check=False, capture_output=True, text=True, timeout=20)
+    return subprocess.run(
+        [sys.executable, program, *argv], check=False, capture_output=True, text=True, timeout=20
+    )
 
 
 def test_the_images_program_has_its_environment_and_directory(tmp_path):
     entry = ["sh", "-c", "echo $GREETING $(pwd)"]
-    done = entered(tmp_path, {"entry": entry, "environment": {"GREETING": "hi"}, "directory": "/usr"})
+    done = entered(
+        tmp_path, {"entry": entry, "environment": {"GREETING": "hi"}, "directory": "/usr"}
+    )
     assert done.stdout == "hi /usr\n"
     assert entered(tmp_path, {"entry": entry}, "echo", "other").stdout == "other\n"
-    assert entered(tmp_path, {"entry": entry, "version": "shop 0a1b"}, "--vtax-version").stdout == "shop 0a1b\n"
+    assert (
+        entered(tmp_path, {"entry": entry, "version": "shop 0a1b"}, "--vtax-version").stdout
+        == "shop 0a1b\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +229,9 @@ def test_what_an_image_cannot_run_is_said(settings, said, tmp_path):
 
 
 @needs_root
-@pytest.mark.parametrize(("user", "ids"), [("shop", "33 44"), ("33", "33 44"), ("99", "99 0"), ("99:web", "99 55")])
+@pytest.mark.parametrize(
+    ("user", "ids"), [("shop", "33 44"), ("33", "33 44"), ("99", "99 0"), ("99:web", "99 55")]
+)
 def test_the_images_program_is_its_users(user, ids, tmp_path):
     (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nshop:x:33:44::/srv:/bin/sh\n")
     (tmp_path / "group").write_text("web:x:55:shop\n")
@@ -217,7 +250,9 @@ def test_nothing_of_the_users_files_runs_on_the_host_to_prepare_a_guest(tmp_path
 
 
 @pytest.mark.parametrize(("driver", "agent"), [(native.DRIVER, b"compiled"), (ssh.DRIVER, b"")])
-def test_only_a_guest_of_the_image_gets_the_agent_that_the_images_python_compiled(driver, agent, monkeypatch):
+def test_only_a_guest_of_the_image_gets_the_agent_that_the_images_python_compiled(
+    driver, agent, monkeypatch
+):
     guest = SimpleNamespace(channel=SimpleNamespace(agent=b""))
     monkeypatch.setattr(type(driver), "launch", lambda *_: guest)
     monkeypatch.setattr(stdio.bootstrap, "compiled", lambda tree: b"compiled")
@@ -245,7 +280,10 @@ def test_a_user_that_no_host_can_have_is_said(user, tmp_path):
 def test_the_groups_of_a_user_are_its_own_unless_one_is_given(tmp_path):
     (tmp_path / "passwd").write_text("shop:x:33:44::/srv:/bin/sh\n")
     (tmp_path / "group").write_text("web:x:55:shop,other\n")
-    settings = {"entry": ["sh", "-c", "echo $(id -G) $HOME"], "environment": {"HOME": "/own", "": "x"}}
+    settings = {
+        "entry": ["sh", "-c", "echo $(id -G) $HOME"],
+        "environment": {"HOME": "/own", "": "x"},
+    }
     assert entered(tmp_path, {**settings, "user": "shop"}).stdout == "44 55 /own\n"
     assert entered(tmp_path, {**settings, "user": "shop:web"}).stdout == "55 /own\n"
     assert entered(tmp_path, {**settings, "directory": f"{tmp_path}/made"}).stdout == "0 /own\n"

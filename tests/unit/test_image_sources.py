@@ -34,7 +34,9 @@ Signed-By: {KEYS}
 
 
 def test_one_line_sources(apt):
-    (apt / "sources.list").write_text(f"# old\ndeb-src {DEBIAN}/src trixie main\ndeb {DEBIAN} trixie main contrib\n")
+    (apt / "sources.list").write_text(
+        f"# old\ndeb-src {DEBIAN}/src trixie main\ndeb {DEBIAN} trixie main contrib\n"
+    )
     assert host_mirror(apt) == DEBIAN
 
 
@@ -67,7 +69,9 @@ def test_disabled_and_source_only_entries_do_not_count():
 
 
 def test_folded_fields_are_one():
-    (source,) = parse_deb822(f"Types: deb\nURIs: {DEBIAN}\nSuites: trixie\nComponents:\n main\n contrib\n")
+    (source,) = parse_deb822(
+        f"Types: deb\nURIs: {DEBIAN}\nSuites: trixie\nComponents:\n main\n contrib\n"
+    )
     assert source.components == ("main", "contrib")
 
 

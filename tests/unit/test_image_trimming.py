@@ -29,13 +29,27 @@ needs_compiler = pytest.mark.skipif(
 def module(tmp_path):
     """A relocatable file whose functions call a tracer, as the kernel's modules do."""
     path = tmp_path / "module.o"
-    flags = ["-c", "-O2", "-pg", "-mfentry", "-mrecord-mcount", "-fno-pie", "-x", "c", "-", "-o", path]
+    flags = [
+        "-c",
+        "-O2",
+        "-pg",
+        "-mfentry",
+        "-mrecord-mcount",
+        "-fno-pie",
+        "-x",
+        "c",
+        "-",
+        "-o",
+        path,
+    ]
     subprocess.run(["cc", *flags], input=_SOURCE.encode(), check=True)
     return path
 
 
 def _shown(path, *options):
-    return subprocess.run(["readelf", "-W", *options, path], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["readelf", "-W", *options, path], capture_output=True, text=True, check=True
+    ).stdout
 
 
 @needs_compiler

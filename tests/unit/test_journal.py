@@ -1,7 +1,4 @@
-"""The journal: written before, released after, and enough for another process to remove what a dead one left.
-
-Long because its cases share the processes and damaged files that they are made of.
-"""
+"""The journal: written before, released after, and enough for another process to remove what a dead one left."""
 
 from __future__ import annotations
 
@@ -75,7 +72,9 @@ print(journal.token, flush=True); time.sleep(60)
 """
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     tag = "mark-" + child.stdout.readline().strip()
-    assert wait_until(lambda: tagged_pids(tag), 5, 0.01)  # the environment shows a little after the exec
+    assert wait_until(
+        lambda: tagged_pids(tag), 5, 0.01
+    )  # the environment shows a little after the exec
     assert clean(tmp_path / "journal").removed == ()  # its owner is alive
     child.kill()
     child.wait()
@@ -124,7 +123,9 @@ def test_what_killed_processes_set_one_after_the_other_is_undone_last_made_first
     journals, setting = tmp_path / "journal", tmp_path / "enabled"
     for number in range(5):
         killed(SET + "now(); time.sleep(60)", journals, setting, number, number + 1)
-    for number, path in enumerate(sorted(journals.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)):
+    for number, path in enumerate(
+        sorted(journals.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    ):
         path.rename(path.with_name(f"{number}{path.name}"))  # the names tell nothing of the order
     clean(journals)
     assert setting.read_text() == "0"
@@ -163,7 +164,10 @@ def dead_journal(directory: Path, *resources: Resource, boot: str = "") -> Path:
     """The journal of a process that is no more; boot: of which it was, this one when empty."""
     path = directory / f"1-1-abc-{boot or boot_id()}.jsonl"
     directory.mkdir(exist_ok=True)
-    lines = [{"register": number, "at": number, **to_record(resource)} for number, resource in enumerate(resources)]
+    lines = [
+        {"register": number, "at": number, **to_record(resource)}
+        for number, resource in enumerate(resources)
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -191,7 +195,9 @@ def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path):
     assert not path.exists()
 
 
-def test_a_living_process_with_the_number_of_one_of_another_boot_does_not_keep_its_journal(tmp_path):
+def test_a_living_process_with_the_number_of_one_of_another_boot_does_not_keep_its_journal(
+    tmp_path,
+):
     own = f"{os.getpid()}-{start_time_of(os.getpid())}-abc"
     (tmp_path / f"{own}-{'0' * 32}.jsonl").touch()
     (tmp_path / f"{own}-{boot_id()}.jsonl").touch()
@@ -207,7 +213,12 @@ def test_two_cleans_at_once_do_not_fail_each_other(tmp_path):
             (tree / str(outer) / str(inner)).touch()
     dead_journal(tmp_path / "journal", Tree(str(tree)))
     script = "import sys; from pathlib import Path; from vtax.host.journal import clean; sys.stdin.read(); "
-    argv = [sys.executable, "-c", script + "sys.exit(bool(clean(Path(sys.argv[1])).problems))", tmp_path / "journal"]
+    argv = [
+        sys.executable,
+        "-c",
+        script + "sys.exit(bool(clean(Path(sys.argv[1])).problems))",
+        tmp_path / "journal",
+    ]
     both = [subprocess.Popen(argv, stdin=subprocess.PIPE) for _ in range(2)]
     time.sleep(0.5)  # until both are there
     for each in both:
@@ -230,11 +241,15 @@ def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path):
 def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(tmp_path):
     setting = tmp_path / "setting"
     setting.write_text("1")
-    stopping = RestoreCommand("a thing", ("kill", "-TERM", str(os.getpid())))  # to whom it may concern: this test
+    stopping = RestoreCommand(
+        "a thing", ("kill", "-TERM", str(os.getpid()))
+    )  # to whom it may concern: this test
     path = dead_journal(tmp_path / "journal", FileValue(str(setting), "0"), stopping)
     with pytest.raises(RunInterrupted), stop_requests(lambda text: None):
         clean(tmp_path / "journal")
-    assert [from_record(record) for record in _unreleased(path)[0]] == [FileValue(str(setting), "0")]
+    assert [from_record(record) for record in _unreleased(path)[0]] == [
+        FileValue(str(setting), "0")
+    ]
     assert setting.read_text() == "1"
     clean(tmp_path / "journal")
     assert setting.read_text() == "0"
@@ -243,7 +258,9 @@ def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(t
 def test_what_cannot_be_undone_can_be_given_up(tmp_path):
     made = tmp_path / "made"
     made.touch()
-    path = dead_journal(tmp_path / "journal", Tree(str(made)), RestoreCommand("a thing", ("false",), ()))
+    path = dead_journal(
+        tmp_path / "journal", Tree(str(made)), RestoreCommand("a thing", ("false",), ())
+    )
     cleaned = clean(tmp_path / "journal", forget=True)
     assert cleaned.removed == (f"files {made}",)
     assert cleaned.problems == ("a thing: false failed:",)
@@ -262,7 +279,9 @@ class Stuck:
         raise VtaxError("it is busy", hint="wait")
 
 
-def left_with_a_stuck_thing(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+def left_with_a_stuck_thing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> None:
     monkeypatch.setattr("vtax.host.journal.to_record", lambda resource: {"kind": resource.kind})
     with Journal(directory, **options) as journal:
         journal.register(Stuck())  # type: ignore[arg-type]
@@ -302,7 +321,10 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path
     journal.register(Tree("/b"))
     journal.register(Tree("/c"))
     registered, damage = _unreleased(journal.path)
-    assert ([from_record(record) for record in registered], damage) == ([Tree("/a"), Tree("/b"), Tree("/c")], "")
+    assert ([from_record(record) for record in registered], damage) == (
+        [Tree("/a"), Tree("/b"), Tree("/c")],
+        "",
+    )
     room = 0
     assert journal.close() == []
     assert list(tmp_path.iterdir()) == []

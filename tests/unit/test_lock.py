@@ -29,14 +29,18 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9._-]+)==([^ ;]+)", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("requirements.lock", RUN), ("requirements-dev.lock", DEVELOP)])
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("requirements.lock", RUN), ("requirements-dev.lock", DEVELOP)]
+)
 def test_every_dependency_is_locked_in_an_allowed_version(name, wanted):
     versions = locked(name)
     for text in wanted:
         requirement = Requirement(text)
         package = canonicalize_name(requirement.name)
         assert package in versions, f"{package} is not in {name}: run .ci/lock"
-        assert requirement.specifier.contains(versions[package], prereleases=True), f"{text}: run .ci/lock"
+        assert requirement.specifier.contains(versions[package], prereleases=True), (
+            f"{text}: run .ci/lock"
+        )
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
@@ -59,4 +63,6 @@ def test_what_vtax_depends_on_it_imports(text):
     module = {"vl-convert-python": "vl_convert", "tomli-w": "tomli_w"}.get(package, package)
     imported = re.compile(rf"^\s*(import|from) {module}\b", re.MULTILINE)
     sources = (CHECKOUT / "src").rglob("*.py")
-    assert any(imported.search(source.read_text()) for source in sources), f"{package} is imported nowhere"
+    assert any(imported.search(source.read_text()) for source in sources), (
+        f"{package} is imported nowhere"
+    )

@@ -81,7 +81,10 @@ def test_a_machine_that_measures_is_refused_with_the_name_of_its_run(lock):
 
 @pytest.mark.parametrize("name", ["tour-1", "t" * 250])
 def test_a_second_name_of_a_machine_that_is_held_is_no_other_run(name, lock):
-    with DRIVER.hold(OPTIONS, name, pytest.fail) as first, DRIVER.hold(OPTIONS, name, pytest.fail) as second:
+    with (
+        DRIVER.hold(OPTIONS, name, pytest.fail) as first,
+        DRIVER.hold(OPTIONS, name, pytest.fail) as second,
+    ):
         assert first == second
 
 
@@ -163,7 +166,9 @@ def test_a_run_under_test_holds_its_machine_without_a_link_and_gets_its_warnings
 def test_this_host_is_under_test_without_uplinks(itself):
     with (
         measuring_lock("t" * 250),
-        DRIVER.hold(SshOptions(host="lab3", python=sys.executable), "t" * 250, pytest.fail) as identity,
+        DRIVER.hold(
+            SshOptions(host="lab3", python=sys.executable), "t" * 250, pytest.fail
+        ) as identity,
     ):
         assert identity == host_id(host_facts())
 
@@ -175,7 +180,10 @@ def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, reach, tmp_p
     reach(f"sleep 30 & echo $! > {started}\n{ends}")
     monkeypatch.setattr(ssh, "_EXAMINE_TIMEOUT_S", 1.0)
     before = time.monotonic()
-    with pytest.raises(BadInput, match="lab3 cannot be reached"), DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
+    with (
+        pytest.raises(BadInput, match="lab3 cannot be reached"),
+        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
+    ):
         pass
     assert time.monotonic() - before < 20
     deadline = time.monotonic() + 10

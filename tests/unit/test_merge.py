@@ -33,7 +33,10 @@ from vtax.store.query import load, outputs
 from vtax.store.rows import checked
 from vtax.store.store import Store
 
-HOSTS = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa", "kernel": "6.1"}, {"cpus": 8, "machine_id": "bbbbbbbbbbbb"})
+HOSTS = (
+    {"cpus": 2, "machine_id": "aaaaaaaaaaaa", "kernel": "6.1"},
+    {"cpus": 8, "machine_id": "bbbbbbbbbbbb"},
+)
 BLOCKS = (3, 2, 3)
 
 
@@ -43,7 +46,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("store") / "store.sqlite"
     with Store.open(f"sqlite:///{file}") as store:
         for number, host in enumerate((HOSTS[0], HOSTS[1], HOSTS[0]), start=1):
-            run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number, boot_id=f"boot-{number}")
+            run = begin(
+                store,
+                f"tour-{number}",
+                host=host,
+                started_at=1.7e9 + number,
+                boot_id=f"boot-{number}",
+            )
             before = {"block": -1, "is_warmup": True, "position": 0}
             note = Note("clock-rate", rate=float(number), error=0.0, margin=0.02)
             run.add_trial(trial(cells()[0], **before, warnings=(note,)))
@@ -61,22 +70,34 @@ refusal = partial(command_line.refusal, "merge")
 
 
 def merge(*runs: str) -> Any:
-    return json.loads(CliRunner().invoke(group, ["merge", *runs, "--json"], catch_exceptions=False).stdout)
+    return json.loads(
+        CliRunner().invoke(group, ["merge", *runs, "--json"], catch_exceptions=False).stdout
+    )
 
 
 def test_all_trials_are_there_in_sessions_of_their_own(store):
     merged = merge("tour-1", "tour-2", "tour-3")["run"]
     assert merged == "tour-merged-1"
     assert appending._copying.cache_info().hits  # made once for all runs
-    found, parts = load(store.engine, store.open_run(merged)), [
-        load(store.engine, store.open_run(f"tour-{n}")) for n in (1, 2, 3)
-    ]  # fmt: skip
+    found, parts = (
+        load(store.engine, store.open_run(merged)),
+        [load(store.engine, store.open_run(f"tour-{n}")) for n in (1, 2, 3)],
+    )
     assert found.trials.id.size == sum(part.trials.id.size for part in parts)
     measured = found.trials.block >= 0
-    pairs = zip(found.trials.session[measured].tolist(), found.trials.block[measured].tolist(), strict=True)
+    pairs = zip(
+        found.trials.session[measured].tolist(), found.trials.block[measured].tolist(), strict=True
+    )
     assert sorted({*pairs}) == [
-        (1, 0), (1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (3, 6), (3, 7),
-    ]  # fmt: skip
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (2, 3),
+        (2, 4),
+        (3, 5),
+        (3, 6),
+        (3, 7),
+    ]
     assert np.unique(found.trials.position).size == found.trials.id.size
     for number, part in enumerate(parts, start=1):
         own = found.measurements.value[found.trials.session[found.measurements.trial] == number]
@@ -89,26 +110,37 @@ def test_all_trials_are_there_in_sessions_of_their_own(store):
 
 def test_intervals_are_those_of_several_sessions(store):
     merge("tour-1", "tour-2", "tour-3")
-    analyses = [source_of(store, name).analysis for name in ("tour-1", "tour-2", "tour-3", "tour-merged-1")]
+    analyses = [
+        source_of(store, name).analysis for name in ("tour-1", "tour-2", "tour-3", "tour-merged-1")
+    ]
     logs: list[float] = []
     for analysis in analyses[:3]:
         rows = {row.platform.name: row for row in analysis.primary[0].points[0].rows}
         logs += log_ratios(rows["docker"].block_means, rows["native"].block_means).tolist()
     wanted = ratio_over_sessions(logs, [(1, 1)] * 3 + [(2, 2)] * 2 + [(1, 3)] * 3)
-    (ratio,) = (r.ratio for r in analyses[3].primary[0].points[0].rows if r.platform.name == "docker")
+    (ratio,) = (
+        r.ratio for r in analyses[3].primary[0].points[0].rows if r.platform.name == "docker"
+    )
     assert (ratio.n_hosts, ratio.n_sessions) == (2, 3)
-    assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((wanted.estimate, wanted.low, wanted.high))
+    assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx(
+        (wanted.estimate, wanted.low, wanted.high)
+    )
 
 
 def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     made = merge("tour-1", "tour-2", "tour-3")
     shown = made["sessions"]
     assert {change["fact"]: change["values"] for change in shown["host_changes"]}["machine id"] == [
-        "aaaaaaaaaaaa", "bbbbbbbbbbbb", "aaaaaaaaaaaa",
-    ]  # fmt: skip
+        "aaaaaaaaaaaa",
+        "bbbbbbbbbbbb",
+        "aaaaaaaaaaaa",
+    ]
     first, second = sorted(made["hosts"]["hosts"], key=lambda host: host["sessions"])
     assert (first["sessions"], second["sessions"]) == ([1, 3], [2])
-    rows = {row.platform.name: row for row in source_of(store, "tour-2").analysis.primary[0].points[0].rows}
+    rows = {
+        row.platform.name: row
+        for row in source_of(store, "tour-2").analysis.primary[0].points[0].rows
+    }
     alone = rows["docker"].ratio
     docker = next(each for each in second["ratios"] if each["platform"] == "docker")
     assert docker["estimate"] == pytest.approx(alone.estimate)
@@ -118,7 +150,9 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     printed = output_of("show", "tour-merged-1", "--sessions")
     for estimand in ("hosts like", "these hosts", "next host", "share of"):
         assert estimand in printed
-    assert "3 sessions on 2 hosts: intervals are over hosts, and hold for hosts like these" in printed
+    assert (
+        "3 sessions on 2 hosts: intervals are over hosts, and hold for hosts like these" in printed
+    )
     of_docker = next(each for each in shown["ratios"] if each["platform"] == "docker")
     assert [each["unit"] for each in of_docker["nesting"]] == ["host", "session", "block"]
     assert sum(each["share"] for each in of_docker["nesting"]) == pytest.approx(1)
@@ -136,12 +170,15 @@ def test_groups_of_hosts_are_compared_over_hosts(store):
         fill(run, blocks=3, trials=1, warmup=0, seed=number)
     shown = merge("tour-4", "tour-5", "tour-6", "tour-7")["hosts"]
     assert [(each["kernel"], each["hosts"], each["sessions"]) for each in shown["groups"]] == [
-        ("6.1", 2, [1, 2]), ("6.6", 2, [3, 4]),
-    ]  # fmt: skip
+        ("6.1", 2, [1, 2]),
+        ("6.6", 2, [3, 4]),
+    ]
     of_docker = [each for each in shown["ratios_of_groups"] if each["platform"] == "docker"]
     first, second = of_docker[:2]
     assert (first["group"], first["relative"], second["group"]) == (1, None, 2)
-    assert second["relative"]["estimate"] == pytest.approx(second["ratio"]["estimate"] / first["ratio"]["estimate"])
+    assert second["relative"]["estimate"] == pytest.approx(
+        second["ratio"]["estimate"] / first["ratio"]["estimate"]
+    )
     assert (second["ratio"]["n_hosts"], second["relative"]["n_hosts"]) == (2, 2)
     assert second["p_value"] >= second["relative"]["p_value"]
     assert "groups of hosts" in output_of("show", "tour-merged-1", "--hosts")
@@ -157,7 +194,9 @@ def test_every_view_works_and_the_run_is_marked(store, tmp_path):
         "--guests",
         "--raw",
     ):
-        assert json.loads(output_of("show", "tour-merged-1", view, "--json"))["run"] == "tour-merged-1"
+        assert (
+            json.loads(output_of("show", "tour-merged-1", view, "--json"))["run"] == "tour-merged-1"
+        )
     assert "merged from tour-1, tour-2" in output_of("show", "tour-merged-1")
     output_of("report", "tour-merged-1", "-o", str(tmp_path / "r.html"))
     assert {run.name: run.origin for run in store.runs()}["tour-merged-1"] == "merged"
@@ -182,9 +221,13 @@ def test_a_merged_run_travels_and_merges_with_others(store, tmp_path):
 def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store):
     lacking = tuple(replace(p, available=p.available and p.name != "lxc") for p in PLATFORMS)
     run = begin(
-        store, "tour-9", host=HOSTS[1], started_at=1.7e9 + 9, platforms=lacking,
+        store,
+        "tour-9",
+        host=HOSTS[1],
+        started_at=1.7e9 + 9,
+        platforms=lacking,
         cells=[cell for cell in cells() if cell.platform != "lxc"],
-    )  # fmt: skip
+    )
     run.finish("finished", "", 1.7e9 + 10)
     merge("tour-1", "tour-9")
     merged = store.open_run("tour-merged-1")
@@ -201,8 +244,12 @@ def test_merging_twice_or_one_run_is_refused(store):
 
 def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(store, tmp_path):
     merge("tour-1", "tour-2")
-    assert "merged-again" not in {each.code for each in load(store.engine, store.open_run("tour-merged-1")).warnings}
-    result = CliRunner().invoke(group, ["merge", "tour-1", "tour-2", "tour-3"], catch_exceptions=False)
+    assert "merged-again" not in {
+        each.code for each in load(store.engine, store.open_run("tour-merged-1")).warnings
+    }
+    result = CliRunner().invoke(
+        group, ["merge", "tour-1", "tour-2", "tour-3"], catch_exceptions=False
+    )
     says = "some of these runs were merged before, as tour-merged-1"
     assert f"warning: {says}" in result.stderr
     output_of("export", "tour-merged-2", "-o", str(tmp_path / "x.gz"))
@@ -216,28 +263,46 @@ def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(stor
 def test_leaving_a_run_out_and_adding_to_a_merged_run_are_looks_too(store, later):
     merge("tour-1", "tour-2")
     merge(*later)
-    assert "merged-again" in {each.code for each in load(store.engine, store.open_run("tour-merged-2")).warnings}
+    assert "merged-again" in {
+        each.code for each in load(store.engine, store.open_run("tour-merged-2")).warnings
+    }
 
 
 def test_claims_compare_the_hosts_of_a_merged_run(private_home):
     """Four runs on two hosts, alternately, as the two environments of ufla2010: efficiencies are alike on both."""
     check = {
-        "kind": "interaction", "of": "docker@host=1", "to": "docker@host=2", "reference": "native",
-        "benchmark": "sysbench-cpu", "above": 0.9, "below": 1.1,
-    }  # fmt: skip
-    finding = {"id": "alike", "statement": "Alike.", "statement_pt": "Iguais.", "source": "test", "check": [check]}
+        "kind": "interaction",
+        "of": "docker@host=1",
+        "to": "docker@host=2",
+        "reference": "native",
+        "benchmark": "sysbench-cpu",
+        "above": 0.9,
+        "below": 1.1,
+    }
+    finding = {
+        "id": "alike",
+        "statement": "Alike.",
+        "statement_pt": "Iguais.",
+        "source": "test",
+        "check": [check],
+    }
     with Store.open(private_home.store_url) as store:
         for number in range(1, 5):
             run = begin(
-                store, f"tour-{number}", host=HOSTS[number % 2], started_at=1.7e9 + number, boot_id=f"boot-{number}",
+                store,
+                f"tour-{number}",
+                host=HOSTS[number % 2],
+                started_at=1.7e9 + number,
+                boot_id=f"boot-{number}",
                 declared={**DECLARED, "claim": [finding]},
-            )  # fmt: skip
+            )
             fill(run, blocks=6, trials=1, warmup=0, seed=number)
     merge("tour-1", "tour-2")
     (one_each,) = json.loads(output_of("claims", "tour-merged-1", "--json"))["claims"]
     assert (one_each["judgement"], one_each["why"]) == (
-        "inconclusive", "no verdict: a side was measured once",
-    )  # fmt: skip
+        "inconclusive",
+        "no verdict: a side was measured once",
+    )
     merge("tour-1", "tour-2", "tour-3", "tour-4")
     (two_each,) = json.loads(output_of("claims", "tour-merged-2", "--json"))["claims"]
     assert two_each["judgement"] == "reproduced"
@@ -252,9 +317,15 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "study": ({"study": "disks"}, "tour-1 is of the study tour, and other-1 of disks"),
     "image": ({"image_key": "0123456789ab"}, "image 4f1d0c77aa31 and 0123456789ab"),
     "agent": ({"vtax_version": "0.2.0"}, "agent (version of vtax) 0.1.0 and 0.2.0"),
-    "trials": ({"declared": {**DECLARED, "design": {**DESIGN, "trials": 9}}}, "design.trials: 2 and 9"),
+    "trials": (
+        {"declared": {**DECLARED, "design": {**DESIGN, "trials": 9}}},
+        "design.trials: 2 and 9",
+    ),
     "memory": ({"declared": {**DECLARED, "guest": {"vcpus": 2}}}, "guest.vcpus: 1 and 2"),
-    "platforms": ({"platforms": PLATFORMS[:3], "cells": cells()[:3]}, "platforms: only in tour-1: qemu-tcg"),
+    "platforms": (
+        {"platforms": PLATFORMS[:3], "cells": cells()[:3]},
+        "platforms: only in tour-1: qemu-tcg",
+    ),
 }
 
 
@@ -283,9 +354,13 @@ def test_a_copy_of_a_host_is_refused_with_what_makes_it_a_host_of_its_own(store)
 
 
 def test_a_machine_whose_hardware_only_one_run_knows_may_be_two(store):
-    for number, host in enumerate((COPIES[0], {"machine_id": "aaaaaaaaaaaa"}, {"machine_id": "bbbbbbbbbbbb"}), 5):
+    for number, host in enumerate(
+        (COPIES[0], {"machine_id": "aaaaaaaaaaaa"}, {"machine_id": "bbbbbbbbbbbb"}), 5
+    ):
         begin(store, f"tour-{number}", host=host).finish("finished", "", 1.7e9 + 10)
-    assert "they may be one host or two" in refusal("tour-5", "tour-6").what.replace("so that they may", "they may")
+    assert "they may be one host or two" in refusal("tour-5", "tour-6").what.replace(
+        "so that they may", "they may"
+    )
     merge("tour-5", "tour-7")
 
 
@@ -298,10 +373,15 @@ def test_images_of_other_files_are_refused_and_unknown_ones_a_warning(store):
     assert "vtax image export" in error.hint
     merge("tour-5", "tour-7")
     merge("tour-5", "tour-1")
-    warned = [load(store.engine, store.open_run(f"tour-merged-{number}")).warnings for number in (1, 2)]
-    assert [[each.note.data for each in found if each.code == "image-unknown"] for found in warned] == [
-        [], [{"runs": ("tour-1",)}],
-    ]  # fmt: skip
+    warned = [
+        load(store.engine, store.open_run(f"tour-merged-{number}")).warnings for number in (1, 2)
+    ]
+    assert [
+        [each.note.data for each in found if each.code == "image-unknown"] for found in warned
+    ] == [
+        [],
+        [{"runs": ("tour-1",)}],
+    ]
 
 
 def test_a_host_is_its_machine_id_and_its_hardware():
@@ -313,7 +393,9 @@ def test_a_host_is_its_machine_id_and_its_hardware():
 
 def test_one_machine_under_two_names_of_platforms_is_one_peer():
     assert peer_id({"peers": {"lab": "aaaaaaaaaaaa", "lab-fast": "aaaaaaaaaaaa"}}) == "aaaaaaaaaaaa"
-    assert [peer_id(host) for host in ({}, {"peers": {"lab": "aaaaaaaaaaaa", "far": "bbbbbbbbbbbb"}})] == ["", ""]
+    assert [
+        peer_id(host) for host in ({}, {"peers": {"lab": "aaaaaaaaaaaa", "far": "bbbbbbbbbbbb"}})
+    ] == ["", ""]
     assert cloned([*COPIES, {"machine_id": "b", "hardware_id": "1"}]) == ("aaaaaaaaaaaa",)
     assert cloned([COPIES[0], {"machine_id": "aaaaaaaaaaaa"}, {}]) == ()
 
@@ -338,9 +420,9 @@ def test_a_setting_that_is_none_is_as_one_that_is_not_there(store):
 
 def test_lists_of_words_that_differ_are_named_by_what_is_in_one_alone(store):
     for name, tuning in (("a", ["default"]), ("b", ["default", "pinned"])):
-        begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "tuning": tuning}).finish(
-            "finished", "", 1.7e9 + 10
-        )
+        begin(
+            store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "tuning": tuning}
+        ).finish("finished", "", 1.7e9 + 10)
     assert "tuning: only in tour-b: pinned" in refusal("tour-a", "tour-b").what
 
 
@@ -350,9 +432,9 @@ def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store
         ("a", {"benchmark": changed}),
         ("b", {"changed_by": [{"option": "--scale quick", "parts": []}]}),
     ):
-        begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, **declared}).finish(
-            "finished", "", 1.7e9 + 10
-        )
+        begin(
+            store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, **declared}
+        ).finish("finished", "", 1.7e9 + 10)
     what = refusal("tour-1", "tour-a").what
     assert re.search(r"\n  - benchmark\.[\w-]+\.parameters", what)
     assert all(len(line) < 120 for line in what.splitlines())
@@ -363,22 +445,33 @@ def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store
 def test_a_run_that_is_not_finished_is_refused(store):
     begin(store, "tour-7").finish("interrupted", "", 1.7e9 + 10)
     error = refusal("tour-1", "tour-7")
-    assert (error.what, error.hint) == ("tour-7 is not finished: interrupted", "sudo vtax resume tour-7")
+    assert (error.what, error.hint) == (
+        "tour-7 is not finished: interrupted",
+        "sudo vtax resume tour-7",
+    )
 
 
 def test_a_run_merged_of_thousands_knows_them_all():
     runs = [
-        {"name": f"tour-{n}", "identity": f"{n:032x}", "sessions": [n], "versions": {"lxc": "5"}} for n in range(3000)
+        {"name": f"tour-{n}", "identity": f"{n:032x}", "sessions": [n], "versions": {"lxc": "5"}}
+        for n in range(3000)
     ]
-    assert checked(schema.run.c.provenance, {"merged": {"at": 1.0, "runs": runs}})["merged"]["runs"] == runs
+    assert (
+        checked(schema.run.c.provenance, {"merged": {"at": 1.0, "runs": runs}})["merged"]["runs"]
+        == runs
+    )
 
 
 def test_a_merged_run_that_lost_the_names_of_its_runs_takes_no_further_ones(store):
     name = merge("tour-1", "tour-2")["run"]
     merged = store.open_run(name)
-    kept = {"merged": {**merged.provenance["merged"], "runs": merged.provenance["merged"]["runs"][:1]}}
+    kept = {
+        "merged": {**merged.provenance["merged"], "runs": merged.provenance["merged"]["runs"][:1]}
+    }
     with writing(store.engine) as connection:
-        connection.execute(schema.run.update().where(schema.run.c.id == merged.id).values(provenance=kept))
+        connection.execute(
+            schema.run.update().where(schema.run.c.id == merged.id).values(provenance=kept)
+        )
     with pytest.raises(BadInput, match="does not know"):
         merging.extend(store, store.open_run(name), ["tour-3"])
     assert len(store.open_run(name).sessions) == len(merged.sessions)
@@ -387,9 +480,9 @@ def test_a_merged_run_that_lost_the_names_of_its_runs_takes_no_further_ones(stor
 def test_files_of_programs_may_be_elsewhere_on_each_host(store):
     for name, place in (("a", "/root/packs/ab/study"), ("b", "/srv/packs/ab/study")):
         program = {"name": "mine", "files": [f"{place}/load.sh"]}
-        begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "program": [program]}).finish(
-            "finished", "", 1.7e9 + 10
-        )
+        begin(
+            store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, "program": [program]}
+        ).finish("finished", "", 1.7e9 + 10)
     merge("tour-a", "tour-b")
     other = {"name": "mine", "files": ["/srv/other.sh"]}
     begin(store, "tour-c", started_at=1.7e9 + 9, declared={**DECLARED, "program": [other]}).finish(

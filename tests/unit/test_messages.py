@@ -21,7 +21,11 @@ from vtax.messages import (
 
 SAID = (
     Note("host-busy", cpus=0.5),
-    Note("topology", topology="point-to-point", what=Note("token-bucket", rate=100, count=2, module="sch_netem")),
+    Note(
+        "topology",
+        topology="point-to-point",
+        what=Note("token-bucket", rate=100, count=2, module="sch_netem"),
+    ),
     Note("too-fast-to-time", names=("read", "seeks")),
     at(Note("no-dom0"), "/proc/xen", Note("hint-dom0")),
     together([Note("vhost-off"), "what a driver says"]),

@@ -53,7 +53,9 @@ def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(home, 
     fits.check_room(home)
 
 
-def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(home, tmp_path, monkeypatch, use_home, free_disk):
+def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(
+    home, tmp_path, monkeypatch, use_home, free_disk
+):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "")
     free_disk(34 * 2**30)
@@ -117,12 +119,20 @@ def test_a_built_image_says_what_it_occupies(home):
 
 def test_an_image_that_is_not_built_says_how_large_it_gets(home, monkeypatch):
     built(home, DEFAULT)
-    apt_prints(monkeypatch, "After this operation, 1,048 kB of additional disk space will be used.\n")
+    apt_prints(
+        monkeypatch, "After this operation, 1,048 kB of additional disk space will be used.\n"
+    )
     needed = examine(home, LAYERED)
     assert needed.as_json() == {
-        "key": LAYERED.key, "base": DEFAULT.key, "layer": ["pi"], "data": [], "built": False,
-        "size_bytes": needed.size_bytes, "size_counts_packages": True, "free_bytes": None,
-    }  # fmt: skip
+        "key": LAYERED.key,
+        "base": DEFAULT.key,
+        "layer": ["pi"],
+        "data": [],
+        "built": False,
+        "size_bytes": needed.size_bytes,
+        "size_counts_packages": True,
+        "free_bytes": None,
+    }
     assert needed.size_bytes == pytest.approx(3 * (1 << 20) + 3 * 1_048_000, rel=0.02)
     assert str(needed).endswith("(pi over the base), not built yet; about 6 MiB of disk")
 
@@ -155,7 +165,9 @@ def test_an_image_is_built_where_it_is_missing(home, monkeypatch):
     wanted, notes = [], []
     monkeypatch.setattr(needed_image, "notify", notes.append)
     monkeypatch.setattr(
-        needed_image.images, "build", lambda home, recipe, *_: wanted.append(recipe) or Image("new", home.images)
+        needed_image.images,
+        "build",
+        lambda home, recipe, *_: wanted.append(recipe) or Image("new", home.images),
     )
     assert provide(home, LAYERED).key == "new"
     assert wanted == [LAYERED]

@@ -28,7 +28,12 @@ def test_a_message_larger_than_a_datagram(name, parameters, key):
 
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("iperf3", "window"), ("iperf2", "window"), ("netperf", "socket_buffer"), ("sockperf", "socket_buffer")],
+    [
+        ("iperf3", "window"),
+        ("iperf2", "window"),
+        ("netperf", "socket_buffer"),
+        ("sockperf", "socket_buffer"),
+    ],
 )
 @pytest.mark.parametrize("sysctl", ["wmem_max", "rmem_max"])
 def test_a_buffer_above_the_hosts_limit(name, key, sysctl, tmp_path, monkeypatch):
@@ -45,11 +50,18 @@ def test_a_buffer_above_the_hosts_limit(name, key, sysctl, tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     ("platform", "limit"),
-    [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg-microvm", 65521), ("qemu-tcg", 65521)],
+    [
+        ("qemu-tcg-rtl8139", 4096),
+        ("qemu-tcg-e1000", 16110),
+        ("qemu-tcg-microvm", 65521),
+        ("qemu-tcg", 65521),
+    ],
 )
 def test_an_mtu_that_a_nic_model_cannot_carry(platform, limit):
     assert planned({"name": "iperf3", "link": {"mtu": limit}}, platform).untested == ()
-    (untested,) = planned({"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform).untested
+    (untested,) = planned(
+        {"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform
+    ).untested
     assert (untested.platform.name, untested.point.levels) == (platform, {"link.mtu": limit + 1})
     error = untested.error
     assert f"{platform} carry an MTU of at most {limit}" in error.what
@@ -64,10 +76,16 @@ def test_an_mtu_that_a_nic_model_cannot_carry(platform, limit):
 )
 def test_a_topology_with_more_interfaces_than_a_platform(topology, link, needed, monkeypatch):
     monkeypatch.setattr(
-        native.Native, "network_limits", lambda self, options: NetworkLimits(interfaces=1), raising=False
+        native.Native,
+        "network_limits",
+        lambda self, options: NetworkLimits(interfaces=1),
+        raising=False,
     )
     error = refused({"name": "iperf3", "topology": topology, "link": link})
-    assert f"{topology} needs {needed} network interfaces at an end, and native has at most 1" in error.what
+    assert (
+        f"{topology} needs {needed} network interfaces at an end, and native has at most 1"
+        in error.what
+    )
     assert "topology of iperf3" in error.where
 
 
@@ -104,8 +122,16 @@ def test_no_open_vswitch(topology, installed):
         ("router", {"attachment": "macvtap"}, "router cannot be built with macvtap"),
         ("router", {"interfaces": 3}, "link setting interfaces: router has no such setting"),
         ("router", {"peer": "ssh:x/a:b"}, "link setting peer: router has no such setting"),
-        ("guest-to-host", {"peer": "ssh:x/a:b"}, "link setting peer: guest-to-host has no such setting"),
-        ("guest-to-host", {"attachment": "own-nat", "rate_mbit_s": 4}, "where no link has a rate, delay or loss"),
+        (
+            "guest-to-host",
+            {"peer": "ssh:x/a:b"},
+            "link setting peer: guest-to-host has no such setting",
+        ),
+        (
+            "guest-to-host",
+            {"attachment": "own-nat", "rate_mbit_s": 4},
+            "where no link has a rate, delay or loss",
+        ),
     ],
 )
 def test_links_that_a_topology_cannot_have(topology, link, message):
@@ -117,14 +143,34 @@ def test_links_that_a_topology_cannot_have(topology, link, message):
 @pytest.mark.parametrize(
     ("topology", "link", "message"),
     [
-        ("point-to-point", {"peer": "native"}, "native is a platform of driver native, and no other machine"),
-        ("point-to-point", {"peer": "ssh:x"}, "nothing says which network interfaces join ssh:x to this host"),
-        ("point-to-point", {"peer": "ssh:x/a:b", "attachment": "veth"}, "ssh:x/a:b cannot be joined by veth"),
+        (
+            "point-to-point",
+            {"peer": "native"},
+            "native is a platform of driver native, and no other machine",
+        ),
+        (
+            "point-to-point",
+            {"peer": "ssh:x"},
+            "nothing says which network interfaces join ssh:x to this host",
+        ),
+        (
+            "point-to-point",
+            {"peer": "ssh:x/a:b", "attachment": "veth"},
+            "ssh:x/a:b cannot be joined by veth",
+        ),
         ("point-to-point", {"peer": "ssh:x/nosuch0:b"}, "no network interface nosuch0"),
-        ("point-to-point", {"peer": "ssh:x/much-too-long-for-a-nic:b"}, "it must be text such as 'eth1:eth2'"),
+        (
+            "point-to-point",
+            {"peer": "ssh:x/much-too-long-for-a-nic:b"},
+            "it must be text such as 'eth1:eth2'",
+        ),
         ("point-to-point", {"peer": "ssh:x/a:b/a:c"}, "name an interface twice"),
         ("multi-nic", {"peer": "ssh:x/a:b", "interfaces": 2}, "ssh:x/a:b has at most 1"),
-        ("router", {"generator": "ssh:x/a:b", "receiver": "ssh:x/a:b"}, "ssh:x/a:b is at two ends of router"),
+        (
+            "router",
+            {"generator": "ssh:x/a:b", "receiver": "ssh:x/a:b"},
+            "ssh:x/a:b is at two ends of router",
+        ),
         ("router", {"generator": "ssh:x/nosuch0:b"}, "no network interface nosuch0"),
     ],
 )

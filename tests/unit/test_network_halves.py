@@ -21,8 +21,11 @@ from vtax.runner.elsewhere import PREFIX
 from vtax.runner.lanes import naming_lost
 
 NATIVE = {
-    "version": there.__version__, "platform": ["native", "native", {}], "vcpus": 1, "image": "0123456789ab",
-}  # fmt: skip
+    "version": there.__version__,
+    "platform": ["native", "native", {}],
+    "vcpus": 1,
+    "image": "0123456789ab",
+}
 """A guest that is asked for."""
 
 
@@ -39,7 +42,10 @@ def test_a_trunk_that_carries_nothing_is_refused():
 @pytest.mark.parametrize("name", ["guest-to-guest", "vlan-pairs"])
 def test_the_machine_of_the_other_half_is_the_settings_peer(name):
     topology = registry.get(name)
-    assert topology.other_machine(registry.settings(name, {"peer": "ssh:web1/eth1:ens3"})) == "ssh:web1/eth1:ens3"
+    assert (
+        topology.other_machine(registry.settings(name, {"peer": "ssh:web1/eth1:ens3"}))
+        == "ssh:web1/eth1:ens3"
+    )
     assert topology.other_machine(registry.settings(name, {})) == ""
 
 
@@ -58,7 +64,9 @@ class WithImage(there.Half):
 
 
 def half(tmp_path, kind=there.Half):
-    return kind(SimpleNamespace(images=tmp_path, ensure=lambda: None), SimpleNamespace(), ExitStack())
+    return kind(
+        SimpleNamespace(images=tmp_path, ensure=lambda: None), SimpleNamespace(), ExitStack()
+    )
 
 
 def asked(half, request, **arguments):
@@ -68,7 +76,16 @@ def asked(half, request, **arguments):
 
 
 def test_another_version_of_vtax_is_refused(tmp_path):
-    answer = asked(half(tmp_path), "check", version="9.9", image="x", platform=[], vcpus=1, memory_bytes=1, links=[])
+    answer = asked(
+        half(tmp_path),
+        "check",
+        version="9.9",
+        image="x",
+        platform=[],
+        vcpus=1,
+        memory_bytes=1,
+        links=[],
+    )
     assert "and this is 9.9" in answer["error"][0]
 
 
@@ -82,7 +99,9 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch, 
     assert answer["error"][0].startswith("tour-7 (process ")
     said = PREFIX.decode() + json.dumps(answer)
     monkeypatch.setattr(elsewhere, "run", lambda *given, **kept: Result((), 0, said, ""))
-    monkeypatch.setattr(elsewhere, "_driver", lambda machine: SimpleNamespace(command=lambda *given: ["true"]))
+    monkeypatch.setattr(
+        elsewhere, "_driver", lambda machine: SimpleNamespace(command=lambda *given: ["true"])
+    )
     with pytest.raises(Busy, match="on the machine lab3: tour-7") as caught:
         elsewhere._ask_once(SimpleNamespace(name="lab3", options={}), "check", {})
     assert caught.value.exit_status == os.EX_TEMPFAIL
@@ -92,17 +111,26 @@ def test_guests_that_do_not_fit_there_all_at_once_are_refused(tmp_path, installe
     installed(but="")
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     links = [["vlan-pairs", {"pairs": 16, "peer": "ssh:web1/eth1:ens3"}]]
-    answer = asked(half(tmp_path, WithImage), "check", **NATIVE, links=links, memory_bytes=total // 15)
+    answer = asked(
+        half(tmp_path, WithImage), "check", **NATIVE, links=links, memory_bytes=total // 15
+    )
     assert restored(answer["error"][0]).startswith("16 guests of")
 
 
 def test_only_guests_of_this_half_need_this_hosts_memory():
-    assert registry.get("vlan-pairs").guests_there(registry.settings("vlan-pairs", {"pairs": 3, "peer": "x"})) == 3
+    assert (
+        registry.get("vlan-pairs").guests_there(
+            registry.settings("vlan-pairs", {"pairs": 3, "peer": "x"})
+        )
+        == 3
+    )
     assert registry.get("guest-to-guest").guests_there(registry.settings("guest-to-guest", {})) == 0
 
 
 def test_nothing_is_started_before_it_is_built(tmp_path):
-    assert asked(half(tmp_path), "start", role="peer")["error"][0] == packed(Note("nothing-built-there"))
+    assert asked(half(tmp_path), "start", role="peer")["error"][0] == packed(
+        Note("nothing-built-there")
+    )
 
 
 class Connection:
@@ -110,7 +138,9 @@ class Connection:
 
     def __init__(self, answer):
         self.asked, self.answer = [], answer
-        self.channel = SimpleNamespace(write=lambda data, deadline: self.asked.append(json.loads(data)))
+        self.channel = SimpleNamespace(
+            write=lambda data, deadline: self.asked.append(json.loads(data))
+        )
         self.channel.skip_to = lambda marker, limit, deadline: json.dumps(self.answer).encode()
         self.stop = lambda: self.asked.append("stopped")
 
@@ -122,7 +152,8 @@ def machine(answer):
     made._first = {"peer": [["ip"]], "peer1": []}
     made.remains = []
     made._remains = SimpleNamespace(
-        forget=lambda: made.remains.append("forgotten"), release=lambda: made.remains.append("removed")
+        forget=lambda: made.remains.append("forgotten"),
+        release=lambda: made.remains.append("removed"),
     )
     return made
 
@@ -143,9 +174,18 @@ def test_what_is_known_there_of_a_guest_that_falls_silent_is_in_its_error(monkey
     channel = Channel(*os.pipe(), lambda: "ssh still running")
     launched = SimpleNamespace(channel=channel, stop=channel.close)
     made._driver, made._options = SimpleNamespace(launch=lambda options, spec, argv: launched), None
-    started = {"stream": "/run/x", "agent": "", "silence_hint": "", "scratch": "/x", "notes": [], "commands": []}
+    started = {
+        "stream": "/run/x",
+        "agent": "",
+        "silence_hint": "",
+        "scratch": "/x",
+        "notes": [],
+        "commands": [],
+    }
     monkeypatch.setattr(
-        made, "_ask", lambda request, **more: started if request == "start" else "the kernel panicked"
+        made,
+        "_ask",
+        lambda request, **more: started if request == "start" else "the kernel panicked",
     )
     image, resources = Image("key", tmp_path), Resources(1, 1, (0,))
     spec = GuestSpec("vtax-1", image, resources, tmp_path, SimpleNamespace())
@@ -161,7 +201,9 @@ def test_what_fails_there_names_the_machine():
 
 @pytest.mark.parametrize("answer", [[], {"error": "x"}, {}, 3])
 def test_an_answer_of_another_form_is_an_error_of_the_machine(answer):
-    with pytest.raises(PlatformError, match="vtax on the machine lab3 gives an answer that cannot be read"):
+    with pytest.raises(
+        PlatformError, match="vtax on the machine lab3 gives an answer that cannot be read"
+    ):
         machine(answer).counters()
 
 
@@ -182,20 +224,36 @@ def test_what_it_did_not_take_down_is_removed_by_a_second_connection(answer, rem
 
 
 def ends(**lost):
-    return {role: SimpleNamespace(guest=SimpleNamespace(lost=is_lost)) for role, is_lost in lost.items()}
+    return {
+        role: SimpleNamespace(guest=SimpleNamespace(lost=is_lost)) for role, is_lost in lost.items()
+    }
 
 
 def links(flow, **under_test):
     made = [NetworkEnd(role, [], under_test=is_tested) for role, is_tested in under_test.items()]
-    return Links(SimpleNamespace(), registry.settings("guest-to-guest", {}), made, [Flow(*flow, "", "")])
+    return Links(
+        SimpleNamespace(), registry.settings("guest-to-guest", {}), made, [Flow(*flow, "", "")]
+    )
 
 
 @pytest.mark.parametrize(
     ("lost", "between", "said"),
     [
-        ({"guest": False, "peer": True}, (("guest", "peer"), {"guest": True, "peer": False}), "the peer of"),
-        ({"guest": False, "peer": True}, (("guest", "peer"), {"guest": True, "peer": True}), "the peer of"),
-        ({"guest": True, "peer": False}, (("guest", "peer"), {"guest": True, "peer": False}), "gone"),
+        (
+            {"guest": False, "peer": True},
+            (("guest", "peer"), {"guest": True, "peer": False}),
+            "the peer of",
+        ),
+        (
+            {"guest": False, "peer": True},
+            (("guest", "peer"), {"guest": True, "peer": True}),
+            "the peer of",
+        ),
+        (
+            {"guest": True, "peer": False},
+            (("guest", "peer"), {"guest": True, "peer": False}),
+            "gone",
+        ),
         ({"dut": True, "peer": False}, (("dut", "peer"), {"dut": True, "peer": False}), "gone"),
         ({"guest": False, "guest2": True}, None, "gone"),
         ({"guest": False, "neighbour": True}, None, "the neighbour of"),

@@ -34,10 +34,22 @@ def hop(name: str, veth_pair: str = "") -> Hop:
 )
 def test_a_packet_dropped_on_a_veth_pair_counts_once(sent, received, total):
     both = [hop("guest.eth0", "guest-eth0"), hop("lab.guest-eth0", "guest-eth0")]
-    assert drops(both, {**counts("guest.eth0", **sent), **counts("lab.guest-eth0", **received)}) == total
+    assert (
+        drops(both, {**counts("guest.eth0", **sent), **counts("lab.guest-eth0", **received)})
+        == total
+    )
 
 
 def test_losses_of_different_hops_add_up():
-    hops = [hop("lab.guest-eth0"), hop("nic.eth1"), hop("peer.eth0", "peer-eth0"), hop("lab.peer-eth0", "peer-eth0")]
-    found = {name: value for each in hops for name, value in counts(each.name, rx_drops=1, tx_drops=2).items()}
+    hops = [
+        hop("lab.guest-eth0"),
+        hop("nic.eth1"),
+        hop("peer.eth0", "peer-eth0"),
+        hop("lab.peer-eth0", "peer-eth0"),
+    ]
+    found = {
+        name: value
+        for each in hops
+        for name, value in counts(each.name, rx_drops=1, tx_drops=2).items()
+    }
     assert drops(hops, found) == 3 + 3 + 4

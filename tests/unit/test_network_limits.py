@@ -35,19 +35,24 @@ def test_an_attachment_that_a_interface_cannot_have_is_refused():
     chosen = [registry.get("native"), registry.get("xen-pv")]
     for attachment in ("bridge", "veth", "nat"):
         refuse_beyond_platforms(chosen, [point(attachment=attachment)], "study.toml")
-    with pytest.raises(BadInput, match="xen-pv cannot be joined by macvtap, and iperf3 requests it") as caught:
+    with pytest.raises(
+        BadInput, match="xen-pv cannot be joined by macvtap, and iperf3 requests it"
+    ) as caught:
         refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
     assert "attachment" in caught.value.where
     assert "bridge, veth, nat" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    "platform", ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm", "xen-pv", "gvisor-ptrace"]
+    "platform",
+    ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm", "xen-pv", "gvisor-ptrace"],
 )
 def test_more_queues_than_a_interface_has_are_refused(platform):
     chosen = [registry.get("native"), registry.get(platform)]
     refuse_beyond_platforms(chosen, [point(queues=1)], "study.toml")
-    with pytest.raises(BadInput, match=f"{platform} have at most 1 queue, and iperf3 requests 4") as caught:
+    with pytest.raises(
+        BadInput, match=f"{platform} have at most 1 queue, and iperf3 requests 4"
+    ) as caught:
         refuse_beyond_platforms(chosen, [point(queues=4)], "study.toml")
     assert "queues" in caught.value.where
 
@@ -59,18 +64,28 @@ def test_interfaces_that_have_several_queues_are_not_refused():
 
 def test_a_platform_that_cannot_route_is_refused_as_a_router_only():
     chosen = [registry.get("native"), registry.get("gvisor-systrap")]
-    refuse_beyond_platforms(chosen, [point("router-openflow"), point("multi-nic", interfaces=2)], "study.toml")
-    with pytest.raises(BadInput, match="router needs guests that route between their interfaces") as caught:
+    refuse_beyond_platforms(
+        chosen, [point("router-openflow"), point("multi-nic", interfaces=2)], "study.toml"
+    )
+    with pytest.raises(
+        BadInput, match="router needs guests that route between their interfaces"
+    ) as caught:
         refuse_beyond_platforms(chosen, [point("router")], "study.toml")
     assert "gvisor-systrap" in caught.value.what
     assert "topology of iperf3" in caught.value.where
 
 
 def test_cpu_per_gigabyte_needs_enough_of_both():
-    counted = {("layer", "under_test_cpu_s"): 3.0, ("layer", "host_cpu_s"): 1.0, ("link", "under_test.bytes"): 2e9}
+    counted = {
+        ("layer", "under_test_cpu_s"): 3.0,
+        ("layer", "host_cpu_s"): 1.0,
+        ("link", "under_test.bytes"): 2e9,
+    }
     assert cpu_per_gigabyte(counted, [CPU_PER_GIGABYTE]) == {"cpu_per_gigabyte": 1.5}
     assert cpu_per_gigabyte(counted, []) == {}
-    assert cpu_per_gigabyte({**counted, ("link", "under_test.bytes"): 10.0}, [CPU_PER_GIGABYTE]) == {}
+    assert (
+        cpu_per_gigabyte({**counted, ("link", "under_test.bytes"): 10.0}, [CPU_PER_GIGABYTE]) == {}
+    )
     assert cpu_per_gigabyte({("link", "under_test.bytes"): 2e9}, [CPU_PER_GIGABYTE]) == {}
 
 
@@ -81,7 +96,9 @@ def test_cpu_per_gigabyte_behind_a_switch_is_that_of_both_for_what_the_switch_ca
         ("link", "switch.cpu_s"): 2.0,
         ("link", "openflow.switched_bytes"): 1e9,
     }
-    assert cpu_per_gigabyte(counted, iperf3.BENCHMARK.metrics)["cpu_per_gigabyte"] == pytest.approx(1.5, rel=1e-4)
+    assert cpu_per_gigabyte(counted, iperf3.BENCHMARK.metrics)["cpu_per_gigabyte"] == pytest.approx(
+        1.5, rel=1e-4
+    )
 
 
 def test_the_cpu_of_every_guest_under_test_is_counted():
@@ -91,13 +108,18 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
         role: counting.Endpoint(
-            SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=(), throttling=dict), silent
+            SimpleNamespace(
+                host_cpu_s=iter(values).__next__, is_remote=False, parts=(), throttling=dict
+            ),
+            silent,
         )
         for role, values in times.items()
     }
     moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])
     under_test = [SimpleNamespace(role=role) for role in ("peer", "guest")]
-    counted = counting.Counting(ends, SimpleNamespace(counters=lambda: next(moved), guests=under_test))
+    counted = counting.Counting(
+        ends, SimpleNamespace(counters=lambda: next(moved), guests=under_test)
+    )
     with counted.around():
         pass
     difference = counted.differences
@@ -110,7 +132,9 @@ def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():
     sample = GuestSample(ClockReading(0.0, 0.0, 0.0, 0.0), {})
     silent = SimpleNamespace(sample=lambda _: sample, counted=lambda _: {})
     ends = {
-        "guest": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0, parts=(), throttling=dict), silent),
+        "guest": counting.Endpoint(
+            SimpleNamespace(host_cpu_s=lambda: 1.0, parts=(), throttling=dict), silent
+        ),
         "peer": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: None, parts=()), silent),
     }
     under_test = [SimpleNamespace(role=role) for role in ends]

@@ -69,7 +69,9 @@ def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, in
 
 def test_only_what_needs_fresh_guests_changes_the_structure():
     settings = LinkSettings()
-    assert settings.structure() == LinkSettings(mtu=9000, offloads=False, rate_mbit_s=100).structure()
+    assert (
+        settings.structure() == LinkSettings(mtu=9000, offloads=False, rate_mbit_s=100).structure()
+    )
     assert settings.structure() != LinkSettings(attachment="veth").structure()
 
 
@@ -87,7 +89,11 @@ def test_ipv6_is_left_out_below_its_least_mtu():
 
 def test_every_route_carries_the_congestion_control():
     interface = make_interface(0, 0, 2, LinkSettings(), (("198.18.1.0/24", "198.18.0.1"),))
-    routes = [line for line in address_lines(interface, LinkSettings(congestion="reno")) if line.startswith("route")]
+    routes = [
+        line
+        for line in address_lines(interface, LinkSettings(congestion="reno"))
+        if line.startswith("route")
+    ]
     assert len(routes) == 3
     assert all(line.endswith("congctl reno") for line in routes)
 
@@ -112,7 +118,11 @@ def test_the_documentations_topology_is_one():
 
 def test_the_documentation_names_every_topology_and_setting():
     text = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
-    settings = {name for topology in registry.topologies().values() for name in topology.Settings.model_fields}
+    settings = {
+        name
+        for topology in registry.topologies().values()
+        for name in topology.Settings.model_fields
+    }
     for name in [*registry.topologies(), *settings]:
         assert f"`{name}`" in text
 
@@ -128,10 +138,15 @@ def test_offloads_are_read_from_what_ethtool_prints():
 
 
 def test_what_is_not_as_requested_is_a_warning():
-    on, off = InterfaceState(1500, ethtool("veth")), InterfaceState(1500, ethtool("veth-off"), queues=1)
+    on, off = (
+        InterfaceState(1500, ethtool("veth")),
+        InterfaceState(1500, ethtool("veth-off"), queues=1),
+    )
     assert on.differences("guest.eth0", LinkSettings()) == []
     assert off.differences("guest.eth0", LinkSettings(offloads=False)) == []
     assert len(off.differences("guest.eth0", LinkSettings())) == 3
-    assert on.differences("guest.eth0", LinkSettings(mtu=500)) == ["guest.eth0: MTU requested 500, effective 1500"]
+    assert on.differences("guest.eth0", LinkSettings(mtu=500)) == [
+        "guest.eth0: MTU requested 500, effective 1500"
+    ]
     queues = off.differences("guest.eth0", LinkSettings(offloads=False, queues=2))
     assert queues == ["guest.eth0: queues requested 2, effective 1"]

@@ -18,11 +18,14 @@ from vtax.runner.trial import faster_than_a_wire
 NETEM = {
     "kind": "netem",
     "options": {
-        "limit": 1000, "delay": {"delay": 0.002, "jitter": 0.0001, "correlation": 0},
+        "limit": 1000,
+        "delay": {"delay": 0.002, "jitter": 0.0001, "correlation": 0},
         "loss-random": {"loss": 1.00001e-05, "correlation": 0},
-        "rate": {"rate": 12500000, "packetoverhead": 0, "cellsize": 0, "celloverhead": 0}, "ecn": False, "gap": 0,
+        "rate": {"rate": 12500000, "packetoverhead": 0, "cellsize": 0, "celloverhead": 0},
+        "ecn": False,
+        "gap": 0,
     },
-}  # fmt: skip
+}
 """As tc of iproute2 6.15 printed it on Linux 6.1."""
 SHAPED = {"rate_mbit_s": 100, "delay_us": 2000, "jitter_us": 100, "loss": 0.001}
 
@@ -48,11 +51,15 @@ def test_netem_serializes_delays_and_loses(netem):
 
 @without_netem
 @pytest.mark.parametrize(("rate", "frames"), [(10, 1), (100, 1), (101, 33), (1000, 329)])
-def test_without_netem_a_rate_is_a_bucket_of_one_frame_where_that_holds_the_rate(rate, frames, netem):
+def test_without_netem_a_rate_is_a_bucket_of_one_frame_where_that_holds_the_rate(
+    rate, frames, netem
+):
     words = wire.queueing(LinkSettings(rate_mbit_s=rate))
     assert words[:3] == ["tbf", "rate", f"{rate}000000bit"]
     assert int(words[4]) // 1518 == frames
-    assert "as a wire would: this kernel has no sch_netem" in wire.description(LinkSettings(rate_mbit_s=rate))
+    assert "as a wire would: this kernel has no sch_netem" in wire.description(
+        LinkSettings(rate_mbit_s=rate)
+    )
 
 
 @without_netem
@@ -82,7 +89,9 @@ def test_netem_is_found_by_its_symbol_or_by_modprobe(monkeypatch, tmp_path, inst
     symbols.unlink()
     installed(but="")
     for status in (0, 1):
-        monkeypatch.setattr(wire, "run", lambda argv, check, status=status: SimpleNamespace(status=status))
+        monkeypatch.setattr(
+            wire, "run", lambda argv, check, status=status: SimpleNamespace(status=status)
+        )
         assert wire.has_netem.__wrapped__() is (status == 0)
 
 
@@ -101,7 +110,9 @@ def test_what_is_read_back_is_compared_with_what_was_requested():
         wrong = LinkSettings(**{**SHAPED, name: SHAPED[name] * 1.5})
         assert [text.partition(":")[0] for text in wire.differences(wrong, shaped)] == [name]
     gone = wire.read_queueing('[{"kind": "noqueue", "root": true, "options": {}}]')
-    assert wire.differences(LinkSettings(rate_mbit_s=100), gone) == ["rate_mbit_s: requested 100, effective not set"]
+    assert wire.differences(LinkSettings(rate_mbit_s=100), gone) == [
+        "rate_mbit_s: requested 100, effective not set"
+    ]
     bucket = wire.read_queueing('[{"kind": "tbf", "options": {"rate": 12500000, "burst": 1518}}]')
     assert wire.differences(LinkSettings(rate_mbit_s=100), bucket) == []
     with pytest.raises(NetworkError, match="no queueing discipline that is understood"):
@@ -111,25 +122,35 @@ def test_what_is_read_back_is_compared_with_what_was_requested():
 def test_a_wire_carries_what_the_formula_says():
     assert round(wire.transactions_per_s(100, 1500, 8192, 8192)) == 716
     assert round(wire.transactions_per_s(100, 1500, 512, 512)) == 10_382
-    assert round(wire.transactions_per_s(100, 1500, 1, 1, is_datagram=True)) == round(1e8 / 8 / 2 / 84)
+    assert round(wire.transactions_per_s(100, 1500, 1, 1, is_datagram=True)) == round(
+        1e8 / 8 / 2 / 84
+    )
     assert wire.echo_s(LinkSettings(delay_us=1000), 8192) == pytest.approx(2e-3)
 
 
 @pytest.mark.parametrize(("per_s", "says"), [(1449, True), (760, True), (745, False), (687, False)])
 def test_more_transactions_than_a_wire_carries_are_no_figure_of_one(per_s, says):
     parameters = NetperfParameters(test="tcp_rr", request_size=8192, response_size=8192)
-    text = faster_than_a_wire(LinkSettings(rate_mbit_s=100), Outcome({"transactions": per_s}), parameters)
+    text = faster_than_a_wire(
+        LinkSettings(rate_mbit_s=100), Outcome({"transactions": per_s}), parameters
+    )
     assert ("a wire of 100 Mbit/s carries 715.8" in str(text)) is says
     assert faster_than_a_wire(LinkSettings(), Outcome({"transactions": per_s}), parameters) is None
 
 
-@pytest.mark.parametrize(("seconds", "is_wire"), [(0.00069, False), (0.00132, True), (0.0015, True)])
+@pytest.mark.parametrize(
+    ("seconds", "is_wire"), [(0.00069, False), (0.00132, True), (0.0015, True)]
+)
 def test_a_ping_pong_that_is_faster_than_a_wire_refuses_netem_and_names_a_bucket(
     seconds, is_wire, netem, monkeypatch
 ):
     """A burst: 8 KiB there and back at 100 Mbit/s need 1.35 ms."""
-    end = SimpleNamespace(request=lambda settings, lab: None, uplinks=(), segments=(), own_hops=(), under_test=False)
-    links = Links(None, LinkSettings(rate_mbit_s=100), [end], [Flow("a", "b", "198.18.0.2", "198.18.0.1")])  # type: ignore[arg-type, list-item]
+    end = SimpleNamespace(
+        request=lambda settings, lab: None, uplinks=(), segments=(), own_hops=(), under_test=False
+    )
+    links = Links(
+        None, LinkSettings(rate_mbit_s=100), [end], [Flow("a", "b", "198.18.0.2", "198.18.0.1")]
+    )  # type: ignore[arg-type, list-item]
     monkeypatch.setattr(Links, "_ping_pong_s", lambda self, flow, at_least: seconds)
     assert links.wire_share is None
     if netem and not is_wire:
@@ -139,14 +160,18 @@ def test_a_ping_pong_that_is_faster_than_a_wire_refuses_netem_and_names_a_bucket
     texts = links._as_wires()
     assert links.wire_share == pytest.approx(0.001348 / seconds, rel=0.01)
     assert bool(texts) is not netem
-    assert all(("took 690 us over it, and a wire needs 1348 us" in text) is not is_wire for text in texts)
+    assert all(
+        ("took 690 us over it, and a wire needs 1348 us" in text) is not is_wire for text in texts
+    )
 
 
 def counted(**hops):
     return {
         ("link", f"{hop}.{name}"): float(value)
         for hop, values in hops.items()
-        for name, value in zip(("rx_bytes", "rx_packets", "tx_bytes", "tx_packets"), values, strict=True)
+        for name, value in zip(
+            ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets"), values, strict=True
+        )
     }
 
 
@@ -166,11 +191,19 @@ def test_the_mean_packet_is_that_of_the_direction_with_the_data_at_hops_that_car
     ("means", "requested", "text"),
     [
         ({"guest": 116.0, "peer": 112.0}, 116, ""),
-        ({"guest": 116.0, "peer": 14_908.0}, 116, "requested 116, effective 14908 (mean of those with data at peer)"),
-        ({"in": 1500.0, "out": 1400.0}, 1500, "requested 1500, effective 1400 (mean of those with data at out)"),
+        (
+            {"guest": 116.0, "peer": 14_908.0},
+            116,
+            "requested 116, effective 14908 (mean of those with data at peer)",
+        ),
+        (
+            {"in": 1500.0, "out": 1400.0},
+            1500,
+            "requested 1500, effective 1400 (mean of those with data at out)",
+        ),
         ({"guest": 64_936.0}, None, ""),
         ({}, 116, "requested 116, and no hop counted 100 packets"),
     ],
-)  # fmt: skip
+)
 def test_packets_of_another_size_than_requested_are_said(means, requested, text):
     assert size_warning(means, requested) == (f"packet_bytes: {text}" if text else None)

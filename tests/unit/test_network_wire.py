@@ -19,7 +19,8 @@ from vtax.network.uplink import nic_rate_mbit_s
 
 
 @pytest.mark.parametrize(
-    ("printed", "rate"), [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)]
+    ("printed", "rate"),
+    [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)],
 )
 def test_an_interface_that_does_not_know_its_speed_sets_no_limit(printed, rate):
     requested: list[str] = []
@@ -41,7 +42,9 @@ def test_a_virtual_interface_has_no_speed():
         ("100", "1000", 500.0, 100.0),
     ],
 )
-def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(here, there, limit, rate, monkeypatch):
+def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
+    here, there, limit, rate, monkeypatch
+):
     settings = PointToPointSettings(peer="ssh:x/eth1:eth2", rate_mbit_s=limit)
     peer = NetworkEnd("peer", [(make_interface(0, 0, 1, settings), None)], under_test=False)
     peer.uplinks = (Uplink("eth1", "eth2"),)
@@ -52,7 +55,9 @@ def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(here, there, l
     monkeypatch.setattr(links, "_here", lambda argv: here)
     peer.execute = lambda argv: there
     hops = [Hop("nic.eth1", HOST, "eth1", "nic")]
-    made = Links(None, settings, [peer], [Flow("guest", "peer", "198.18.0.2", "198.18.0.1")], more_hops=hops)
+    made = Links(
+        None, settings, [peer], [Flow("guest", "peer", "198.18.0.2", "198.18.0.1")], more_hops=hops
+    )
     assert made.link_mbit_s == limit
     made.read_back()
     assert made.link_mbit_s == rate

@@ -33,9 +33,15 @@ def test_transactions_of_pgbench_are_its_figure(tmp_path):
     program, _ = drafted(tmp_path, "pgbench", "-S", "-h", "{guest_address}", "-p", "{port}")
     (metric,) = program.metric
     waits, *client = program.argv.client[2:]
-    assert waits.startswith("for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break")
+    assert waits.startswith(
+        "for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break"
+    )
     assert client == ["sh", "pgbench", "-S", "-h", "{guest_address}", "-p", "{port}"]
-    assert (metric.name, metric.unit, program.packages) == ("transactions", "transactions/s", ["postgresql-contrib"])
+    assert (metric.name, metric.unit, program.packages) == (
+        "transactions",
+        "transactions/s",
+        ["postgresql-contrib"],
+    )
     report = "latency average = 0.2 ms\ntps = 4321.5 (without initial connection time)\n"
     assert re.search(metric.pattern, report, re.MULTILINE)[1] == "4321.5"
 

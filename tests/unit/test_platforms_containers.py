@@ -10,15 +10,33 @@ from vtax.host import namespaces
 from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import containerd, containers, docker, docker_daemon, lxc, nspawn, podman, probing, registry
+from vtax.platforms import (
+    containerd,
+    containers,
+    docker,
+    docker_daemon,
+    lxc,
+    nspawn,
+    podman,
+    probing,
+    registry,
+)
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.containers import Root
 
 RESOURCES = Resources(2, 512 << 20, (1, 3))
 NAMES = [
-    "native", "podman", "lxc", "nspawn", "docker", "docker-overlay2",
-    "podman-userns", "lxc-unprivileged", "nspawn-userns", "docker-userns",
-]  # fmt: skip
+    "native",
+    "podman",
+    "lxc",
+    "nspawn",
+    "docker",
+    "docker-overlay2",
+    "podman-userns",
+    "lxc-unprivileged",
+    "nspawn-userns",
+    "docker-userns",
+]
 
 
 @pytest.fixture
@@ -37,45 +55,76 @@ def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
     text = lxc.configuration(containers.ContainerOptions(), spec, root, common=True)
     settings = dict(line.split(" = ", 1) for line in text.splitlines())
     assert settings["lxc.cgroup.cpuset.cpus"] == settings["lxc.cgroup2.cpuset.cpus"] == "1,3"
-    for key in ("cgroup.memory.limit_in_bytes", "cgroup.memory.memsw.limit_in_bytes", "cgroup2.memory.max"):
+    for key in (
+        "cgroup.memory.limit_in_bytes",
+        "cgroup.memory.memsw.limit_in_bytes",
+        "cgroup2.memory.max",
+    ):
         assert settings[f"lxc.{key}"] == str(512 << 20)
     assert settings["lxc.cgroup2.memory.swap.max"] == "0"
     assert settings["lxc.net.0.type"] == "empty"
     assert settings["lxc.include"] == str(lxc.COMMON)
-    assert "lxc.include" not in lxc.configuration(containers.ContainerOptions(), spec, root, common=False)
+    assert "lxc.include" not in lxc.configuration(
+        containers.ContainerOptions(), spec, root, common=False
+    )
 
 
 def test_podman_gets_limits_without_swap_and_no_network(spec):
     root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
     argv = podman.command_line(podman.OciOptions(), spec, root, "/vtax-1", ["program", "--flag"])
     assert argv[-4:] == ["--rootfs", "/r", "program", "--flag"]
-    assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
+    assert {
+        "--cpuset-cpus=1,3",
+        f"--memory={512 << 20}",
+        f"--memory-swap={512 << 20}",
+        "--network=none",
+    } <= set(argv)
     assert "--cgroup-parent=/vtax-1" in argv
-    assert f"--pids-limit={1 << 22}" in argv  # of -1 Podman makes 0, which youki takes for one process
+    assert (
+        f"--pids-limit={1 << 22}" in argv
+    )  # of -1 Podman makes 0, which youki takes for one process
 
 
 def test_a_container_that_the_hosts_daemon_cannot_be_requested_about_is_not_gone():
     for private in (True, False):
-        undo = docker_daemon.container_removal(docker_daemon.Daemon(Path("/s"), private, "vfs", "20.10"), "x")
-        for gone in ("Error: No such container: x", "removal of container x is already in progress"):
+        undo = docker_daemon.container_removal(
+            docker_daemon.Daemon(Path("/s"), private, "vfs", "20.10"), "x"
+        )
+        for gone in (
+            "Error: No such container: x",
+            "removal of container x is already in progress",
+        ):
             assert any(word in gone for word in undo.harmless_words)
-        unreachable = "Cannot connect to the Docker daemon at unix:///s. Is the docker daemon running?"
+        unreachable = (
+            "Cannot connect to the Docker daemon at unix:///s. Is the docker daemon running?"
+        )
         assert any(word in unreachable for word in undo.harmless_words) is private
 
 
 def test_docker_chooses_the_cgroup_only_where_the_daemon_is_ours(spec):
     ours = docker_daemon.Daemon(Path("/s"), True, "overlay2", "20.10")
-    argv = docker.command_line(docker.DockerOptions(), ours, spec, "image:key", "/vtax-1", ["program"])
+    argv = docker.command_line(
+        docker.DockerOptions(), ours, spec, "image:key", "/vtax-1", ["program"]
+    )
     assert "--cgroup-parent=/vtax-1" in argv
     assert argv[-2:] == ["image:key", "program"]
-    assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
-    stranger = docker.command_line(docker.DockerOptions(), ours, spec, "image:key", None, ["program"])
+    assert {
+        "--cpuset-cpus=1,3",
+        f"--memory={512 << 20}",
+        f"--memory-swap={512 << 20}",
+        "--network=none",
+    } <= set(argv)
+    stranger = docker.command_line(
+        docker.DockerOptions(), ours, spec, "image:key", None, ["program"]
+    )
     assert not [word for word in stranger if "cgroup-parent" in word]
 
 
 def test_a_private_daemon_touches_neither_firewall_nor_forwarding():
     argv = docker_daemon.daemon_argv(Path("/c"), Path("/p"), "vfs")
-    assert {"--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false"} <= set(argv)
+    assert {"--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false"} <= set(
+        argv
+    )
     assert "--storage-driver=vfs" in argv
 
 
@@ -122,7 +171,9 @@ def test_a_probe_without_root_says_so(ordinary_user):
     assert (probe.available, probe.hint) == (False, "run vtax with sudo")
 
 
-def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(tmp_path, taken_for_root, unmade_home):
+def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(
+    tmp_path, taken_for_root, unmade_home
+):
 
     def fail(options, spec, argv):
         raise VtaxError("it broke", where="it said so", hint="mend it")
@@ -148,18 +199,22 @@ def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does
         probing.probe(stopped, None, None, programs={})
 
 
-def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(monkeypatch, host_docker):
-    message = (
-        "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
-    )
+def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(
+    monkeypatch, host_docker
+):
+    message = "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
     host_docker(None)
     monkeypatch.setattr(probing, "probe", lambda *_, **__: Probe(False, message))
     assert docker.DRIVER.probe(docker.DockerOptions(), None).hint == "apt install apparmor"
 
 
-@pytest.mark.parametrize(("unified", "wanted"), [((True,), "1"), ((False, True), None), ((False, False), None)])
+@pytest.mark.parametrize(
+    ("unified", "wanted"), [((True,), "1"), ((False, True), None), ((False, False), None)]
+)
 def test_nspawn_is_reported_of_a_host_with_cgroup_v2_alone(unified, wanted, monkeypatch):
-    mounted = tuple(Hierarchy(Path(f"/sys/fs/cgroup/{n}"), is_unified) for n, is_unified in enumerate(unified))
+    mounted = tuple(
+        Hierarchy(Path(f"/sys/fs/cgroup/{n}"), is_unified) for n, is_unified in enumerate(unified)
+    )
     monkeypatch.setattr(nspawn.cgroup_mounts, "hierarchies", lambda: mounted)
     assert nspawn.environment().get("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY") == wanted
 
@@ -173,9 +228,12 @@ def test_a_container_on_an_emulated_host_has_longer_to_start(tmp_path, monkeypat
         containers.wait_for_init(guest, ["agent"], list)
 
 
-@pytest.mark.parametrize("line", [
-    "containerd a.example/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3",
-    "containerd a.example/containerd 1.6.20~ds1",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "containerd a.example/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3",
+        "containerd a.example/containerd 1.6.20~ds1",
+    ],
+)
 def test_the_version_of_containerd_is_said_once(line):
     assert containerd.short_version(line) == "containerd 1.6.20~ds1"

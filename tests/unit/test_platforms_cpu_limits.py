@@ -16,7 +16,17 @@ from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner import tuning
 
 SPEC = GuestSpec("vtax-1", None, Resources(2, 64 << 20, (3, 2)), Path("/"), None)
-LIMITED = ("native", "podman", "docker", "containerd", "lxc", "nspawn", "bubblewrap", "gvisor", "qemu")
+LIMITED = (
+    "native",
+    "podman",
+    "docker",
+    "containerd",
+    "lxc",
+    "nspawn",
+    "bubblewrap",
+    "gvisor",
+    "qemu",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +38,9 @@ def asked(monkeypatch, **options):
     """What the driver of a platform with these options is to give a guest of two vCPUs."""
     platform = registry.make("mine", "podman", options)
     given = SimpleNamespace()
-    monkeypatch.setattr(type(platform.driver), "start", lambda self, options, spec: setattr(given, "spec", spec))
+    monkeypatch.setattr(
+        type(platform.driver), "start", lambda self, options, spec: setattr(given, "spec", spec)
+    )
     platform.start(SPEC)
     return given.spec.resources
 
@@ -37,14 +49,22 @@ def asked(monkeypatch, **options):
     ("options", "time"),
     [
         ({"cpu_limit": "quota"}, CpuTime(2)),
-        ({"cpu_limit": "quota", "cpu_period": "10ms", "cpu_burst": "5ms"}, CpuTime(2, 10_000, 5_000)),
+        (
+            {"cpu_limit": "quota", "cpu_period": "10ms", "cpu_burst": "5ms"},
+            CpuTime(2, 10_000, 5_000),
+        ),
         ({"cpu_limit": "weight"}, CpuTime(weight=2)),
         ({"cpu_limit": "none"}, CpuTime()),
     ],
 )
 def test_a_limit_of_time_is_on_all_cpus_of_the_host(options, time, monkeypatch):
     given = asked(monkeypatch, **options)
-    assert (given.cpus, given.pinned, given.limited, given.time) == ((0, 1, 2, 3), False, time, time)
+    assert (given.cpus, given.pinned, given.limited, given.time) == (
+        (0, 1, 2, 3),
+        False,
+        time,
+        time,
+    )
 
 
 def test_without_the_option_guests_are_on_cpus_of_their_own_and_vms_are_not_limited(monkeypatch):
@@ -61,8 +81,14 @@ def test_without_the_option_guests_are_on_cpus_of_their_own_and_vms_are_not_limi
         ({"cpu_limit": "weight", "cpu_burst": "10ms"}, "need cpu_limit quota"),
         ({"cpu_limit": "quota", "cpu_burst": "200ms"}, "at most cpu_period"),
         ({"cpu_limit": "quota", "cpu_period": "2s"}, "a duration from 1ms to 1s"),
-        ({"cpu_limit": "quota", "cpu_period": "0.5ms"}, "cpu_period is 0.5ms; it must be a duration from 1ms to 1s"),
-        ({"cpu_limit": "quota", "cpu_period": "10"}, "option cpu_period: '10' has no unit; write for example 500ms"),
+        (
+            {"cpu_limit": "quota", "cpu_period": "0.5ms"},
+            "cpu_period is 0.5ms; it must be a duration from 1ms to 1s",
+        ),
+        (
+            {"cpu_limit": "quota", "cpu_period": "10"},
+            "option cpu_period: '10' has no unit; write for example 500ms",
+        ),
         ({"cpu_limit": "quota", "cpu_burst": "-5ms"}, "option cpu_burst: '-5ms' is not understood"),
         ({"cpu_limit": "share"}, "cpu_limit"),
     ],
@@ -97,8 +123,12 @@ def test_a_guest_that_may_use_idle_cpus_is_not_taken_for_one_whose_limit_is_not_
 
 
 def test_a_platform_that_limits_cpus_itself_is_not_tested_where_the_study_does():
-    limited, plain = (registry.make("mine", "podman", options) for options in ({"cpu_limit": "none"}, {}))
+    limited, plain = (
+        registry.make("mine", "podman", options) for options in ({"cpu_limit": "none"}, {})
+    )
     refused = tuning.why_not(limited, "pinned", "study.toml")
-    assert refused.what == "mine says itself how its CPUs are limited (cpu_limit), and so does tuning"
+    assert (
+        refused.what == "mine says itself how its CPUs are limited (cpu_limit), and so does tuning"
+    )
     assert tuning.why_not(limited, "", "study.toml") is None
     assert tuning.why_not(plain, "pinned", "study.toml") is None

@@ -21,7 +21,9 @@ from vtax.study.load import LoadedStudy, validate
 @pytest.fixture
 def spec(tmp_path: Path) -> Iterator[GuestSpec]:
     with Journal(tmp_path / "journal") as journal:
-        yield GuestSpec("vtax-1", Image("key", tmp_path), Resources(1, 1 << 28, (0,)), tmp_path, journal)
+        yield GuestSpec(
+            "vtax-1", Image("key", tmp_path), Resources(1, 1 << 28, (0,)), tmp_path, journal
+        )
 
 
 def test_every_way_to_catch_system_calls_is_a_platform(spec):
@@ -31,9 +33,10 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec):
 
 
 @pytest.mark.parametrize(
-    ("driver", "options"), [("gvisor", {"platform": way}) for way in ("systrap", "ptrace", "kvm")]
+    ("driver", "options"),
+    [("gvisor", {"platform": way}) for way in ("systrap", "ptrace", "kvm")]
     + [("podman", {"runtime": "runsc"}), ("containerd", {"runtime": "runsc"})],
-)  # fmt: skip
+)
 def test_a_missing_runsc_has_one_hint(driver, options, installed, devices, taken_for_root):
     (devices / "kvm").touch()
     installed(but="runsc")
@@ -48,7 +51,9 @@ def test_a_path_without_a_runsc_is_said(taken_for_root):
 
 
 def test_without_kvm_no_other_runsc_is_advised(devices, taken_for_root):
-    found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(None)
+    found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(
+        None
+    )
     assert found.reason == "there is no usable /dev/kvm; no-such-runsc is not installed"
     assert "use gvisor-systrap" in found.hint
     assert "install" not in found.hint
@@ -63,7 +68,9 @@ def test_limits_and_records_stay_with_the_guest(spec):
 
 def test_the_bundle_takes_the_interfaces_of_the_named_namespace(spec):
     bundle = json.loads(
-        json.dumps(oci_runtime.bundle(spec, Path("/root-of-guest"), ["prog", "word"], NAMES / spec.name))
+        json.dumps(
+            oci_runtime.bundle(spec, Path("/root-of-guest"), ["prog", "word"], NAMES / spec.name)
+        )
     )
     assert {"type": "network", "path": "/run/netns/vtax-1"} in bundle["linux"]["namespaces"]
     assert bundle["process"]["args"] == ["prog", "word"]
@@ -72,13 +79,24 @@ def test_the_bundle_takes_the_interfaces_of_the_named_namespace(spec):
 
 def plan_of(*platforms: str) -> Plan:
     benchmarks = [
-        {"name": "iperf3", "link_factors": {"mtu": [500, 1500, 9000]}, "factors": {"direction": ["send", "receive"]}},
+        {
+            "name": "iperf3",
+            "link_factors": {"mtu": [500, 1500, 9000]},
+            "factors": {"direction": ["send", "receive"]},
+        },
         {"name": "sysbench-cpu"},
     ]
-    declared = {"name": "links", "platforms": list(platforms), "benchmark": benchmarks, "design": {"blocks": 1}}
+    declared = {
+        "name": "links",
+        "platforms": list(platforms),
+        "benchmark": benchmarks,
+        "design": {"blocks": 1},
+    }
     probes = {name: Probe(True) for name in platforms}
     return make_plan(
-        LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere")), probes=probes
+        LoadedStudy(validate(declared, "test"), "test"),
+        image=Image("key", Path("/nowhere")),
+        probes=probes,
     )
 
 
@@ -91,4 +109,6 @@ def test_a_sandbox_that_keeps_its_links_gets_a_fresh_guest_for_each_setting():
     for session in fresh:
         assert len({cell.point.link for cell in session.cells if cell.point.link}) == 1
     ran = [cell.key for session in fresh for cell in session.cells]
-    assert sorted(ran) == sorted(cell.key for cell in plan.cells if cell.platform.name == "gvisor-systrap")
+    assert sorted(ran) == sorted(
+        cell.key for cell in plan.cells if cell.platform.name == "gvisor-systrap"
+    )

@@ -51,13 +51,18 @@ def test_the_channel_is_found_by_its_name():
     assert channel_socket(OFF, "org.vtax.0") == Path()
 
 
-def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[str, str], Path], virsh: str) -> Path:
+def left_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[str, str], Path], virsh: str
+) -> Path:
     """A journal of a dead process that had started a domain, and a stand-in for virsh."""
     on_path("virsh", virsh)
     monkeypatch.setattr("vtax.platforms.libvirt._SHUTDOWN_TIMEOUT_S", 0.1)
     directory = tmp_path / "journal"
     directory.mkdir()
-    record = {"register": 0, **to_record(shutdown_command(LibvirtOptions(domain="web", uri="test:///default")))}
+    record = {
+        "register": 0,
+        **to_record(shutdown_command(LibvirtOptions(domain="web", uri="test:///default"))),
+    }
     (directory / f"999999-1-abc-{boot_id()}.jsonl").write_text(json.dumps(record) + "\n")
     return directory
 
@@ -69,7 +74,9 @@ def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[
         ('case "$*" in *domstate*) echo running;; esac', "had no effect"),
     ],
 )
-def test_a_domain_that_may_still_run_stays_in_the_journal(virsh, printed, tmp_path, monkeypatch, on_path):
+def test_a_domain_that_may_still_run_stays_in_the_journal(
+    virsh, printed, tmp_path, monkeypatch, on_path
+):
     directory = left_on(tmp_path, monkeypatch, on_path, virsh)
     cleaned = clean(directory)
     assert cleaned.removed == ()

@@ -51,7 +51,9 @@ def test_firecracker_is_given_kernel_disk_interfaces_and_no_console(tmp_path):
     (drive,) = given["drives"]
     assert (drive["path_on_host"], drive["is_read_only"]) == ("disk.raw", False)
     assert drive["cache_type"] == "Writeback"
-    assert given["network-interfaces"] == [{"iface_id": "eth0", "guest_mac": NIC.mac, "host_dev_name": "tap7"}]
+    assert given["network-interfaces"] == [
+        {"iface_id": "eth0", "guest_mac": NIC.mac, "host_dev_name": "tap7"}
+    ]
     assert given["machine-config"] == {"vcpu_count": 2, "mem_size_mib": 512, "smt": False}
 
 
@@ -59,7 +61,11 @@ def test_cloud_hypervisor_is_given_kernel_disk_interfaces_and_a_console_of_its_o
     argv = cloud_hypervisor.DRIVER.command(machine(tmp_path, "disk.qcow2"))
     given = dict(zip(argv[::2], argv[1::2], strict=True))
     assert (given["--kernel"], given["--initramfs"], given["--cpus"]) == ("/k", "/i", "boot=2")
-    assert (given["--memory"], given["--serial"], given["--console"]) == ("size=512M", "file=console.log", "tty")
+    assert (given["--memory"], given["--serial"], given["--console"]) == (
+        "size=512M",
+        "file=console.log",
+        "tty",
+    )
     assert given["--disk"] == "path=disk.qcow2,image_type=qcow2,backing_files=on"
     assert {"console=ttyS0", "vtax.stream=/dev/hvc0"} < set(given["--cmdline"].split())
     assert given["--net"] == f"tap=tap7,mac={NIC.mac}"
@@ -91,7 +97,9 @@ def test_every_byte_passes_the_terminal_of_cloud_hypervisor_unchanged():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_is_known_by_what_it_says_of_its_version(name, tmp_path, monkeypatch, on_path, devices):
+def test_a_program_is_known_by_what_it_says_of_its_version(
+    name, tmp_path, monkeypatch, on_path, devices
+):
     monkeypatch.setattr(microvm, "is_virtual", lambda: True)
     on_path("qemu-img", "")
     (devices / "kvm").touch()
@@ -114,7 +122,9 @@ def test_a_program_is_known_by_what_it_says_of_its_version(name, tmp_path, monke
     ],
     ids=["silent", "another", "fails", "no-program", "no-text"],
 )
-def test_a_program_that_is_another_or_none_is_refused_with_what_it_said(name, script, said, tmp_path, on_path):
+def test_a_program_that_is_another_or_none_is_refused_with_what_it_said(
+    name, script, said, tmp_path, on_path
+):
     on_path("qemu-img", "")
     binary = program(tmp_path, script)
     with pytest.raises(PlatformError, match=f"{binary} is not ") as caught:
@@ -185,7 +195,9 @@ def test_a_monitor_is_asked_by_its_socket_however_long_the_path_is(tmp_path):
 
 def test_what_a_monitor_refuses_is_an_error_with_its_words(tmp_path):
     fault = b'{"fault_message":"Load snapshot error: bad magic"}'
-    server = answering(tmp_path, b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(fault), fault))
+    server = answering(
+        tmp_path, b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(fault), fault)
+    )
     with pytest.raises(PlatformError, match="Firecracker refuses /snapshot/load") as caught:
         firecracker.DRIVER.load(snapshots.Api(tmp_path, "Firecracker"), machine(tmp_path), tmp_path)
     server.join()
@@ -207,7 +219,9 @@ def test_a_restored_machine_has_taps_of_its_own_and_the_snapshot_stays_as_it_is(
     (kept / "state.json").write_text("state")
     argv = cloud_hypervisor.DRIVER.restore_command(machine(own), kept)
     assert argv[-2:] == ["--restore", f"source_url=file://{own}/snapshot"]
-    assert json.loads((own / "snapshot/config.json").read_text())["net"] == [{"tap": "tap7", "mac": NIC.mac}]
+    assert json.loads((own / "snapshot/config.json").read_text())["net"] == [
+        {"tap": "tap7", "mac": NIC.mac}
+    ]
     assert (own / "snapshot/state.json").read_text() == "state"
     assert (kept / "config.json").read_text() == given
 
@@ -227,12 +241,19 @@ def test_a_snapshot_is_of_one_kernel_and_one_processor(monkeypatch):
     here = snapshots.key("firecracker", 1)
     assert snapshots.key("firecracker", 1) == here != snapshots.key("firecracker", 2)
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots.os, "uname", lambda: os.uname_result(("Linux", "h", "9.9", "v", "x86_64")))
+        patch.setattr(
+            snapshots.os, "uname", lambda: os.uname_result(("Linux", "h", "9.9", "v", "x86_64"))
+        )
         assert snapshots.key("firecracker", 1) != here
     cpu = Path("/proc/cpuinfo").read_text()
-    for old, new, same in (("cpu MHz\t\t: ", "cpu MHz\t\t: 1", True), ("model\t\t: ", "model\t\t: 1", False)):
+    for old, new, same in (
+        ("cpu MHz\t\t: ", "cpu MHz\t\t: 1", True),
+        ("model\t\t: ", "model\t\t: 1", False),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(snapshots.Path, "read_text", lambda path, old=old, new=new: cpu.replace(old, new))
+            patch.setattr(
+                snapshots.Path, "read_text", lambda path, old=old, new=new: cpu.replace(old, new)
+            )
             assert (snapshots.key("firecracker", 1) == here) == same
 
 
@@ -251,5 +272,8 @@ def test_a_snapshot_is_made_once_whole_or_not_at_all_and_few_are_kept(unmade_hom
         assert (path.name, is_new) == (name, True)
         os.utime(path, (number, number))
     assert snapshots.ensure(f"{9:016x}", fail, journal)[1] is False
-    assert sorted(path.name for path in kept.iterdir()) == [*(f"{n:016x}" for n in range(2, 10)), "lock"]
+    assert sorted(path.name for path in kept.iterdir()) == [
+        *(f"{n:016x}" for n in range(2, 10)),
+        "lock",
+    ]
     assert journal.registered == ()

@@ -67,7 +67,11 @@ def test_its_capability_counts_and_all_others_have_defaults(tmp_path):
     assert platform.driver.joins_topologies
     assert not platform.driver.argument
     assert not isinstance(platform.driver, MachineDriver)
-    study = {"name": "x", "platforms": ["native", "narrow"], "benchmark": [{"name": "iperf3", "link": {"mtu": 1401}}]}
+    study = {
+        "name": "x",
+        "platforms": ["native", "narrow"],
+        "benchmark": [{"name": "iperf3", "link": {"mtu": 1401}}],
+    }
     loaded = LoadedStudy(validate(study, "x.toml"), "x.toml")
     probes = {name: Probe(True) for name in ("native", "narrow")}
     *_, narrow = make_plan(loaded, image=Image("key", tmp_path), probes=probes).platforms
@@ -79,4 +83,6 @@ def test_every_shipped_driver_is_what_a_driver_of_a_package_must_be():
     assert registry.drivers()
     for driver in registry.drivers().values():
         assert problem_of(driver, Driver) == ""
-    assert [name for name, driver in registry.drivers().items() if isinstance(driver, MachineDriver)] == ["ssh"]
+    assert [
+        name for name, driver in registry.drivers().items() if isinstance(driver, MachineDriver)
+    ] == ["ssh"]

@@ -28,8 +28,12 @@ def argv(nics=(), vhost=False, huge_pages=False, **options):
         for tag, fd in (("root", 9), ("data", 10))
         if options.get(tag) in ("9p", "virtiofs")
     ]
-    made = command.QemuIo("vtax-1", Path("/guests/vtax-1/console.log"), 7, 8, disk, shares, nics, vhost)
-    return command.guest(QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made)
+    made = command.QemuIo(
+        "vtax-1", Path("/guests/vtax-1/console.log"), 7, 8, disk, shares, nics, vhost
+    )
+    return command.guest(
+        QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made
+    )
 
 
 def values(words, option):
@@ -59,7 +63,10 @@ def test_every_shipped_platform_is_a_valid_choice_of_options():
         ({"nic": "e1000", "queues": 4}, "several need virtio-net"),
         ({"nic": "rtl8139", "vhost": "on"}, "not rtl8139"),
         ({"aio": "native"}, "cache none"),
-        ({"root": "9p", "disk": "ide", "cache": "none"}, "root 9p has no disk: leave out disk, cache"),
+        (
+            {"root": "9p", "disk": "ide", "cache": "none"},
+            "root 9p has no disk: leave out disk, cache",
+        ),
         ({"cpu": "max -boot"}, "must be text such as 'host,-la57' or 'EPYC-v4'"),
         ({"speed": "high"}, "unknown option"),
     ],
@@ -81,7 +88,9 @@ def test_the_machine_has_the_guests_cpus_and_memory_and_nothing_by_default():
 
 
 def test_an_emulated_cpu_is_reported_the_rate_of_its_counter_and_a_real_one_is_not():
-    assert "tsc_early_khz=2100000 tsc=reliable" in command.kernel_command_line(QemuOptions(), 2_100_000)
+    assert "tsc_early_khz=2100000 tsc=reliable" in command.kernel_command_line(
+        QemuOptions(), 2_100_000
+    )
     assert "tsc" not in command.kernel_command_line(QemuOptions(), None)
     assert "tsc" not in command.kernel_command_line(QemuOptions(accel="kvm"), 2_100_000)
 
@@ -89,17 +98,38 @@ def test_an_emulated_cpu_is_reported_the_rate_of_its_counter_and_a_real_one_is_n
 @pytest.mark.parametrize(
     ("options", "devices", "modules", "root"),
     [
-        ({}, ["virtio-blk-pci,drive=root"], "virtio_pci,virtio_console,virtio_blk,virtio_net", "/dev/vda"),
-        ({"disk": "ide", "nic": "e1000"}, ["ide-hd,drive=root,bus=ide.0"],
-         "virtio_pci,virtio_console,ata_piix,sd_mod,e1000", "/dev/sda"),
-        ({"disk": "sata", "nic": "rtl8139"}, ["ahci,id=sata", "ide-hd,drive=root,bus=sata.0"],
-         "virtio_pci,virtio_console,ahci,sd_mod,8139cp", "/dev/sda"),
-        ({"disk": "sata", "machine": "q35"}, ["ide-hd,drive=root,bus=ide.0"],
-         "virtio_pci,virtio_console,ahci,sd_mod,virtio_net", "/dev/sda"),
-        ({"machine": "microvm"}, ["virtio-blk-device,drive=root"],
-         "virtio_mmio,virtio_console,virtio_blk,virtio_net", "/dev/vda"),
+        (
+            {},
+            ["virtio-blk-pci,drive=root"],
+            "virtio_pci,virtio_console,virtio_blk,virtio_net",
+            "/dev/vda",
+        ),
+        (
+            {"disk": "ide", "nic": "e1000"},
+            ["ide-hd,drive=root,bus=ide.0"],
+            "virtio_pci,virtio_console,ata_piix,sd_mod,e1000",
+            "/dev/sda",
+        ),
+        (
+            {"disk": "sata", "nic": "rtl8139"},
+            ["ahci,id=sata", "ide-hd,drive=root,bus=sata.0"],
+            "virtio_pci,virtio_console,ahci,sd_mod,8139cp",
+            "/dev/sda",
+        ),
+        (
+            {"disk": "sata", "machine": "q35"},
+            ["ide-hd,drive=root,bus=ide.0"],
+            "virtio_pci,virtio_console,ahci,sd_mod,virtio_net",
+            "/dev/sda",
+        ),
+        (
+            {"machine": "microvm"},
+            ["virtio-blk-device,drive=root"],
+            "virtio_mmio,virtio_console,virtio_blk,virtio_net",
+            "/dev/vda",
+        ),
     ],
-)  # fmt: skip
+)
 def test_disk_models_come_with_their_modules_and_device_names(options, devices, modules, root):
     words = argv(**options)
     assert values(words, "-device")[2:] == devices
@@ -111,21 +141,32 @@ def test_disk_models_come_with_their_modules_and_device_names(options, devices, 
 
 def test_the_disk_is_an_overlay_with_the_chosen_cache_and_engine():
     [drive] = values(argv(cache="none", aio="native"), "-drive")
-    assert drive == "if=none,id=root,file=/guests/vtax-1/disk.qcow2,format=qcow2,cache=none,aio=native"
-    assert command.disk(QemuOptions(), Path("/a,b"))[1].split(",format")[0] == "if=none,id=root,file=/a,,b"
+    assert (
+        drive == "if=none,id=root,file=/guests/vtax-1/disk.qcow2,format=qcow2,cache=none,aio=native"
+    )
+    assert (
+        command.disk(QemuOptions(), Path("/a,b"))[1].split(",format")[0]
+        == "if=none,id=root,file=/a,,b"
+    )
 
 
 @pytest.mark.parametrize("machine", ["pc", "microvm"])
 def test_a_share_is_the_root_in_place_of_a_disk(machine):
     bus = {"pc": "pci", "microvm": "device"}[machine]
     by_9p, by_virtiofs = argv(root="9p", machine=machine), argv(root="virtiofs", machine=machine)
-    assert values(by_9p, "-drive") == values(by_virtiofs, "-drive") == values(by_9p, "-object") == []
+    assert (
+        values(by_9p, "-drive") == values(by_virtiofs, "-drive") == values(by_9p, "-object") == []
+    )
     [back] = values(by_9p, "-fsdev")
-    assert back == "local,id=root,path=/guests/vtax,,1/root,security_model=passthrough,multidevs=remap"
+    assert (
+        back == "local,id=root,path=/guests/vtax,,1/root,security_model=passthrough,multidevs=remap"
+    )
     assert values(by_9p, "-device")[2:] == [f"virtio-9p-{bus},fsdev=root,mount_tag=root"]
     assert "socket,id=root,fd=9" in values(by_virtiofs, "-chardev")
     assert values(by_virtiofs, "-device")[2:] == [f"vhost-user-fs-{bus},chardev=root,tag=root"]
-    assert values(by_virtiofs, "-object") == ["memory-backend-memfd,share=on,id=memory,size=524288k"]
+    assert values(by_virtiofs, "-object") == [
+        "memory-backend-memfd,share=on,id=memory,size=524288k"
+    ]
     [line] = values(by_9p, "-append")
     assert ",9pnet_virtio,9p,virtio_net vtax.root=9p " in line
     [line] = values(by_virtiofs, "-append")
@@ -136,14 +177,20 @@ def test_a_share_is_the_root_in_place_of_a_disk(machine):
 def test_data_may_be_shared_beside_a_disk_or_another_share():
     words = argv(data="virtiofs", disk="ide")
     assert len(values(words, "-drive")) == 1
-    assert values(words, "-device")[2:4] == ["ide-hd,drive=root,bus=ide.0", "vhost-user-fs-pci,chardev=data,tag=data"]
+    assert values(words, "-device")[2:4] == [
+        "ide-hd,drive=root,bus=ide.0",
+        "vhost-user-fs-pci,chardev=data,tag=data",
+    ]
     assert values(words, "-object") == ["memory-backend-memfd,share=on,id=memory,size=524288k"]
     [line] = values(words, "-append")
     assert "ata_piix,sd_mod,virtiofs,virtio_net vtax.root=/dev/sda" in line
     assert " vtax.data=virtiofs " in line
     assert registry.make("mine", "qemu", {"data": "9p"}).disk is None
     both = argv(root="9p", data="virtiofs")
-    assert [word.partition(",")[0] for word in values(both, "-device")[2:4]] == ["virtio-9p-pci", "vhost-user-fs-pci"]
+    assert [word.partition(",")[0] for word in values(both, "-device")[2:4]] == [
+        "virtio-9p-pci",
+        "vhost-user-fs-pci",
+    ]
     assert "socket,id=data,fd=10" in values(both, "-chardev")
 
 
@@ -154,7 +201,12 @@ def test_only_an_emulated_kernel_is_spared_what_no_guest_uses():
 
 @pytest.mark.parametrize(
     ("options", "does"),
-    [({}, True), ({"machine": "q35"}, False), ({"machine": "microvm"}, False), ({"accel": "kvm"}, False)],
+    [
+        ({}, True),
+        ({"machine": "q35"}, False),
+        ({"machine": "microvm"}, False),
+        ({"accel": "kvm"}, False),
+    ],
 )
 def test_only_an_emulated_pc_reads_its_interrupt_lines_from_the_firmware(options, does):
     line = command.kernel_command_line(QemuOptions(**options), None).split()
@@ -174,7 +226,9 @@ def test_interfaces_are_taps_opened_by_name_with_the_topologys_addresses():
 def test_a_virtio_interface_has_its_queues_vhost_and_offloads_as_requested():
     nic = command.Nic("52:54:00:00:00:01", "lab0", queues=4, offloads=False)
     words = argv([nic], vhost=True, accel="kvm")
-    assert values(words, "-netdev") == ["tap,id=net0,ifname=lab0,script=no,downscript=no,queues=4,vhost=on"]
+    assert values(words, "-netdev") == [
+        "tap,id=net0,ifname=lab0,script=no,downscript=no,queues=4,vhost=on"
+    ]
     interface = values(words, "-device")[-1].split(",")
     assert interface[0] == "virtio-net-pci"
     assert {"mq=on", "vectors=10", "csum=off", "guest_tso4=off", "host_ufo=off"} <= set(interface)
@@ -222,7 +276,9 @@ def qemu(request):
 CPUS = [{"cpu-index": 1, "thread-id": 31}, {"cpu-index": 0, "thread-id": 30}]
 
 
-@pytest.mark.parametrize("qemu", [[[{"event": "RESUME"}, {"return": CPUS}], [{"return": {}}]]], indirect=True)
+@pytest.mark.parametrize(
+    "qemu", [[[{"event": "RESUME"}, {"return": CPUS}], [{"return": {}}]]], indirect=True
+)
 def test_the_monitor_tells_the_threads_of_the_cpus_in_order(qemu):
     monitor = Monitor(qemu.ours, 5)
     assert monitor.vcpu_threads() == [30, 31]
@@ -230,7 +286,9 @@ def test_the_monitor_tells_the_threads_of_the_cpus_in_order(qemu):
     assert qemu.requested == ["qmp_capabilities", "query-cpus-fast", "cont"]
 
 
-@pytest.mark.parametrize("qemu", [[[{"error": {"class": "GenericError", "desc": "no such thing"}}]]], indirect=True)
+@pytest.mark.parametrize(
+    "qemu", [[[{"error": {"class": "GenericError", "desc": "no such thing"}}]]], indirect=True
+)
 def test_a_refusal_of_the_monitor_is_an_error_in_its_words(qemu):
     monitor = Monitor(qemu.ours, 5)
     with pytest.raises(PlatformError, match="QEMU refused cont: no such thing"):
@@ -249,8 +307,13 @@ def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_pat
     assert virtual_machine.console_errors(console) == ""
     console.write_text("[ 1.0] one\n[ 1.1] two\n[ 1.2] three\n[ 1.3] four\n")
     assert virtual_machine.console_errors(console) == "[ 1.1] two | [ 1.2] three | [ 1.3] four"
-    console.write_text("[ 9.9] Kernel panic - not syncing: sysrq triggered crash\n" + "[ 9.9] RAX: 0\n" * 30)
-    assert virtual_machine.console_errors(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
+    console.write_text(
+        "[ 9.9] Kernel panic - not syncing: sysrq triggered crash\n" + "[ 9.9] RAX: 0\n" * 30
+    )
+    assert (
+        virtual_machine.console_errors(console)
+        == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
+    )
 
 
 def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):
@@ -265,13 +328,19 @@ def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):
 
 
 def test_the_hosts_kernel_gets_an_initrd_of_its_own_modules_once(tmp_path, monkeypatch):
-    root, image, home = tmp_path / "host", Image("one", tmp_path / "image"), Home(tmp_path / "home").ensure()
+    root, image, home = (
+        tmp_path / "host",
+        Image("one", tmp_path / "image"),
+        Home(tmp_path / "home").ensure(),
+    )
     modules = root / "lib/modules/6.1.0-9-generic"
     for path in (modules, root / "boot", image.tree / "usr/bin"):
         path.mkdir(parents=True)
     (image.tree / "usr/bin/busybox").write_bytes(b"busybox")
     (root / "boot/vmlinuz-6.1.0-9-generic").write_bytes(b"the host's kernel")
-    (modules / "modules.builtin").write_text("kernel/drivers/virtio/virtio_pci.ko\nkernel/fs/ext4/ext4.ko\n")
+    (modules / "modules.builtin").write_text(
+        "kernel/drivers/virtio/virtio_pci.ko\nkernel/fs/ext4/ext4.ko\n"
+    )
     made = host_kernel.prepare(home, image, ["virtio_pci"], root, modules.name)
     assert made.release == modules.name
     assert made.kernel.read_bytes() == b"the host's kernel"

@@ -34,14 +34,42 @@ def test_the_trial_program_is_what_its_comments_say(tmp_path):
     (tmp_path / "rom").write_bytes(_qemu_boot.firmware())
     shown = "".join(
         subprocess.run(
-            ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", mode, "--adjust-vma=0xffff0000",
-             f"--start-address={first:#x}", f"--stop-address={last:#x}", tmp_path / "rom"],
-            capture_output=True, text=True, check=True,
+            [
+                "objdump",
+                "-D",
+                "-b",
+                "binary",
+                "-m",
+                "i386:x86-64",
+                "-M",
+                mode,
+                "--adjust-vma=0xffff0000",
+                f"--start-address={first:#x}",
+                f"--stop-address={last:#x}",
+                tmp_path / "rom",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
-        for mode, first, last in (("i8086", 0xFFFFFF00, 0xFFFFFF18), ("i386", 0xFFFFFF18, 0xFFFFFF86),
-                                  ("x86-64", 0xFFFFFF86, 0xFFFFFFBA))
-    )  # fmt: skip
-    wanted = ("lgdt", "%eax,%cr0", "%eax,%cr3", "%eax,%cr4", "wrmsr", "$0xffffff86", "cpuid", "shlx", "$0x76", "hlt")
+        for mode, first, last in (
+            ("i8086", 0xFFFFFF00, 0xFFFFFF18),
+            ("i386", 0xFFFFFF18, 0xFFFFFF86),
+            ("x86-64", 0xFFFFFF86, 0xFFFFFFBA),
+        )
+    )
+    wanted = (
+        "lgdt",
+        "%eax,%cr0",
+        "%eax,%cr3",
+        "%eax,%cr4",
+        "wrmsr",
+        "$0xffffff86",
+        "cpuid",
+        "shlx",
+        "$0x76",
+        "hlt",
+    )
     position = -1
     for each in wanted:
         position = shown.find(each, position + 1)
@@ -52,7 +80,9 @@ def program(tmp_path, script):
     """A running program in QEMU's place: writes to stderr, and its stdout is the agent's channel."""
     stderr = tmp_path / "stderr.log"
     with stderr.open("wb") as errors:
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=errors
+        )
     channel = Channel(process.stdout.fileno(), process.stdout.fileno())
     return StdioGuest(process, channel, None, stderr)
 
@@ -64,7 +94,9 @@ def test_a_guest_that_greets_is_heard(tmp_path):
 
 
 def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
-    running = program(tmp_path, "import os, time; os.write(2, b'KVM internal error. Suberror: 1'); time.sleep(60)")
+    running = program(
+        tmp_path, "import os, time; os.write(2, b'KVM internal error. Suberror: 1'); time.sleep(60)"
+    )
     started_at = time.monotonic()
     with pytest.raises(GuestError, match="fell silent"):
         _qemu_probe.await_greeting(running, started_at + 50)
@@ -81,11 +113,15 @@ def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, mon
 
     requested = []
     monkeypatch.setattr(_qemu_probe, "timeout_factor", lambda: factor)
-    assert not _qemu_probe._booted(QemuOptions(accel="kvm"), None, pytest.fail, Probe(False), 0.0, look).available
+    assert not _qemu_probe._booted(
+        QemuOptions(accel="kvm"), None, pytest.fail, Probe(False), 0.0, look
+    ).available
     assert requested == [allowed_s]
 
 
-def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(devices, taken_for_root, installed):
+def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(
+    devices, taken_for_root, installed
+):
     installed(but="")
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
@@ -93,15 +129,20 @@ def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(devices, taken
     assert "VT-x" in found.hint
     installed()
     found = registry.get("qemu-tcg").probe(None)
-    assert (found.reason, found.marks) == ("qemu-system-x86_64, qemu-img are not installed", ("emulated",))
+    assert (found.reason, found.marks) == (
+        "qemu-system-x86_64, qemu-img are not installed",
+        ("emulated",),
+    )
     assert (found.available, found.hint) == (False, "apt install qemu-system-x86 qemu-utils")
 
 
 @pytest.mark.parametrize(
     ("problem", "reason", "hint"),
-    [("KVM internal error. Suberror: 1", "cannot run ordinary kernels", "no hardware behind it"),
-     ("", "dev/vhost-net", "modprobe vhost_net")],
-)  # fmt: skip
+    [
+        ("KVM internal error. Suberror: 1", "cannot run ordinary kernels", "no hardware behind it"),
+        ("", "dev/vhost-net", "modprobe vhost_net"),
+    ],
+)
 def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hint, devices):
     def boot(options, timeout_s):
         return _qemu_boot.BootProbe(problem, 0.1, bool(problem))
@@ -118,12 +159,26 @@ BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
 
 @pytest.mark.parametrize(
     ("script", "reason", "hint"),
-    [(ABORTS, BROKEN.replace("{how}", "QEMU aborted in kvm_buf_set_msrs"), "no hardware behind it"),
-     (SEGFAULTS, BROKEN.replace("{how}", "QEMU was ended by SIGSEGV"), "no hardware behind it"),
-     (HANGS, BROKEN.replace("{how}", "the machine showed no activity before the timeout"), "no hardware"),
-     (NO_MODULE, "QEMU cannot use {kvm}: failed to initialize kvm: No such file or directory", "VT-x")],
+    [
+        (
+            ABORTS,
+            BROKEN.replace("{how}", "QEMU aborted in kvm_buf_set_msrs"),
+            "no hardware behind it",
+        ),
+        (SEGFAULTS, BROKEN.replace("{how}", "QEMU was ended by SIGSEGV"), "no hardware behind it"),
+        (
+            HANGS,
+            BROKEN.replace("{how}", "the machine showed no activity before the timeout"),
+            "no hardware",
+        ),
+        (
+            NO_MODULE,
+            "QEMU cannot use {kvm}: failed to initialize kvm: No such file or directory",
+            "VT-x",
+        ),
+    ],
     ids=["aborts", "segfaults", "hangs", "no module"],
-)  # fmt: skip
+)
 def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(
     script, reason, hint, tmp_path, monkeypatch, taken_for_root, unmade_home, on_path, devices
 ):
@@ -145,26 +200,53 @@ def test_a_crash_while_emulating_is_no_fault_of_kvm(taken_for_root, unmade_home,
 
 @pytest.mark.parametrize(
     ("status", "stderr", "how"),
-    [(-6, "x: ../kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == n' failed.", "aborted in kvm_buf_set_msrs"),
-     (-6, "x: ../kvm.c:9: int kvm_arch_init(X86CPU *, int): Assertion `a::b' failed.", "aborted in kvm_arch_init"),
-     (-6, "**\nERROR:../accel/kvm/kvm-all.c:2:kvm_init: assertion failed: (a == b)", "aborted in kvm_init"),
-     (None, "x: ../kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == n' failed.", "aborted in kvm_buf_set_msrs"),
-     (-11, "", "was ended by SIGSEGV"), (139, "Segmentation fault", "was ended by SIGSEGV"),
-     (-9, "x: warning: 1", "was ended by SIGKILL"),
-     (1, "unable to find CPU model 'x'", ""), (33, "", ""), (None, "", "")],
-)  # fmt: skip
+    [
+        (
+            -6,
+            "x: ../kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == n' failed.",
+            "aborted in kvm_buf_set_msrs",
+        ),
+        (
+            -6,
+            "x: ../kvm.c:9: int kvm_arch_init(X86CPU *, int): Assertion `a::b' failed.",
+            "aborted in kvm_arch_init",
+        ),
+        (
+            -6,
+            "**\nERROR:../accel/kvm/kvm-all.c:2:kvm_init: assertion failed: (a == b)",
+            "aborted in kvm_init",
+        ),
+        (
+            None,
+            "x: ../kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == n' failed.",
+            "aborted in kvm_buf_set_msrs",
+        ),
+        (-11, "", "was ended by SIGSEGV"),
+        (139, "Segmentation fault", "was ended by SIGSEGV"),
+        (-9, "x: warning: 1", "was ended by SIGKILL"),
+        (1, "unable to find CPU model 'x'", ""),
+        (33, "", ""),
+        (None, "", ""),
+    ],
+)
 def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr, how):
     crashed = _qemu_crash.crash(status, stderr)
     assert crashed == (how and f"QEMU {how}")
     assert _qemu_crash.crash_in(f"console: up; {crashed}") == crashed
 
 
-def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(tmp_path, use_home):
+def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(
+    tmp_path, use_home
+):
     use_home(tmp_path)
     kvm = tmp_path / "kvm"
     kvm.touch()
     printed = Probe(True, marks=("nested",), version="QEMU 9")
-    options, image, another = QemuOptions(accel="kvm"), Image("one", tmp_path), Image("two", tmp_path)
+    options, image, another = (
+        QemuOptions(accel="kvm"),
+        Image("one", tmp_path),
+        Image("two", tmp_path),
+    )
 
     def never():
         raise AssertionError
@@ -179,7 +261,9 @@ def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_cha
     assert _qemu_probe.cached([kvm], options, image, never) == printed
 
 
-def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch, use_home):
+def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(
+    tmp_path, monkeypatch, use_home
+):
     use_home(tmp_path)
     write = Path.write_text
 

@@ -11,7 +11,15 @@ from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.cgroups import Cgroup
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import containerd, containers, docker, docker_daemon, oci_runtime, podman, registry
+from vtax.platforms import (
+    containerd,
+    containers,
+    docker,
+    docker_daemon,
+    oci_runtime,
+    podman,
+    registry,
+)
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.containers import Root
 
@@ -26,7 +34,9 @@ def spec(tmp_path):
 
 def podman_words(runtime, spec, network=None):
     root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
-    return podman.command_line(podman.OciOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network)
+    return podman.command_line(
+        podman.OciOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network
+    )
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun", "youki", "runsc"])
@@ -35,7 +45,9 @@ def test_every_engine_makes_a_container_by_the_runtime(runtime, spec, on_path):
     assert f"--runtime={program}" in podman_words(runtime, spec)
     daemon = docker_daemon.Daemon(Path("/s"), True, "overlay2", "20.10")
     options = docker.DockerOptions(runtime=runtime)
-    assert f"--runtime={runtime}" in docker.command_line(options, daemon, spec, "image:key", "/vtax-1", ["program"])
+    assert f"--runtime={runtime}" in docker.command_line(
+        options, daemon, spec, "image:key", "/vtax-1", ["program"]
+    )
     argv = containerd.command_line(containerd.ContainerdOptions(runtime=runtime), spec)
     assert f"--runc-binary={program}" in argv
 
@@ -87,31 +99,47 @@ def test_a_daemon_of_the_host_without_the_runtime_is_not_used(monkeypatch, spec,
 
 def test_the_version_of_the_runtime_stands_beside_the_engines(on_path):
     on_path("crun", "echo crun version 9.9\necho more")
-    assert oci_runtime.with_version(Probe(True, version="podman 4"), "crun").version == "podman 4, crun version 9.9"
+    assert (
+        oci_runtime.with_version(Probe(True, version="podman 4"), "crun").version
+        == "podman 4, crun version 9.9"
+    )
     without = Probe(True, version="podman 4")
     assert oci_runtime.with_version(without, "no-such-runtime") == without
 
 
 @pytest.mark.parametrize("accounts_for_swap", [True, False])
-def test_the_bundle_of_containerd_has_the_limits_below_the_guests_group(accounts_for_swap, spec, tmp_path):
+def test_the_bundle_of_containerd_has_the_limits_below_the_guests_group(
+    accounts_for_swap, spec, tmp_path
+):
     hierarchy = Hierarchy(tmp_path, False, frozenset({"memory"}))
     (tmp_path / "vtax-1").mkdir()
     if accounts_for_swap:
         (tmp_path / "vtax-1/memory.memsw.limit_in_bytes").touch()
-    made = containerd.bundle(spec, Path("/r"), ["program"], Cgroup(((hierarchy, tmp_path / "vtax-1"),)), None)
+    made = containerd.bundle(
+        spec, Path("/r"), ["program"], Cgroup(((hierarchy, tmp_path / "vtax-1"),)), None
+    )
     assert made["linux"]["cgroupsPath"] == "/vtax-1/vtax-1"
     limits = made["linux"]["resources"]
-    assert limits["memory"] == {"limit": 512 << 20} | ({"swap": 512 << 20} if accounts_for_swap else {})
+    assert limits["memory"] == {"limit": 512 << 20} | (
+        {"swap": 512 << 20} if accounts_for_swap else {}
+    )
     assert limits["cpu"] == {"cpus": "1,3"}
     assert {"type": "network"} in made["linux"]["namespaces"]
     assert not {"CAP_MKNOD", "CAP_SYS_ADMIN"} & set(made["process"]["capabilities"]["bounding"])
 
 
-@pytest.mark.parametrize(("directory", "program", "counts"), [
-    ("/vtax-1/libpod-x", "exe", True), ("/vtax-1/libpod-x", "runsc", False),
-    ("/vtax-1/libpod-conmon-x", "conmon", False), ("/vtax-1/runtime", "podman", False),
-])  # fmt: skip
-def test_a_sandbox_is_what_is_in_the_containers_own_group(directory, program, counts, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("directory", "program", "counts"),
+    [
+        ("/vtax-1/libpod-x", "exe", True),
+        ("/vtax-1/libpod-x", "runsc", False),
+        ("/vtax-1/libpod-conmon-x", "conmon", False),
+        ("/vtax-1/runtime", "podman", False),
+    ],
+)
+def test_a_sandbox_is_what_is_in_the_containers_own_group(
+    directory, program, counts, tmp_path, monkeypatch
+):
     (tmp_path / "7").mkdir()
     (tmp_path / "7/comm").write_text(f"{program}\n")
     monkeypatch.setattr(containers, "Path", lambda text: Path(text.replace("/proc", str(tmp_path))))

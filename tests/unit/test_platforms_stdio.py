@@ -46,7 +46,16 @@ def test_a_guest_is_released_in_the_order_of_its_claim():
     book: list[str] = []
     running = guest(book)
     running.stop()
-    assert book == ["close", "container", "network", "cgroup", "wait", "forget processes", "daemon", "image"]
+    assert book == [
+        "close",
+        "container",
+        "network",
+        "cgroup",
+        "wait",
+        "forget processes",
+        "daemon",
+        "image",
+    ]
     running.stop()
     assert len(book) == 8
     assert running.host_cpu_s() == 1.5
@@ -63,7 +72,12 @@ def test_what_cannot_be_released_is_named_and_the_rest_is_released_all_the_same(
 
 
 @pytest.mark.parametrize("status", [-31, 159])
-def test_an_agent_that_a_filter_of_system_calls_killed_is_described_so(status: int, tmp_path: Path) -> None:
+def test_an_agent_that_a_filter_of_system_calls_killed_is_described_so(
+    status: int, tmp_path: Path
+) -> None:
     process: Any = SimpleNamespace(args=["podman", "run"], poll=lambda: status)
     said = describe(process, tmp_path / "stderr")
-    assert said == f"podman ended with status {status} (SIGSYS): a filter of system calls ended the agent"
+    assert (
+        said
+        == f"podman ended with status {status} (SIGSYS): a filter of system calls ended the agent"
+    )

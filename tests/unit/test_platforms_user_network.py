@@ -43,7 +43,12 @@ def interface(**link: Any):
 def test_pasta_carries_one_namespace_and_forwards_nothing_into_it():
     argv = user_network.command_line("pasta", interface(mtu=9000, **OWN_NAT), NETNS, "br1")
     assert argv[:2] == ["pasta", "--foreground"]
-    assert {"--netns=/proc/7/ns/net", "--ns-ifname=eth0", "--address=198.18.0.15", "--netmask=24"} < set(argv)
+    assert {
+        "--netns=/proc/7/ns/net",
+        "--ns-ifname=eth0",
+        "--address=198.18.0.15",
+        "--netmask=24",
+    } < set(argv)
     assert {"--gateway=198.18.0.2", "--mtu=9000", "--interface=br1"} < set(argv)
     assert {"--tcp-ports=none", "--udp-ports=none", "--tcp-ns=none", "--udp-ns=none"} < set(argv)
 
@@ -51,24 +56,35 @@ def test_pasta_carries_one_namespace_and_forwards_nothing_into_it():
 def test_slirp4netns_has_the_gateway_of_the_lab():
     argv = user_network.command_line("slirp4netns", interface(mtu=1400, **OWN_NAT), NETNS, "br1")
     assert argv[-3:] == ["--netns-type=path", "/proc/7/ns/net", "eth0"]
-    assert {"--mtu=1400", "--cidr=198.18.0.0/24", "--enable-sandbox", "--enable-seccomp"} < set(argv)
+    assert {"--mtu=1400", "--cidr=198.18.0.0/24", "--enable-sandbox", "--enable-seccomp"} < set(
+        argv
+    )
 
 
 @pytest.mark.parametrize("engine", ["podman", "docker"])
 @pytest.mark.parametrize("network", ["pasta", "slirp4netns"])
-def test_it_needs_its_program_and_joins_by_own_nat_alone(engine, network, installed, taken_for_root):
+def test_it_needs_its_program_and_joins_by_own_nat_alone(
+    engine, network, installed, taken_for_root
+):
     platform = registry.make("mine", engine, {"network": network})
     installed(but=network)
     probe = platform.probe(None)
     assert (probe.available, probe.hint) == (False, f"apt install {user_network.PACKAGES[network]}")
     limits = platform.network_limits
     assert limits.not_attached == ("bridge", "veth", "macvtap", "nat")
-    assert (limits.interfaces, limits.queues, limits.forwards, limits.links_change) == (1, 1, False, False)
+    assert (limits.interfaces, limits.queues, limits.forwards, limits.links_change) == (
+        1,
+        1,
+        False,
+        False,
+    )
     assert registry.make("mine", engine, {}).network_limits == NetworkLimits()
 
 
 def test_a_sandbox_is_started_too_early_for_it():
-    with pytest.raises(BadInput, match="network pasta needs a runtime of the host's kernel, not runsc"):
+    with pytest.raises(
+        BadInput, match="network pasta needs a runtime of the host's kernel, not runsc"
+    ):
         registry.make("mine", "podman", {"network": "pasta", "runtime": "runsc"})
 
 
@@ -78,11 +94,14 @@ def test_points_that_it_cannot_carry_are_not_tested_there():
     assert "podman-pasta cannot be joined by bridge, and iperf3 requests it" in untested.error.what
     assert untested.error.hint == "take podman-pasta out, or request one of own-nat"
     router = Point("router", "iperf3", benchmarks.get("iperf3"), None, "router", LinkSettings(), {})
-    assert networks.why_not(registry.get("podman-pasta"), router, "x").hint == "take podman-pasta out"
+    assert (
+        networks.why_not(registry.get("podman-pasta"), router, "x").hint == "take podman-pasta out"
+    )
 
 
 @pytest.mark.parametrize(
-    ("platform", "most"), [("podman-pasta", 65520), ("podman-slirp4netns", 65520), ("qemu-tcg", 1500)]
+    ("platform", "most"),
+    [("podman-pasta", 65520), ("podman-slirp4netns", 65520), ("qemu-tcg", 1500)],
 )
 def test_an_mtu_that_an_engine_cannot_carry(platform, most):
     (untested,) = planned(

@@ -33,7 +33,8 @@ def calls(made: machine.VirtualBoxIo = MADE, **options) -> dict[str, list[str]]:
     """The calls of VBoxManage by their first word, and those of storage by that of the controller too."""
     found = machine.commands(VirtualBoxOptions(**options), TWO_CPUS, made)
     return {
-        call[0] if call[0] not in ("storagectl", "storageattach") else f"{call[0]} {call[3]}": call for call in found
+        call[0] if call[0] not in ("storagectl", "storageattach") else f"{call[0]} {call[3]}": call
+        for call in found
     }
 
 
@@ -45,15 +46,27 @@ def test_a_machine_has_its_cpus_memory_and_two_serial_lines():
     modify = calls()["modifyvm"]
     assert (setting(modify, "--cpus"), setting(modify, "--memory")) == ("2", "512")
     at = modify.index("--uart2")
-    assert modify[at : at + 6] == ["--uart2", "0x2F8", "3", "--uart-mode2", "server", "/guests/vtax-1/agent"]
+    assert modify[at : at + 6] == [
+        "--uart2",
+        "0x2F8",
+        "3",
+        "--uart-mode2",
+        "server",
+        "/guests/vtax-1/agent",
+    ]
     assert setting(modify, "--uart-mode1") == "file"
 
 
 def test_the_disk_is_a_vdi_over_the_images_own():
     create = calls()["createmedium"]
     assert setting(create, "--diffparent") == "/guests/vtax-1/image.vmdk"
-    assert (setting(create, "--filename"), setting(create, "--format")) == ("/guests/vtax-1/disk.vdi", "VDI")
-    assert 'RW 4096 FLAT "/image/disk.raw" 0\n' in machine.base_disk(Path("/image/disk.raw"), 4096 * 512)
+    assert (setting(create, "--filename"), setting(create, "--format")) == (
+        "/guests/vtax-1/disk.vdi",
+        "VDI",
+    )
+    assert 'RW 4096 FLAT "/image/disk.raw" 0\n' in machine.base_disk(
+        Path("/image/disk.raw"), 4096 * 512
+    )
     with pytest.raises(ValueError, match="cannot name"):
         machine.base_disk(Path('/a"b'), 512)
 
@@ -63,8 +76,9 @@ def test_the_disk_is_on_the_chosen_controller_and_the_cd_on_ide():
     assert setting(calls()["storageattach ide"], "--type") == "dvddrive"
     on_ide = machine.commands(VirtualBoxOptions(disk="ide"), TWO_CPUS, MADE)
     assert [call[3:7] for call in on_ide if call[0] == "storageattach"] == [
-        ["ide", "--port", "1", "--device"], ["ide", "--port", "0", "--device"]
-    ]  # fmt: skip
+        ["ide", "--port", "1", "--device"],
+        ["ide", "--port", "0", "--device"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +92,14 @@ def test_the_disk_is_on_the_chosen_controller_and_the_cd_on_ide():
 def test_each_platform_has_its_nic_model_bridged_and_the_driver_of_it(platform, nic, module):
     options = VirtualBoxOptions(**VARIANTS[platform])
     modify = machine.commands(options, TWO_CPUS, MADE)[1]
-    assert (setting(modify, "--nic1"), setting(modify, "--bridge-adapter1")) == ("bridged", "vtax-1b0")
-    assert (setting(modify, "--nic-type1"), setting(modify, "--mac-address1")) == (nic, "027674000200")
+    assert (setting(modify, "--nic1"), setting(modify, "--bridge-adapter1")) == (
+        "bridged",
+        "vtax-1b0",
+    )
+    assert (setting(modify, "--nic-type1"), setting(modify, "--mac-address1")) == (
+        nic,
+        "027674000200",
+    )
     assert module in machine.kernel_command_line(options)
 
 
@@ -95,7 +115,9 @@ def test_its_own_nat_has_the_network_of_the_lab_and_no_bridge():
 
 
 def test_options_are_passed_in_the_words_of_vboxmanage():
-    modify = calls(nested_paging=False, large_pages=False, paravirt_provider="kvm", chipset="ich9")["modifyvm"]
+    modify = calls(nested_paging=False, large_pages=False, paravirt_provider="kvm", chipset="ich9")[
+        "modifyvm"
+    ]
     words = ("--nested-paging", "--large-pages", "--paravirt-provider", "--chipset")
     assert [setting(modify, word) for word in words] == ["off", "off", "kvm", "ich9"]
 
@@ -115,35 +137,54 @@ def test_choices_that_do_not_go_together_are_refused(options, reason):
 
 def test_the_streams_line_is_a_console_for_its_speed_and_the_kernels_is_the_other():
     words = machine.kernel_command_line(VirtualBoxOptions()).split()
-    assert [word for word in words if word.startswith("console=")] == ["console=ttyS1,115200", "console=ttyS0,115200"]
+    assert [word for word in words if word.startswith("console=")] == [
+        "console=ttyS1,115200",
+        "console=ttyS0,115200",
+    ]
     assert "vtax.stream=/dev/ttyS1" in words
     assert words.index("loglevel=1") > words.index("quiet")
 
 
 def test_where_the_hosts_cpu_is_emulated_the_kernel_skips_what_that_is_slow_at():
     plain = machine.kernel_command_line(VirtualBoxOptions()).split()
-    emulated = machine.kernel_command_line(VirtualBoxOptions(), emulated=True, tsc_khz=2596117).split()
-    assert {"tsc_early_khz=2596117", "tsc=reliable", "no_timer_check", "edd=off"} < set(emulated) - set(plain)
+    emulated = machine.kernel_command_line(
+        VirtualBoxOptions(), emulated=True, tsc_khz=2596117
+    ).split()
+    assert {"tsc_early_khz=2596117", "tsc=reliable", "no_timer_check", "edd=off"} < set(
+        emulated
+    ) - set(plain)
     assert set(plain) < set(emulated)
     assert not any(word.startswith("tsc") for word in plain)
     assert not any(
-        word.startswith("tsc") for word in machine.kernel_command_line(VirtualBoxOptions(), emulated=True).split()
+        word.startswith("tsc")
+        for word in machine.kernel_command_line(VirtualBoxOptions(), emulated=True).split()
     )
 
 
 def test_the_cd_has_kernel_initrd_and_their_command_line():
     argv = machine.boot_medium(virtual_machine.Boot(Path("/k"), Path("/i")), MADE)
-    assert {"kernel=/k", "initrd=/i", "isolinux/isolinux.cfg=/guests/vtax-1/isolinux.cfg"} < set(map(str, argv))
+    assert {"kernel=/k", "initrd=/i", "isolinux/isolinux.cfg=/guests/vtax-1/isolinux.cfg"} < set(
+        map(str, argv)
+    )
     assert machine.loader_configuration("a=b c").endswith("  APPEND a=b c\n")
 
 
 def test_every_program_uses_a_service_of_the_guests_own():
     environment = machine.environment(MADE)
-    assert environment == {"VBOX_USER_HOME": "/guests/vtax-1/virtualbox", "VBOX_IPC_SOCKETID": "vtax-1"}
+    assert environment == {
+        "VBOX_USER_HOME": "/guests/vtax-1/virtualbox",
+        "VBOX_IPC_SOCKETID": "vtax-1",
+    }
 
 
 def test_virtual_cpus_are_found_by_the_names_of_their_threads(tmp_path):
-    for thread, name in ((11, "VBoxHeadless"), (12, "EMT-1"), (13, "EMT-10"), (14, "EMT-0"), (15, "EMTx")):
+    for thread, name in (
+        (11, "VBoxHeadless"),
+        (12, "EMT-1"),
+        (13, "EMT-10"),
+        (14, "EMT-0"),
+        (15, "EMTx"),
+    ):
         (tmp_path / "7/task" / str(thread)).mkdir(parents=True)
         (tmp_path / "7/task" / str(thread) / "comm").write_text(f"{name}\n")
     assert virtual_machine.vcpu_threads(7, tools.VCPU, tmp_path) == [14, 12, 13]
@@ -155,7 +196,9 @@ SERVICE = 'while [ $# -gt 1 ]; do shift; done; echo $$ >"$1"; exit 126'
 
 
 @pytest.fixture
-def have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[str, str], None]) -> Callable[..., Path]:
+def have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: Callable[[str, str], None]
+) -> Callable[..., Path]:
     """Makes programs of the names that a host needs, each the script, and the service; returns the log of their
     calls, each with the settings that it uses."""
 
@@ -179,11 +222,17 @@ def test_a_host_without_virtualbox_is_refused_with_what_to_install(tmp_path, ins
     installed()
     with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
         tools.check_host()
-    for package in ("contrib", "virtualbox-dkms linux-headers-amd64", "isolinux syslinux-common xorriso"):
+    for package in (
+        "contrib",
+        "virtualbox-dkms linux-headers-amd64",
+        "isolinux syslinux-common xorriso",
+    ):
         assert package in refused.value.hint
     installed(but="xorriso")
     loader = [tmp_path / "isolinux.bin", tmp_path / "ldlinux.c32"]
-    with pytest.raises(PlatformError, match=f"xorriso, {loader[0]}, {loader[1]} are not") as refused:
+    with pytest.raises(
+        PlatformError, match=f"xorriso, {loader[0]}, {loader[1]} are not"
+    ) as refused:
         tools.check_host(tmp_path / "no", loader)
     assert refused.value.hint == "apt install xorriso isolinux syslinux-common"
     installed(but="")
@@ -206,7 +255,9 @@ def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path):
 
 
 def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(have):
-    assert tools.parse_version("WARNING: vboxdrv is not loaded.\n7.2.22_Debianr170995\n") == "7.2.22"
+    assert (
+        tools.parse_version("WARNING: vboxdrv is not loaded.\n7.2.22_Debianr170995\n") == "7.2.22"
+    )
     with pytest.raises(PlatformError, match="printed no version"):
         tools.parse_version("Segmentation fault")
     have("echo 6.1.50r161033")
@@ -220,26 +271,36 @@ def spec(tmp_path: Path, journal: Journal) -> GuestSpec:
     for path in (image.disk, image.kernel, image.initrd):
         path.write_bytes(b"\0" * 512)
     (tmp_path / "guest").mkdir()
-    return GuestSpec("vtax-unit1", image, Resources(1, 256 << 20, (0,)), tmp_path / "guest", journal)
+    return GuestSpec(
+        "vtax-unit1", image, Resources(1, 256 << 20, (0,)), tmp_path / "guest", journal
+    )
 
 
 @needs_root
 @pytest.mark.usefixtures("ready")
 def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tmp_path, have):
-    failing = '[ "$2" != createmedium ] || { echo "VBoxManage: error: Could not find file" >&2; exit 1; }'
+    failing = (
+        '[ "$2" != createmedium ] || { echo "VBoxManage: error: Could not find file" >&2; exit 1; }'
+    )
     log = have(failing)
     journal = Journal(tmp_path / "journal")
-    with pytest.raises(PlatformError, match="VBoxManage createmedium failed with status 1") as failed:
+    with pytest.raises(
+        PlatformError, match="VBoxManage createmedium failed with status 1"
+    ) as failed:
         driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == "Could not find file"
-    called = [line.split()[2] for line in log.read_text().splitlines() if line.startswith("VBoxManage")]
+    called = [
+        line.split()[2] for line in log.read_text().splitlines() if line.startswith("VBoxManage")
+    ]
     assert called == ["createvm", "modifyvm", "createmedium"]
     assert journal.close() == []
 
 
 @needs_root
 @pytest.mark.usefixtures("ready")
-def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(tmp_path, monkeypatch, have):
+def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(
+    tmp_path, monkeypatch, have
+):
     monkeypatch.setattr(driver, "_START_S", 1.0)
     message = "AMD-V is being used by another hypervisor (VERR_SVM_IN_USE)."
     said = f"Error: failed to start machine. Error message: {message}"
@@ -275,7 +336,9 @@ def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch
         driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
     called = [line for line in log.read_text().splitlines() if line.startswith("VBox")]
     assert [line.split()[0] for line in called] == ["VBoxSVC", "VBoxManage"]
-    assert {line.rpartition(" in ")[2] for line in called} == {str(tmp_path / "guest" / "virtualbox")}
+    assert {line.rpartition(" in ")[2] for line in called} == {
+        str(tmp_path / "guest" / "virtualbox")
+    }
     assert journal.close() == []
 
 
@@ -299,11 +362,17 @@ def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatc
     monkeypatch.setattr(tools, "check_network", lambda: None)
     called: list[tuple[list[str], str | None]] = []
     monkeypatch.setattr(
-        driver, "run", lambda argv, network_namespace=None: called.append((list(map(str, argv)), network_namespace))
+        driver,
+        "run",
+        lambda argv, network_namespace=None: called.append(
+            (list(map(str, argv)), network_namespace)
+        ),
     )
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError):
-        driver.DRIVER.start(VirtualBoxOptions(), replace(spec(tmp_path, journal), plugboard=Plugboard()))
+        driver.DRIVER.start(
+            VirtualBoxOptions(), replace(spec(tmp_path, journal), plugboard=Plugboard())
+        )
     assert (["ethtool", "-K", "guest-eth0", "tx", "off"], "lab") in called
     assert not driver.DRIVER.network_limits(VirtualBoxOptions()).links_change
     journal.close()
@@ -348,12 +417,17 @@ def test_a_machine_is_described_by_its_console_first(tmp_path):
     made = machine.VirtualBoxIo("vtax-1", tmp_path)
     made.console.write_text("noise\nKernel panic - not syncing: VFS\n")
     (tmp_path / "stderr.log").write_text("VBoxManage: error: no\n")
-    assert driver.describe(None, made, tmp_path / "stderr.log") == "console: Kernel panic - not syncing: VFS; no"
+    assert (
+        driver.describe(None, made, tmp_path / "stderr.log")
+        == "console: Kernel panic - not syncing: VFS; no"
+    )
 
 
 def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tmp_path):
     made = machine.VirtualBoxIo("vtax-1", tmp_path)
-    made.console.write_text("[ 1.2] VFS: Cannot open root device\n[ 1.3] Kernel panic - not syncing: VFS\n")
+    made.console.write_text(
+        "[ 1.2] VFS: Cannot open root device\n[ 1.3] Kernel panic - not syncing: VFS\n"
+    )
     ended = subprocess.Popen(["true"])
     ended.wait()
     ours, other = socket.socketpair()
@@ -364,7 +438,9 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
     with pytest.raises(GuestError) as failed:
         Guest(channel).hello(1)
     channel.close()
-    assert failed.value.where == ("console: [ 1.3] Kernel panic - not syncing: VFS; VBoxHeadless ended with status 0")
+    assert failed.value.where == (
+        "console: [ 1.3] Kernel panic - not syncing: VFS; VBoxHeadless ended with status 0"
+    )
     assert "option kernel" in failed.value.hint
 
 

@@ -55,7 +55,9 @@ CREATE = """Parsing config from /var/lib/vtax/guests/vtax-dddd19/domain.cfg
 got a tsc mode string: "native"
 libxl: error: libxl_console.c:271:libxl__device_console_add: Domain 2:Primary console has invalid configuration
 """
-NO_MEMORY = CREATE + "libxl: error: libxl_mem.c:1:libxl__x: Domain 2:failed to free memory for the domain\n"
+NO_MEMORY = (
+    CREATE + "libxl: error: libxl_mem.c:1:libxl__x: Domain 2:failed to free memory for the domain\n"
+)
 BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"))
 TWO_CPUS = Resources(2, 512 << 20, (2, 3))
 NICS = (Interface("eth0", "02:76:74:00:02:00", ("198.18.0.2/24",)),)
@@ -71,7 +73,12 @@ def written(interfaces=NICS, resources=TWO_CPUS, **options):
 def test_the_list_of_domains_is_read_with_their_time():
     dom0, paused = tools.parse_list(LIST)
     assert dom0 == tools.Domain("Domain-0", 0, 1280, 1, "r-----", 188.3)
-    assert (paused.name, paused.domid, paused.state, paused.cpu_s) == ("vtax-810477", 1, "--p---", 6.3)
+    assert (paused.name, paused.domid, paused.state, paused.cpu_s) == (
+        "vtax-810477",
+        1,
+        "--p---",
+        6.3,
+    )
     assert (tools.state(dom0), tools.state(paused)) == ("running", "paused")
 
 
@@ -84,7 +91,9 @@ def test_a_domain_of_the_users_may_have_spaces_in_its_name():
 
 @pytest.mark.parametrize("damaged", ["Name\nvtax-1 1 256", "Name\nvtax-1 1 256 1 r----- many"])
 def test_another_table_is_an_error_that_shows_the_line(damaged):
-    with pytest.raises(CommandFailed, match=r"xl list printed a line of another kind: 'vtax-1 1 256"):
+    with pytest.raises(
+        CommandFailed, match=r"xl list printed a line of another kind: 'vtax-1 1 256"
+    ):
         tools.parse_list(damaged)
 
 
@@ -137,7 +146,9 @@ def test_a_dom0_without_xl_names_the_package_to_install(tmp_path, installed):
         tools.check_host(tmp_path)
     assert refused.value.hint == "apt install xen-utils-common"
     installed()
-    with pytest.raises(PlatformError, match="xl, xenstore-write, qemu-img are not installed") as refused:
+    with pytest.raises(
+        PlatformError, match="xl, xenstore-write, qemu-img are not installed"
+    ) as refused:
         tools.check_host(tmp_path)
     assert refused.value.hint == "apt install xen-utils-common xenstore-utils qemu-utils"
 
@@ -155,7 +166,8 @@ def xl(on_path):
     def printing(**outputs: str) -> None:
         cases = "\n".join(f"{name}) cat <<'END'\n{text}\nEND\n;;" for name, text in outputs.items())
         on_path(
-            "xl", f'case $1 in\n{cases}\n*) echo "$2 is an invalid domain identifier (rc=-6)" >&2; exit 1;;\nesac'
+            "xl",
+            f'case $1 in\n{cases}\n*) echo "$2 is an invalid domain identifier (rc=-6)" >&2; exit 1;;\nesac',
         )
 
     return printing
@@ -165,7 +177,9 @@ def test_the_error_of_xl_is_shown_whatever_bytes_are_in_it(tmp_path, on_path):
     on_path("xl", r"printf 'libxl: error: x.c:1:f: no disk \377\n' >&2; exit 1")
     programs = virtual_machine.Programs("unit", (), tmp_path / "stderr.log")
     with pytest.raises(PlatformError, match="xl create failed with status 1") as failed:
-        driver._create(spec(tmp_path, Journal(tmp_path / "journal")), tmp_path / "domain.cfg", programs)
+        driver._create(
+            spec(tmp_path, Journal(tmp_path / "journal")), tmp_path / "domain.cfg", programs
+        )
     assert failed.value.where == "no disk \ufffd"
 
 
@@ -179,7 +193,9 @@ def test_an_old_xen_and_a_silent_one_are_refused(xl):
     assert refused.value.hint == "systemctl start xen"
 
 
-def spec(tmp_path: Path, journal: Journal, name: str = "vtax-1", memory: int = 512 << 20) -> GuestSpec:
+def spec(
+    tmp_path: Path, journal: Journal, name: str = "vtax-1", memory: int = 512 << 20
+) -> GuestSpec:
     return GuestSpec(name, Image("key", tmp_path), Resources(1, memory, (0,)), tmp_path, journal)
 
 
@@ -213,7 +229,10 @@ def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts
     assert memory.of_all(platforms) == [memory.Memory(1 << 30)]
     monkeypatch.setattr(tools, "check_host", lambda: None)
     dom0, hypervisor = memory.of_all(platforms)
-    assert (str(dom0), str(hypervisor)) == ("this host has 1 GiB", "the hypervisor has 2.71 GiB free")
+    assert (str(dom0), str(hypervisor)) == (
+        "this host has 1 GiB",
+        "the hypervisor has 2.71 GiB free",
+    )
     assert hypervisor.fits(1, 2748 << 20)
     assert not hypervisor.fits(1, 2749 << 20)  # 24 MiB beside each
     assert hypervisor.fits(2, 1362 << 20)
@@ -221,7 +240,9 @@ def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts
     check_host(1, 2 << 30, "--memory", platforms[1:])
     with pytest.raises(BadInput, match="2 GiB of memory are requested, and this host has 1 GiB"):
         check_host(1, 2 << 30, "--memory", platforms)
-    with pytest.raises(BadInput, match=r"3 GiB of memory are requested, and the hypervisor has 2\.71 GiB free"):
+    with pytest.raises(
+        BadInput, match=r"3 GiB of memory are requested, and the hypervisor has 2\.71 GiB free"
+    ):
         check_host(1, 3 << 30, "--memory", platforms[1:])
 
 
@@ -238,7 +259,8 @@ def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path, xl):
 
 
 @pytest.mark.parametrize(
-    ("pool", "reason"), [("empty", "CPU pool empty has 0 CPUs, and vtax-1 needs 1"), ("mine", "no CPU pool mine")]
+    ("pool", "reason"),
+    [("empty", "CPU pool empty has 0 CPUs, and vtax-1 needs 1"), ("mine", "no CPU pool mine")],
 )
 def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(tmp_path, pool, reason, xl):
     xl(**{"cpupool-list": POOLS.rstrip("\n")})
@@ -262,7 +284,9 @@ def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(monke
     monkeypatch.setattr(domains, "cpu_s", dict)
     assert domain_cpu_s("vtax-810477") == 6.3
     assert domain_cpu_s("vtax-000000") is None
-    monkeypatch.setattr(domains, "cpu_s", lambda: {"Domain-0": 2.5, "vtax-810477": 6.31, "theirs": 1.0})
+    monkeypatch.setattr(
+        domains, "cpu_s", lambda: {"Domain-0": 2.5, "vtax-810477": 6.31, "theirs": 1.0}
+    )
     assert domain_cpu_s("vtax-810477") == 6.31
     assert domains.read() == pytest.approx({"dom0_cpu_s": 2.5, "other_domains_cpu_s": 7.31})
 
@@ -326,7 +350,10 @@ def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(tmp_path,
     assert driver.describe("vtax-1", stderr, console) == f"{panic}; {error}; the domain has ended"
     console.write_text("a\nb\nc\nd\n")
     stderr.unlink()
-    assert driver.describe("vtax-810477", stderr, console) == "console: b | c | d; the domain is paused"
+    assert (
+        driver.describe("vtax-810477", stderr, console)
+        == "console: b | c | d; the domain is paused"
+    )
     xl()
     assert driver.describe("vtax-1", stderr, console).startswith("console: b | c | d; xl list")
 
@@ -342,7 +369,9 @@ def test_the_device_model_of_a_domain_of_type_hvm_loads_a_packed_kernel_and_init
     place = tmp_path / "guest"
     place.mkdir()
     guest = replace(spec(tmp_path, Journal(tmp_path / "journal")), directory=place)
-    assert driver._boot(XenOptions(type="pv"), guest) == virtual_machine.Boot(image.elf_kernel, image.initrd)
+    assert driver._boot(XenOptions(type="pv"), guest) == virtual_machine.Boot(
+        image.elf_kernel, image.initrd
+    )
     boot = driver._boot(XenOptions(type="hvm"), guest)
     assert boot.kernel == image.kernel
     assert gzip.decompress(boot.initrd.read_bytes()) == image.initrd.read_bytes()
@@ -350,10 +379,16 @@ def test_the_device_model_of_a_domain_of_type_hvm_loads_a_packed_kernel_and_init
 
 
 def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_path):
-    for pid, name in ((7, "guest-eth0-q0-guest-rx"), (8, "guest-eth0-q0-d"), (9, "guest-eth01-q0-gu")):
+    for pid, name in (
+        (7, "guest-eth0-q0-guest-rx"),
+        (8, "guest-eth0-q0-d"),
+        (9, "guest-eth01-q0-gu"),
+    ):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S 2 0 0 0 -1 0 0 0 0 0 100 50 0 0 20\n")
+        (tmp_path / str(pid) / "stat").write_text(
+            f"{pid} ({name}) S 2 0 0 0 -1 0 0 0 0 0 100 50 0 0 20\n"
+        )
     found = backend_pids(("guest-eth0",), tmp_path)
     assert sorted(found) == [7, 8]
     assert cpu_s(found, tmp_path) == pytest.approx(3.0)

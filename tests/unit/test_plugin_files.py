@@ -39,14 +39,19 @@ def test_a_platform_of_a_file_is_listed_and_can_be_in_a_study(file: Path, tmp_pa
     registry.drivers.cache_clear()
     assert "theirs-fast" in output_of("--plugin", str(file), "platforms", "--no-probe")
     study = tmp_path / "mine.toml"
-    study.write_text('name = "mine"\nplatforms = ["native", "theirs-fast"]\n[[benchmark]]\nname = "stream"\n')
+    study.write_text(
+        'name = "mine"\nplatforms = ["native", "theirs-fast"]\n[[benchmark]]\nname = "stream"\n'
+    )
     assert "theirs-fast" in output_of("--plugin", str(file), "studies", str(study))
 
 
 def test_the_origin_of_a_file_is_its_name_and_hash(file: Path) -> None:
     plugins.add_file(file)
     origin = registry.foreign()["theirs"]
-    assert (origin.file, origin.sha256) == ("theirs.py", hashlib.sha256(file.read_bytes()).hexdigest())
+    assert (origin.file, origin.sha256) == (
+        "theirs.py",
+        hashlib.sha256(file.read_bytes()).hexdigest(),
+    )
     assert origin.package == ""
 
 
@@ -74,10 +79,14 @@ def test_a_file_that_others_may_change_is_not_executed(file: Path) -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    assert "there is no file nothing.py" in str(invoked("--plugin", "nothing.py", "platforms").exception)
+    assert "there is no file nothing.py" in str(
+        invoked("--plugin", "nothing.py", "platforms").exception
+    )
 
 
-def test_after_a_command_the_option_is_refused_with_its_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_command_the_option_is_refused_with_its_place(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, printed = ended(capsys, "platforms", "--plugin", str(file))
     assert status == 2
     assert "hint: did you mean vtax --plugin ... platforms?" in printed

@@ -50,8 +50,14 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
             "Can't instantiate abstract class Made with abstract method start",
         ),
         (good("d", "None"), "a driver has variants = None, which is not of the type"),
-        (good("d", "{}").replace("summary =", "tunings = 'pinned'; summary ="), "a driver has tunings = 'pinned'"),
-        (good("d", "{}").replace("summary =", "title ="), "a driver must have summary, and it has not"),
+        (
+            good("d", "{}").replace("summary =", "tunings = 'pinned'; summary ="),
+            "a driver has tunings = 'pinned'",
+        ),
+        (
+            good("d", "{}").replace("summary =", "title ="),
+            "a driver must have summary, and it has not",
+        ),
     ],
 )
 def test_a_broken_package_is_named_and_left_out(source, printed, install):
@@ -70,7 +76,9 @@ def test_a_broken_package_is_named_and_left_out(source, printed, install):
 
 def test_an_entry_point_without_an_attribute_is_refused_with_a_hint(install, tmp_path):
     install("whole", good("whole", "{'whole': {}}"))
-    (tmp_path / "whole-1.5.dist-info/entry_points.txt").write_text("[vtax.platforms]\nwhole = whole\n")
+    (tmp_path / "whole-1.5.dist-info/entry_points.txt").write_text(
+        "[vtax.platforms]\nwhole = whole\n"
+    )
     message: list[str] = []
     assert "whole" not in discover(vtax.platforms, "DRIVER", Driver, message.append)
     assert message[0].endswith(": it is a module, not a driver; write whole:DRIVER")
@@ -89,7 +97,9 @@ def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path, unmade
 
 def test_a_request_to_stop_is_heard_in_a_probe(install):
     install(
-        "thirdparty", "from vtax.errors import RunInterrupted\n" + good("a", "{'a': {}}", "RunInterrupted('stop')")
+        "thirdparty",
+        "from vtax.errors import RunInterrupted\n"
+        + good("a", "{'a': {}}", "RunInterrupted('stop')"),
     )
     platform = registry.get("a")
     assert isinstance(platform, Platform)
@@ -100,7 +110,10 @@ def test_a_request_to_stop_is_heard_in_a_probe(install):
 def test_every_module_among_the_views_is_a_view():
     import vtax.report.views
 
-    names = {module.name for module in pkgutil.iter_modules(vtax.report.views.__path__)} - {"base", "registry"}
+    names = {module.name for module in pkgutil.iter_modules(vtax.report.views.__path__)} - {
+        "base",
+        "registry",
+    }
     modules = [importlib.import_module(f"vtax.report.views.{name}") for name in names]
     assert names
     assert [module.__name__ for module in modules if not hasattr(module, "VIEW")] == []

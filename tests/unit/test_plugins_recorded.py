@@ -79,11 +79,18 @@ def test_what_is_shipped_is_what_is_there(package):
     names = [info.name for info in pkgutil.iter_modules(package.__path__)]
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
     found = {name for name, module in modules.items() if hasattr(module, ATTRIBUTES[package])}
-    assert found == set(SHIPPED[package.__name__].split()), "add new modules of vtax to SHIPPED in host/plugins.py"
+    assert found == set(SHIPPED[package.__name__].split()), (
+        "add new modules of vtax to SHIPPED in host/plugins.py"
+    )
 
 
 def test_shipped_plugins_have_no_origin(install):
-    assert platform_registry.foreign() == topology_registry.foreign() == benchmark_registry.foreign() == {}
+    assert (
+        platform_registry.foreign()
+        == topology_registry.foreign()
+        == benchmark_registry.foreign()
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,13 +112,19 @@ def test_a_package_is_named_with_its_version_and_source(direct_url, source, inst
     assert platform_registry.foreign() == {"theirs": expected}
 
 
-def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(install, tmp_path, monkeypatch):
+def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(
+    install, tmp_path, monkeypatch
+):
     directory = tmp_path / "beside"
     directory.mkdir()
     (directory / "own.py").write_text(TOPOLOGY)
-    monkeypatch.setattr(vtax.network.topologies, "__path__", [*vtax.network.topologies.__path__, str(directory)])
+    monkeypatch.setattr(
+        vtax.network.topologies, "__path__", [*vtax.network.topologies.__path__, str(directory)]
+    )
     try:
-        assert topology_registry.foreign() == {"theirs": Origin(file="own.py", sha256=sha256(TOPOLOGY))}
+        assert topology_registry.foreign() == {
+            "theirs": Origin(file="own.py", sha256=sha256(TOPOLOGY))
+        }
     finally:
         sys.modules.pop("vtax.network.topologies.own", None)
 
@@ -138,7 +151,9 @@ PLUGINS = (
     PluginRecord("platform", "theirs", "third", "1.5", "", "third.py", "ab" * 32),
     PluginRecord("benchmark", "tool", "third", "1.5", "", "tool.py", "cd" * 32),
     PluginRecord("topology", "chain", "", "", "", "chain.py", "ef" * 32),
-    PluginRecord("view", "look", "looks", "2.0", "git+https://example.org/x.git@abc123", "look.py", "01" * 32),
+    PluginRecord(
+        "view", "look", "looks", "2.0", "git+https://example.org/x.git@abc123", "look.py", "01" * 32
+    ),
     PluginRecord("view", "more", "mine", "0.1", "local", "more.py", "23" * 32),
 )
 
@@ -147,8 +162,13 @@ def test_a_run_keeps_them_and_shows_them(store):
     begin(store, plugins=PLUGINS)
     analysis = analyse(store)
     assert analysis.plugins == store.open_run("last").plugins == PLUGINS
-    sentence = next(text for text in map(english, method(analysis)) if text.startswith("Not part of vtax"))
-    assert "platform theirs (third 1.5); benchmark tool (third 1.5); topology chain (chain.py, SHA-256 " in sentence
+    sentence = next(
+        text for text in map(english, method(analysis)) if text.startswith("Not part of vtax")
+    )
+    assert (
+        "platform theirs (third 1.5); benchmark tool (third 1.5); topology chain (chain.py, SHA-256 "
+        in sentence
+    )
     assert values(analysis)["plugins"][2]["sha256"] == "ef" * 32
     _, table = HOST.document(source_of(store), Options()).parts
     assert [row.cells[0] for row in table.groups[0].rows] == [f"{p.kind} {p.name}" for p in PLUGINS]
@@ -168,9 +188,14 @@ def test_what_makes_the_run_again_installs_them(store):
 
 def test_names_from_a_store_cannot_become_commands(store):
     evil = "x\nsudo reboot; $(reboot)"
-    begin(store, plugins=[PluginRecord("view", evil, evil, evil), PluginRecord(evil, "a", file=evil)])
+    begin(
+        store, plugins=[PluginRecord("view", evil, evil, evil), PluginRecord(evil, "a", file=evil)]
+    )
     lines = commands(analyse(store))
-    assert lines[2] == "sudo .venv/bin/pip install 'x sudo reboot; $(reboot)==x sudo reboot; $(reboot)'"
+    assert (
+        lines[2]
+        == "sudo .venv/bin/pip install 'x sudo reboot; $(reboot)==x sudo reboot; $(reboot)'"
+    )
     assert lines[3].startswith("# put x sudo reboot")
     assert not any("\n" in line for line in lines)
 

@@ -40,8 +40,15 @@ def test_every_place_has_its_table_below_the_command_that_prints_it():
 def test_simulated_figures_stand_in_places_alone():
     outside = re.sub(r"<!-- (\w+) -->.*?<!-- end \1 -->", "", TEXT, flags=re.DOTALL)
     sections = outside.split("\n## ")
-    with_figures = [each.splitlines()[0] for each in sections if re.search(r"\d\.\d (and|to|→|\()|\d\.\d\*\*", each)]
-    assert set(with_figures) <= {"Intervals, words and power", "Real runs"}  # conditions, and what was measured once
+    with_figures = [
+        each.splitlines()[0]
+        for each in sections
+        if re.search(r"\d\.\d (and|to|→|\()|\d\.\d\*\*", each)
+    ]
+    assert set(with_figures) <= {
+        "Intervals, words and power",
+        "Real runs",
+    }  # conditions, and what was measured once
 
 
 def test_rows_that_are_alike_become_one():
@@ -58,6 +65,9 @@ def test_rows_that_are_alike_become_one():
 
 def test_a_place_is_written_and_a_missing_one_is_named():
     text = "before\n<!-- a -->\nold\n<!-- end a -->\nafter\n"
-    assert proof.written(text, "a", "new\n|1|") == "before\n<!-- a -->\nnew\n|1|\n<!-- end a -->\nafter\n"
+    assert (
+        proof.written(text, "a", "new\n|1|")
+        == "before\n<!-- a -->\nnew\n|1|\n<!-- end a -->\nafter\n"
+    )
     with pytest.raises(SystemExit, match="0 places for the table b"):
         proof.written(text, "b", "new")

@@ -40,37 +40,55 @@ def missed_targets(analysis: Analysis) -> tuple[str, ...]:
 PAIR = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True))
 
 
-def two_platforms(store: Store, better: str, native: list[float], other: list[float], **design: object) -> Analysis:
+def two_platforms(
+    store: Store, better: str, native: list[float], other: list[float], **design: object
+) -> Analysis:
     """A run of one cell on two platforms, with one value per block each."""
     run = begin(
         store,
         platforms=PAIR,
-        cells=[CellRecord("n", "p", "native", "tool", "tool"), CellRecord("o", "p", "other", "tool", "tool")],
+        cells=[
+            CellRecord("n", "p", "native", "tool", "tool"),
+            CellRecord("o", "p", "other", "tool", "tool"),
+        ],
         metrics=[MetricRecord("tool", "speed", "speed", "1/s", better, True)],
         declared={**synthetic_run.DECLARED, "design": design},
     )
     for position, (key, block, value) in enumerate(
-        (key, block, value) for key, side in (("n", native), ("o", other)) for block, value in enumerate(side)
+        (key, block, value)
+        for key, side in (("n", native), ("o", other))
+        for block, value in enumerate(side)
     ):
         run.add_trial(
-            trial(CellRecord(key, "p", "", "tool", "tool"), block=block, position=position, values={"speed": value})
+            trial(
+                CellRecord(key, "p", "", "tool", "tool"),
+                block=block,
+                position=position,
+                values={"speed": value},
+            )
         )
     run.finish("finished", "", 2.0)
     return analyse(store)
 
 
 def row(analysis: Analysis, platform: str, section: int = 0, point: int = 0) -> Row:
-    return next(r for r in analysis.sections[section].points[point].rows if r.platform.name == platform)
+    return next(
+        r for r in analysis.sections[section].points[point].rows if r.platform.name == platform
+    )
 
 
 def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counted(filled):
-    worst = next(r for s in filled.sections for p in s.points for r in p.rows if r.cell.key == "r-qemu-tcg")
+    worst = next(
+        r for s in filled.sections for p in s.points for r in p.rows if r.cell.key == "r-qemu-tcg"
+    )
     assert worst.summary.n == 8 * 2 - 1
     assert worst.failed == 1
     assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in missed_targets(filled)
     (warning,) = [w for w in filled.warnings if w.code == "failed-trial"]
     assert sentence(warning) == "iperf3: unable to connect to server"
-    assert [english(place.inline) for place in warning.places] == ["qemu-tcg, iperf3, direction=receive, block 4"]
+    assert [english(place.inline) for place in warning.places] == [
+        "qemu-tcg, iperf3, direction=receive, block 4"
+    ]
 
 
 def test_the_ratio_is_formed_within_blocks(store):
@@ -84,7 +102,9 @@ def test_the_ratio_is_formed_within_blocks(store):
 @pytest.mark.parametrize(("better", "kind"), [("higher", "slower"), ("lower", "faster")])
 def test_which_way_is_better_decides_the_word(store, better, kind):
     noise = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0]
-    analysis = two_platforms(store, better, [100.0 * n for n in noise], [80.0 * n for n in reversed(noise)])
+    analysis = two_platforms(
+        store, better, [100.0 * n for n in noise], [80.0 * n for n in reversed(noise)]
+    )
     verdict = row(analysis, "other").verdict
     assert verdict.kind == kind
     assert row(analysis, "native").verdict is None
@@ -92,7 +112,9 @@ def test_which_way_is_better_decides_the_word(store, better, kind):
 
 def test_the_declared_margin_and_confidence_are_used(store):
     noise = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0]
-    analysis = two_platforms(store, "higher", noise, [0.95 * n for n in reversed(noise)], margin=0.1, confidence=0.9)
+    analysis = two_platforms(
+        store, "higher", noise, [0.95 * n for n in reversed(noise)], margin=0.1, confidence=0.9
+    )
     found = row(analysis, "other")
     assert (found.verdict.kind, found.verdict.margin) == ("equivalent", 0.1)
     assert (found.summary.confidence, found.ratio.confidence, english(analysis.level)) == (
@@ -119,11 +141,20 @@ def test_values_that_have_no_ratio_are_an_answer_too(store):
 
 def test_a_missed_precision_is_a_missed_target(store):
     analysis = two_platforms(
-        store, "higher", [1.0, 2.0, 1.5, 1.1, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0],
-        stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
-    )  # fmt: skip
+        store,
+        "higher",
+        [1.0, 2.0, 1.5, 1.1, 3.0],
+        [1.0, 1.0, 1.0, 1.0, 1.0],
+        stop="precision",
+        precision=0.01,
+        min_blocks=2,
+        max_blocks=5,
+    )
     assert row(analysis, "other").target_missed
-    assert any("requested ±1\N{NO-BREAK SPACE}%: other, tool speed" in text for text in missed_targets(analysis))
+    assert any(
+        "requested ±1\N{NO-BREAK SPACE}%: other, tool speed" in text
+        for text in missed_targets(analysis)
+    )
 
 
 def test_a_missed_verdict_is_a_missed_target(store):
@@ -134,20 +165,36 @@ def test_a_missed_verdict_is_a_missed_target(store):
 
 
 def test_a_reached_verdict_is_no_missed_target(store):
-    analysis = two_platforms(store, "higher", [1.0, 1.001, 0.999, 1.0, 1.0], [0.5] * 5, stop="verdict")
+    analysis = two_platforms(
+        store, "higher", [1.0, 1.001, 0.999, 1.0, 1.0], [0.5] * 5, stop="verdict"
+    )
     assert not row(analysis, "other").target_missed
     assert missed_targets(analysis) == ()
 
 
 def test_a_verdict_is_a_missed_target_only_of_metrics_the_rule_judges(store):
-    fill(begin(store, declared={**synthetic_run.DECLARED, "design": {"stop": "verdict", "margin": 1e-6}}))
+    fill(
+        begin(
+            store,
+            declared={**synthetic_run.DECLARED, "design": {"stop": "verdict", "margin": 1e-6}},
+        )
+    )
     analysis = analyse(store)
-    undecided = {s.name for s in analysis.sections for p in s.points for r in p.rows
-                 if r.verdict and r.verdict.kind == "undecided"}  # fmt: skip
-    missed = [s.name for s in analysis.sections for p in s.points for r in p.rows if r.target_missed]
+    undecided = {
+        s.name
+        for s in analysis.sections
+        for p in s.points
+        for r in p.rows
+        if r.verdict and r.verdict.kind == "undecided"
+    }
+    missed = [
+        s.name for s in analysis.sections for p in s.points for r in p.rows if r.target_missed
+    ]
     assert "sysbench-cpu latency" in undecided
     assert set(missed) == undecided - {"sysbench-cpu latency"} != set()
-    assert f"no verdict in {len(missed)} of " in " ".join(missed_targets(analysis))  # named once, and not one by one
+    assert f"no verdict in {len(missed)} of " in " ".join(
+        missed_targets(analysis)
+    )  # named once, and not one by one
     assert "target missed" not in repr(result.VIEW.document(source_of(analysis), Options()).parts)
 
 
@@ -169,20 +216,28 @@ def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store):
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
     assert row(missed, "native").target_missed
-    assert re.fullmatch(r"half-width ±\d+\s%, requested ±1\s%: native, tool speed", *missed_targets(missed))
+    assert re.fullmatch(
+        r"half-width ±\d+\s%, requested ±1\s%: native, tool speed", *missed_targets(missed)
+    )
 
 
 @pytest.mark.parametrize(
     ("made", "design", "missed"),
     [
         ([1.0, 1.001, 0.999, 1.0, 1.0], {"stop": "precision"}, ()),
-        ([1.0] * 3, {"stop": "precision", "budget": 3.0}, ("3 blocks, at least 5 requested: native, tool speed",)),
+        (
+            [1.0] * 3,
+            {"stop": "precision", "budget": 3.0},
+            ("3 blocks, at least 5 requested: native, tool speed",),
+        ),
         ([1.0, 1.0], {"stop": "fixed", "blocks": 3}, ("2 of 3 blocks are made: it ended",)),
         ([1.0, 2.0], {"stop": "budget", "budget": 3.0}, ()),
         ([], {"stop": "budget", "budget": 3.0}, ("it ended",)),
     ],
 )
-def test_what_a_rule_missed_on_a_single_platform_is_named_with_the_reason(store, made, design, missed):
+def test_what_a_rule_missed_on_a_single_platform_is_named_with_the_reason(
+    store, made, design, missed
+):
     assert missed_targets(one_platform(store, made, **design)) == missed
 
 
@@ -194,7 +249,9 @@ def test_an_interrupted_run_is_shown_as_such(store):
     assert missed_targets(analysis) == ("the run was not finished: stopped on request",)
     assert row(analysis, "docker").reason == "not measured yet"
     found = variance(load(store.engine, run), analysis)
-    assert {cell.reason for cell in found if cell.row.platform.name == "docker"} == {"not measured yet"}
+    assert {cell.reason for cell in found if cell.row.platform.name == "docker"} == {
+        "not measured yet"
+    }
 
 
 def test_a_cell_that_only_failed_is_not_called_unmeasured(store):
@@ -237,12 +294,22 @@ def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store)
         store,
         platforms=PAIR[:1],
         cells=[
-            CellRecord("w", "w", "native", "tool", "work", parameters={"events": 900}, levels={"events": 900}),
+            CellRecord(
+                "w",
+                "w",
+                "native",
+                "tool",
+                "work",
+                parameters={"events": 900},
+                levels={"events": 900},
+            ),
             CellRecord("t", "t", "native", "tool", "time", parameters={"events": None}),
         ],
         metrics=[MetricRecord("tool", "rate", "rate", "1/s", "higher", True, fixed_work="events")],
     )
-    for position, (cell, value) in enumerate((cell, value) for cell in run.cells for value in (100.0, 300.0)):
+    for position, (cell, value) in enumerate(
+        (cell, value) for cell in run.cells for value in (100.0, 300.0)
+    ):
         run.add_trial(trial(cell, number=position % 2, position=position, values={"rate": value}))
     work, time = (section.points[0].rows[0].summary for section in analyse(store).sections)
     assert (work.mean, time.mean) == (pytest.approx(150.0), pytest.approx(200.0))
@@ -250,9 +317,13 @@ def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store)
 
 def test_a_family_is_one_metric_of_one_benchmark(filled):
     assert [(s.label, s.metric.name, s.family) for s in filled.sections] == [
-        ("sysbench-cpu", "events", 3), ("sysbench-cpu", "latency", 3), ("iperf3", "throughput", 6),
-    ]  # fmt: skip
-    verdicts = [r.verdict for p in filled.sections[2].points for r in p.rows if r.verdict is not None]
+        ("sysbench-cpu", "events", 3),
+        ("sysbench-cpu", "latency", 3),
+        ("iperf3", "throughput", 6),
+    ]
+    verdicts = [
+        r.verdict for p in filled.sections[2].points for r in p.rows if r.verdict is not None
+    ]
     assert {v.family for v in verdicts} == {6}
 
 
@@ -295,8 +366,9 @@ def test_many_comparisons_are_summed_up_by_their_extremes(store):
     native, tcg = synthetic_run.PLATFORMS[0], synthetic_run.PLATFORMS[3]
     many = [
         CellRecord(f"{p.name}{size}", str(size), p.name, "iperf3", "iperf3", levels={"size": size})
-        for p in (native, tcg) for size in range(8)
-    ]  # fmt: skip
+        for p in (native, tcg)
+        for size in range(8)
+    ]
     run = begin(store, platforms=(native, tcg), cells=many)
     position = 0
     for block in range(6):
@@ -325,7 +397,11 @@ def test_the_json_holds_everything_the_table_shows(filled):
     assert rows[3]["overhead"]["estimate"] == pytest.approx(1 - rows[3]["efficiency"]["estimate"])
     assert rows[3]["marks"] == ["emulated"]
     assert len(rows[0]["block_means"]) == 8
-    assert {w["code"] for w in document["warnings"]} >= {"failed-trial", "no-memory-controller", "clock-skew"}
+    assert {w["code"] for w in document["warnings"]} >= {
+        "failed-trial",
+        "no-memory-controller",
+        "clock-skew",
+    }
 
 
 def test_platforms_of_a_point_keep_the_studys_order(store):

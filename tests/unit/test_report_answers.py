@@ -36,21 +36,30 @@ from vtax.store.store import Store
 from vtax.study.model import DesignTable
 
 SPACE = "\N{NO-BREAK SPACE}"
-KNOWN, WIDE = [0.70, 0.97, 0.74, 1.02, 0.90], [0.5, 3.0, 1.0, 2.0, 0.4]  # decided by a known number of blocks, or not
+KNOWN, WIDE = (
+    [0.70, 0.97, 0.74, 1.02, 0.90],
+    [0.5, 3.0, 1.0, 2.0, 0.4],
+)  # decided by a known number of blocks, or not
 
 
 def analysed(store: Store, ratios: Mapping[str, Sequence[float]], **design: object) -> Analysis:
     """A finished run with such values."""
-    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    platforms = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("other", {}, True),
+    )
     cells = [
         CellRecord(f"{p.name}{size}", size, p.name, "iperf3", "iperf3", levels={"size": size})
-        for p in platforms for size in ratios
-    ]  # fmt: skip
+        for p in platforms
+        for size in ratios
+    ]
     declared = {**synthetic_run.DECLARED, "design": design}
     run = begin(store, platforms=platforms, cells=cells, declared=declared)
     made = [(block, cell) for block in range(len(next(iter(ratios.values())))) for cell in cells]
     for position, (block, cell) in enumerate(made):
-        value = 1000.0 * (1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block])
+        value = 1000.0 * (
+            1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block]
+        )
         run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
     run.finish("finished", "", 2.0)
     return analyse(store)
@@ -77,7 +86,11 @@ def lines(analysis: Analysis) -> str:
     """The first lines of a report or a result."""
     return "\n".join(
         english(text)
-        for part in (*answer_line(analysis), *caution_line(analysis), *next_line(analysis, next_step_of(analysis)))
+        for part in (
+            *answer_line(analysis),
+            *caution_line(analysis),
+            *next_line(analysis, next_step_of(analysis)),
+        )
         for text in ((part.text,) if isinstance(part, Paragraph) else ())
     )
 
@@ -90,30 +103,48 @@ def test_an_answer_and_what_comes_next_are_printed(store, name, golden):
 
 
 def test_a_withheld_verdict_has_its_reason_in_the_answer_and_the_blocks_that_it_needs(store):
-    found = replace(analysed(store, {"1": [0.999, 1.0, 1.001, 0.9995, 1.0005] * 2}), duration_s=600.0)
+    found = replace(
+        analysed(store, {"1": [0.999, 1.0, 1.001, 0.9995, 1.0005] * 2}), duration_s=600.0
+    )
     (section,) = found.primary
     (point,) = section.points
     base, row = point.rows
     assert row.verdict is not None
     reason = Note("withheld-noisier", times=45.0, minimum=20)
-    verdict = replace(row.verdict, kind="undecided", warnings=(reason,), blocks_needed=None, blocks_needed_low=None)
+    verdict = replace(
+        row.verdict,
+        kind="undecided",
+        warnings=(reason,),
+        blocks_needed=None,
+        blocks_needed_low=None,
+    )
     point = replace(point, rows=(base, replace(row, verdict=verdict)))
     section = replace(section, points=(point,))
     found = replace(found, sections=(section,))
     assert "perhaps" not in english(answers(found)[0].text)
-    assert "(10 more blocks, about 11 min 00 s), enough blocks for a verdict on other" in lines(found)
-    (note,) = [text for each in notes_under(section, found) if "inside the margin" in (text := english(each))]
+    assert "(10 more blocks, about 11 min 00 s), enough blocks for a verdict on other" in lines(
+        found
+    )
+    (note,) = [
+        text
+        for each in notes_under(section, found)
+        if "inside the margin" in (text := english(each))
+    ]
     assert note == f"undecided beside an interval inside the margin: other: {english(reason)}"
 
 
-def of_blocks(store: Store, of: Mapping[str, Sequence[float]], marked: Sequence[str] = ()) -> Analysis:
+def of_blocks(
+    store: Store, of: Mapping[str, Sequence[float]], marked: Sequence[str] = ()
+) -> Analysis:
     """A finished run of one benchmark. of: platform -> its ratio to the first one in every block."""
     platforms = [
         PlatformRecord(name, {}, True, is_baseline=not n, marks=("emulated",) * (name in marked))
         for n, name in enumerate(of)
     ]
     cells = [CellRecord(name, "1", name, "iperf3", "iperf3") for name in of]
-    run = begin(store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}})
+    run = begin(
+        store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}}
+    )
     blocks = len(next(iter(of.values())))
     for position, (block, cell) in enumerate(product(range(blocks), cells)):
         values = {"throughput": 1000.0 * of[cell.platform][block]}
@@ -124,15 +155,21 @@ def of_blocks(store: Store, of: Mapping[str, Sequence[float]], marked: Sequence[
 
 def lowest_shown(found: Analysis, *names: str) -> str:
     """The lowest end of the intervals of these platforms, as a cell of the matrix shows it."""
-    rows = [row for s in found.primary for p in s.points for row in p.rows if row.platform.name in names]
+    rows = [
+        row for s in found.primary for p in s.points for row in p.rows if row.platform.name in names
+    ]
     worst = min((row.ratio for row in rows if row.ratio), key=lambda ratio: ratio.low)
     return english(relative_of(worst, "higher")).partition("[")[2].partition(",")[0] + f"{SPACE}%"
 
 
-def test_platforms_of_one_kind_stand_together_with_the_lowest_end_of_an_interval_that_is_shown(store):
+def test_platforms_of_one_kind_stand_together_with_the_lowest_end_of_an_interval_that_is_shown(
+    store,
+):
     near, wide = [0.96, 1.05, 0.95, 1.04, 1.0, 1.0], [0.7, 1.5, 0.9, 1.3, 0.8, 1.0]
     found = of_blocks(
-        store, {"native": [1.0] * 6, "docker": near, "podman": near[::-1], "lxc": wide, "qemu": near}, ("qemu",)
+        store,
+        {"native": [1.0] * 6, "docker": near, "podman": near[::-1], "lxc": wide, "qemu": near},
+        ("qemu",),
     )
     assert english(sentence_of(found)) == (
         f"docker, podman, lxc: no difference shown; intervals reach down to {lowest_shown(found, 'lxc')} of native. "
@@ -145,8 +182,14 @@ def test_platforms_that_are_slower_at_different_places_stand_apart(store):
     slow, same = [0.7, 0.701, 0.699, 0.7, 0.702, 0.7], [1.0, 1.001, 0.999, 1.0, 1.0005, 1.0]
     of = {"native": (same, same), "a": (slow, same), "b": (same, slow), "c": (slow, same)}
     platforms = [PlatformRecord(name, {}, True, is_baseline=not n) for n, name in enumerate(of)]
-    cells = [CellRecord(f"{n}{p.name}", str(n), p.name, "iperf3", f"bench{n}") for p in platforms for n in (0, 1)]
-    run = begin(store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}})
+    cells = [
+        CellRecord(f"{n}{p.name}", str(n), p.name, "iperf3", f"bench{n}")
+        for p in platforms
+        for n in (0, 1)
+    ]
+    run = begin(
+        store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}}
+    )
     for position, (block, cell) in enumerate(product(range(6), cells)):
         values = {"throughput": 1000.0 * of[cell.platform][int(cell.point)][block]}
         run.add_trial(trial(cell, block=block, position=position, values=values))
@@ -159,14 +202,27 @@ def test_platforms_that_are_slower_at_different_places_stand_apart(store):
 
 
 def test_a_withheld_verdict_is_no_perhaps(store):
-    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    platforms = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("other", {}, True),
+    )
     cells = [CellRecord(p.name, "1", p.name, "iperf3", "iperf3") for p in platforms]
-    run = begin(store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}})
+    run = begin(
+        store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}}
+    )
     for position, (block, cell, number) in enumerate(product(range(6), cells, range(4))):
         failed, level = cell is cells[1] and number == 3, 1000.0 + block + number
         values = {} if failed else {"throughput": level * (1.2 if cell is cells[1] else 1.0)}
-        run.add_trial(trial(cell, block=block, number=number, position=position, values=values,
-                            status="timeout" if failed else "ok"))  # fmt: skip
+        run.add_trial(
+            trial(
+                cell,
+                block=block,
+                number=number,
+                position=position,
+                values=values,
+                status="timeout" if failed else "ok",
+            )
+        )
     run.finish("finished", "", 2.0)
     found = analyse(store)
     assert english(sentence_of(found)).startswith("other: undecided; its interval reaches down to ")
@@ -191,8 +247,10 @@ def test_an_hour_of_blocks_is_the_budget_where_no_range_is_known(store):
     blocks = int(BUDGET_S / 10 / 1.1)
     chances = [
         decided_after(found.rule, row.verdict, row.ratio, blocks)
-        for point in found.primary[0].points for row in point.rows[1:] if row.verdict and row.ratio
-    ]  # fmt: skip
+        for point in found.primary[0].points
+        for row in point.rows[1:]
+        if row.verdict and row.ratio
+    ]
     assert (step.blocks, step.chances) == (blocks, sum(chances))
     assert step.duration_s <= BUDGET_S
     assert 0 < chances[1] < chances[0] < 1
@@ -206,8 +264,9 @@ def test_where_an_hour_would_hardly_decide_any_no_number_of_blocks_is_said(store
     found = replace(analysed(store, {"1": WIDE}), duration_s=6000.0)
     step = next_step_of(found)
     assert (step.command, step.blocks) == ("", 0)
-    assert "Next: no number of blocks within an hour would decide other on iperf3; stop other programs" in lines(
-        found
+    assert (
+        "Next: no number of blocks within an hour would decide other on iperf3; stop other programs"
+        in lines(found)
     )
 
 
@@ -249,7 +308,9 @@ def test_a_run_whose_rule_looks_at_figures_is_not_extended(store):
     step = next_step_of(replace(found, duration_s=300.0))
     assert (step.command, step.is_new_run) == ("", True)
     assert step.blocks > 5
-    assert step.duration_s == pytest.approx(60 * step.blocks * 1.1)  # of all blocks, those that are there too
+    assert step.duration_s == pytest.approx(
+        60 * step.blocks * 1.1
+    )  # of all blocks, those that are there too
 
 
 def test_an_imported_run_gets_a_new_run_with_its_time(store):
@@ -269,13 +330,17 @@ def test_a_merged_run_gets_a_further_run_as_a_session(store, golden):
     golden(lines(found))
 
 
-@pytest.mark.parametrize(("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1")])
+@pytest.mark.parametrize(
+    ("status", "command"), [("finished", ""), ("paused", "sudo vtax resume tour-1")]
+)
 def test_a_run_over_several_boots_has_no_further_sessions(store, status, command):
     """`vtax resume --session` refuses it."""
     found = analysed(store, {"1": NOISY})
     (session,) = found.sessions
     declared = {**found.declared, "boot": [{"name": "linux"}, {"name": "xen"}]}
-    found = replace(found, status=status, declared=declared, sessions=(session, replace(session, number=2)))
+    found = replace(
+        found, status=status, declared=declared, sessions=(session, replace(session, number=2))
+    )
     step = next_step_of(found)
     assert (step.command, step.is_new_run) == (command, not command)
     assert ("Next: a further run of the study, merged" in lines(found)) == (not command)
@@ -296,9 +361,12 @@ def test_a_command_is_offered_only_where_resume_accepts_it(store, design, expect
     found = analysed(store, {"1": KNOWN}, **design)
     (run,) = store.runs()
     handle: Any = SimpleNamespace(
-        name=run.name, status="finished", session=SimpleNamespace(number=1), done=lambda: [(0, 4, 0)],
+        name=run.name,
+        status="finished",
+        session=SimpleNamespace(number=1),
+        done=lambda: [(0, 4, 0)],
         spent_s=lambda: 5,
-    )  # fmt: skip
+    )
     try:
         check_more(handle, DesignTable.model_validate(design), 60.0)
         is_accepted = True
@@ -337,11 +405,15 @@ def test_a_resource_of_several_comparisons_has_the_interval_of_their_mean_by_blo
 def test_statistical_cautions_come_first_and_requests_are_none(store):
     place = WarnedPlace("docker", "iperf3")
     busy = Warning("host-busy", "warning", {"text": "busy"}, times=40, places=(place,))
-    noted = Warning("statistics", "warning", {"text": "blocks may depend"}, kind="statistics", places=(place,))
+    noted = Warning(
+        "statistics", "warning", {"text": "blocks may depend"}, kind="statistics", places=(place,)
+    )
     requested = [Warning(code, "warning", {"text": code}) for code in ("study-changed", "trusted")]
     text = lines(replace(analysed(store, {"1": NOISY}), warnings=(busy, *requested, noted)))
     caution = text[text.index("Caution: ") :]
-    assert caution.startswith("Caution: blocks may depend (docker, iperf3); busy (40 times, docker, iperf3); ")
+    assert caution.startswith(
+        "Caution: blocks may depend (docker, iperf3); busy (40 times, docker, iperf3); "
+    )
     assert "study-changed" not in caution
     assert "trusted" not in caution
 
@@ -349,8 +421,11 @@ def test_statistical_cautions_come_first_and_requests_are_none(store):
 @pytest.mark.parametrize("better", ["higher", "lower"])
 def test_a_report_explains_percents_of_times_where_it_has_times_only(store, better):
     found = analysed(store, {"64": KNOWN})
-    found = replace(found, sections=tuple(
-        replace(each, metric=replace(each.metric, better=better)) for each in found.sections
-    ))  # fmt: skip
+    found = replace(
+        found,
+        sections=tuple(
+            replace(each, metric=replace(each.metric, better=better)) for each in found.sections
+        ),
+    )
     assert ("Twice the time" in page(found)) == (better == "lower")
     assert "</span>\N{NO-BREAK SPACE}" in page(found)  # a sign is never alone in a line

@@ -29,7 +29,9 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
         for platform, offsets in OFFSETS_S.items():
             for block, offset_s in enumerate(offsets):
                 guest = run.begin_guest(platform, block, "", 1.0)
-                run.end_guest(guest, ready_s=0.1, clock_offset_s=offset_s, facts={"kernel": "6.1"}, notes=())
+                run.end_guest(
+                    guest, ready_s=0.1, clock_offset_s=offset_s, facts={"kernel": "6.1"}, notes=()
+                )
         run.finish("finished", "as expected", 2.0)
         yield analyse(store, "clocks-1")
 
@@ -39,13 +41,23 @@ def test_the_maximum_clock_offset_is_shown_of_every_platform_with_a_clock(analys
     assert found.clocks == {"native": -0.0002, "docker": 0.0, "qemu-tcg": -3601.25}
     assert "-3601.250 s" in drawn(view("audit", analysis), 100)
     assert {"platform": "docker", "max_offset_s": 0.0} in as_json(view("audit", analysis))["clocks"]
-    assert re.search(r'qemu-tcg <span class="mark">emulated</span></th><td[^>]*>-3601.250 s', page(analysis))
+    assert re.search(
+        r'qemu-tcg <span class="mark">emulated</span></th><td[^>]*>-3601.250 s', page(analysis)
+    )
 
 
 def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path):
     facts: dict[str, dict[str, Any]] = {
-        "native": {"tcp_congestion_control": "bbr", "cpu_flags": ["a", "b"], "memory_visible_bytes": 1 << 30},
-        "docker": {"tcp_congestion_control": "cubic", "cpu_flags": ["a"], "memory_visible_bytes": 1 << 29},
+        "native": {
+            "tcp_congestion_control": "bbr",
+            "cpu_flags": ["a", "b"],
+            "memory_visible_bytes": 1 << 30,
+        },
+        "docker": {
+            "tcp_congestion_control": "cubic",
+            "cpu_flags": ["a"],
+            "memory_visible_bytes": 1 << 29,
+        },
     }
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         run = begin(store, "facts-1")
@@ -54,12 +66,19 @@ def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path)
             run.end_guest(guest, ready_s=0.1, clock_offset_s=None, facts=printed, notes=())
         run.finish("finished", "as expected", 2.0)
         analysis = analyse(store, "facts-1")
-    for text in (" ".join(drawn(view("audit", analysis), 100).split()), " ".join(page(analysis).split())):
+    for text in (
+        " ".join(drawn(view("audit", analysis), 100).split()),
+        " ".join(page(analysis).split()),
+    ):
         assert "+ marks items that some platforms lack" in text
         assert "tcp_congestion_control is the kernel&#39;s default" in text.replace("'", "&#39;")
         assert "512 MiB" in text
     differences = as_json(view("audit", analysis))["differences"]
-    assert [each["field"] for each in differences] == ["cpu_flags", "memory_visible_bytes", "tcp_congestion_control"]
+    assert [each["field"] for each in differences] == [
+        "cpu_flags",
+        "memory_visible_bytes",
+        "tcp_congestion_control",
+    ]
 
 
 def test_nothing_is_explained_that_is_not_shown(analysis):
@@ -68,7 +87,9 @@ def test_nothing_is_explained_that_is_not_shown(analysis):
 
 def test_only_a_clock_that_nothing_explains_is_flagged(analysis):
     flagged = [warning for warning in analysis.warnings if warning.code == "clock"]
-    assert [[english(place.inline) for place in warning.places] for warning in flagged] == [["qemu-tcg"]]
+    assert [[english(place.inline) for place in warning.places] for warning in flagged] == [
+        ["qemu-tcg"]
+    ]
     assert (
         sentence(flagged[0])
         == "the guest's wall clock was -3601.2 s off the host's; durations are measured on the host's clock"

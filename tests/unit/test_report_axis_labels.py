@@ -11,7 +11,9 @@ LABELS = {"h0": "stream", "r0": "podman", "r1": "qemu-tcg-virtio (emulated)", "h
 
 def drawn() -> str:
     values = [{"row": row, "colour": "#333", "value": 1} for row in ("r0", "r1")]
-    points = vega.layer(values, {"type": "point"}, {"x": {"field": "value", "type": "quantitative"}}, [])
+    points = vega.layer(
+        values, {"type": "point"}, {"x": {"field": "value", "type": "quantitative"}}, []
+    )
     return vega.static_svg(vega.frame([points], LABELS, "a figure", Formatter()), "f")
 
 
@@ -24,8 +26,13 @@ def place(svg: str, text: str) -> float:
 
 def test_the_second_line_of_a_label_stands_clear_of_the_first_and_both_are_beside_their_row():
     svg = drawn()
-    first, apart = place(svg, "qemu-tcg-virtio"), float(re.findall(r'dy="([\d.]+)">\(emulated\)', svg)[0])
-    row = place(svg, "podman") - place(svg, "stream")  # a heading is 3 pixels above the middle of its row
+    first, apart = (
+        place(svg, "qemu-tcg-virtio"),
+        float(re.findall(r'dy="([\d.]+)">\(emulated\)', svg)[0]),
+    )
+    row = place(svg, "podman") - place(
+        svg, "stream"
+    )  # a heading is 3 pixels above the middle of its row
     assert apart > SIZE_PX
     middle_of_text = first + apart / 2
     assert abs(middle_of_text - place(svg, "podman") - row) < 4
@@ -34,7 +41,9 @@ def test_the_second_line_of_a_label_stands_clear_of_the_first_and_both_are_besid
 
 def test_a_drawing_is_laid_out_alike_on_hosts_with_other_fonts_and_shown_in_the_font_of_the_page():
     def drawn_in(font: str) -> str:
-        points = vega.layer([{"row": "r1", "value": 1}], {"type": "point"}, {"x": {"field": "value"}}, [])
+        points = vega.layer(
+            [{"row": "r1", "value": 1}], {"type": "point"}, {"x": {"field": "value"}}, []
+        )
         spec = vega.frame([points], LABELS, "a figure", Formatter())
         return vega.static_svg({**spec, "config": {**spec["config"], "font": font}}, "f")
 
@@ -44,7 +53,9 @@ def test_a_drawing_is_laid_out_alike_on_hosts_with_other_fonts_and_shown_in_the_
 
 def test_a_drawing_in_a_page_has_the_colours_of_the_page():
     rule: vega.Spec = {"mark": {"type": "rule", "color": "@muted"}, "encoding": {"y": {"value": 3}}}
-    drawn = vega.static_svg(vega.frame([{"data": {"values": [{}]}, **rule}], LABELS, "a figure", Formatter()), "f")
+    drawn = vega.static_svg(
+        vega.frame([{"data": {"values": [{}]}, **rule}], LABELS, "a figure", Formatter()), "f"
+    )
     assert 'stroke="var(--muted)"' in drawn
     assert 'fill="var(--ink)"' in drawn
     assert "@" not in drawn

@@ -35,13 +35,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def analysed(store: Store, logs: list[float], cost: float = 1.0) -> Analysis:
     """A run of one comparison. logs: of the ratio in each block. cost: the noise of the host's CPU time beside it."""
-    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    platforms = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("other", {}, True),
+    )
     cells = [CellRecord(p.name, "", p.name, "iperf3", "iperf3") for p in platforms]
     metric = MetricRecord("iperf3", "cpu_per_gigabyte", "cost", "s/GB", "lower", False)
     run = begin(store, platforms=platforms, cells=cells, metrics=(*synthetic_run.METRICS, metric))
     for block, log in enumerate(logs):
         for k, cell in enumerate(cells):
-            values = {"throughput": 1000.0 * math.exp(k * log), "cpu_per_gigabyte": math.exp(cost * k * log)}
+            values = {
+                "throughput": 1000.0 * math.exp(k * log),
+                "cpu_per_gigabyte": math.exp(cost * k * log),
+            }
             run.add_trial(trial(cell, block=block, position=2 * block + k, values=values))
     run.finish("finished", "", 2.0)
     return analyse(store)
@@ -54,7 +60,9 @@ def test_equivalent_says_beside_it_how_rare_slow_blocks_may_be_that_none_of_its_
     share = 1 - 0.05 ** (1 / 10)
     assert (1 - share) ** 10 == pytest.approx(0.05)
     rare = f"if fewer than {100 * share:.0f}{SPACE}% are slow, none may have occurred yet"
-    assert english(next(notes_under(section, found))) == f"equivalent as far as 10 blocks show: {rare}"
+    assert (
+        english(next(notes_under(section, found))) == f"equivalent as far as 10 blocks show: {rare}"
+    )
     assert " ".join(rare.split()) in " ".join(drawn(result(found)).split())
 
 
@@ -67,13 +75,17 @@ def test_a_check_and_a_comparison_of_two_platforms_say_it_too(store):
     found = analysed(store, CLOSE)
     passed = " ".join(drawn(check_document(check(None, found, 0.05))).split())
     assert "passed as far as 10 blocks show: if fewer than 26 % are slow" in passed
-    compared = " ".join(drawn(contrast_document(contrast(store, "other", "native", run=found))).split())
+    compared = " ".join(
+        drawn(contrast_document(contrast(store, "other", "native", run=found))).split()
+    )
     assert "equivalent as far as 10 blocks show: if fewer than 26 % are slow" in compared
 
 
 def test_one_counter_alone_is_read_of_every_block(store):
     platforms = (PlatformRecord("native", {}, True, is_baseline=True),)
-    run = begin(store, platforms=platforms, cells=[CellRecord("a", "", "native", "iperf3", "iperf3")])
+    run = begin(
+        store, platforms=platforms, cells=[CellRecord("a", "", "native", "iperf3", "iperf3")]
+    )
     for block in range(3):
         counted = {("program", "run_delay_s"): 0.1 * block, ("guest", "ctxt"): 5.0}
         run.add_trial(trial(run.cells[0], block=block, position=block, counters=counted))
@@ -82,4 +94,8 @@ def test_one_counter_alone_is_read_of_every_block(store):
     assert set(source.block_counters([0])) == {(0, "program", "run_delay_s"), (0, "guest", "ctxt")}
     ((key, (blocks, means, trials)),) = source.block_counters([0], COUNTER).items()
     assert key == (0, *COUNTER)
-    assert (blocks.tolist(), means.tolist(), trials) == ([0, 1, 2], pytest.approx([0.0, 0.1, 0.2]), 1.0)
+    assert (blocks.tolist(), means.tolist(), trials) == (
+        [0, 1, 2],
+        pytest.approx([0.0, 0.1, 0.2]),
+        1.0,
+    )

@@ -28,11 +28,20 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "store.sqlite")
 
 
-def measure(store: Store, name: str, study: str, noise: float, machine: str = HERE, blocks: int = 10) -> None:
+def measure(
+    store: Store, name: str, study: str, noise: float, machine: str = HERE, blocks: int = 10
+) -> None:
     draw = random.Random(name)
-    own = [cell for cell in cells() if cell.platform in ("native", "docker") and cell.benchmark == "sysbench-cpu"]
+    own = [
+        cell
+        for cell in cells()
+        if cell.platform in ("native", "docker") and cell.benchmark == "sysbench-cpu"
+    ]
     native, other = PLATFORMS[:2]
-    platforms = (native, replace(other, identity=native.identity) if study == "calibration" else other)
+    platforms = (
+        native,
+        replace(other, identity=native.identity) if study == "calibration" else other,
+    )
     run = begin(
         store,
         name,
@@ -42,7 +51,9 @@ def measure(store: Store, name: str, study: str, noise: float, machine: str = HE
         platforms=platforms,
         metrics=METRICS[:1],
     )
-    for position, (block, cell) in enumerate((block, cell) for block in range(blocks) for cell in own):
+    for position, (block, cell) in enumerate(
+        (block, cell) for block in range(blocks) for cell in own
+    ):
         value = 1000 * math.exp(draw.gauss(0, noise))
         run.add_trial(trial(cell, block=block, position=position, values={"events": value}))
     run.finish("finished", "", 1_700_000_300.0)
@@ -68,8 +79,9 @@ def test_a_margin_below_what_the_host_sees_is_named_with_what_it_sees(store):
     assert sees.sees == pytest.approx(smallest_overhead(sees.noise, 10))
     assert sees.sees > 0.02
     said = summary(found)
-    assert "a margin of 2 % is below what this host can see with 10 blocks of sysbench-cpu: it sees" in said.replace(
-        "\N{NO-BREAK SPACE}", " "
+    assert (
+        "a margin of 2 % is below what this host can see with 10 blocks of sysbench-cpu: it sees"
+        in said.replace("\N{NO-BREAK SPACE}", " ")
     )
     assert as_json(document_of(found))["calibrated"][0]["sees"] == sees.sees
 

@@ -22,7 +22,13 @@ from vtax.report.renderers.language import language
 
 
 def run_of(
-    first: float = 1.0, second: float = 1.0, *, noise: float = 0.005, blocks: int = 8, seed: int = 2, **design: Any
+    first: float = 1.0,
+    second: float = 1.0,
+    *,
+    noise: float = 0.005,
+    blocks: int = 8,
+    seed: int = 2,
+    **design: Any,
 ) -> Analysis:
     """A run whose platforms reach these shares of native's rate."""
     random, speed = np.random.default_rng(seed), {"native": 1.0, "first": first, "second": second}
@@ -72,7 +78,9 @@ def test_p_values_are_corrected_for_the_family():
 
 
 def test_noise_raises_what_is_detectable():
-    quiet, noisy = (check(None, run_of(noise=each), 0.05).compared[0].detectable for each in (0.002, 0.05))
+    quiet, noisy = (
+        check(None, run_of(noise=each), 0.05).compared[0].detectable for each in (0.002, 0.05)
+    )
     assert quiet is not None
     assert noisy is not None
     assert 0.05 < quiet < 0.06 < noisy
@@ -97,7 +105,9 @@ def test_a_treatment_without_values_fails():
     assert [each.pair.treatment.cell.key for each in lost] == ["first-64"]
     assert lost[0].reasons == ("the treatment has no values",)
     assert found.status == "failed"
-    assert '<error message="the treatment has no values" type="no-result">' in junit(document_of(found))
+    assert '<error message="the treatment has no values" type="no-result">' in junit(
+        document_of(found)
+    )
 
 
 def test_more_failures_of_the_treatment_are_no_pass():
@@ -120,15 +130,20 @@ def test_what_a_word_assumes_stands_beside_it():
     assert words == {"passed"}
     shown = document_of(found)
     assert "verdicts hold unless" in drawn(shown)
-    assert any("verdicts hold unless" in text for each in as_json(shown)["comparisons"]
-               for text in each["assumptions"])  # fmt: skip
+    assert any(
+        "verdicts hold unless" in text
+        for each in as_json(shown)["comparisons"]
+        for text in each["assumptions"]
+    )
 
 
 def test_a_wrong_clock_is_no_pass():
     analysis = run_of()
     section = analysis.sections[0]
     points = tuple(
-        replace(p, rows=tuple(replace(r, clock_is_wrong=r.platform.name == "first") for r in p.rows))
+        replace(
+            p, rows=tuple(replace(r, clock_is_wrong=r.platform.name == "first") for r in p.rows)
+        )
         for p in section.points
     )
     found = check(None, replace(analysis, sections=(replace(section, points=points),)), 0.05)
@@ -158,7 +173,9 @@ def test_a_time_is_slower_above_one():
 
 
 def test_junit_holds_what_xml_can():
-    suite = Suite("a <run> & more", 0.0, (Case("p", "x\x00\ny", "skipped", "undecided", "\x1b[31m\ud800"),))
+    suite = Suite(
+        "a <run> & more", 0.0, (Case("p", "x\x00\ny", "skipped", "undecided", "\x1b[31m\ud800"),)
+    )
     root = ElementTree.fromstring(junit(Document(msg("Check"), (), suite=suite)))
     case = root.find("testsuite/testcase")
     assert root.find("testsuite") is not None

@@ -39,14 +39,22 @@ def alike():
 
 def cell(data, platform, size):
     return next(
-        n for n, c in enumerate(data.run.cells) if c.platform == platform and c.levels["size"] == size
-    )  # fmt: skip
+        n
+        for n, c in enumerate(data.run.cells)
+        if c.platform == platform and c.levels["size"] == size
+    )
 
 
 def test_the_cell_with_the_wrong_clock_is_not_equivalent(alike):
     analysis = analyse_data(with_warning(alike, cell(alike, "first", 64)))
     assert {key for key, kind in kinds(analysis).items() if kind != "equivalent"} == {("first", 64)}
-    rows = [row for s in analysis.sections for p in s.points for row in p.rows if row.platform.name == "first"]
+    rows = [
+        row
+        for s in analysis.sections
+        for p in s.points
+        for row in p.rows
+        if row.platform.name == "first"
+    ]
     [note] = [w for w in rows[0].warnings if getattr(w, "code", "") == "withheld-clock"]
     assert "no verdict" in note
     assert {"clock-rate", "withheld-clock"} <= {warning.code for warning in analysis.warnings}
@@ -72,19 +80,25 @@ def test_other_warnings_and_figures_that_are_no_times_are_judged_as_ever(alike):
 
 def test_a_platform_that_is_slower_stays_slower():
     def value(platform, size, block, trial):
-        return (0.5 if platform == "first" else 1.0) * noisy(0.002, 0.002)(platform, size, block, trial)
+        return (0.5 if platform == "first" else 1.0) * noisy(0.002, 0.002)(
+            platform, size, block, trial
+        )
 
     data, _ = measured(value, blocks=12)
     analysis = analyse_data(with_warning(data, *range(len(data.run.cells))))
     assert kinds(analysis)["first", 64] == "slower"
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "ns", "events/s", "Mbit/s", "MB/s", "1/s", "Mflop/s", "IOPS"])
+@pytest.mark.parametrize(
+    "unit", ["s", "ms", "ns", "events/s", "Mbit/s", "MB/s", "1/s", "Mflop/s", "IOPS"]
+)
 def test_times_and_rates_are_known_by_their_unit(unit):
     assert is_timed("x", unit)
 
 
-@pytest.mark.parametrize(("name", "unit"), [("x", "MiB"), ("x", "%"), ("x", ""), ("cpu_per_gigabyte", "s/GB")])
+@pytest.mark.parametrize(
+    ("name", "unit"), [("x", "MiB"), ("x", "%"), ("x", ""), ("cpu_per_gigabyte", "s/GB")]
+)
 def test_what_is_no_time_of_the_guest(name, unit):
     assert not is_timed(name, unit)
 

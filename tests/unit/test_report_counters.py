@@ -17,7 +17,9 @@ from vtax.report.renderers.json import as_json
 from vtax.report.views.counters import document_of
 
 RUN: Any = SimpleNamespace(
-    platform_of=lambda name: PlatformCell(name, ("emulated",) if name.startswith("qemu-tcg") else ())
+    platform_of=lambda name: PlatformCell(
+        name, ("emulated",) if name.startswith("qemu-tcg") else ()
+    )
 )
 HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
 LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}
@@ -30,7 +32,9 @@ def cells(**more: float) -> list[Counted]:
         SimpleNamespace(point="q", label="dd", levels={}, platform="native"),
         SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="qemu-tcg"),
     ]
-    link = {f"guest.eth0.{name}": value for name, value in {**HOP, **LOST}.items()} | {"under_test.bytes": 2e9}
+    link = {f"guest.eth0.{name}": value for name, value in {**HOP, **LOST}.items()} | {
+        "under_test.bytes": 2e9
+    }
     link |= {"drops.packets": 4.0, **more}
     values = {
         0: {
@@ -51,7 +55,10 @@ def cells(**more: float) -> list[Counted]:
     counters = {
         (cell, *name.split(".", 1)): (value, 4)
         for cell, found in values.items()
-        for name, value in {**found, **({f"link.{k}": v for k, v in link.items()} if cell != 1 else {})}.items()
+        for name, value in {
+            **found,
+            **({f"link.{k}": v for k, v in link.items()} if cell != 1 else {}),
+        }.items()
     }
     trials = SimpleNamespace(
         id=np.arange(10, 16),
@@ -81,7 +88,11 @@ def test_only_cells_with_a_network_are_reported_in_the_order_of_the_study():
 def test_cpu_is_reported_by_who_spent_it():
     native, machine = cells()
     assert (native.layer_cpu_s, native.guest_cpu_s, native.ends_cpu_s) == (2.0, None, {"peer": 1.0})
-    assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (8.0, 7.0, {"peer": 0.5})
+    assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (
+        8.0,
+        7.0,
+        {"peer": 0.5},
+    )
     assert native.cpu_per_gigabyte == pytest.approx(1.5)  # of all guests under test
     assert machine.cpu_per_gigabyte == pytest.approx(4.0)
 
@@ -101,7 +112,9 @@ def test_lost_packets_are_drops_and_errors():
 def test_both_tables_and_the_json_say_the_same():
     text = drawn(document_of(cells(), RUN), 120)
     assert "iperf3 · mtu=1500" in text
-    row, hops = [number for number, line in enumerate(text.splitlines()) if line.startswith("native")]
+    row, hops = [
+        number for number, line in enumerate(text.splitlines()) if line.startswith("native")
+    ]
     lines = [line.split() for line in text.splitlines()]
     assert lines[row] == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
     assert lines[hops] == ["native"]
@@ -115,19 +128,34 @@ def test_both_tables_and_the_json_say_the_same():
 @pytest.mark.parametrize("width", [60, 80])
 def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(width):
     long = replace(
-        cells()[1], platform="qemu-tcg-virtio-vhost", ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
-        hops=tuple(HopTraffic(f"lab.router-guest-eth{n}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for n in "01"),
-    )  # fmt: skip
+        cells()[1],
+        platform="qemu-tcg-virtio-vhost",
+        ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
+        hops=tuple(
+            HopTraffic(f"lab.router-guest-eth{n}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0)
+            for n in "01"
+        ),
+    )
     text = drawn(document_of([long], RUN), width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("qemu-tcg-virtio-vhost") == 2
-    for name in ("lab.router-guest-eth0", "lab.router-guest-eth1", "client", "router", "server", "49\u202f200"):
+    for name in (
+        "lab.router-guest-eth0",
+        "lab.router-guest-eth1",
+        "client",
+        "router",
+        "server",
+        "49\u202f200",
+    ):
         assert name in text
 
 
 def test_what_was_in_force_is_reported_with_every_different_value_of_the_measured_trials():
     native, machine = json.loads(json.dumps(as_json(document_of(cells(), RUN))))
-    assert native["effective"] == {"mss": [1448, 1460], "interfaces": [{"guest.eth0": {"mtu": 1500}}]}
+    assert native["effective"] == {
+        "mss": [1448, 1460],
+        "interfaces": [{"guest.eth0": {"mtu": 1500}}],
+    }
     assert machine["effective"] == {"mss": [536]}
 
 

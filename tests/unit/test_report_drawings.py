@@ -36,9 +36,11 @@ def figures(source: Source, **mapped: str) -> dict[str, Drawing]:
 
 def at(drawing: Drawing, platform: str, **levels: str) -> Plotted:
     (found,) = [
-        place for place in drawing.places
-        if place.platform == platform and all(place.levels.get(f) == level for f, level in levels.items())
-    ]  # fmt: skip
+        place
+        for place in drawing.places
+        if place.platform == platform
+        and all(place.levels.get(f) == level for f, level in levels.items())
+    ]
     return found
 
 
@@ -49,7 +51,9 @@ def test_every_declared_figure_finds_cells_of_its_own_study(study: str) -> None:
     names = [platform.name for platform in source.analysis.platforms]
     for drawing in figures(source).values():
         wanted = {name for name in names if drawing.figure.shows_platform(name)}
-        assert {place.platform for place in drawing.places if place.here} == wanted, drawing.figure.id
+        assert {place.platform for place in drawing.places if place.here} == wanted, (
+            drawing.figure.id
+        )
         assert all(place.tests for place in drawing.places), drawing.figure.id
         assert drawing.absent == ()
 
@@ -57,7 +61,11 @@ def test_every_declared_figure_finds_cells_of_its_own_study(study: str) -> None:
 def test_the_publications_statistic_is_of_all_tests_and_ours_of_blocks() -> None:
     source = run("mauricio2013")
     place = at(figures(source)["figure-5"], "kvm-virtio", metric="sent")
-    key = next(c.key for c in source.analysis.cells if c.platform == "kvm-virtio" and c.label == "point to point")
+    key = next(
+        c.key
+        for c in source.analysis.cells
+        if c.platform == "kvm-virtio" and c.label == "point to point"
+    )
     values = cell_tests(source.data)[key, "sent"][1]
     assert place.tests is not None
     assert place.here is not None
@@ -74,8 +82,12 @@ def test_printed_numbers_stand_beside_ours_measured_or_not() -> None:
     drawing = figures(run("trindade2018", without=("virtualbox",)))["table-2"]
     printed = {place.platform: place.printed for place in drawing.places if place.printed}
     assert {name: each.value for name, each in printed.items()} == {
-        "native": 815, "docker": 814, "lxc": 814, "virtualbox": 511, "kvm-virtio": 672,
-    }  # fmt: skip
+        "native": 815,
+        "docker": 814,
+        "lxc": 814,
+        "virtualbox": 511,
+        "kvm-virtio": 672,
+    }
     assert at(drawing, "virtualbox").here is None
     assert drawing.absent == ("virtualbox",)
     fast = printed["kvm-virtio"]
@@ -84,9 +96,9 @@ def test_printed_numbers_stand_beside_ours_measured_or_not() -> None:
 
 def test_printed_numbers_are_at_their_own_metric_alone() -> None:
     drawing = figures(run("mauricio2013"))["figure-7"]
-    assert {(p.platform, p.levels[METRIC]): p.printed.value for p in drawing.places if p.printed} == {
-        ("xen-pv", "throughput"): 553
-    }
+    assert {
+        (p.platform, p.levels[METRIC]): p.printed.value for p in drawing.places if p.printed
+    } == {("xen-pv", "throughput"): 553}
 
 
 def test_the_table_of_variation_has_the_largest_of_each_group() -> None:
@@ -94,7 +106,9 @@ def test_the_table_of_variation_has_the_largest_of_each_group() -> None:
     drawing = figures(source)["table-1"]
     place = at(drawing, "xen-hvm", benchmark="UDP medium")
     tests = cell_tests(source.data)
-    cells = [c for c in source.analysis.cells if c.platform == "xen-hvm" and c.label == "UDP medium"]
+    cells = [
+        c for c in source.analysis.cells if c.platform == "xen-hvm" and c.label == "UDP medium"
+    ]
     values = [tests[cell.key, "transactions"][1] for cell in cells]
     assert place.tests is not None
     assert place.tests.cv == pytest.approx(max(np.std(v, ddof=1) / np.mean(v) for v in values))
@@ -108,7 +122,9 @@ def test_hosts_of_a_merged_run_are_hosts() -> None:
     first, second = found["figure-5.1"], found["figure-5.2"]
     assert [place.test for place in first.single if place.platform == "xen-pv"] == [1, 2]
     assert {place.platform for place in second.single} == {"xen-pv", "virtualbox", "qemu-tcg-e1000"}
-    values = [place.tests.mean for place in first.single if place.platform == "xen-pv" and place.tests]
+    values = [
+        place.tests.mean for place in first.single if place.platform == "xen-pv" and place.tests
+    ]
     here = at(first, "xen-pv").here
     assert here is not None
     assert here.value == pytest.approx(sum(values) / 2)
@@ -146,9 +162,9 @@ def test_a_chart_names_what_stands_for_the_publications_platforms() -> None:
     assert notes(found["figure-3"], source)[0] == "kvm-virtio stands for xen-pv, by request."
     assert found["figure-2"].mapped == {}
     assert found["figure-5"].mapped == {"xen-dom0": "docker", "xen-pv": "kvm-virtio"}
-    assert document_of(list(found.values()), source.analysis, is_full=False).data["figures"][5].drawing.mapped == {
-        "xen-dom0": "docker"
-    }
+    assert document_of(list(found.values()), source.analysis, is_full=False).data["figures"][
+        5
+    ].drawing.mapped == {"xen-dom0": "docker"}
 
 
 def test_a_chart_names_its_publication_and_what_is_not_of_it() -> None:
@@ -157,31 +173,46 @@ def test_a_chart_names_its_publication_and_what_is_not_of_it() -> None:
     assert "Not in the publication: kvm-virtio-user." in said
     assert any(text.startswith("Publication: Mauricio and Rubinstein") for text in said)
     assert not any(
-        text.startswith("Not in") for text in notes(figures(run("ufla2010"))["figure-5.5"], run("ufla2010"))
+        text.startswith("Not in")
+        for text in notes(figures(run("ufla2010"))["figure-5.5"], run("ufla2010"))
     )
 
 
 def test_a_chart_says_what_the_scale_changed_and_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(vega, "static_svg", lambda *_: "")  # a fifth of a second each
-    source = run("urschei2007", without=("xen-dom0", "xen-pv", "docker"))  # else of thousands of cells
+    source = run(
+        "urschei2007", without=("xen-dom0", "xen-pv", "docker")
+    )  # else of thousands of cells
     fewer = tmp_path / "fewer.toml"
     text = shipped()["urschei2007"].read_text(encoding="utf-8")
-    fewer.write_text(text.replace("message_size = [512, 1048576] }\n\n#", "message_size = [512, 65536] }\n\n#"))
+    fewer.write_text(
+        text.replace("message_size = [512, 1048576] }\n\n#", "message_size = [512, 65536] }\n\n#")
+    )
     study = load(str(fewer), chosen=Chosen(scale="quick")).study.model_dump(mode="json")
-    declared = {**source.analysis.declared, "figure": study["figure"], "changed_by": study["changed_by"]}
+    declared = {
+        **source.analysis.declared,
+        "figure": study["figure"],
+        "changed_by": study["changed_by"],
+    }
     source = Source(source.data, replace(source.analysis, declared=declared))
     drawn = figures(source)
     found = notes(drawn["figure-5"], source)
-    (changed,) = [note for note in found if note.startswith("the study was changed by --scale quick: ")]
+    (changed,) = [
+        note for note in found if note.startswith("the study was changed by --scale quick: ")
+    ]
     assert "message_size 512, 65536 of 8 levels" in changed
-    assert [note for note in found if note.startswith("Left out")] == ["Left out by --scale: message size 1 MiB."]
+    assert [note for note in found if note.startswith("Left out")] == [
+        "Left out by --scale: message size 1 MiB."
+    ]
     assert not [note for note in notes(drawn["figure-4"], source) if note.startswith("Left out")]
     page = html(document_of(list(drawn.values()), source.analysis, is_full=True))
     assert page.count("the study was changed by --scale quick") == page.count("Publication: ") == 1
     whole = html(report(source)).replace("study-changed</code> the study", "")
     lead = whole[: whole.index("<section")]
     assert (
-        lead.count("the study was changed by --scale quick") == whole.count("the study was changed by --scale") == 1
+        lead.count("the study was changed by --scale quick")
+        == whole.count("the study was changed by --scale")
+        == 1
     )
     assert lead.count("Publication: ") == whole.count("Publication: ") == 1
 
@@ -189,19 +220,24 @@ def test_a_chart_says_what_the_scale_changed_and_left_out(tmp_path, monkeypatch)
 def test_a_chart_says_what_the_scale_changed_of_its_own_benchmarks_alone() -> None:
     source = run("santos2008")
     parts = [
-        {"what": "request_size 1", "label": "TCP small"}, {"what": "repetitions ÷ 2", "label": "memory"},
+        {"what": "request_size 1", "label": "TCP small"},
+        {"what": "repetitions ÷ 2", "label": "memory"},
         {"what": "5 blocks"},
-    ]  # fmt: skip
+    ]
     changed_by = [{"option": "--scale quick", "parts": parts}]
-    source = Source(source.data, replace(source.analysis, declared={**source.analysis.declared,
-                                                                    "changed_by": changed_by}))  # fmt: skip
+    source = Source(
+        source.data,
+        replace(source.analysis, declared={**source.analysis.declared, "changed_by": changed_by}),
+    )
     found = notes(figures(source)["figure-7"], source)
     assert "the study was changed by --scale quick: memory: repetitions ÷ 2; 5 blocks" in found
 
 
 def test_a_figure_of_the_publications_platforms_draws_no_others() -> None:
     source = run("ufla2010", without=("virtualbox",))
-    assert "Without a value in this run: virtualbox." in notes(figures(source)["figure-5.1"], source)
+    assert "Without a value in this run: virtualbox." in notes(
+        figures(source)["figure-5.1"], source
+    )
     for name in ("figure-5.1", "figure-5.3", "figure-5.5"):
         assert not figures(source)[name].figure.shows_platform("docker")
     assert figures(source)["others"].figure.shows_platform("docker")

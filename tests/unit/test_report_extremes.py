@@ -34,14 +34,26 @@ def compared(path: Path, native: float, docker: float) -> Analysis:
 
 @pytest.mark.parametrize(
     ("native", "docker"),
-    [(1e-12, 1e300), (1e-12, 1e80), (1e80, 1e-12), (1e-300, 1e80), (1e80, 1e-300), (5e-324, 1e10), (1e-218, 1e90)],
+    [
+        (1e-12, 1e300),
+        (1e-12, 1e80),
+        (1e80, 1e-12),
+        (1e-300, 1e80),
+        (1e80, 1e-300),
+        (5e-324, 1e10),
+        (1e-218, 1e90),
+    ],
 )
 def test_every_output_has_an_answer(tmp_path, native, docker, use_home):
     use_home(tmp_path)
     analysis = compared(tmp_path, native, docker)
     for width in (80, 140):
         lines = terminal(analysis, width, every_metric=True).splitlines()
-        (row,) = [line for line in lines if line.startswith("docker ") and (" ±" in line or "too large" in line)][:1]
+        (row,) = [
+            line
+            for line in lines
+            if line.startswith("docker ") and (" ±" in line or "too large" in line)
+        ][:1]
         assert len(row) <= width
     assert "docker" in page(analysis)
     json.dumps(values(analysis), allow_nan=False)

@@ -15,7 +15,9 @@ from vtax.report.analysis.values import Analysis
 def with_cost(run: Analysis, metric: str) -> Analysis:
     """A run of which one benchmark's values are those of a cost, too."""
     first = run.sections[0]
-    cost = replace(first, metric=replace(first.metric, name=metric, better="lower", is_primary=False))
+    cost = replace(
+        first, metric=replace(first.metric, name=metric, better="lower", is_primary=False)
+    )
     return replace(run, sections=(*run.sections, cost))
 
 

@@ -64,11 +64,19 @@ def text_of(source: Source) -> str:
 
 
 def text_of_parts(source: Source) -> str:
-    return " ".join(english(part.title) for part in VIEW.document(source, Options()).parts if hasattr(part, "title"))
+    return " ".join(
+        english(part.title)
+        for part in VIEW.document(source, Options()).parts
+        if hasattr(part, "title")
+    )
 
 
 def sentences(source: Source) -> list[str]:
-    summary = next(part for part in VIEW.document(source, Options()).parts if getattr(part, "role", "") == "summary")
+    summary = next(
+        part
+        for part in VIEW.document(source, Options()).parts
+        if getattr(part, "role", "") == "summary"
+    )
     return [english(item) for item in summary.parts[0].items]
 
 
@@ -100,7 +108,9 @@ def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(up
     assert set(effects) == {("native", ""), ("docker", ""), ("docker", "native")}
     docker = effects["docker", ""]
     assert docker["low"] < COST < docker["high"] < 1
-    assert docker["alone"]["estimate"] == pytest.approx(COST * WINDOW, abs=0.01)  # what a look without controls says
+    assert docker["alone"]["estimate"] == pytest.approx(
+        COST * WINDOW, abs=0.01
+    )  # what a look without controls says
     assert docker["of_controls"]["estimate"] == pytest.approx(WINDOW, abs=0.01)
     assert effects["native", ""]["low"] < 1 < effects["native", ""]["high"]
     assert docker["p_adjusted"] > docker["p_value"]
@@ -111,14 +121,21 @@ def test_each_host_is_one_value_after_relative_to_before(updated_store):
     source = changed(updated_store, change=DECLARED)
     analysis, hosts = source.analysis, hosts_of(source.analysis)
     (change,) = changes_of(analysis, hosts)
-    effect = next(e for e in effects_of(analysis, hosts, change) if e.platform == "docker" and not e.baseline)
+    effect = next(
+        e for e in effects_of(analysis, hosts, change) if e.platform == "docker" and not e.baseline
+    )
     row = effect.row
     means = dict(zip(row.blocks.tolist(), row.block_means.tolist(), strict=True))
     shifts: dict[str, float] = {}
     for host in hosts:
-        logs = [sum(math.log(means[block]) for block in session.blocks) / 3 for session in host.sessions]
+        logs = [
+            sum(math.log(means[block]) for block in session.blocks) / 3 for session in host.sessions
+        ]
         shifts[host.name] = (logs[2] + logs[3]) / 2 - (logs[0] + logs[1]) / 2
-    sides = [[value for host, value in shifts.items() if (host in FIRST) == is_first] for is_first in (True, False)]
+    sides = [
+        [value for host, value in shifts.items() if (host in FIRST) == is_first]
+        for is_first in (True, False)
+    ]
     assert effect.effect == pytest.approx(effect_of_change(*sides)) or (
         effect.effect.low == pytest.approx(effect_of_change(*sides).low)
     )
@@ -132,14 +149,20 @@ def test_half_of_the_hosts_updated_by_accident_is_offered_as_a_change(updated_st
     assert tuple(change["changed"]) == FIRST
     (fact,) = change["facts"]
     assert (fact["fact"], fact["before"], fact["after"], fact["changed"], fact["controls"]) == (
-        "kernel", "6.1", "6.6", 4, 0,
-    )  # fmt: skip
+        "kernel",
+        "6.1",
+        "6.6",
+        4,
+        0,
+    )
     said = sentences(source)
     assert (
         "kernel became another between sessions on 4 of 8 hosts: the other 4 are taken as controls, as in a campaign "
         "of a change"
     ) in said
-    assert groups_of(source.analysis.sessions) == ()  # a host is not compared with itself as if it were two
+    assert (
+        groups_of(source.analysis.sessions) == ()
+    )  # a host is not compared with itself as if it were two
 
 
 def test_another_version_of_a_hypervisor_on_some_hosts_is_a_change_too(store):
@@ -153,7 +176,11 @@ def test_another_version_of_a_hypervisor_on_some_hosts_is_a_change_too(store):
     with writing(store.engine) as connection:
         of = select(schema.run.c.id).where(schema.run.c.name.in_(newer))
         table = schema.platform
-        connection.execute(update(table).where(table.c.run_id.in_(of), table.c.name == "docker").values(version="29"))
+        connection.execute(
+            update(table)
+            .where(table.c.run_id.in_(of), table.c.name == "docker")
+            .values(version="29")
+        )
     (change,) = shown(source_of(store, merged(store, runs)))["changes"]
     assert [each["fact"] for each in change["facts"]] == ["platform_versions.docker"]
     assert (change["facts"][0]["before"], change["facts"][0]["after"]) == ("20.10", "29")
@@ -167,13 +194,21 @@ def test_hosts_that_all_changed_have_no_controls_and_that_is_said(store):
     (change,) = shown(source)["changes"]
     assert change["controls"] == []
     assert all(each["of_controls"] is None for each in change["effects"])
-    assert any("whatever else changed meanwhile is in the difference" in each for each in sentences(source))
+    assert any(
+        "whatever else changed meanwhile is in the difference" in each for each in sentences(source)
+    )
 
 
 def test_a_host_that_did_what_it_was_not_to_do_and_one_that_was_lost_are_named(store):
-    runs = measure(store, HOSTS, 4, speed=speeds(), facts=lambda h, s: {
-        "kernel": "6.6" if s > 2 and h in {*FIRST, "web1"} - {"web0"} else "6.1"
-    })  # fmt: skip
+    runs = measure(
+        store,
+        HOSTS,
+        4,
+        speed=speeds(),
+        facts=lambda h, s: {
+            "kernel": "6.6" if s > 2 and h in {*FIRST, "web1"} - {"web0"} else "6.1"
+        },
+    )
     runs["web3"] = runs["web3"][:2]
     (change,) = shown(source_of(store, merged(store, runs, change=DECLARED)))["changes"]
     assert change["unlike"] == ["web0", "web1"]
@@ -211,12 +246,25 @@ def odd(odd_store: Store) -> Source:
 
     runs = measure(odd_store, HOSTS, 2, speed=speed, facts=facts)
     hosts = [
-        {"host": host, "runs": of, "planned": 2, "state": "collected",
-         "agents": ["kubelet"] if host == "web7" else []}
+        {
+            "host": host,
+            "runs": of,
+            "planned": 2,
+            "state": "collected",
+            "agents": ["kubelet"] if host == "web7" else [],
+        }
         for host, of in runs.items()
-    ]  # fmt: skip
-    hosts.append({"host": "web9", "runs": [], "planned": 2, "state": "unreachable", "code": "unreachable",
-                  "detail": "no route to host"})  # fmt: skip
+    ]
+    hosts.append(
+        {
+            "host": "web9",
+            "runs": [],
+            "planned": 2,
+            "state": "unreachable",
+            "code": "unreachable",
+            "detail": "no route to host",
+        }
+    )
     return source_of(odd_store, merged(odd_store, runs, hosts=hosts))
 
 
@@ -226,7 +274,8 @@ def test_an_odd_host_is_found_with_what_only_it_has(odd):
     assert found["low"] < 0.8 < found["high"]
     assert found["facts"] == ["agents.kubelet = yes", "frequency_governor = powersave"]
     assert any(
-        each.startswith("web7: docker") and "resident agent: kubelet, frequency governor powersave" in each
+        each.startswith("web7: docker")
+        and "resident agent: kubelet, frequency governor powersave" in each
         for each in sentences(odd)
     )
 
@@ -239,7 +288,11 @@ def test_alike_hosts_are_not_called_odd(store):
 
 def test_missing_hosts_are_named_with_their_reasons(odd):
     (missing,) = shown(odd)["missing"]
-    assert (missing["host"], missing["state"], missing["code"]) == ("web9", "unreachable", "unreachable")
+    assert (missing["host"], missing["state"], missing["code"]) == (
+        "web9",
+        "unreachable",
+        "unreachable",
+    )
     assert (missing["planned"], missing["sessions"]) == (2, [])
     assert "1 host has no result: web9" in sentences(odd)
 
@@ -270,7 +323,9 @@ def test_the_record_of_a_campaign_is_renewed_without_merging_again(store):
     assert len([run for run in store.runs() if "merged" in run.origin]) == 1
 
 
-@pytest.mark.parametrize("change", ["kernel", {"what": 3, "first": "web0"}, {"first": [1], "at": "soon"}, 7])
+@pytest.mark.parametrize(
+    "change", ["kernel", {"what": 3, "first": "web0"}, {"first": [1], "at": "soon"}, 7]
+)
 def test_a_record_that_nobody_checked_does_no_harm(store, change):
     runs = measure(store, HOSTS[:3])
     source = source_of(store, merged(store, runs, change=change, extra=[{"deep": {}}]))
@@ -284,10 +339,18 @@ def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
         return {"peers": {"lab": f"{peers[host][session - 1]:012x}"}}
 
     def speed(host: str, session: int, platform: str) -> float:
-        return 1.0 if platform == "native" else 1 + 0.01 * int(host[1:]) + 0.02 * peers[host][session - 1]
+        return (
+            1.0
+            if platform == "native"
+            else 1 + 0.01 * int(host[1:]) + 0.02 * peers[host][session - 1]
+        )
 
     source = source_of(store, merged(store, measure(store, [*peers], facts=facts, speed=speed)))
-    ratios = [row.ratio for _, _, row in every_row(source.analysis.primary) if row.ratio and row.ratio.nesting]
+    ratios = [
+        row.ratio
+        for _, _, row in every_row(source.analysis.primary)
+        if row.ratio and row.ratio.nesting
+    ]
     assert ratios
     for ratio in ratios:
         assert (ratio.n_hosts, ratio.n_sessions) == (3, 6)
@@ -302,7 +365,10 @@ def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
 def test_of_pairs_no_host_group_or_change_is_judged(store: Store, tmp_path: Path):
     def alone(host: str, session: int) -> dict[str, object]:
         changed = updated(host, session)
-        return {"cpu_model": f"CPU {HOSTS.index(host) % 2}", "cpu_microcode": "2" if changed else "1"}
+        return {
+            "cpu_model": f"CPU {HOSTS.index(host) % 2}",
+            "cpu_microcode": "2" if changed else "1",
+        }
 
     def paired(host: str, session: int) -> dict[str, object]:
         peer = (HOSTS.index(host) + session) % len(HOSTS)
@@ -321,7 +387,9 @@ def test_of_pairs_no_host_group_or_change_is_judged(store: Store, tmp_path: Path
     assert [found[key] for key in judged] == [[], [], []]
     assert found["pairs"]
     said = [each for each in sentences(source) if "is judged" in each]
-    assert said == ["Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged."]
+    assert said == [
+        "Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged."
+    ]
     assert not any("to lie apart" in each for each in sentences(source))
     assert "groups of hosts" not in text_of_parts(source)
 
@@ -333,6 +401,10 @@ def test_one_pair_in_both_directions_is_judged_over_its_sessions(store: Store):
         return {"peers": {"lab": identity["h1" if host == "h0" else "h0"]}}
 
     source = source_of(store, merged(store, measure(store, [*identity], facts=facts)))
-    ratios = [row.ratio for _, _, row in every_row(source.analysis.primary) if row.ratio and row.ratio.nesting]
+    ratios = [
+        row.ratio
+        for _, _, row in every_row(source.analysis.primary)
+        if row.ratio and row.ratio.nesting
+    ]
     assert {ratio.n_hosts for ratio in ratios} == {1}
     assert "hosts like these" not in english(scope(source.analysis.sessions))

@@ -42,16 +42,35 @@ from vtax.report.views.registry import views
 from vtax.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+WIDE = {
+    ord(letter): ord(letter) + 0xFEE0
+    for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+}
 UNITS = {"min", "ms", "MiB", "GiB", "KiB", "TiB", "Gbit", "bit"}
-OF_TOOLS = {"failed-trial", "lost-guest", "clock-skew"}  # codes of warnings that are words of a tool or a guest
-OURS = {"toml", "vtax", "show", "report", "export", "all", "format", "csv", "Linux"}  # commands, and a proper name
+OF_TOOLS = {
+    "failed-trial",
+    "lost-guest",
+    "clock-skew",
+}  # codes of warnings that are words of a tool or a guest
+OURS = {
+    "toml",
+    "vtax",
+    "show",
+    "report",
+    "export",
+    "all",
+    "format",
+    "csv",
+    "Linux",
+}  # commands, and a proper name
 
 
 def pseudo(text: str) -> str:
     """A template with every letter outside of its placeholders as a wide one."""
     parts = re.split(r"(\{\w+\})", text)
-    return "".join(part if number % 2 else part.translate(WIDE) for number, part in enumerate(parts))
+    return "".join(
+        part if number % 2 else part.translate(WIDE) for number, part in enumerate(parts)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +84,9 @@ def made_up(translate: Callable[[str], str], catalogue: Catalog, directory: Path
     """A language that translates each message of the catalogue alike; its numbers are written as in Brazil."""
     for message in catalogue:
         if message.id:
-            message.string = tuple(map(translate, message.id)) if message.pluralizable else translate(message.id)
+            message.string = (
+                tuple(map(translate, message.id)) if message.pluralizable else translate(message.id)
+            )
     path = directory / "pt-BR.po"
     with path.open("wb") as file:
         write_po(file, catalogue)
@@ -103,13 +124,20 @@ def data_words(analysis: Analysis) -> set[str]:
     """Words that are data: names, units, and what tools, guests and the host say. Texts of ours are none, stored ones
     neither: reasons, marks, notes, titles of metrics, names of the host's facts."""
     parts = (
-        analysis.name, analysis.study, analysis.declared, list(analysis.host.values()), analysis.cells,
-        [(p.name, p.version, p.identity) for p in analysis.platforms], analysis.image_key, analysis.vtax_version,
-        [(guest.facts, guest.error) for guest in analysis.guests], analysis.failures,
+        analysis.name,
+        analysis.study,
+        analysis.declared,
+        list(analysis.host.values()),
+        analysis.cells,
+        [(p.name, p.version, p.identity) for p in analysis.platforms],
+        analysis.image_key,
+        analysis.vtax_version,
+        [(guest.facts, guest.error) for guest in analysis.guests],
+        analysis.failures,
         [(section.metric.name, section.metric.unit) for section in analysis.sections],
         [warning.data.get("text", "") for warning in analysis.warnings if warning.kind in OF_TOOLS],
         [warning.code for warning in analysis.warnings],
-    )  # fmt: skip
+    )
     return {word for text in strings(parts) for word in re.findall(r"[A-Za-z]{2,}", text)}
 
 
@@ -134,9 +162,18 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     from vtax.report.analysis.source import source_of as stored
 
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('language') / 'store.sqlite'}") as store:
-        host = {**dict.fromkeys(host_facts(), "x"), "cpu_model": "Some CPU", "cpus": 2, "memory_bytes": 8 << 30,
-                "swap_bytes": 0, "huge_page_bytes": 0, "kernel": "6.1", "virtualized": True, "hypervisor": "kvm",
-                "cpu_emulated": True}  # fmt: skip
+        host = {
+            **dict.fromkeys(host_facts(), "x"),
+            "cpu_model": "Some CPU",
+            "cpus": 2,
+            "memory_bytes": 8 << 30,
+            "swap_bytes": 0,
+            "huge_page_bytes": 0,
+            "kernel": "6.1",
+            "virtualized": True,
+            "hypervisor": "kvm",
+            "cpu_emulated": True,
+        }
         fill(run := begin(store, host=host))
         for platform, offset_s in (("native", 0.0), ("docker", 99.5)):
             guest = run.begin_guest(platform, 0, "", 1.0)
@@ -145,7 +182,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
                 "flags": ["aa", "bb"] if offset_s else ["aa"],
                 "tcp_congestion_control": platform,
             }
-            run.end_guest(guest, ready_s=1.0, clock_offset_s=offset_s, facts=facts, notes=(), error="it fell")
+            run.end_guest(
+                guest, ready_s=1.0, clock_offset_s=offset_s, facts=facts, notes=(), error="it fell"
+            )
         fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}))
         yield stored(store, "tour-1")
 
@@ -208,9 +247,16 @@ def test_every_text_of_a_page_is_a_translation(source, whole, bracketed, without
     for text in (
         page_text(re.sub(typed, " ", html(whole, bracketed), flags=re.DOTALL)),
         re.sub(r"```.*?```|`[^`]*`", "", markdown(whole, bracketed), flags=re.DOTALL),
-        *(re.sub(r"vtax show \S+ --all", "", terminal(views()[name].document(source, Options("all")), bracketed))
-          for name in views() if name != "reproduce"),
-    ):  # fmt: skip
+        *(
+            re.sub(
+                r"vtax show \S+ --all",
+                "",
+                terminal(views()[name].document(source, Options("all")), bracketed),
+            )
+            for name in views()
+            if name != "reproduce"
+        ),
+    ):
         outside = text
         while (shorter := re.sub(r"⟦[^⟦⟧]*⟧", " ", outside)) != outside:
             outside = shorter
@@ -221,8 +267,13 @@ def test_every_text_of_a_page_is_a_translation(source, whole, bracketed, without
 def test_what_a_run_stored_is_shown_in_the_readers_language_with_its_data(bracketed):
     show = Formatter(bracketed).text
     assert bracketed.stored("emulated") == "⟦emulated⟧"
-    assert show(restored(packed(Note("no-device", device="/dev/kvm")))) == "⟦this host has no /dev/kvm⟧"
-    both = together([Note("contrasts-miss", count=2, total=6, what="a verdict", blocks=9), Note("time-is-left")])
+    assert (
+        show(restored(packed(Note("no-device", device="/dev/kvm"))))
+        == "⟦this host has no /dev/kvm⟧"
+    )
+    both = together(
+        [Note("contrasts-miss", count=2, total=6, what="a verdict", blocks=9), Note("time-is-left")]
+    )
     shown = "⟦⟦2 of 6 contrasts miss ⟦a verdict⟧ after 9 blocks⟧; ⟦time is left⟧⟧"
     assert show(restored(packed(both))) == shown
     assert show("the guest's own {words}") == "the guest's own {words}"
@@ -236,7 +287,12 @@ def test_numbers_are_written_as_the_language_does(source, wide):
 
 @pytest.mark.parametrize("of", ["quantity", "change"])
 def test_a_semicolon_separates_two_numbers_that_have_commas(of):
-    low, high = Formatter(language("pt-BR")).text(IntervalCell(-0.01234, 1.2345, of)).strip("[]").split("; ")
+    low, high = (
+        Formatter(language("pt-BR"))
+        .text(IntervalCell(-0.01234, 1.2345, of))
+        .strip("[]")
+        .split("; ")
+    )
     assert "," in low + high
     assert "." not in low + high
     assert ", " in Formatter().text(IntervalCell(-0.01234, 1.2345, of))
@@ -260,7 +316,12 @@ def test_units_that_are_words_are_translated(whole):
 def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path, wide):
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         fill(begin(store), trials=1, warmup=0)
-        fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}), trials=1, warmup=0, seed=2)
+        fill(
+            begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}),
+            trials=1,
+            warmup=0,
+            seed=2,
+        )
         found = contrast(store, "tour-1:docker", "tour-2:docker")
     text = terminal(contrast_document(found), wide)
     known = data_words(found.treatment.analysis) | data_words(found.baseline.analysis)
@@ -270,9 +331,22 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path, wide):
 def test_no_text_of_counters_escapes_the_catalogue(source, wide):
     hop = HopTraffic("eth0", 1.0, 2.0, 3.0, 4.0, 5.0)
     cell = Counted(
-        "iperf3", {"mtu": 1500}, "docker", 3, 1.0, 2.0, {"peer": 0.5}, 0.25, 1.25, 2e9, {"peer": 7.0}, (hop,), 5.0,
-        {}, {},
-    )  # fmt: skip
+        "iperf3",
+        {"mtu": 1500},
+        "docker",
+        3,
+        1.0,
+        2.0,
+        {"peer": 0.5},
+        0.25,
+        1.25,
+        2e9,
+        {"peer": 7.0},
+        (hop,),
+        5.0,
+        {},
+        {},
+    )
     text = terminal(counters.document_of([cell], source.analysis), wide)
     assert set(re.findall(r"[A-Za-z]{2,}", text)) == {"iperf", "mtu", "docker", "eth", "peer"}
 

@@ -47,7 +47,9 @@ def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
     options = Options("all")
     source = run_of(name, 1)
     judged = views()["claims"].document(source, options)
-    pages = " ".join(" ".join(markdown(each, portuguese) for each in (report(source), judged)).split())
+    pages = " ".join(
+        " ".join(markdown(each, portuguese) for each in (report(source), judged)).split()
+    )
     study = STUDIES[name]
     assert portuguese.stored(study.title) in pages
     assert portuguese.stored(study.question) in pages
@@ -58,9 +60,13 @@ def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
 
 
 def test_a_note_and_what_a_scale_leaves_of_a_claim_are_in_portuguese(portuguese):
-    claims = {claim.id: claim for claim in load("urschei2007", chosen=Chosen(scale="quick")).study.claim}
+    claims = {
+        claim.id: claim for claim in load("urschei2007", chosen=Chosen(scale="quick")).study.claim
+    }
     found = claims["buffer-larger-faster"]
-    assert portuguese.stored(found.note).endswith("; uma inclinação sobe também onde passos isolados caem.")
+    assert portuguese.stored(found.note).endswith(
+        "; uma inclinação sobe também onde passos isolados caem."
+    )
     assert portuguese.stored(found.in_part) == (
         "--scale quick mede 4 de 7 níveis de socket_buffer, 2 de 8 níveis de message_size"
     )

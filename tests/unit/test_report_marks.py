@@ -64,7 +64,11 @@ def shown_in(document: Document) -> Iterator[Any]:
 @pytest.mark.parametrize("name", sorted(set(views()) - {"reproduce"}))
 def test_every_table_and_figure_marks_an_emulated_platform(source, name):
     found = list(names_in(list(shown_in(views()[name].document(source, Options("report"))))))
-    assert [each for each in found if not (isinstance(each, PlatformCell) and each.marks == ("emulated",))] == []
+    assert [
+        each
+        for each in found
+        if not (isinstance(each, PlatformCell) and each.marks == ("emulated",))
+    ] == []
     if name in ("result", "interaction", "explain", "variance", "recommend"):
         assert found, "this view has figures of every platform"
 

@@ -17,16 +17,22 @@ from vtax.store.store import Store
 
 def analysed(store: Store, ratios: Mapping[str, Sequence[float]], blocks: int = 5) -> Analysis:
     """A finished run. ratios: level of a point -> the throughput of each block, 1000 on the baseline."""
-    platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
+    platforms = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("other", {}, True),
+    )
     cells = [
         CellRecord(f"{p.name}{size}", size, p.name, "iperf3", "iperf3", levels={"size": size})
-        for p in platforms for size in ratios
-    ]  # fmt: skip
+        for p in platforms
+        for size in ratios
+    ]
     run = begin(store, platforms=platforms, cells=cells)
     for block in range(blocks):
         for position, cell in enumerate(cells, start=len(cells) * block):
             share = 1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block]
-            run.add_trial(trial(cell, block=block, position=position, values={"throughput": 1000.0 * share}))
+            run.add_trial(
+                trial(cell, block=block, position=position, values={"throughput": 1000.0 * share})
+            )
     run.finish("finished", "", 2.0)
     return analyse(store)
 
@@ -34,10 +40,17 @@ def analysed(store: Store, ratios: Mapping[str, Sequence[float]], blocks: int = 
 def answered(store: Store, width: int, points: int) -> tuple[list[str], int, int]:
     """The lines of a result of so many points, and where the answer and the matrix begin."""
     ratios = {str(size): [0.13, 0.131, 0.129, 0.13, 0.132] for size in range(1, points)}
-    lines = drawn(result(analysed(store, {"0": [0.96, 0.961, 0.959, 0.96, 0.962], **ratios})), width).splitlines()
+    lines = drawn(
+        result(analysed(store, {"0": [0.96, 0.961, 0.959, 0.96, 0.962], **ratios})), width
+    ).splitlines()
     assert max(map(len, lines)) <= width
-    starts = "other: slower (96.0\N{NO-BREAK SPACE}% of native to 7.7 times slower).", "Percent of native; higher"
-    answer, matrix = (next(n for n, line in enumerate(lines) if line.startswith(start)) for start in starts)
+    starts = (
+        "other: slower (96.0\N{NO-BREAK SPACE}% of native to 7.7 times slower).",
+        "Percent of native; higher",
+    )
+    answer, matrix = (
+        next(n for n, line in enumerate(lines) if line.startswith(start)) for start in starts
+    )
     return lines, answer, matrix
 
 
@@ -57,7 +70,9 @@ def test_a_matrix_longer_than_a_window_stands_before_the_answer(store):
 
 def test_a_matrix_that_is_too_long_has_the_command_that_shows_it(store, monkeypatch):
     analysis = analysed(store, {str(size): [0.9] * 5 for size in range(9)})
-    assert "higher is better everywhere" in drawn(result(analysis), 80)  # one platform: points go down
+    assert "higher is better everywhere" in drawn(
+        result(analysis), 80
+    )  # one platform: points go down
     monkeypatch.setattr("vtax.report.views.result._MOST_CELLS", 8)
     shown = drawn(result(analysis), 80)
     assert "higher is better everywhere" not in shown
@@ -69,7 +84,11 @@ def test_what_is_slower_by_its_own_interval_alone_says_so_in_its_cell_and_why(st
     low, noisy = [0.773, 0.925, 0.83, 0.959, 0.83], [1.0, 1.2, 0.8, 1.1, 0.9]
     found = analysed(store, {"0": low, **{str(n): noisy for n in range(1, 10)}})
     row = next(row for row in found.primary[0].points[0].rows if row.ratio)
-    assert (row.ratio.high < 1 - row.verdict.margin, row.verdict.kind, row.verdict.family) == (True, "undecided", 10)
+    assert (row.ratio.high < 1 - row.verdict.margin, row.verdict.kind, row.verdict.family) == (
+        True,
+        "undecided",
+        10,
+    )
     report = views()["result"].document(source_of(found), Options("report"))
     shown, of_report = drawn(result(found), 200), drawn(report, 200)
     (line,) = [line for line in shown.splitlines() if line.startswith("iperf3 size=0 ")]

@@ -29,7 +29,9 @@ STRANGER = PlatformRecord("docker", {"driver": "ssh", "options": {}}, True, vers
 GONE = PlatformRecord("docker", {"driver": "gone", "options": {}}, True)
 RUNS: dict[str, dict[str, Any]] = {
     "as usual": {},
-    "in the order of papers": {"declared": {**synthetic_run.DECLARED, "design": {"order": "sequential"}}},
+    "in the order of papers": {
+        "declared": {**synthetic_run.DECLARED, "design": {"order": "sequential"}}
+    },
     "tuned": {"declared": {**synthetic_run.DECLARED, "tuning": ["default", "pinned"]}},
     "a machine that was brought": {
         "platforms": [STRANGER if p.name == "docker" else p for p in synthetic_run.PLATFORMS],
@@ -37,7 +39,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "a driver that is not installed here": {
         "platforms": [GONE if p.name == "docker" else p for p in synthetic_run.PLATFORMS],
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -49,7 +51,9 @@ def test_what_was_done_is_described_as_it_was(store, name, golden):
 def test_the_order_that_guests_started_in_is_data_too(store):
     fill(begin(store), blocks=2, trials=1, warmup=0)
     found = values(analyse(store))["order"]
-    assert found == [{"block": n, "platforms": ["native", "docker", "lxc", "qemu-tcg"]} for n in (1, 2)]
+    assert found == [
+        {"block": n, "platforms": ["native", "docker", "lxc", "qemu-tcg"]} for n in (1, 2)
+    ]
 
 
 def test_reports_name_no_driver():

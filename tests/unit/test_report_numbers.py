@@ -24,11 +24,19 @@ SPACE = "\N{NARROW NO-BREAK SPACE}"
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (1234.56, f"1{SPACE}235"), (0.8123, "0.8123"), (12.3456, "12.35"), (0, "0"), (-3.14159, "−3.142"),
-        (123456789, f"123{SPACE}500{SPACE}000"), (9.9999, "10.00"), (1.5e12, "1.500e12"), (2e-7, "2.000e−7"),
-        (math.nan, "–"), (math.inf, "∞"),
+        (1234.56, f"1{SPACE}235"),
+        (0.8123, "0.8123"),
+        (12.3456, "12.35"),
+        (0, "0"),
+        (-3.14159, "−3.142"),
+        (123456789, f"123{SPACE}500{SPACE}000"),
+        (9.9999, "10.00"),
+        (1.5e12, "1.500e12"),
+        (2e-7, "2.000e−7"),
+        (math.nan, "–"),
+        (math.inf, "∞"),
     ],
-)  # fmt: skip
+)
 def test_numbers_have_four_significant_digits(value, shown):
     assert number(value) == shown
 
@@ -72,7 +80,9 @@ def test_a_mean_is_rounded_as_its_half_width_allows():
     assert mean_and_half_width(100.0, 1e-6, plain)[1] == "±1e−6"
 
 
-@given(st.floats(0.02, 1e6), st.floats(1.0, 100.0), st.booleans())  # below it numbers have exponents
+@given(
+    st.floats(0.02, 1e6), st.floats(1.0, 100.0), st.booleans()
+)  # below it numbers have exponents
 def test_both_ends_of_a_share_have_the_digits_of_its_estimate(estimate, factor, is_amount):
     shown, ends, _ = relative(estimate, estimate / factor, estimate * factor, is_amount=is_amount)
     low, high = ends.strip("[]").split(", ")
@@ -80,7 +90,11 @@ def test_both_ends_of_a_share_have_the_digits_of_its_estimate(estimate, factor, 
         assert len({len(text.partition(".")[2]) for text in (shown, low, high)}) == 1
     elif factor**2 > 10.1:  # two digits each: none is rounded away
         assert "0" not in (low, shown, high)
-    assert float(low.replace(SPACE, "")) <= float(shown.replace(SPACE, "")) <= float(high.replace(SPACE, ""))
+    assert (
+        float(low.replace(SPACE, ""))
+        <= float(shown.replace(SPACE, ""))
+        <= float(high.replace(SPACE, ""))
+    )
 
 
 def test_shares():
@@ -97,10 +111,22 @@ def test_percents_are_never_rounded_to_tens():
 
 @pytest.mark.parametrize(
     ("factor", "level", "expected"),
-    [("socket_buffer", "262144", "256KiB"), ("message_size", "1048576", "1MiB"), ("message_size", "1500", "1500B"),
-     ("block_size", "4k", "4k"), ("length", "1024", "1024"), ("threads", "1024", "1024")],
-)  # fmt: skip
+    [
+        ("socket_buffer", "262144", "256KiB"),
+        ("message_size", "1048576", "1MiB"),
+        ("message_size", "1500", "1500B"),
+        ("block_size", "4k", "4k"),
+        ("length", "1024", "1024"),
+        ("threads", "1024", "1024"),
+    ],
+)
 def test_a_level_that_is_a_size_is_written_with_its_unit_and_found_by_it(factor, level, expected):
     assert english(Factor(((factor, level),))) == f"{factor}={expected}"
-    levels = Levels("run-1", [CellRecord("c", "c", "native", "netperf", "netperf", levels={factor: level})])
-    assert levels.find(f"{factor}={expected}", "", "") == levels.find(f"{factor}={level}", "", "") == (factor, level)
+    levels = Levels(
+        "run-1", [CellRecord("c", "c", "native", "netperf", "netperf", levels={factor: level})]
+    )
+    assert (
+        levels.find(f"{factor}={expected}", "", "")
+        == levels.find(f"{factor}={level}", "", "")
+        == (factor, level)
+    )

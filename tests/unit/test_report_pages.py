@@ -28,11 +28,18 @@ def ratios(analysis: Analysis) -> vega.Spec:
 
 def test_ratios_far_apart_stand_on_a_logarithmic_axis_that_holds_every_interval(analysis):
     spec = ratios(analysis)
-    shown = next(layer["encoding"]["x"] for layer in spec["layer"] if "low" in layer["data"]["values"][0])
+    shown = next(
+        layer["encoding"]["x"] for layer in spec["layer"] if "low" in layer["data"]["values"][0]
+    )
     low, high = shown["scale"]["domain"]
     assert shown["scale"]["type"] == "log"
     assert {0.2, 0.5, 1.0} <= set(shown["axis"]["values"])
-    cells = [each for layer in spec["layer"] for each in layer["data"]["values"] if each.get("low") is not None]
+    cells = [
+        each
+        for layer in spec["layer"]
+        for each in layer["data"]["values"]
+        if each.get("low") is not None
+    ]
     assert min(each["low"] for each in cells) < 0.2
     assert all(low <= each["low"] and each["high"] <= high for each in cells)
 
@@ -52,7 +59,9 @@ def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analy
     linked = re.findall(r'href="#([^"]+)"', contents[0])
     assert {"answer", "results", "result-0"} <= set(linked)
     assert all(f'id="{each}"' in page for each in linked)
-    folded = re.search(r"<summary>Figures and further statistics</summary>.*?</details>", page, re.S)
+    folded = re.search(
+        r"<summary>Figures and further statistics</summary>.*?</details>", page, re.S
+    )
     assert folded
     assert folded[0].count("<figure>") == 4
 
@@ -61,4 +70,7 @@ def test_paper_has_the_title_on_every_page_and_only_what_is_open(analysis):
     page = page_of(analysis)
     assert '@top-left { content: "' in page
     assert "beforeprint" not in page
-    assert "h1, h2, h3 { break-after: avoid; break-inside: avoid; }" in page[page.index("@media print") :]
+    assert (
+        "h1, h2, h3 { break-after: avoid; break-inside: avoid; }"
+        in page[page.index("@media print") :]
+    )

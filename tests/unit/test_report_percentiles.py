@@ -26,12 +26,18 @@ def starts(tmp_path: Path, unmade_home: Path, use_store) -> dict[str, list[float
     random, found = np.random.default_rng(5), dict[str, list[float]]()
     native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
     made = [CellRecord(p.name, "x", p.name, "start", "start", "3.11") for p in (native, docker)]
-    metrics = [MetricRecord("start", "server_answer", "first answer", "s", "lower", is_primary=True)]
+    metrics = [
+        MetricRecord("start", "server_answer", "first answer", "s", "lower", is_primary=True)
+    ]
     use_store(tmp_path / "starts.sqlite")
     with Store.open(f"sqlite:///{tmp_path / 'starts.sqlite'}") as store:
         run = begin(store, cells=made, platforms=(native, docker), metrics=metrics)
-        for position, (block, cell) in enumerate((block, cell) for block in range(20) for cell in made):
-            times = (random.lognormal(0, 0.1, 20) * (2 if cell.platform == "docker" else 1)).tolist()
+        for position, (block, cell) in enumerate(
+            (block, cell) for block in range(20) for cell in made
+        ):
+            times = (
+                random.lognormal(0, 0.1, 20) * (2 if cell.platform == "docker" else 1)
+            ).tolist()
             found.setdefault(cell.platform, []).extend(times)
             used = {
                 "values": {"server_answer": float(np.median(times))},
@@ -45,12 +51,25 @@ def starts(tmp_path: Path, unmade_home: Path, use_store) -> dict[str, list[float
 def test_percentiles_are_of_all_single_values(starts, golden):
     by_name = {cell["row"]: cell for cell in pivot("--rows", "platform", "--value", "p95")}
     for name, times in starts.items():
-        assert by_name[name]["value"] == pytest.approx(np.quantile(times, 0.95, method="median_unbiased"))
+        assert by_name[name]["value"] == pytest.approx(
+            np.quantile(times, 0.95, method="median_unbiased")
+        )
         assert by_name[name]["low"] < by_name[name]["value"] < by_name[name]["high"]
-        assert (by_name[name]["unit"], by_name[name]["blocks"], by_name[name]["verdict"]) == ("s", 20, None)
-    (docker,) = (cell for cell in pivot("--to", "platform=native", "--value", "p95") if cell["row"] == "docker")
+        assert (by_name[name]["unit"], by_name[name]["blocks"], by_name[name]["verdict"]) == (
+            "s",
+            20,
+            None,
+        )
+    (docker,) = (
+        cell
+        for cell in pivot("--to", "platform=native", "--value", "p95")
+        if cell["row"] == "docker"
+    )
     assert docker["value"] == pytest.approx(by_name["native"]["value"] / by_name["docker"]["value"])
     assert docker["low"] < 0.5 < docker["high"]
-    first = {cell["row"]: cell["value"] for cell in pivot("--cols", "block", "--where", "block=1", "--value", "p50")}
+    first = {
+        cell["row"]: cell["value"]
+        for cell in pivot("--cols", "block", "--where", "block=1", "--value", "p50")
+    }
     assert first["native"] == pytest.approx(np.median(starts["native"][:20]))
     golden(output_of("show", "--rows", "platform", "--value", "p99"))

@@ -44,11 +44,18 @@ def grid() -> list[CellRecord]:
                     continue
                 found.append(
                     CellRecord(
-                        f"{name[0]}{mtu}-{size}", f"{mtu}-{size}", name, "iperf3", "iperf3", "3.18",
-                        "point-to-point", {"message_size": size, "protocol": "tcp", "window": None},
-                        {"mtu": mtu, "queues": 1}, {"message_size": size, "link.mtu": mtu},
+                        f"{name[0]}{mtu}-{size}",
+                        f"{mtu}-{size}",
+                        name,
+                        "iperf3",
+                        "iperf3",
+                        "3.18",
+                        "point-to-point",
+                        {"message_size": size, "protocol": "tcp", "window": None},
+                        {"mtu": mtu, "queues": 1},
+                        {"message_size": size, "link.mtu": mtu},
                     )
-                )  # fmt: skip
+                )
     return found
 
 
@@ -59,13 +66,22 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     noise = np.random.default_rng(1)
     hosts = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa"}, {"cpus": 8, "machine_id": "bbbbbbbbbbbb"})
     untested = [
-        UntestedRecord("lxc", f"500-{size}", "iperf3", "iperf3", "point-to-point",
-                       {"message_size": size, "link.mtu": 500}, "lxc cannot set this MTU")
+        UntestedRecord(
+            "lxc",
+            f"500-{size}",
+            "iperf3",
+            "iperf3",
+            "point-to-point",
+            {"message_size": size, "link.mtu": 500},
+            "lxc cannot set this MTU",
+        )
         for size in SIZES
-    ]  # fmt: skip
+    ]
     declared = {**DECLARED, "design": {**DECLARED["design"], "sessions": 2}}
     with Store.open(f"sqlite:///{found}") as store:
-        run = begin(store, cells=grid(), host=hosts[0], untested=untested, declared=declared, boot_id="one")
+        run = begin(
+            store, cells=grid(), host=hosts[0], untested=untested, declared=declared, boot_id="one"
+        )
         position = 0
         for block in range(BLOCKS):
             if block == BLOCKS // 2:
@@ -73,17 +89,24 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for cell in run.cells:
                 fails = (cell.key, cell.point) == ("d500-64", "500-64")
                 speed = {"native": 1.0, "docker": 0.9, "lxc": 0.95}.get(cell.platform, 0.2)
-                value = speed * cell.levels.get("message_size", 100) * math.exp(noise.normal(0, 0.01))
+                value = (
+                    speed * cell.levels.get("message_size", 100) * math.exp(noise.normal(0, 0.01))
+                )
                 name = "events" if cell.benchmark == "sysbench-cpu" else "throughput"
                 values = {} if fails else {name: value}
                 if name == "events":
                     values["latency"] = 1 / value
                 run.add_trial(
                     trial(
-                        cell, block=block, number=0, position=position, values=values,
-                        status="failed" if fails else "ok", error="connection refused" if fails else "",
+                        cell,
+                        block=block,
+                        number=0,
+                        position=position,
+                        values=values,
+                        status="failed" if fails else "ok",
+                        error="connection refused" if fails else "",
                     )
-                )  # fmt: skip
+                )
                 position += 1
         run.finish("finished", "all blocks", 1.7e9 + 1000)
     return found
@@ -108,44 +131,88 @@ def result_row(platform: str, **levels: int) -> dict[str, Any]:
     wanted = {"message_size": levels["size"], "link.mtu": levels["mtu"]}
     (row,) = (
         row
-        for section in result["results"] if section["metric"] == "throughput"
-        for point in section["points"] if point["levels"] == wanted
-        for row in point["rows"] if row["platform"] == platform
-    )  # fmt: skip
+        for section in result["results"]
+        if section["metric"] == "throughput"
+        for point in section["points"]
+        if point["levels"] == wanted
+        for row in point["rows"]
+        if row["platform"] == platform
+    )
     return dict(row)
 
 
 def test_figures_are_those_of_the_result():
-    found = pivot("--rows", "platform", "--cols", "message_size", "--where", "mtu=1500", "--metric", "throughput")
+    found = pivot(
+        "--rows",
+        "platform",
+        "--cols",
+        "message_size",
+        "--where",
+        "mtu=1500",
+        "--metric",
+        "throughput",
+    )
     assert (found["rows"], found["columns"]) == (["native", "docker", "lxc"], ["64", "1024"])
     assert found["where"] == {"link.mtu": ["1500"]}
     row = result_row("docker", size=64, mtu=1500)
     (cell,) = (each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "64"))
     expected = row["summary"]
-    assert (cell["value"], cell["low"], cell["high"]) == (expected["mean"], expected["low"], expected["high"])
-    assert (cell["unit"], cell["blocks"], cell["verdict"]) == ("Mbit/s", BLOCKS, row["verdict"]["kind"])
+    assert (cell["value"], cell["low"], cell["high"]) == (
+        expected["mean"],
+        expected["low"],
+        expected["high"],
+    )
+    assert (cell["unit"], cell["blocks"], cell["verdict"]) == (
+        "Mbit/s",
+        BLOCKS,
+        row["verdict"]["kind"],
+    )
     ratios = pivot("--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency")
-    (cell,) = (each for each in ratios["cells"] if (each["row"], each["column"]) == ("docker", "64"))
+    (cell,) = (
+        each for each in ratios["cells"] if (each["row"], each["column"]) == ("docker", "64")
+    )
     expected = row["efficiency"]
-    assert (cell["value"], cell["low"], cell["high"]) == (expected["estimate"], expected["low"], expected["high"])
+    assert (cell["value"], cell["low"], cell["high"]) == (
+        expected["estimate"],
+        expected["low"],
+        expected["high"],
+    )
     assert values(ratios)["native", "64"] == 1.0
 
 
 def test_any_recorded_factor_is_a_row_a_column_or_a_panel():
     found = pivot("--rows", "message_size", "--cols", "platform", "--panel", "link.mtu")
     assert (found["rows"], found["columns"], found["panels"]) == (
-        ["64", "1024"], ["native", "docker", "lxc"], ["500", "1500"],
-    )  # fmt: skip
-    by_setting = pivot("--rows", "protocol", "--cols", "queues", "--where", "platform=docker", "--where", "mtu=1500",
-                       "--where", "message_size=64")  # fmt: skip
-    assert values(by_setting) == {("tcp", "1"): result_row("docker", size=64, mtu=1500)["summary"]["mean"]}
-    by_metric = pivot("--rows", "platform", "--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
+        ["64", "1024"],
+        ["native", "docker", "lxc"],
+        ["500", "1500"],
+    )
+    by_setting = pivot(
+        "--rows",
+        "protocol",
+        "--cols",
+        "queues",
+        "--where",
+        "platform=docker",
+        "--where",
+        "mtu=1500",
+        "--where",
+        "message_size=64",
+    )
+    assert values(by_setting) == {
+        ("tcp", "1"): result_row("docker", size=64, mtu=1500)["summary"]["mean"]
+    }
+    by_metric = pivot(
+        "--rows", "platform", "--cols", "metric", "--benchmark", "sysbench-cpu", "--all"
+    )
     assert by_metric["columns"] == ["events", "latency"]
     assert by_metric["rows"] == ["native", "docker", "lxc", "qemu-tcg"]
-    assert pivot("--cols", "benchmark", "--benchmark", "sysbench-cpu")["columns"] == ["sysbench-cpu"]
-    assert pivot("--cols", "topology", "--where", "mtu=1500", "--where", "message_size=64")["columns"] == [
-        "point-to-point"
+    assert pivot("--cols", "benchmark", "--benchmark", "sysbench-cpu")["columns"] == [
+        "sysbench-cpu"
     ]
+    assert pivot("--cols", "topology", "--where", "mtu=1500", "--where", "message_size=64")[
+        "columns"
+    ] == ["point-to-point"]
 
 
 ONE = ("--where", "mtu=1500", "--where", "message_size=64")
@@ -160,7 +227,9 @@ def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval():
     assert {cell["low"] for cell in by_block["cells"]} == {None}
     assert {cell["verdict"] for cell in by_block["cells"]} == {None}
     by_session = pivot("--cols", "session", *ONE)
-    first = next(each for each in by_session["cells"] if (each["row"], each["column"]) == ("docker", "1"))
+    first = next(
+        each for each in by_session["cells"] if (each["row"], each["column"]) == ("docker", "1")
+    )
     expected = mean_interval(whole["block_means"][: BLOCKS // 2])
     assert [first["value"], first["low"], first["high"]] == pytest.approx(
         [expected.estimate, expected.low, expected.high]
@@ -169,7 +238,9 @@ def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval():
     assert by_host["columns"] == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
     base = np.array(result_row("native", size=64, mtu=1500)["block_means"])
     logs = np.log(np.array(whole["block_means"]) / base)
-    assert values(by_host)["docker", "aaaaaaaaaaaa"] == pytest.approx(math.exp(logs[: BLOCKS // 2].mean()))
+    assert values(by_host)["docker", "aaaaaaaaaaaa"] == pytest.approx(
+        math.exp(logs[: BLOCKS // 2].mean())
+    )
     only = pivot("--cols", "block", *ONE, "--where", "session=2")
     assert only["columns"] == ["4", "5", "6"]
 
@@ -182,9 +253,15 @@ def test_a_figure_as_percent_of_that_at_a_level_is_a_ratio_within_blocks():
     found = pivot("--to", "message_size=64", "--where", "mtu=1500", "--metric", "throughput")
     assert (found["factors"]["row"], found["factors"]["column"]) == ("platform", "message_size")
     assert found["to"] == {"message_size": ["64"]}
-    (cell,) = (each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "1024"))
+    (cell,) = (
+        each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "1024")
+    )
     ratio = paired_ratio(*(np.exp(logs("docker", size)) for size in (1024, 64)))
-    assert (cell["value"], cell["unit"], cell["blocks"]) == (pytest.approx(ratio.estimate), "", BLOCKS)
+    assert (cell["value"], cell["unit"], cell["blocks"]) == (
+        pytest.approx(ratio.estimate),
+        "",
+        BLOCKS,
+    )
     assert cell["low"] < ratio.estimate < cell["high"]
     assert cell["verdict"] is None
     assert {values(found)[name, "64"] for name in ("native", "docker", "lxc")} == {1.0}
@@ -193,13 +270,27 @@ def test_a_figure_as_percent_of_that_at_a_level_is_a_ratio_within_blocks():
 def test_a_percent_of_the_baseline_as_percent_of_that_at_a_level_is_a_ratio_of_ratios():
     """Whether a factor changes what a platform costs: the difference of two differences of logarithms."""
     found = pivot("--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency")
-    (cell,) = (each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "1024"))
-    change = (logs("docker", 1024) - logs("native", 1024)) - (logs("docker", 64) - logs("native", 64))
+    (cell,) = (
+        each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "1024")
+    )
+    change = (logs("docker", 1024) - logs("native", 1024)) - (
+        logs("docker", 64) - logs("native", 64)
+    )
     assert cell["value"] == pytest.approx(math.exp(change.mean()))
     assert cell["low"] < 1 < cell["high"]
     assert values(found)["native", "1024"] == 1.0
-    one = pivot("--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency", "--panel", "block",
-                "--cols", "message_size")  # fmt: skip
+    one = pivot(
+        "--to",
+        "message_size=64",
+        "--where",
+        "mtu=1500",
+        "--value",
+        "efficiency",
+        "--panel",
+        "block",
+        "--cols",
+        "message_size",
+    )
     third = {(each["panel"], each["row"], each["column"]): each["value"] for each in one["cells"]}
     assert third["3", "docker", "1024"] == pytest.approx(math.exp(change[2]))
 
@@ -209,8 +300,14 @@ def test_to_a_platform_is_as_the_result_has_it():
     here = ("--cols", "message_size", "--where", "mtu=1500")
     wanted, found = pivot(*here, "--value", "efficiency"), pivot(*here, "--to", "platform=native")
     for each in wanted["cells"]:
-        (other,) = (cell for cell in found["cells"] if (cell["row"], cell["column"]) == (each["row"], each["column"]))
-        assert [other[key] for key in ("value", "low", "high")] == [each[key] for key in ("value", "low", "high")]
+        (other,) = (
+            cell
+            for cell in found["cells"]
+            if (cell["row"], cell["column"]) == (each["row"], each["column"])
+        )
+        assert [other[key] for key in ("value", "low", "high")] == [
+            each[key] for key in ("value", "low", "high")
+        ]
     assert values(pivot(*here, "--to", "platform=docker"))["docker", "64"] == 1.0
 
 
@@ -238,28 +335,56 @@ def test_a_place_without_a_figure_says_why():
 
 
 def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golden):
-    golden(refusals(
-        capsys, "show", "--cols colour", "--cols mtu --metric speed", "--cols message_size --where mtu=9000",
-        "--cols mtu --where x", "--rows mtu --cols link.mtu", "--cols message_size",
-        "--rows platform --panel topology --metric throughput", "--rows platform",
-        "--rows platform --benchmark sysbench-cpu --all", "--cols mtu --metric latency", "--metric throughput",
-        "--value efficiency", "--cols mtu --variance", "--cols mtu --raw", "--to mtu", "--to mtu=9000",
-        "--to metric=throughput", "--to block=1",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "show",
+            "--cols colour",
+            "--cols mtu --metric speed",
+            "--cols message_size --where mtu=9000",
+            "--cols mtu --where x",
+            "--rows mtu --cols link.mtu",
+            "--cols message_size",
+            "--rows platform --panel topology --metric throughput",
+            "--rows platform",
+            "--rows platform --benchmark sysbench-cpu --all",
+            "--cols mtu --metric latency",
+            "--metric throughput",
+            "--value efficiency",
+            "--cols mtu --variance",
+            "--cols mtu --raw",
+            "--to mtu",
+            "--to mtu=9000",
+            "--to metric=throughput",
+            "--to block=1",
+        )
+    )
 
 
 def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden, set_locale):
-    golden(output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency"), "percents")
+    golden(
+        output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "efficiency"),
+        "percents",
+    )
     golden(output_of("show", "--cols", "session", *ONE), "sessions")
-    golden(output_of("show", "--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency"), "to a level")
+    golden(
+        output_of(
+            "show", "--to", "message_size=64", "--where", "mtu=1500", "--value", "efficiency"
+        ),
+        "to a level",
+    )
     golden(output_of("show", "--cols", "link.mtu", "--where", "message_size=64"), "no figure")
     set_locale("pt_BR")
-    assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500")
+    assert "colunas: message_size" in output_of(
+        "show", "--cols", "message_size", "--where", "mtu=1500"
+    )
 
 
 def test_a_figure_draws_the_table(tmp_path):
     file = tmp_path / "x.svg"
-    printed = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--figure", str(file))
+    printed = output_of(
+        "show", "--cols", "message_size", "--where", "mtu=1500", "--figure", str(file)
+    )
     assert printed.strip() == str(file)
     text = file.read_text()
     for word in ("docker", "lxc", "message size", "1 KiB", "mean (Gbit/s)", "where link.mtu=1500"):
@@ -303,7 +428,9 @@ def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level():
 def test_panels_of_several_benchmarks_have_a_range_each(uneven):
     source = source_of(uneven, "tour-1")
     means, ratios = (
-        chart_of(analysis_pivot(source, Axes("platform", "size", "benchmark"), quantity), source.analysis)
+        chart_of(
+            analysis_pivot(source, Axes("platform", "size", "benchmark"), quantity), source.analysis
+        )
         for quantity in ("mean", "efficiency")
     )
     assert (means.has_one_range, ratios.has_one_range) == (False, True)
@@ -311,11 +438,15 @@ def test_panels_of_several_benchmarks_have_a_range_each(uneven):
 
 def test_what_no_figure_can_show_is_refused(tmp_path, capsys, golden):
     one = "--cols session --where mtu=1500 --where message_size=64"
-    golden(refusals(
-        capsys, "show", f"--cols metric --benchmark sysbench-cpu --all --figure {tmp_path}/x.svg",
-        f"{one} --figure {tmp_path}/x.gif",
-        f"--figure {tmp_path}/x.svg",
-    ))  # fmt: skip
+    golden(
+        refusals(
+            capsys,
+            "show",
+            f"--cols metric --benchmark sysbench-cpu --all --figure {tmp_path}/x.svg",
+            f"{one} --figure {tmp_path}/x.gif",
+            f"--figure {tmp_path}/x.svg",
+        )
+    )
     assert list(tmp_path.glob("x.*")) == []
 
 
@@ -330,13 +461,26 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
     sizes: dict[str, tuple[Any, ...]] = {"TCP small": (512, 64, 10), "UDP small": (1024, 10.0)}
     made = [
-        CellRecord(f"{p.name}{label}{size}", f"{label}{size}", p.name, "iperf3", label, levels={"size": size})
-        for p in (native, docker) for label, of in sizes.items() for size in of
-    ]  # fmt: skip
+        CellRecord(
+            f"{p.name}{label}{size}",
+            f"{label}{size}",
+            p.name,
+            "iperf3",
+            label,
+            levels={"size": size},
+        )
+        for p in (native, docker)
+        for label, of in sizes.items()
+        for size in of
+    ]
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('uneven') / 'store.sqlite'}") as store:
         run = begin(store, cells=made, platforms=(native, docker))
-        for position, (block, cell) in enumerate((block, cell) for block in range(5) for cell in made):
-            value = (1.0 if cell.platform == "native" else 0.9) * (1 + 0.01 * ((block * 7 + position) % 5))
+        for position, (block, cell) in enumerate(
+            (block, cell) for block in range(5) for cell in made
+        ):
+            value = (1.0 if cell.platform == "native" else 0.9) * (
+                1 + 0.01 * ((block * 7 + position) % 5)
+            )
             run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
         for busy, cell in zip((0.1, 0.9), (made[0], made[3]), strict=True):
             run.add_warning(Note("host-busy", cpus=busy), cell.key)
@@ -345,7 +489,9 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def test_levels_that_are_numbers_ascend_and_are_one_however_they_are_written(uneven):
-    found = analysis_pivot(source_of(uneven, "tour-1"), Axes("size", "platform", "benchmark"), "efficiency")
+    found = analysis_pivot(
+        source_of(uneven, "tour-1"), Axes("size", "platform", "benchmark"), "efficiency"
+    )
     assert found.rows == ("10", "64", "512", "1024")
     assert found.rows_of("TCP small") == ("10", "64", "512")
     assert found.rows_of("UDP small") == ("10", "1024")

@@ -27,7 +27,8 @@ def test_drift_is_measured_and_warned_of():
     assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
     (warning,) = [warning for warning in analysis.warnings if warning.code.startswith("drift")]
     assert re.fullmatch(
-        r"the figures of 6 cells drift over the run by \+11.\d\s% to \+1[12].\d\s% \(p < 0.001\)" + WANDER,
+        r"the figures of 6 cells drift over the run by \+11.\d\s% to \+1[12].\d\s% \(p < 0.001\)"
+        + WANDER,
         sentence(warning),
     )
     assert (len(warning.places), warning.times) == (6, 1)
@@ -37,26 +38,36 @@ def test_drift_is_reported_in_words():
     blocks = np.arange(12)
     falling = 100 * 0.97**blocks + 0.1 * (-1.0) ** blocks
     (one,) = drift_warnings([(WarnedPlace("here"), blocks, falling)], 0.95)
-    assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)" + WANDER, sentence(one))
+    assert re.fullmatch(
+        r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)" + WANDER, sentence(one)
+    )
     (both,) = drift_warnings(
         [(WarnedPlace("here"), blocks, falling), (WarnedPlace("there"), blocks, falling**0.5)], 0.95
     )
     assert re.fullmatch(
-        r"the figures of 2 cells drift over the run by −2\d.\d\s% to −1\d.\d\s% \(p < 0.001\)" + WANDER,
+        r"the figures of 2 cells drift over the run by −2\d.\d\s% to −1\d.\d\s% \(p < 0.001\)"
+        + WANDER,
         sentence(both),
     )
     (same,) = drift_warnings(
-        [(WarnedPlace("here"), blocks[:6], falling[:6]), (WarnedPlace("there"), blocks[:6], 2 * falling[:6])], 0.95
+        [
+            (WarnedPlace("here"), blocks[:6], falling[:6]),
+            (WarnedPlace("there"), blocks[:6], 2 * falling[:6]),
+        ],
+        0.95,
     )
     assert re.fullmatch(
-        r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)" + WANDER, sentence(same)
+        r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)" + WANDER,
+        sentence(same),
     )
 
 
 def test_drift_over_the_blocks_of_many_hosts_needs_little_memory():
     random = np.random.default_rng(1)
     noise = random.normal(100, 1, 20_000)  # whose pairs fill 3 GB
-    series = [(WarnedPlace("here"), np.arange(noise.size), noise * (1 + np.linspace(0, 0.01, noise.size)))]
+    series = [
+        (WarnedPlace("here"), np.arange(noise.size), noise * (1 + np.linspace(0, 0.01, noise.size)))
+    ]
     (found,) = drift_warnings(series, 0.95)
     assert re.search(r"drift over the run by \+[01]\.\d\s% \(p < 0\.001\)", sentence(found))
     tracemalloc.start()

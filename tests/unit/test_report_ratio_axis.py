@@ -10,15 +10,27 @@ from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.ratio_axis import axis_of
 
 RANGES = [
-    (0.9993, 1.0002), (0.9, 1.1), (0.7, 1.07), (0.7, 1.3), (0.6, 1.9), (0.3, 1.5), (0.1, 3), (0.03, 1.7),
-    (0.003, 20), (1e-9, 30), (0.99, 100), (1e-300, 1e300),
-]  # fmt: skip
+    (0.9993, 1.0002),
+    (0.9, 1.1),
+    (0.7, 1.07),
+    (0.7, 1.3),
+    (0.6, 1.9),
+    (0.3, 1.5),
+    (0.1, 3),
+    (0.03, 1.7),
+    (0.003, 20),
+    (1e-9, 30),
+    (0.99, 100),
+    (1e-300, 1e300),
+]
 
 
 def labels_of(domain: tuple[float, float]) -> list[tuple[float, str]]:
     """Return place (px) and text of the labels of an axis."""
     points = {"field": "value", "type": "quantitative", "title": None, **axis_of(domain)}
-    drawn = vega.layer([{"row": "r0", "colour": "#333", "value": 1}], {"type": "point"}, {"x": points}, [])
+    drawn = vega.layer(
+        [{"row": "r0", "colour": "#333", "value": 1}], {"type": "point"}, {"x": points}, []
+    )
     spec = vega.frame([drawn], {"r0": "podman"}, "a figure", Formatter())
     svg = vega.static_svg(spec, "f")
     found = re.findall(r'translate\(([\d.]+),[\d.]+\)"[^>]*>([^<]*%)<', svg)

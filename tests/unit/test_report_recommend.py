@@ -23,7 +23,13 @@ from vtax.report.renderers.language import language
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
 from vtax.report.views.recommend import VIEW, document_of
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord, UntestedRecord
+from vtax.store.records import (
+    CellRecord,
+    MetricRecord,
+    PlatformRecord,
+    SessionRecord,
+    UntestedRecord,
+)
 
 NATIVE = PlatformRecord("native", {"driver": "native"}, True, is_baseline=True)
 ON = (
@@ -43,24 +49,48 @@ SPEED = {  # of native's, higher being better; dd's figure is a time, so its inv
 
 
 def run_of(
-    speed: Mapping[str, tuple[float | None, ...]] = SPEED, *, blocks: int = 8, noise: float = 0.01,
-    platforms: tuple[PlatformRecord, ...] = (*ON, OFF), host: dict[str, Any] | None = None, seed: int = 1,
-    untested: tuple[UntestedRecord, ...] = (), sessions: int = 1, drop: Callable[[str, str, int], bool] | None = None,
-    status: str = "finished", tables: Sequence[Mapping[str, Any]] = (),
-) -> Analysis:  # fmt: skip
+    speed: Mapping[str, tuple[float | None, ...]] = SPEED,
+    *,
+    blocks: int = 8,
+    noise: float = 0.01,
+    platforms: tuple[PlatformRecord, ...] = (*ON, OFF),
+    host: dict[str, Any] | None = None,
+    seed: int = 1,
+    untested: tuple[UntestedRecord, ...] = (),
+    sessions: int = 1,
+    drop: Callable[[str, str, int], bool] | None = None,
+    status: str = "finished",
+    tables: Sequence[Mapping[str, Any]] = (),
+) -> Analysis:
     """A run of three benchmarks. speed: None where the platform has no cell. drop: trials that failed."""
     random = np.random.default_rng(seed)
     cells = [
         CellRecord(f"{p.name}-{b}", b, p.name, b, b)
-        for p in platforms if p.available for n, b in enumerate(BENCHMARKS) if speed[p.name][n] is not None
-    ]  # fmt: skip
-    metrics = [MetricRecord(b, "m", "m", "s" if b == "dd" else "1/s", "lower" if b == "dd" else "higher", True)
-               for b in BENCHMARKS]  # fmt: skip
+        for p in platforms
+        if p.available
+        for n, b in enumerate(BENCHMARKS)
+        if speed[p.name][n] is not None
+    ]
+    metrics = [
+        MetricRecord(
+            b, "m", "m", "s" if b == "dd" else "1/s", "lower" if b == "dd" else "higher", True
+        )
+        for b in BENCHMARKS
+    ]
     run = memory_run.run_of(
-        status=status, host=host or {}, untested=untested, platforms=platforms, cells=cells, metrics=metrics,
+        status=status,
+        host=host or {},
+        untested=untested,
+        platforms=platforms,
+        cells=cells,
+        metrics=metrics,
         sessions=tuple(SessionRecord(n + 1, "", {}, float(n)) for n in range(sessions)),
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "margin": 0.02}, "benchmark": tables},
-    )  # fmt: skip
+        declared={
+            **synthetic_run.DECLARED,
+            "design": {"stop": "fixed", "margin": 0.02},
+            "benchmark": tables,
+        },
+    )
     order = [(b, c) for b in range(blocks) for c in range(len(cells))]
     hour = random.normal(0, 0.3, blocks)
     values = []
@@ -72,7 +102,9 @@ def run_of(
     metric = np.array([BENCHMARKS.index(cells[c].label) for _, c in order])
     session = np.array([1 + block * sessions // blocks for block, _ in order])
     guests = memory_run.guests_of([p.name for p in platforms], blocks)
-    return analyse_data(memory_run.data_of(run, order, values, metric=metric, session=session, guests=guests))
+    return analyse_data(
+        memory_run.data_of(run, order, values, metric=metric, session=session, guests=guests)
+    )
 
 
 def names(found: Recommendation) -> list[str]:
@@ -104,8 +136,10 @@ def test_weights_decide_the_order():
 def test_without_weights_all_resources_count_alike():
     found = recommend(run_of())
     assert [(each.name, each.share) for each in found.resources] == [
-        ("cpu", pytest.approx(1 / 3)), ("disk", pytest.approx(1 / 3)), ("network", pytest.approx(1 / 3)),
-    ]  # fmt: skip
+        ("cpu", pytest.approx(1 / 3)),
+        ("disk", pytest.approx(1 / 3)),
+        ("network", pytest.approx(1 / 3)),
+    ]
 
 
 def test_the_baseline_is_no_choice_unless_it_is_named_or_needed():
@@ -122,7 +156,9 @@ def test_what_decides_is_what_contributes_most_to_the_lead():
     assert most.resource == "network"
     assert most.ratio.estimate == pytest.approx(0.95 / 0.8, rel=0.03)
     scores = [each.score.estimate for each in found.full[:2]]
-    assert math.prod(each.factor for each in found.contributions) == pytest.approx(scores[0] / scores[1])
+    assert math.prod(each.factor for each in found.contributions) == pytest.approx(
+        scores[0] / scores[1]
+    )
 
 
 def test_a_switch_is_where_the_first_place_changes():
@@ -131,7 +167,9 @@ def test_a_switch_is_where_the_first_place_changes():
     (switch,) = [each for each in found.switches if each.resource == "network"]
     assert (switch.platform, switch.above) == ("docker", False)
     for factor, first in ((0.99, "docker"), (1.01, "kvm")):
-        assert names(recommend(analysis, {**weights, "network": switch.weight * factor}))[0] == first
+        assert (
+            names(recommend(analysis, {**weights, "network": switch.weight * factor}))[0] == first
+        )
 
 
 def test_near_equals_are_not_certain(golden):
@@ -145,7 +183,9 @@ def test_near_equals_are_not_certain(golden):
 
 def test_an_untested_resource_makes_the_place_a_range_with_the_reason(golden):
     speed = {**SPEED, "kvm": (0.9, None, 0.7)}
-    untested = UntestedRecord("kvm", "iperf3", "iperf3", "iperf3", reason="it takes one interface at most")
+    untested = UntestedRecord(
+        "kvm", "iperf3", "iperf3", "iperf3", reason="it takes one interface at most"
+    )
     weights = {"cpu": 1.0, "network": 1.0}
     found = recommend(run_of(speed, untested=(untested,)), weights)
     kvm = standing(found, "kvm")
@@ -174,12 +214,16 @@ def test_failed_trials_are_a_reason_too():
 
 def test_a_platform_without_any_figure_is_named(golden):
     found = recommend(run_of())
-    assert [(each.platform.name, english(each.reason)) for each in found.unranked] == [("xen", OFF.reason)]
+    assert [(each.platform.name, english(each.reason)) for each in found.unranked] == [
+        ("xen", OFF.reason)
+    ]
     golden(drawn(document_of(found)))
 
 
 def test_blocks_without_a_value_leave_the_others():
-    found = recommend(run_of(drop=lambda platform, label, block: (platform, label, block) == ("kvm", "dd", 3)))
+    found = recommend(
+        run_of(drop=lambda platform, label, block: (platform, label, block) == ("kvm", "dd", 3))
+    )
     assert len(found.full) == 3
     assert found.units == 8
     assert all(each.probabilities for each in found.full)
@@ -190,7 +234,11 @@ def test_one_block_has_places_and_no_probabilities(golden):
     assert [each.probabilities for each in found.standings] == [None] * 3
     golden(drawn(document_of(found)))
     values = as_json(document_of(found))
-    assert values["standings"][0]["score"]["high"] is values["contributions"][0]["ratio"]["high"] is None
+    assert (
+        values["standings"][0]["score"]["high"]
+        is values["contributions"][0]["ratio"]["high"]
+        is None
+    )
 
 
 def test_a_platform_that_lacks_something_may_be_ahead_of_one_that_does_not():
@@ -209,7 +257,9 @@ def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited
     slow = (NATIVE, replace(ON[1], marks=("emulated",)), ON[3])
     linked = [{"name": "iperf3", "link": {"rate_mbit_s": 1000}}, {"name": "dd"}]
     golden(summary(recommend(run_of(platforms=slow, tables=linked))))
-    assert "link limited" not in drawn(document_of(recommend(run_of(tables=linked), {"cpu": 1, "disk": 1})))
+    assert "link limited" not in drawn(
+        document_of(recommend(run_of(tables=linked), {"cpu": 1, "disk": 1}))
+    )
     assert "is emulated" not in drawn(document_of(recommend(run_of())))
 
 
@@ -217,7 +267,9 @@ def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_an
     first, second = names(recommend(run_of()))[:2]
 
     def without_a_trial_of(lost: str) -> Recommendation:
-        return recommend(run_of(blocks=20, drop=lambda platform, _, block: platform == lost and block == 3))
+        return recommend(
+            run_of(blocks=20, drop=lambda platform, _, block: platform == lost and block == 3)
+        )
 
     flattered, conservative = without_a_trial_of(first), without_a_trial_of(second)
     assert {each.probabilities for each in flattered.standings} == {None}
@@ -278,8 +330,14 @@ def test_a_run_of_one_platform_or_without_a_block_is_refused():
 def test_the_view_says_why_there_is_nothing():
     document = VIEW.document(source(run_of(platforms=(NATIVE,))), Options())
     assert english(document.nothing) == "There is nothing to rank."
-    assert as_json(VIEW.document(source(run_of()), Options()))["standings"][0]["platform"] == "docker"
+    assert (
+        as_json(VIEW.document(source(run_of()), Options()))["standings"][0]["platform"] == "docker"
+    )
 
 
 def test_it_is_written_in_portuguese(golden):
-    golden(markdown(document_of(recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}))), language("pt-BR")))
+    golden(
+        markdown(
+            document_of(recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}))), language("pt-BR")
+        )
+    )

@@ -97,24 +97,46 @@ WARNINGS = (
     Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}),
 )
 FIGURE = RowFigure(
-    "ratios", "figure", msg("a figure"), (msg("A caption"),), msg("ratio"),
-    (FigureGroup("", (
-        FigureRow("a", 1, (0.9, 0.8, 1.0), (0, 1), (0.89, 0.91), "0.9"), FigureRow("b", 2, None),
-    )),),
-    msg("value"), msg("interval"), margin=0.02, baseline="b",
-)  # fmt: skip
+    "ratios",
+    "figure",
+    msg("a figure"),
+    (msg("A caption"),),
+    msg("ratio"),
+    (
+        FigureGroup(
+            "",
+            (
+                FigureRow("a", 1, (0.9, 0.8, 1.0), (0, 1), (0.89, 0.91), "0.9"),
+                FigureRow("b", 2, None),
+            ),
+        ),
+    ),
+    msg("value"),
+    msg("interval"),
+    margin=0.02,
+    baseline="b",
+)
 
 
 @pytest.fixture(scope="module")
 def document() -> Document:
     rows = tuple(TableRow((kind.__name__, cell)) for kind, (cell, _) in CELLS.items())
-    table = Table((Column("type", msg("type")), Column("cell", msg("a cell"))), (Group(rows, "in_a_group"),), "every")
+    table = Table(
+        (Column("type", msg("type")), Column("cell", msg("a cell"))),
+        (Group(rows, "in_a_group"),),
+        "every",
+    )
     inner: tuple[Part, ...] = (
         table,
-        Paragraph(joined([Styled("--code", "code"), plural("{count} thing", "{count} things", 2)], " "), "muted"),
-        Bullets((listed(["one", "two", "three"]), msg("a {word}", word="x*y"))), Warnings(WARNINGS),
-        Code("sudo run # 100 %\n", msg("what to type")), FIGURE,
-    )  # fmt: skip
+        Paragraph(
+            joined([Styled("--code", "code"), plural("{count} thing", "{count} things", 2)], " "),
+            "muted",
+        ),
+        Bullets((listed(["one", "two", "three"]), msg("a {word}", word="x*y"))),
+        Warnings(WARNINGS),
+        Code("sudo run # 100 %\n", msg("what to type")),
+        FIGURE,
+    )
     parts = (Titled(msg("All"), inner, key="all", subtitle=msg("every part")),)
     return Document("What & why <here>?", parts, lead=(msg("a lead"),))
 
@@ -156,7 +178,11 @@ def test_a_comparison_is_percent_of_its_baseline_or_times(share, text):
 
 @pytest.mark.parametrize("value", [5e-324, 1e-300, 1e-3, 1.0, 1e3, 1e300, math.inf])
 def test_no_ratio_is_too_small_or_too_large_to_be_written(value):
-    for share in (Relative(value), Relative(value, value / 2, value * 2), Relative(value, 0.0, value * 3)):
+    for share in (
+        Relative(value),
+        Relative(value, value / 2, value * 2),
+        Relative(value, 0.0, value * 3),
+    ):
         assert len(english(share)) < 60
 
 
@@ -175,7 +201,10 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document, without_scrip
     for kind, (_, shown) in CELLS.items():
         if kind not in (Relative, PlatformCell, VerdictCell):  # these are elements of their own
             assert shown.replace("<", "&lt;") in text, kind
-    assert '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>' in page
+    assert (
+        '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>'
+        in page
+    )
     assert '<code class="error">theirs</code> 50 % &amp;' in page
     assert "What &amp; why &lt;here&gt;?" in page
     assert "50 % &amp; &lt;b&gt;|x|&lt;/b&gt; left" in page
@@ -219,7 +248,11 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document)
 
 def test_a_warning_in_json_has_code_data_and_text(document):
     first, second = as_json(replace(document, data=WARNINGS))
-    assert (first["code"], first["severity"], first["data"]) == ("few-blocks", "warning", {"count": 3, "minimum": 5})
+    assert (first["code"], first["severity"], first["data"]) == (
+        "few-blocks",
+        "warning",
+        {"count": 3, "minimum": 5},
+    )
     assert first["text"] == "3 blocks are too few for a verdict; at least 5 are needed"
     assert (first["places"], first["times"]) == (["docker, dd"], 2)
     assert second["texts"] == ["50 % & <b>|x|</b> left"]
@@ -230,7 +263,8 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
     from vtax.report.analysis.warnings import merged, noted
 
     given = [
-        noted(Note("outliers", count=n, total=12, what="values", limit=3.5), WarnedPlace(f"p{n}")) for n in (2, 1)
+        noted(Note("outliers", count=n, total=12, what="values", limit=3.5), WarnedPlace(f"p{n}"))
+        for n in (2, 1)
     ]
     other = noted(Note("outliers", count=3, total=12, what="blocks", limit=3.5))
     values, blocks = merged([*given, other])

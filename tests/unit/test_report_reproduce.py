@@ -24,7 +24,9 @@ def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path):
         run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
         run.add_warning(Note("tuned", changes="governor performance"))
         printed = commands(analyse(opened))
-    assert "sudo .venv/bin/vtax image build" in printed  # the run builds the layer of its study itself
+    assert (
+        "sudo .venv/bin/vtax image build" in printed
+    )  # the run builds the layer of its study itself
     assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune-host"
 
 
@@ -37,8 +39,9 @@ def test_a_run_over_several_boots_is_made_again_boot_by_boot(tmp_path):
     found = replace(found, sessions=(session, replace(session, number=2)))
     run, _, more = commands(found)[-3:]
     assert (run, more) == (
-        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "sudo .venv/bin/vtax resume"
-    )  # fmt: skip
+        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783",
+        "sudo .venv/bin/vtax resume",
+    )
 
 
 def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path, monkeypatch):
@@ -51,11 +54,16 @@ def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path, monkeypatch):
         fill(begin(opened))
         write(opened, "last", "csv", tmp_path / "all.csv")
         expected = next(
-            r.block_means for s in analyse(opened).sections for p in s.points for r in p.rows
+            r.block_means
+            for s in analyse(opened).sections
+            for p in s.points
+            for r in p.rows
             if s.metric.name == "events" and r.cell.key == native[0].key
-        )  # fmt: skip
+        )
     lines = (tmp_path / "all.csv").read_text().splitlines(keepends=True)
-    (tmp_path / "native.csv").write_text("".join([lines[0], *(line for line in lines if '"c-native"' in line)]))
+    (tmp_path / "native.csv").write_text(
+        "".join([lines[0], *(line for line in lines if '"c-native"' in line)])
+    )
     values = read(tmp_path / "native.csv", "events")
     assert values.shape == (8, 2)
     assert values.mean(axis=1) == pytest.approx(expected)
@@ -72,7 +80,11 @@ def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path, monkeypatch):
 )
 def test_the_study_of_a_report_is_accepted_and_is_the_same(name, stop, tmp_path):
     declared = load(name).study.declared()
-    declared["design"] |= {"stop": stop, "order": "randomized", "budget": 3600.0 if stop == "budget" else None}
+    declared["design"] |= {
+        "stop": stop,
+        "order": "randomized",
+        "budget": 3600.0 if stop == "budget" else None,
+    }
     path = tmp_path / "again.toml"
     path.write_text(study_toml(declared))
     again = load(str(path), {}).study.declared()

@@ -29,17 +29,33 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
     """Two blocks a cell, so noisy that ratios are known to orders of magnitude only, at two long points."""
     marks = {"qemu-tcg-e1000": ("emulated",)}
     records = tuple(
-        PlatformRecord(name, {}, True, marks=marks.get(name, ()), is_baseline=name == "native") for name in PLATFORMS
+        PlatformRecord(name, {}, True, marks=marks.get(name, ()), is_baseline=name == "native")
+        for name in PLATFORMS
     )
-    points = [{"socket_buffer": 262144, "message_size": size, "link.mtu": 1500} for size in (512, 1048576)]
+    points = [
+        {"socket_buffer": 262144, "message_size": size, "link.mtu": 1500} for size in (512, 1048576)
+    ]
     made = [
-        CellRecord(f"{number}-{name}", str(number), name, "iperf3", "iperf3", "3.18", "routed", {}, {}, levels)
+        CellRecord(
+            f"{number}-{name}",
+            str(number),
+            name,
+            "iperf3",
+            "iperf3",
+            "3.18",
+            "routed",
+            {},
+            {},
+            levels,
+        )
         for number, levels in enumerate(points)
         for name in PLATFORMS
     ]
     values = {"native": (2800.0, 310.0), "docker": (470.0, 1800.0), "qemu-tcg-e1000": (8.0, 21.0)}
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('wide') / 'store.sqlite'}") as store:
-        run = begin(store, "wide-1", platforms=records, cells=made, metrics=METRICS[2:], declared=DECLARED)
+        run = begin(
+            store, "wide-1", platforms=records, cells=made, metrics=METRICS[2:], declared=DECLARED
+        )
         position = 0
         for block in range(2):
             for cell in made:
@@ -71,7 +87,9 @@ def test_a_result_with_wide_intervals_keeps_every_name_number_and_verdict(wide, 
         assert english(levels(point)) in text or width < 80
         for row in point.rows:
             if row.ratio is not None and row.verdict is not None:
-                share, interval, _ = numbers.relative(row.ratio.estimate, row.ratio.low, row.ratio.high)
+                share, interval, _ = numbers.relative(
+                    row.ratio.estimate, row.ratio.low, row.ratio.high
+                )
                 assert f"{share}\N{NO-BREAK SPACE}%" in text or f"{share} times" in text
                 assert interval in text
     assert text.count("? undecided") == 4
@@ -94,12 +112,23 @@ def test_trials_are_reported_apart_from_the_blocks_that_intervals_rest_on(wide):
 
 @pytest.mark.parametrize("width", range(9, 40))
 def test_a_number_never_breaks_across_lines(width):
-    kept = ("15\u202f200", "1\u202f219", "1\u202f325", "12\N{NO-BREAK SPACE}%", "5 min 00 s", "8 GiB")
+    kept = (
+        "15\u202f200",
+        "1\u202f219",
+        "1\u202f325",
+        "12\N{NO-BREAK SPACE}%",
+        "5 min 00 s",
+        "8 GiB",
+    )
     text = f"F(3, 28) = {kept[0]} [{kept[1]}, {kept[2]}] ±{kept[3]} took {kept[4]} of {kept[5]}"
     grid = TextGrid()
     grid.add_column("what")
     grid.add_row(text)
-    parts: list[tuple[int, RenderableType]] = [(0, Text(text)), (3, Bulleted([Text(text)])), (1, grid)]
+    parts: list[tuple[int, RenderableType]] = [
+        (0, Text(text)),
+        (3, Bulleted([Text(text)])),
+        (1, grid),
+    ]
     for frame, part in parts:
         printed = "\n".join(drawn(part, width + frame))
         if width > 10:
@@ -131,7 +160,11 @@ def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them():
 
 @pytest.mark.parametrize(("width", "titles"), [(30, "name value cost"), (24, "name value")])
 def test_a_spare_column_stands_where_no_row_wraps_for_it(width, titles):
-    columns = (Column("name", "name"), Column("value", "value"), Column("cost", "cost", room="spare"))
+    columns = (
+        Column("name", "name"),
+        Column("value", "value"),
+        Column("cost", "cost", room="spare"),
+    )
     table = Table(columns, (Group((TableRow(("qemu-tcg-virtio", "1.234", "5.67")),)),))
     console = Console(file=io.StringIO(), width=width)
     render(Document("", (table,)), console)

@@ -13,31 +13,40 @@ from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
 
 PLATFORMS = (
-    PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("slow", {}, True),
+    PlatformRecord("native", {}, True, is_baseline=True),
+    PlatformRecord("slow", {}, True),
     PlatformRecord("steady", {}, True),
-)  # fmt: skip
+)
 ENDED = at(Note("killed-after", program="dd", limit=60.0), "", Note("hint-timeout"))
 
 
-def run(store: Store, lost: dict[str, int], average: str = "harmonic", error: str = ENDED) -> Analysis:
+def run(
+    store: Store, lost: dict[str, int], average: str = "harmonic", error: str = ENDED
+) -> Analysis:
     """Six blocks of 600 MB: 20 s on native, 50 s on others. lost: platform -> from which block its trials fail."""
     handle = begin(
-        store, platforms=PLATFORMS,
+        store,
+        platforms=PLATFORMS,
         cells=[CellRecord(p.name, "p", p.name, "dd", "dd") for p in PLATFORMS],
         metrics=[MetricRecord("dd", "rate", "rate", "MB/s", "higher", True, average)],
         declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": 6}},
-    )  # fmt: skip
+    )
     for block in range(6):
         for place, cell in enumerate(handle.cells):
             seconds = (20 if cell.platform == "native" else 50) * (1 + block / 500)
             is_lost = block >= lost.get(cell.platform, 6)
             handle.add_trial(
                 trial(
-                    cell, block=block, position=3 * block + place, counters={}, outside_s=60 if is_lost else seconds,
-                    values={} if is_lost else {"rate": 600 / seconds}, status="failed" if is_lost else "ok",
+                    cell,
+                    block=block,
+                    position=3 * block + place,
+                    counters={},
+                    outside_s=60 if is_lost else seconds,
+                    values={} if is_lost else {"rate": 600 / seconds},
+                    status="failed" if is_lost else "ok",
                     error=error if is_lost else "",
                 )
-            )  # fmt: skip
+            )
     handle.finish("finished", "done", 1.0)
     return analyse(store)
 
@@ -46,7 +55,9 @@ def rows(analysis: Analysis) -> dict[str, dict]:
     return {row["platform"]: row for row in values(analysis)["results"][0]["points"][0]["rows"]}
 
 
-def test_a_platform_that_always_times_out_is_slower_by_the_timeout_over_the_baselines_duration(store):
+def test_a_platform_that_always_times_out_is_slower_by_the_timeout_over_the_baselines_duration(
+    store,
+):
     analysis = run(store, {"slow": 0})
     found = rows(analysis)["slow"]["timeouts"]
     assert (found["timed_out"], found["tried"], found["timeout_s"]) == (6, 6, 60)
@@ -72,7 +83,11 @@ def test_no_bound_where_the_baseline_timed_out_too(store, lost):
 
 @pytest.mark.parametrize(
     ("lost", "average", "error"),
-    [({"slow": 0}, "arithmetic", ENDED), ({"slow": 0}, "harmonic", "dd: disk full"), ({}, "harmonic", ENDED)],
+    [
+        ({"slow": 0}, "arithmetic", ENDED),
+        ({"slow": 0}, "harmonic", "dd: disk full"),
+        ({}, "harmonic", ENDED),
+    ],
 )
 def test_time_outs_of_no_fixed_work_and_other_failures_bound_nothing(store, lost, average, error):
     assert rows(run(store, lost, average, error))["slow"]["timeouts"] is None

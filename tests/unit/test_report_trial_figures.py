@@ -35,17 +35,32 @@ def source(tour_file: Path) -> Source:
 
 def trials(values: list[float], blocks: list[int] | None = None, name: str = "lxc") -> FigureRow:
     places = tuple(range(len(values)))
-    return FigureRow(name, 1, (0.0, None, None), tuple(blocks or places), tuple(values), positions=places)
+    return FigureRow(
+        name, 1, (0.0, None, None), tuple(blocks or places), tuple(values), positions=places
+    )
 
 
 def figure(kind: Any, *rows: FigureRow, **more: Any) -> RowFigure:
     return RowFigure(
-        kind, "key", "title", ("caption",), "axis", (FigureGroup("", rows),), "value", "interval", **more
+        kind,
+        "key",
+        "title",
+        ("caption",),
+        "axis",
+        (FigureGroup("", rows),),
+        "value",
+        "interval",
+        **more,
     )
 
 
 def drawn_values(spec: vega.Spec, mark: str) -> list[dict[str, Any]]:
-    return [value for each in spec["layer"] if each["mark"]["type"] == mark for value in each["data"]["values"]]
+    return [
+        value
+        for each in spec["layer"]
+        if each["mark"]["type"] == mark
+        for value in each["data"]["values"]
+    ]
 
 
 def tick_labels(spec: vega.Spec) -> list[str]:
@@ -63,16 +78,28 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     lower = [s for s in analysis.primary if s.better == "lower"]
     for row, there in zip(rows, compared, strict=True):
         is_lower = any(there in p.rows for s in lower for p in s.points)
-        assert row.shown[0] == pytest.approx(1 / there.ratio.estimate if is_lower else there.ratio.estimate)
-    shapes = {"slower": "triangle-down", "faster": "triangle-up", "equivalent": "square", "undecided": "diamond"}
+        assert row.shown[0] == pytest.approx(
+            1 / there.ratio.estimate if is_lower else there.ratio.estimate
+        )
+    shapes = {
+        "slower": "triangle-down",
+        "faster": "triangle-up",
+        "equivalent": "square",
+        "undecided": "diamond",
+    }
     words = {row.shown[0]: there.verdict.kind for row, there in zip(rows, compared, strict=True)}
-    cells = [cell for cell in drawn_values(vega.ratios(drawn, Formatter()), "rule") if "ink" in cell]
+    cells = [
+        cell for cell in drawn_values(vega.ratios(drawn, Formatter()), "rule") if "ink" in cell
+    ]
     assert len(cells) == len(rows)
     for cell in cells:
         word = words[cell["mean"]]
         assert (cell["ink"], cell["shape"]) == (f"@{word}", shapes[word])
     headings = [ENGLISH.text(group.title) for group in drawn.groups]
-    assert [each for each in headings if "direction=" in each] == ["direction=send", "direction=receive"]
+    assert [each for each in headings if "direction=" in each] == [
+        "direction=send",
+        "direction=receive",
+    ]
 
 
 def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monkeypatch):
@@ -90,17 +117,22 @@ def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_ce
     own = [r for p in section.points for r in p.rows if shared.platform_of(r.platform) == row.label]
     expected = sorted(
         (int(at), float(v / np.median(r.trial_values) - 1))
-        for r in own for at, v in zip(r.trial_positions, r.trial_values, strict=True)
-    )  # fmt: skip
+        for r in own
+        for at, v in zip(r.trial_positions, r.trial_values, strict=True)
+    )
     assert [at for at, _ in expected] == list(row.positions)
     assert [value for _, value in expected] == pytest.approx(list(row.values))
-    stored = dict(zip(source.data.trials.position.tolist(), source.data.trials.block.tolist(), strict=True))
+    stored = dict(
+        zip(source.data.trials.position.tolist(), source.data.trials.block.tolist(), strict=True)
+    )
     assert [stored[at] for at in row.positions] == list(row.blocks)
 
 
 def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end():
     values = [0.01, -0.01] * 20 + [0.5]
-    spec = spec_of(made := figure("order", trials(values), trials([0.2, -0.1, 0.0], name="docker")), ENGLISH)
+    spec = spec_of(
+        made := figure("order", trials(values), trials([0.2, -0.1, 0.0], name="docker")), ENGLISH
+    )
     dots = drawn_values(spec, "circle")
     assert len(dots) == 40 + 3
     assert all(abs(dot["y"]) <= 1 for dot in dots if dot["platform"] == "lxc")
@@ -130,14 +162,25 @@ def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch):
 
 def test_no_trial_of_a_distribution_is_outside_the_axis():
     quiet = [trials([0.01, -0.01, 0.0, 0.005], name=name) for name in ("a", "b", "c")]
-    spec = spec_of(figure("distribution", *quiet, trials([0.0, 0.9, -0.9, 0.01], name="loud")), ENGLISH)
-    low, high = next(each["encoding"]["x"]["scale"]["domain"] for each in spec["layer"] if "x" in each["encoding"])
+    spec = spec_of(
+        figure("distribution", *quiet, trials([0.0, 0.9, -0.9, 0.01], name="loud")), ENGLISH
+    )
+    low, high = next(
+        each["encoding"]["x"]["scale"]["domain"]
+        for each in spec["layer"]
+        if "x" in each["encoding"]
+    )
     dots = drawn_values(spec, "circle")
     assert all(low <= dot["value"] <= high for dot in dots)
     assert len(dots) == 12 + 2
-    assert [(v["platform"], v["text"]) for v in drawn_values(spec, "text") if v["text"] in ("◀", "▶")] == [
-        ("loud", "◀"), ("loud", "◀"), ("loud", "▶"), ("loud", "▶"),
-    ]  # fmt: skip
+    assert [
+        (v["platform"], v["text"]) for v in drawn_values(spec, "text") if v["text"] in ("◀", "▶")
+    ] == [
+        ("loud", "◀"),
+        ("loud", "◀"),
+        ("loud", "▶"),
+        ("loud", "▶"),
+    ]
 
 
 def test_a_session_is_marked_where_it_begins(source):
@@ -146,7 +189,11 @@ def test_a_session_is_marked_where_it_begins(source):
     later = replace(first, number=2, blocks=(4, 5, 6, 7))
     changed = replace(source.analysis, sessions=(replace(first, blocks=(0, 1, 2, 3)), later))
     found = figures.order(changed.primary[0], changed)
-    begins = min(int(row.trial_positions[row.trial_blocks >= 4].min()) for row in rows if row.trial_values.size)
+    begins = min(
+        int(row.trial_positions[row.trial_blocks >= 4].min())
+        for row in rows
+        if row.trial_values.size
+    )
     assert [(at, ENGLISH.text(text)) for at, text in found.marks] == [(begins, "session 2")]
     assert "session 2" in tick_labels(spec_of(found, ENGLISH))
 
@@ -160,8 +207,9 @@ def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
         bars.setdefault(each["row"], []).append(each)
     known = [
         (entry.between_blocks, entry.between_trials)
-        for entry in document.data if entry.between_trials is not None
-    ]  # fmt: skip
+        for entry in document.data
+        if entry.between_trials is not None
+    ]
     assert [tuple(p["to"] - p["from"] for p in parts) for parts in bars.values()] == [
         pytest.approx(each) for each in known
     ]
@@ -172,15 +220,20 @@ def test_shares_of_the_variance_fill_a_bar_and_are_those_of_the_table(source):
 def test_axes_have_the_numbers_of_the_language():
     rows = (trials([0.004, -0.004, 0.002, -0.001]),)
     portuguese, english = (
-        set(tick_labels(spec_of(figure("distribution", *rows), formatter))) for formatter in (PORTUGUESE, ENGLISH)
+        set(tick_labels(spec_of(figure("distribution", *rows), formatter)))
+        for formatter in (PORTUGUESE, ENGLISH)
     )
     assert {"−0,2", "0,2"} <= portuguese
     assert {"−0.2", "0.2"} <= english
     large = FigureRow("lxc", 1, (40_000.0, 39_000.0, 41_000.0), (0,), (40_000.0,))
     for formatter in (PORTUGUESE, ENGLISH):
-        assert "40\N{NARROW NO-BREAK SPACE}000" in tick_labels(spec_of(figure("values", large), formatter))
+        assert "40\N{NARROW NO-BREAK SPACE}000" in tick_labels(
+            spec_of(figure("values", large), formatter)
+        )
     near = FigureRow("lxc", 1, (1.01, 0.99, 1.03))
-    ratios = {*tick_labels(spec_of(figure("ratios", near, margin=0.02, baseline="native"), PORTUGUESE))}
+    ratios = {
+        *tick_labels(spec_of(figure("ratios", near, margin=0.02, baseline="native"), PORTUGUESE))
+    }
     assert "102\N{NARROW NO-BREAK SPACE}%" in ratios
     assert not any(re.search(r"\d\.\d", text) for text in ratios)
 
@@ -196,10 +249,21 @@ def test_a_chart_of_a_publication_has_the_numbers_of_the_language():
     from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue
     from vtax.report.renderers.figures import file_of
 
-    values = tuple(ChartValue(0, x, 0, left=(y, None, None), right=(y, y - 0.1, y + 0.1))
-                   for x, y in ((0.5, 0.5), (1.0, 1.5)))  # fmt: skip
-    chart = Chart("lines", "figure-1", "title", (), (ChartPanel("", "value", "left", "right"),),
-                  (ChartSeries("lxc", 1),), values, "level", ((0.5, "half"), (1.0, "one")))  # fmt: skip
+    values = tuple(
+        ChartValue(0, x, 0, left=(y, None, None), right=(y, y - 0.1, y + 0.1))
+        for x, y in ((0.5, 0.5), (1.0, 1.5))
+    )
+    chart = Chart(
+        "lines",
+        "figure-1",
+        "title",
+        (),
+        (ChartPanel("", "value", "left", "right"),),
+        (ChartSeries("lxc", 1),),
+        values,
+        "level",
+        ((0.5, "half"), (1.0, "one")),
+    )
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", file_of(chart, PORTUGUESE, "svg").decode())
     assert {"half", "one"} <= set(texts)
     assert any(re.fullmatch(r"\d,\d", text) for text in texts)

@@ -16,20 +16,22 @@ from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
 
 PLATFORMS = (
-    PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("steady", {}, True),
+    PlatformRecord("native", {}, True, is_baseline=True),
+    PlatformRecord("steady", {}, True),
     PlatformRecord("pausing", {}, True),
-)  # fmt: skip
+)
 
 
 def run(store: Store, blocks: int, trials: int) -> Analysis:
     """Times of CV 1 %; every eighth trial of one platform takes twice as long."""
     noise = random.Random(5)
     handle = begin(
-        store, platforms=PLATFORMS,
+        store,
+        platforms=PLATFORMS,
         cells=[CellRecord(p.name[0], "p", p.name, "tool", "tool") for p in PLATFORMS],
         metrics=[MetricRecord("tool", "time", "time", "s", "lower", True)],
         declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks}},
-    )  # fmt: skip
+    )
     position = 0
     for block in range(blocks):
         for cell in handle.cells:
@@ -37,7 +39,14 @@ def run(store: Store, blocks: int, trials: int) -> Analysis:
                 is_pause = cell.platform == "pausing" and noise.random() < 1 / 8
                 value = math.exp(noise.gauss(0, 0.01)) * (2 if is_pause else 1)
                 handle.add_trial(
-                    trial(cell, block=block, number=number, position=position, values={"time": value}, counters={})
+                    trial(
+                        cell,
+                        block=block,
+                        number=number,
+                        position=position,
+                        values={"time": value},
+                        counters={},
+                    )
                 )
                 position += 1
     handle.finish("finished", "done", 1.0)

@@ -19,10 +19,23 @@ METRIC = MetricRecord("paths", "time", "time of one operation", "ns", "lower", T
 def stored(store: Store, name: str, times_ns: dict[str, float]) -> None:
     """A run of two blocks on native, with an operation for each time."""
     cells = [
-        CellRecord(f"{name}-{what}", what, "native", "paths", "paths", "1.0", "", {}, {}, {"operation": what})
+        CellRecord(
+            f"{name}-{what}",
+            what,
+            "native",
+            "paths",
+            "paths",
+            "1.0",
+            "",
+            {},
+            {},
+            {"operation": what},
+        )
         for what in times_ns
     ]
-    run = begin(store, name, platforms=PLATFORMS[:1], cells=cells, metrics=(METRIC,), declared=DECLARED)
+    run = begin(
+        store, name, platforms=PLATFORMS[:1], cells=cells, metrics=(METRIC,), declared=DECLARED
+    )
     position = 0
     for block in range(2):
         for cell in run.cells:

@@ -41,12 +41,16 @@ def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples
     second = {i for i, c in enumerate(data.run.cells) if c.platform == "second"}
     kept = {
         int(trial): {"speed": (100.0 * np.exp(random.normal(0, 0.1, 10))).tolist()}
-        for trial, cell, number in zip(data.trials.id, data.trials.cell, data.trials.number, strict=True)
+        for trial, cell, number in zip(
+            data.trials.id, data.trials.cell, data.trials.number, strict=True
+        )
         if cell in first or (cell in second and number)
     }
     found = variance(data, analysis, samples=kept)
     for point in {cell.point.key for cell in found}:
-        shares = {cell.row.platform.name: cell.within_trial for cell in found if cell.point.key == point}
+        shares = {
+            cell.row.platform.name: cell.within_trial for cell in found if cell.point.key == point
+        }
         assert shares["first"] is not None
         assert shares["first"] > 0.9
         assert shares["native"] is shares["second"] is None
@@ -69,7 +73,9 @@ def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides():
     assert cell.plan.blocks > 10
     block_s = 1.0 / len(SIZES)  # a guest of 1 s serves both sizes
     assert cell.time_s == pytest.approx(2 * 10 * (block_s + 3 * 2.0))
-    assert cell.plan.time_s == pytest.approx(2 * cell.plan.blocks * (block_s + cell.plan.trials * 2.0))
+    assert cell.plan.time_s == pytest.approx(
+        2 * cell.plan.blocks * (block_s + cell.plan.trials * 2.0)
+    )
     top = hardest(variance(data, analysis))
     assert top.plan.time_s >= cell.plan.time_s
 
@@ -115,7 +121,12 @@ def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline():
 
 
 def test_plans_are_made_at_the_level_their_rule_judges_at():
-    rules: dict[str, dict[str, Any]] = {"fixed": {}, "budget": {"budget": 300.0}, "precision": {}, "verdict": {}}
+    rules: dict[str, dict[str, Any]] = {
+        "fixed": {},
+        "budget": {"budget": 300.0},
+        "precision": {},
+        "verdict": {},
+    }
     planned = {}
     for stop, more in rules.items():
         data, analysis = measured(noisy(0.03, 0.0), blocks=8, trials=1, stop=stop, **more)
@@ -130,16 +141,23 @@ def test_an_effective_size_that_was_not_estimated_is_not_shown():
     for blocks, is_known in ((8, False), (24, True)):
         data, analysis = measured(noisy(0.03, 0.0), blocks=blocks, trials=1)
         cells = variance(data, analysis)
-        assert {entry["effective_n"] is not None for entry in as_json(document_of(cells, analysis))} == {is_known}
+        assert {
+            entry["effective_n"] is not None for entry in as_json(document_of(cells, analysis))
+        } == {is_known}
         assert ("effective" in drawn(document_of(cells, analysis))) == is_known
 
 
 def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter():
     data, analysis = measured(noisy(0.1, 0.0), blocks=3, trials=1)
     random = np.random.default_rng(5)
-    kept = {int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()} for trial in data.trials.id}
+    kept = {
+        int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()}
+        for trial in data.trials.id
+    }
     plans = [cell.plan for cell in variance(data, analysis, samples=kept)]
-    assert [plan for plan in plans if plan] == [plan for cell in variance(data, analysis) if (plan := cell.plan)]
+    assert [plan for plan in plans if plan] == [
+        plan for cell in variance(data, analysis) if (plan := cell.plan)
+    ]
     for plan in filter(None, plans):
         assert plan.trials == 1
         assert plan.blocks_low < plan.blocks
@@ -152,7 +170,9 @@ def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter():
 def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far):
     own = noisy(0.01, 0.01)
     level = {"native": 1e-300, "first": 1e-250, "second": far}
-    data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
+    data, analysis = measured(
+        lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8
+    )
     cells = variance(data, analysis)
     for cell in cells:
         assert cell.plan or cell.reason or cell.row.platform.is_baseline
@@ -166,8 +186,12 @@ BAD: dict[str, Value] = {
     "nothing": lambda p, s, b, n: NAN,
     "no baseline": lambda p, s, b, n: NAN if p == "native" else 1.0 + b,
     "no baseline at one level": lambda p, s, b, n: NAN if (p, s) == ("native", 64) else 1.0 + b + n,
-    "no block in common": lambda p, s, b, n: NAN if (p == "native") == (b % 2 == 0) else 1.0 + b + n,
-    "unbalanced": lambda p, s, b, n: NAN if p == "first" and (b > 2 or n) else 10.0 + b + n + len(p),
+    "no block in common": lambda p, s, b, n: (
+        NAN if (p == "native") == (b % 2 == 0) else 1.0 + b + n
+    ),
+    "unbalanced": lambda p, s, b, n: (
+        NAN if p == "first" and (b > 2 or n) else 10.0 + b + n + len(p)
+    ),
     "some zeros": lambda p, s, b, n: 0.0 if (b, n) == (0, 0) else 1.0 + b,
 }
 
@@ -186,7 +210,9 @@ def test_bad_input_has_an_answer_or_a_reason(kind, blocks):
 @settings(max_examples=15, deadline=None)
 @given(
     values=st.lists(
-        st.one_of(st.just(NAN), st.just(0.0), st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)), min_size=36, max_size=36
+        st.one_of(st.just(NAN), st.just(0.0), st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)),
+        min_size=36,
+        max_size=36,
     )
 )
 def test_whatever_is_measured_the_view_does_not_fail(values):
@@ -201,14 +227,23 @@ def test_the_command_shows_the_view_as_text_and_as_json(store, golden):
     assert "time of one event, 95th percentile" in output_of("show", "--variance", "--all")
     plain = json.loads(output_of("show", "--variance", "--json"))
     assert set(plain) == {"schema", "run", "confidence", "variance"}
-    assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}
+    assert {entry["platform"] for entry in plain["variance"]} == {
+        "native",
+        "docker",
+        "lxc",
+        "qemu-tcg",
+    }
     assert {entry["within_trial"] for entry in plain["variance"]} == {None}
 
 
 def test_samples_that_are_stored_with_trials_reach_the_command(store):
     run = begin(store)
     for position, (block, cell) in enumerate((b, c) for b in range(3) for c in run.cells):
-        used = {"samples": {"throughput": [900.0, 1000.0, 1100.0]}} if cell.benchmark == "iperf3" else {"a": 1}
+        used = (
+            {"samples": {"throughput": [900.0, 1000.0, 1100.0]}}
+            if cell.benchmark == "iperf3"
+            else {"a": 1}
+        )
         run.add_trial(trial(cell, block=block, position=position, effective=used))
     shown = json.loads(output_of("show", "--variance", "--json"))["variance"]
     found = {entry["benchmark"]: entry["within_trial"] for entry in shown}

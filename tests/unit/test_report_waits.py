@@ -20,7 +20,9 @@ OWN = np.random.default_rng(28).normal(0.0, 0.02, BLOCKS)
 
 def value(platform, size, block, number):
     """A rate: `first` loses what it waits, `second` has noise of its own, native has both."""
-    slow = {"first": -WAITED[block], "second": OWN[block], "native": -WAITED[block] + OWN[block]}[platform]
+    slow = {"first": -WAITED[block], "second": OWN[block], "native": -WAITED[block] + OWN[block]}[
+        platform
+    ]
     return 100.0 * math.exp(slow)
 
 
@@ -48,7 +50,10 @@ def test_the_view_names_what_waits_and_its_data_has_every_cell():
     text = " ".join(drawn(document).split())
     assert "of the noise between blocks goes with the program's waits for a CPU" in text
     assert "100 % of the noise between blocks" in text
-    waits = {(entry["platform"], entry["levels"]["size"]): entry["waits"] for entry in plain(document.data)}
+    waits = {
+        (entry["platform"], entry["levels"]["size"]): entry["waits"]
+        for entry in plain(document.data)
+    }
     assert waits["first", 64]["share"] == pytest.approx(1.0, abs=1e-9)
     assert waits["second", 64]["p"] > 0.05
     assert "waits for a CPU" not in drawn(document_of(variance(data, analysis), analysis))

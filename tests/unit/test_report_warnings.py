@@ -22,40 +22,48 @@ from vtax.report.parts.result_notes import notes_under
     ("code", "changes", "data", "message"),
     [
         (
-            "host-busy", [{"user": 9.0, "system": 3.0, "idle": 8.0}, {"user": 9.0, "system": 9.0, "idle": 2.0}],
+            "host-busy",
+            [{"user": 9.0, "system": 3.0, "idle": 8.0}, {"user": 9.0, "system": 9.0, "idle": 2.0}],
             {"cpus": Range(Number(0.5, 2), Number(1.1, 2))},
             "other programs used 0.50 to 1.1 CPUs during trials",
         ),
         (
-            "host-steal", [{"user": 9.4, "idle": 10.0, "steal": 0.6}, {"user": 9.0, "idle": 9.0, "steal": 2.0}],
+            "host-steal",
+            [{"user": 9.4, "idle": 10.0, "steal": 0.6}, {"user": 9.0, "idle": 9.0, "steal": 2.0}],
             {"share": Range(Share(0.03, "whole"), Share(0.1, "whole"))},
             "the outer host took away 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}% of CPU time",
         ),
         (
-            "host-memory", [{"memory_stall_s": 0.5}, {"memory_stall_s": 3.0}],
+            "host-memory",
+            [{"memory_stall_s": 0.5}, {"memory_stall_s": 3.0}],
             {"share": Range(Share(0.05, "whole"), Share(0.3, "whole"))},
             "programs on the host waited for memory 5\N{NO-BREAK SPACE}% to 30\N{NO-BREAK SPACE}% of the time",
         ),
         (
-            "host-swap", [{"swapped_pages": 7.0}, {"swapped_pages": 12345.0}],
+            "host-swap",
+            [{"swapped_pages": 7.0}, {"swapped_pages": 12345.0}],
             {"pages": Range(Count(7), Count(12345))},
             "the host swapped 7 to 12345 pages during the trial",
         ),
         (
-            "host-frequency", [{"frequency_hz": 1.5e9}, {"frequency_hz": 2.2e9}],
+            "host-frequency",
+            [{"frequency_hz": 1.5e9}, {"frequency_hz": 2.2e9}],
             {"change": Range(Share(-0.25, "change"), Share(0.1, "change"))},
             "the CPU frequency changed by \N{MINUS SIGN}25\N{NO-BREAK SPACE}% to +10\N{NO-BREAK SPACE}% "
             "from before the trial to after it",
         ),
         (
-            "host-throttled", [{"throttled": 2.0}, {"throttled": 9.0}],
+            "host-throttled",
+            [{"throttled": 2.0}, {"throttled": 9.0}],
             {"times": Range(Count(2), Count(9))},
             "a CPU was slowed 2 to 9 times because it was hot",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_the_host_warns_of_has_typed_data(store, code, changes, data, message):
-    before = HostSample(0.0, dict.fromkeys(("user", "system", "idle", "steal"), 0.0), 0.0, 0.0, 0.0, 2e9, 0.0)
+    before = HostSample(
+        0.0, dict.fromkeys(("user", "system", "idle", "steal"), 0.0), 0.0, 0.0, 0.0, 2e9, 0.0
+    )
     run = begin(store)
     for block, changed in enumerate(changes):
         spent = {kind: changed.get(kind, 0.0) for kind in before.cpu_s}
@@ -83,7 +91,9 @@ def test_what_the_host_warns_of_has_typed_data(store, code, changes, data, messa
     ],
 )
 def test_texts_that_differ_in_numbers_are_reported_as_one_with_the_range(texts, message):
-    warning = Warning("code", "warning", {"text": merged_texts(texts)}, tuple({"text": text} for text in texts))
+    warning = Warning(
+        "code", "warning", {"text": merged_texts(texts)}, tuple({"text": text} for text in texts)
+    )
     assert sentence(warning) == message
 
 
@@ -94,12 +104,16 @@ def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other
         for cell in (native, docker):
             value = 1000.0 + block % 3 + (500 if (block, cell) == (7, docker) else 0)
             values = {"events": value, "latency": 1000 / value}
-            run.add_trial(trial(cell, block=block, position=2 * block + (cell is docker), values=values))
+            run.add_trial(
+                trial(cell, block=block, position=2 * block + (cell is docker), values=values)
+            )
     run.finish("finished", "", 2.0)
     analysis = analyse(store)
     found = [w for w in analysis.warnings if w.code == "outliers"]
     text = "1 of 12 values lies far from the others; it is flagged, and kept in the figures"
-    assert [(sentence(w), w.is_primary, [english(place.inline) for place in w.places]) for w in found] == [
+    assert [
+        (sentence(w), w.is_primary, [english(place.inline) for place in w.places]) for w in found
+    ] == [
         (text, True, ["docker, sysbench-cpu events"]),
         (text, False, ["docker, sysbench-cpu latency"]),
     ]
@@ -133,7 +147,9 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     changed = replace(analysis, sections=(replace(first, points=points), *analysis.sections[1:]))
     message = "interval without 100 %: the interval is of one comparison alone, the verdict is corrected for"
     assert terminal(changed, 140).count(f"{message} 3") == 1
-    assert "corrected for" not in "".join(english(note) for each in others for note in notes_under(each, changed))
+    assert "corrected for" not in "".join(
+        english(note) for each in others for note in notes_under(each, changed)
+    )
 
 
 def test_a_run_with_nothing_measured_shows_no_empty_tables(store, use_home):
@@ -160,7 +176,9 @@ def test_a_run_with_nothing_measured_shows_no_empty_tables(store, use_home):
         ("open", (5, 7), ["3 of 8 blocks are missing and were left out"]),
     ],
 )
-def test_blocks_of_which_a_cell_was_left_out_since_it_was_decided_are_not_missing(store, stop, failed, said):
+def test_blocks_of_which_a_cell_was_left_out_since_it_was_decided_are_not_missing(
+    store, stop, failed, said
+):
     """docker is not in blocks 5 and 6 of 0 to 7, unless it fails there."""
     declared = {**DECLARED, "design": {**DECLARED["design"], "stop": stop}}
     run = begin(store, declared=declared)
@@ -185,14 +203,28 @@ def test_cautions_that_change_a_reading_come_first(store):
         "unequal-noise": {"times": Number(3.0, 2)},
         "client-saturated": {"tool": "redis", "share": Share(0.99, "whole"), "count": Count(1)},
     }
-    kinds = {"outliers": STATISTICS, "unequal-noise": STATISTICS, "assumes-independence": STATISTICS}
-    given = [Warning(code, "warning", data, times=9 - n, kind=kinds.get(code, code))
-             for n, (code, data) in enumerate(codes.items())]  # fmt: skip
+    kinds = {
+        "outliers": STATISTICS,
+        "unequal-noise": STATISTICS,
+        "assumes-independence": STATISTICS,
+    }
+    given = [
+        Warning(code, "warning", data, times=9 - n, kind=kinds.get(code, code))
+        for n, (code, data) in enumerate(codes.items())
+    ]
     found = replace(analyse(store), warnings=tuple(given))
     shown = []
     while found.warnings:
         (caution,) = caution_line(found)
-        first = next(w for w in found.warnings if english(caution.text).startswith(f"Caution: {sentence(w)}"))
+        first = next(
+            w for w in found.warnings if english(caution.text).startswith(f"Caution: {sentence(w)}")
+        )
         shown.append(first.code)
         found = replace(found, warnings=tuple(w for w in found.warnings if w is not first))
-    assert shown == ["client-saturated", "unequal-noise", "host-busy", "assumes-independence", "outliers"]
+    assert shown == [
+        "client-saturated",
+        "unequal-noise",
+        "host-busy",
+        "assumes-independence",
+        "outliers",
+    ]

@@ -32,13 +32,19 @@ METRICS = (
 )
 
 
-def made(directory: Path, *, blocks: int = 5, requests: int = 3000, rates: tuple[int, ...] = RATES) -> Source:
+def made(
+    directory: Path, *, blocks: int = 5, requests: int = 3000, rates: tuple[int, ...] = RATES
+) -> Source:
     """A run of nginx at several rates: two trials a block, six intervals a trial, slower at a higher rate."""
     noise = random.Random(5)
     cells = [
-        CellRecord(f"c{rate}-{p.name}", f"c{rate}", p.name, "nginx", "nginx", "1.26", levels={"rate": rate})
-        for rate in rates for p in PLATFORMS if p.available
-    ]  # fmt: skip
+        CellRecord(
+            f"c{rate}-{p.name}", f"c{rate}", p.name, "nginx", "nginx", "1.26", levels={"rate": rate}
+        )
+        for rate in rates
+        for p in PLATFORMS
+        if p.available
+    ]
     store = Store.open(f"sqlite:///{directory / 'store.sqlite'}")
     run = begin(store, "within-1", cells=cells, metrics=METRICS, declared=DECLARED)
     for block in range(blocks):
@@ -49,14 +55,23 @@ def made(directory: Path, *, blocks: int = 5, requests: int = 3000, rates: tuple
                 times = [round(scale * noise.lognormvariate(0, 0.5), 2) for _ in range(requests)]
                 counted = of_counts(Counter(times))
                 found = {f"latency_p{p}": percentile(counted, p / 100) or 0.0 for p in (50, 99)}
-                course = [rate / SLOWER[cell.platform] * noise.gauss(1, 0.02) for _ in range(6 + number)]
+                course = [
+                    rate / SLOWER[cell.platform] * noise.gauss(1, 0.02) for _ in range(6 + number)
+                ]
                 run.add_trial(
                     trial(
-                        cell, block=block, number=number, position=run.next_position(),
+                        cell,
+                        block=block,
+                        number=number,
+                        position=run.next_position(),
                         values={"requests": sum(course) / len(course), **found},
-                        effective={HISTOGRAMS: {"latency": counted}, SAMPLES: {"requests": course}, INTERVAL_S: 0.5},
+                        effective={
+                            HISTOGRAMS: {"latency": counted},
+                            SAMPLES: {"requests": course},
+                            INTERVAL_S: 0.5,
+                        },
                     )
-                )  # fmt: skip
+                )
     run.finish("finished", "", 2.0)
     return source_of(store, "within-1")
 
@@ -84,7 +99,9 @@ def test_a_metric_over_time_is_the_mean_of_the_trials_and_ends_with_the_shortest
     assert list(native) == [0.25, 0.75, 1.25, 1.75, 2.25, 2.75]  # six of six or seven
     trials, cells = source.data.trials, source.data.run.cells
     of_cell = [
-        int(id_) for id_, cell in zip(trials.id, trials.cell, strict=True) if cells[cell].key == "c1000-native"
+        int(id_)
+        for id_, cell in zip(trials.id, trials.cell, strict=True)
+        if cells[cell].key == "c1000-native"
     ]
     first = [source.samples[trial]["requests"][0] for trial in of_cell]
     value, low, high = native[0.25]
@@ -102,7 +119,8 @@ def test_trials_whose_intervals_have_no_known_length_have_no_line(source):
 @pytest.mark.parametrize("largest", [1e302, 1e-300, 1e80])
 def test_values_far_apart_are_drawn_on_a_linear_axis_with_what_is_finite(source, largest):
     lists = {
-        trial: {"requests": [largest, 1.0, 1.0] if n == 0 else [1.0] * 3} for n, trial in enumerate(source.samples)
+        trial: {"requests": [largest, 1.0, 1.0] if n == 0 else [1.0] * 3}
+        for n, trial in enumerate(source.samples)
     }
     other = Source(source.data, source.analysis, source.store)
     other.__dict__["samples"] = lists
@@ -117,10 +135,16 @@ def test_latencies_by_share_are_of_all_requests_of_a_block_as_far_as_ten_are_slo
     docker = line(found, "docker", panel=2)
     assert max(docker) == pytest.approx(10**2.7)  # 6000 requests of a block / 10
     data = source.data
-    of_cell = [n for n, cell in enumerate(data.trials.cell) if data.run.cells[cell].key == "c4000-docker"]
+    of_cell = [
+        n for n, cell in enumerate(data.trials.cell) if data.run.cells[cell].key == "c4000-docker"
+    ]
     blocks = [
         together(
-            [data.histograms[int(data.trials.id[n])]["latency"] for n in of_cell if data.trials.block[n] == block]
+            [
+                data.histograms[int(data.trials.id[n])]["latency"]
+                for n in of_cell
+                if data.trials.block[n] == block
+            ]
         )
         for block in range(5)
     ]
@@ -134,18 +158,23 @@ def test_latencies_by_share_are_of_all_requests_of_a_block_as_far_as_ten_are_slo
 def test_latencies_over_the_load_are_percentiles_with_enough_requests(source, tmp_path):
     found = chart(source, "load-nginx-rate")
     assert [english(panel.title) for panel in found.panels] == [
-        "time of one request, median", "time of one request, 99th percentile",
-    ]  # fmt: skip
+        "time of one request, median",
+        "time of one request, 99th percentile",
+    ]
     assert list(line(found, "lxc", panel=1)) == [1000, 2000, 4000]
     few = made(tmp_path, blocks=2, requests=400)  # 800 a block; a 99th percentile needs 1000
-    assert [english(panel.title) for panel in chart(few, "load-nginx-rate").panels] == ["time of one request, median"]
+    assert [english(panel.title) for panel in chart(few, "load-nginx-rate").panels] == [
+        "time of one request, median"
+    ]
 
 
 def test_one_load_has_no_chart_over_loads_and_one_block_no_band(tmp_path):
     alone = made(tmp_path, blocks=1, requests=500, rates=(1000,))
     keys = [id_of(each) for each in report(alone).figures() if isinstance(each, Chart)]
     assert keys == ["time-nginx-requests", "latency-nginx"]
-    assert {bounds[1:] for bounds in line(chart(alone, "latency-nginx"), "native").values()} == {(None, None)}
+    assert {bounds[1:] for bounds in line(chart(alone, "latency-nginx"), "native").values()} == {
+        (None, None)
+    }
 
 
 def test_bands_are_areas_along_lines_and_the_legend_is_not_pale(source):

@@ -48,12 +48,28 @@ def work(metric, values, settings):
     record = MetricRecord(*metric, "", SHIPPED[metric].unit, SHIPPED[metric].better, True)
     each, ok = np.arange(8), np.ones(8, np.bool_)
     seconds = np.full(8, TRIAL_S)
-    trials = Trials(each, each % 2, each // 2, each * 0, each, ~ok, ok, each * 2.0, seconds, seconds, each * 0 + 1)
-    cells = [CellRecord(f"c-{name}", "c", name, metric[0], metric[0]) for name in ("sandbox", "native")]
+    trials = Trials(
+        each,
+        each % 2,
+        each // 2,
+        each * 0,
+        each,
+        ~ok,
+        ok,
+        each * 2.0,
+        seconds,
+        seconds,
+        each * 0 + 1,
+    )
+    cells = [
+        CellRecord(f"c-{name}", "c", name, metric[0], metric[0]) for name in ("sandbox", "native")
+    ]
     run = SimpleNamespace(cells=cells, metrics=[record])
     data = RunData(run, trials, Measurements(each, each * 0, np.full(8, values)), (), (), ())
     section = Section(metric[0], metric[0], "1.0", record, (), 1)
-    return work_of(data, section, (0, 1), ({}, {}), np.arange(4), {n: json.dumps(settings) for n in range(8)})
+    return work_of(
+        data, section, (0, 1), ({}, {}), np.arange(4), {n: json.dumps(settings) for n in range(8)}
+    )
 
 
 def test_every_primary_metric_has_its_unit_here():
@@ -71,7 +87,9 @@ def test_counters_are_divided_by_the_work_that_the_metric_is_of(metric):
     assert unit == WORK[metric]
 
 
-@pytest.mark.parametrize("metric", [("kernel-paths", "time"), ("memory-latency", "latency")], ids="-".join)
+@pytest.mark.parametrize(
+    "metric", [("kernel-paths", "time"), ("memory-latency", "latency")], ids="-".join
+)
 def test_operations_are_as_many_as_the_tool_did_however_long_the_trial(metric):
     setting = SHIPPED[metric].time_of.setting
     _, found = work(metric, 50.0, {setting: 1000, "batches": 10})

@@ -16,21 +16,35 @@ def program(tmp_path: Path, text: str) -> tuple[str, ...]:
 
 
 def test_a_container_that_is_made_late_is_still_found(tmp_path):
-    inspect = program(tmp_path, 'test -e "$1/asked" && exit 0; touch "$1/asked"; echo No such container >&2; exit 1')
-    remove = program(tmp_path, 'touch "$1/removed"')  # as `docker rm --force`: 0 whether there is one or not
+    inspect = program(
+        tmp_path,
+        'test -e "$1/asked" && exit 0; touch "$1/asked"; echo No such container >&2; exit 1',
+    )
+    remove = program(
+        tmp_path, 'touch "$1/removed"'
+    )  # as `docker rm --force`: 0 whether there is one or not
     assert (
-        RestoreCommand("a container", remove, harmless_words=("No such",), if_any=inspect, late_s=30.0).remove()
+        RestoreCommand(
+            "a container", remove, harmless_words=("No such",), if_any=inspect, late_s=30.0
+        ).remove()
         is True
     )
     assert (tmp_path / "removed").exists()
 
 
-def test_a_container_that_is_not_there_was_not_removed_and_a_daemon_that_does_not_answer_is_reported(tmp_path):
+def test_a_container_that_is_not_there_was_not_removed_and_a_daemon_that_does_not_answer_is_reported(
+    tmp_path,
+):
     none = program(tmp_path, "echo No such >&2; exit 1")
-    assert RestoreCommand("a container", ("true",), harmless_words=("No such",), if_any=none).remove() is False
+    assert (
+        RestoreCommand("a container", ("true",), harmless_words=("No such",), if_any=none).remove()
+        is False
+    )
     silent = program(tmp_path, "echo Cannot connect >&2; exit 1")
     with pytest.raises(VtaxError, match="Cannot connect"):
-        RestoreCommand("a container", ("true",), harmless_words=("No such",), if_any=silent).remove()
+        RestoreCommand(
+            "a container", ("true",), harmless_words=("No such",), if_any=silent
+        ).remove()
 
 
 @pytest.mark.parametrize("words", [(), ("No such",), ("nothing", "No such")])
@@ -49,7 +63,9 @@ def test_a_command_that_says_something_else_is_not_done(status):
 STATE = 'cat "$1/state"'
 
 
-def requested_to_end(tmp_path: Path, ask: str, before: str, within_s: float = 30.0) -> RestoreCommand:
+def requested_to_end(
+    tmp_path: Path, ask: str, before: str, within_s: float = 30.0
+) -> RestoreCommand:
     (tmp_path / "state").write_text(before)
     state = program(tmp_path, STATE)
     return RestoreCommand(

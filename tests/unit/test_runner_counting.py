@@ -21,8 +21,9 @@ def test_what_programs_used_is_added_but_for_peaks():
         return CommandResult(("x",), 0, "", "", 1.0, 1.0, usage=usage)
 
     assert of_programs([used(3.0, 100.0), used(4.0, 70.0)]) == {
-        (PROGRAM, "voluntary_switches"): 7.0, (PROGRAM, "max_rss_bytes"): 100.0,
-    }  # fmt: skip
+        (PROGRAM, "voluntary_switches"): 7.0,
+        (PROGRAM, "max_rss_bytes"): 100.0,
+    }
     assert of_programs([]) == {}
 
 
@@ -37,5 +38,7 @@ def test_a_clock_that_is_two_percent_fast_is_measured_with_its_error():
 
 def test_a_rate_needs_time_and_two_readings():
     first = ClockReading(0.0, 0.001, 1.0, 1.0)
-    assert clock_counters(first, ClockReading(0.0, 0.001, 1.01, 1.01)) == {"wall_clock_offset_s": 0.0}
+    assert clock_counters(first, ClockReading(0.0, 0.001, 1.01, 1.01)) == {
+        "wall_clock_offset_s": 0.0
+    }
     assert clock_counters(None, first) == clock_counters(first, None) == {}

@@ -27,7 +27,9 @@ def test_the_ratio_of_bytes_is_an_effective_setting():
     )
 
 
-@pytest.mark.parametrize(("flushes", "text"), [(1, "a flush (fsync) of the guest"), (9, "9 flushes (fsync) of")])
+@pytest.mark.parametrize(
+    ("flushes", "text"), [(1, "a flush (fsync) of the guest"), (9, "9 flushes (fsync) of")]
+)
 def test_flushes_without_a_write_on_the_host_are_a_warning(flushes, text):
     assert text in on_host(outcome(flushes=flushes), counted()).warnings[-1]
     assert "reached no device" in on_host(outcome(flushes=flushes), counted()).warnings[-1]
@@ -45,7 +47,10 @@ def test_fewer_writes_on_the_host_than_half_of_the_flushes_are_a_warning():
 
 
 def test_direct_that_ends_at_a_cache_of_the_host_is_a_warning():
-    assert "moved 40 % of the bytes" in on_host(outcome(is_direct=True), counted(read=400.0)).warnings[-1]
+    assert (
+        "moved 40 % of the bytes"
+        in on_host(outcome(is_direct=True), counted(read=400.0)).warnings[-1]
+    )
     assert on_host(outcome(is_direct=True), counted(read=500.0)).warnings == ("first",)
 
 
@@ -80,4 +85,9 @@ def test_the_work_of_several_guests_is_that_of_all():
     assert sum_disk_work([DiskWork(100), None]) is None
     merged = over_guests([outcome(), outcome()], [])
     assert on_host(merged, counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5
-    assert on_host(combined([outcome(), outcome()], []), counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5
+    assert (
+        on_host(combined([outcome(), outcome()], []), counted(read=1000.0)).effective[
+            HOST_DISK_RATIO
+        ]
+        == 0.5
+    )

@@ -38,5 +38,7 @@ def codes(size_bytes: int, transactions: float, **link: Any) -> list[str]:
         (15_000, 2 * WIRE_PER_S, ["packet-size", "not-a-wire"]),
     ],
 )
-def test_super_packets_and_bursts_mark_the_trial(size_bytes: int, transactions: float, expected: list[str]) -> None:
+def test_super_packets_and_bursts_mark_the_trial(
+    size_bytes: int, transactions: float, expected: list[str]
+) -> None:
     assert codes(size_bytes, transactions, mtu=116, packet_bytes=116, rate_mbit_s=100) == expected

@@ -30,7 +30,9 @@ def test_the_real_report_is_understood(name, parameters, files):
 def test_a_field_that_is_not_what_it_should_be_fails_the_trial(number, pattern, replacement):
     name, parameters, files = REPORTS[number]
     texts = texts_of(files)
-    changed = {role: re.sub(pattern, replacement, text, flags=re.MULTILINE) for role, text in texts.items()}
+    changed = {
+        role: re.sub(pattern, replacement, text, flags=re.MULTILINE) for role, text in texts.items()
+    }
     assert changed != texts
     with pytest.raises(BenchmarkError):
         outcome(name, parameters, changed)

@@ -20,18 +20,35 @@ from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
 
-def plan_of(benchmarks: list[dict[str, Any]], platforms: Sequence[str] = ("native", "docker"), **design: Any) -> Plan:
-    declared = {"name": "s", "platforms": list(platforms), "design": {"seed": 7, **design}, "benchmark": benchmarks}
+def plan_of(
+    benchmarks: list[dict[str, Any]], platforms: Sequence[str] = ("native", "docker"), **design: Any
+) -> Plan:
+    declared = {
+        "name": "s",
+        "platforms": list(platforms),
+        "design": {"seed": 7, **design},
+        "benchmark": benchmarks,
+    }
     loaded = LoadedStudy(validate(declared, "test"), "test")
-    return make_plan(loaded, image=Image("key", Path("/nowhere")), probes={name: Probe(True) for name in platforms})
+    return make_plan(
+        loaded,
+        image=Image("key", Path("/nowhere")),
+        probes={name: Probe(True) for name in platforms},
+    )
 
 
 def test_rates_over_fixed_work_are_averaged_harmonically():
-    values = {"native": ((100.0, 300.0), (150.0, 150.0), (120.0, 200.0)), "docker": ((150.0, 150.0),) * 3}
+    values = {
+        "native": ((100.0, 300.0), (150.0, 150.0), (120.0, 200.0)),
+        "docker": ((150.0, 150.0),) * 3,
+    }
     reached = {}
     for parameters in ({"events": 900}, {}):
         plan = plan_of(
-            [{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", precision=0.01, min_blocks=3
+            [{"name": "sysbench-cpu", "parameters": parameters}],
+            stop="precision",
+            precision=0.01,
+            min_blocks=3,
         )
         already = [
             (cell.key, block, "events_per_s", value)
@@ -45,11 +62,19 @@ def test_rates_over_fixed_work_are_averaged_harmonically():
 
 def test_verdicts_are_judged_in_the_families_of_the_result():
     """A contrast that is decided alone, and not yet in a family of two: each of two tables holds one."""
-    tables = [{"name": "sysbench-cpu"}, {"name": "sysbench-cpu", "label": "again", "parameters": {"events": 9}}]
+    tables = [
+        {"name": "sysbench-cpu"},
+        {"name": "sysbench-cpu", "label": "again", "parameters": {"events": 9}},
+    ]
     plan = plan_of(tables, stop="verdict")
     noise = (0.0, 7.2, -7.2, 4.8, -4.8)
     already = [
-        (cell.key, block, "events_per_s", 100.0 if cell.platform.name == "native" else 85.0 + noise[block])
+        (
+            cell.key,
+            block,
+            "events_per_s",
+            100.0 if cell.platform.name == "native" else 85.0 + noise[block],
+        )
         for cell in plan.cells
         for block in range(5)
     ]
@@ -65,21 +90,33 @@ def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wr
     """A block whose mean is not positive spoils the contrast for both; a zero in a positive mean for neither."""
     plan = plan_of([{"name": "sysbench-cpu"}], stop=stop, precision=0.05)
     values = {
-        (cell.key, block, number): wrong[number] if (cell.platform.name, block) == ("docker", 2) else 100.0
+        (cell.key, block, number): wrong[number]
+        if (cell.platform.name, block) == ("docker", 2)
+        else 100.0
         for cell in plan.cells
         for block in range(6)
         for number in range(2)
     }
     already = [(key, block, "events_per_s", value) for (key, block, _), value in values.items()]
     decision = Stopping(plan, already).decide(6, elapsed_s=1)
-    platforms = tuple(PlatformRecord(name, {}, True, is_baseline=name == "native") for name in ("native", "docker"))
+    platforms = tuple(
+        PlatformRecord(name, {}, True, is_baseline=name == "native")
+        for name in ("native", "docker")
+    )
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         run = begin(
-            store, platforms=platforms,
-            cells=[CellRecord(c.key, "p", c.platform.name, "sysbench-cpu", "sysbench-cpu") for c in plan.cells],
+            store,
+            platforms=platforms,
+            cells=[
+                CellRecord(c.key, "p", c.platform.name, "sysbench-cpu", "sysbench-cpu")
+                for c in plan.cells
+            ],
             metrics=[MetricRecord("sysbench-cpu", "events_per_s", "events", "1/s", "higher", True)],
-            declared={**DECLARED, "design": {**DECLARED["design"], "stop": stop, "precision": 0.05}},
-        )  # fmt: skip
+            declared={
+                **DECLARED,
+                "design": {**DECLARED["design"], "stop": stop, "precision": 0.05},
+            },
+        )
         for position, ((key, block, number), value) in enumerate(values.items()):
             cell = next(cell for cell in run.cells if cell.key == key)
             given = {"values": {"events_per_s": value}}
@@ -94,19 +131,28 @@ def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wr
         return
     assert (decision.stop, decision.reached) == (True, False)
     assert decision.reason == "the contrast cannot be judged, since a value is zero or negative"
-    assert row.reason == "values of the platform hold zero or a negative number, so a ratio is not defined"
+    assert (
+        row.reason
+        == "values of the platform hold zero or a negative number, so a ratio is not defined"
+    )
     assert row.target_missed
     wanted = "no interval, requested ±5\N{NO-BREAK SPACE}%" if stop == "precision" else "no verdict"
-    assert tuple(map(english, analysis.missed_targets)) == (f"{wanted}: docker, sysbench-cpu events_per_s",)
+    assert tuple(map(english, analysis.missed_targets)) == (
+        f"{wanted}: docker, sysbench-cpu events_per_s",
+    )
 
 
 @pytest.mark.parametrize("events", [900, None])
 def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_precise(events):
     """A zero among rates over fixed work has no mean at all: the whole cell is refused."""
     parameters = {"events": events} if events else {}
-    plan = plan_of([{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", platforms=["native"])
+    plan = plan_of(
+        [{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", platforms=["native"]
+    )
     (cell,) = plan.cells
-    already = [(cell.key, block, "events_per_s", 0.0 if block == 1 else 100.0) for block in range(6)]
+    already = [
+        (cell.key, block, "events_per_s", 0.0 if block == 1 else 100.0) for block in range(6)
+    ]
     found = Stopping(plan, already).decide(6, elapsed_s=1)
     assert (found.stop, found.reached) == (True, False)
 
@@ -114,7 +160,9 @@ def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_p
 def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_waited_for():
     """netperf gives a throughput or transactions, as its test is."""
     plan = plan_of([{"name": "netperf", "parameters": {"test": "tcp_rr"}}], stop="precision")
-    already = [(cell.key, block, "transactions", 100.0) for cell in plan.cells for block in range(5)]
+    already = [
+        (cell.key, block, "transactions", 100.0) for cell in plan.cells for block in range(5)
+    ]
     found = Stopping(plan, already).decide(5, elapsed_s=1)
     assert (found.reached, found.reason) == (
         True,
@@ -125,7 +173,10 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
 
 @pytest.mark.parametrize("wrong", ["native", "docker"])
 def test_a_verdict_that_a_wrong_clock_withholds_ends_the_run_without_reaching_its_target(wrong):
-    tables = [{"name": "sysbench-cpu"}, {"name": "sysbench-cpu", "label": "slow", "parameters": {"events": 9}}]
+    tables = [
+        {"name": "sysbench-cpu"},
+        {"name": "sysbench-cpu", "label": "slow", "parameters": {"events": 9}},
+    ]
     plan = plan_of(tables, stop="verdict")
     noise = (0.0, 0.02, 0.01, 0.03, 0.0, 0.01, 0.02, 0.0, 0.03, 0.01, 0.0, 0.02)
     docker = {"sysbench-cpu": 100.0, "slow": 50.0}

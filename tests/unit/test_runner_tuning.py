@@ -33,7 +33,9 @@ class Inside:
         ("of-another-kernel", "", "madvise"),
     ],
 )
-def test_the_policy_of_a_guests_own_kernel_is_set_at_its_level(tmp_path, monkeypatch, boot_id, level, policy):
+def test_the_policy_of_a_guests_own_kernel_is_set_at_its_level(
+    tmp_path, monkeypatch, boot_id, level, policy
+):
     enabled = tmp_path / "enabled"
     enabled.write_text("madvise")
     monkeypatch.setattr(tuning, "_POLICY", enabled)

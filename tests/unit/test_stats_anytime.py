@@ -22,7 +22,9 @@ def test_the_error_is_that_of_the_bayes_factor_by_its_definition(blocks, t):
 
     marginal, _ = integrate.quad(likelihood, -9, 9, points=[t / blocks**0.5], limit=500)
     factor = marginal / stats.t.pdf(t, blocks - 1)
-    assert anytime.p_value(float(stats.t.sf(t, blocks - 1)), blocks) == pytest.approx(min(1, 0.5 / factor), rel=1e-3)
+    assert anytime.p_value(float(stats.t.sf(t, blocks - 1)), blocks) == pytest.approx(
+        min(1, 0.5 / factor), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.025, 0.005])
@@ -56,7 +58,9 @@ def test_an_interval_of_the_rule_is_that_of_its_p_value(sessions):
     t = (np.log(found.high) - found.mean_log) / found.se_log
     number = sessions if sessions > 1 else 12
     by_blocks = sessions > 1 and anytime.p_value(float(stats.t.sf(t, number - 1)), number) < 0.02499
-    assert by_blocks or anytime.p_value(float(stats.t.sf(t, number - 1)), number) == pytest.approx(0.025)
+    assert by_blocks or anytime.p_value(float(stats.t.sf(t, number - 1)), number) == pytest.approx(
+        0.025
+    )
     assert found.high > compared(Rule("fixed"), contrast(1, 12, sessions)).ratio.high
 
 

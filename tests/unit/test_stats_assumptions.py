@@ -14,7 +14,15 @@ from vtax.stats.assumptions import (
     unequal_noise,
 )
 from vtax.stats.judge import Contrast, analyse, missed
-from vtax.stats.ratio import BlockMeans, noise_ratio, p_above, ratio_of_logs, skewed_t, unskewed_t, widened
+from vtax.stats.ratio import (
+    BlockMeans,
+    noise_ratio,
+    p_above,
+    ratio_of_logs,
+    skewed_t,
+    unskewed_t,
+    widened,
+)
 from vtax.stats.stopping import Rule, decide, half_width
 
 rng = np.random.default_rng(5)
@@ -37,7 +45,9 @@ def test_blocks_that_follow_one_another_are_seen_and_independent_ones_rarely():
     assert np.mean([np.mean(dependence(following(0.6, 20))) > 0 for _ in range(100)]) > 0.9
     alone = [dependence(following(0.0, 20, contrasts=1))[0] > 0 for _ in range(1000)]
     assert 0.02 < np.mean(alone) < 0.08
-    assert np.mean([dependence(following(0.6, 40))[0] for _ in range(100)]) == pytest.approx(0.6, abs=0.1)
+    assert np.mean([dependence(following(0.6, 40))[0] for _ in range(100)]) == pytest.approx(
+        0.6, abs=0.1
+    )
 
 
 def test_fewer_than_eight_blocks_say_nothing_of_dependence():
@@ -84,7 +94,9 @@ def test_skewness_widens_the_interval_towards_the_long_tail():
     assert allowed.inverse.low == pytest.approx(1 / allowed.high)
     assert p_above(allowed.inverse, 0.0) == pytest.approx(1 - p_above(ratio, 0.0), abs=0.1)
     same = widened(ratio, 0.95, ratio.se_log, ratio.df)
-    assert (same.low, same.high, same.p_value) == pytest.approx((ratio.low, ratio.high, ratio.p_value))
+    assert (same.low, same.high, same.p_value) == pytest.approx(
+        (ratio.low, ratio.high, ratio.p_value)
+    )
 
 
 def test_a_verdict_for_the_far_noisier_side_is_withheld_and_one_against_it_is_not():
@@ -99,7 +111,12 @@ def test_a_verdict_for_the_far_noisier_side_is_withheld_and_one_against_it_is_no
 
 @pytest.mark.parametrize(
     ("mean", "sd", "kind"),
-    [(-0.2, 0.01, "faster"), (0.0, 0.001, "equivalent"), (0.015, 0.001, "undecided"), (0.0, 0.005, "undecided")],
+    [
+        (-0.2, 0.01, "faster"),
+        (0.0, 0.001, "equivalent"),
+        (0.015, 0.001, "undecided"),
+        (0.0, 0.005, "undecided"),
+    ],
 )
 def test_noise_of_one_side_is_no_objection_where_the_bound_is_far(mean, sd, kind):
     logs = mean + sd * stats.zscore(rng.standard_normal(10))
@@ -123,7 +140,8 @@ def test_runner_and_result_agree_on_verdicts():
 
 
 @pytest.mark.parametrize(
-    ("failed", "kind"), [((0, 0), "faster"), ((3, 0), "undecided"), ((0, 3), "faster"), ((3, 3), "faster")]
+    ("failed", "kind"),
+    [((0, 0), "faster"), ((3, 0), "undecided"), ((0, 3), "faster"), ((3, 3), "faster")],
 )
 def test_no_verdict_favours_the_side_of_which_more_trials_failed(failed, kind):
     logs = -0.2 + 0.01 * rng.standard_normal(10)
@@ -148,7 +166,8 @@ def test_a_platform_that_is_lost_for_good_does_not_keep_a_run_going():
 def test_a_difference_that_takes_independence_for_granted_stands_and_says_so():
     noise = 0.02 * np.array([1.0, -1.0, 0.5, -0.5, 0.0])
     found = {
-        mean: analyse(Rule("fixed"), {"a": Contrast(mean + noise, "lower")})["a"].verdict for mean in (0.04, 0.4)
+        mean: analyse(Rule("fixed"), {"a": Contrast(mean + noise, "lower")})["a"].verdict
+        for mean in (0.04, 0.4)
     }
     assert [each.kind for each in found.values()] == ["slower", "slower"]
     assert [w.code for w in found[0.04].warnings] == ["assumes-independence"]
@@ -167,14 +186,17 @@ def test_a_warning_says_what_dependent_blocks_are_worth():
 def test_a_plausible_correlation_lies_between_what_blocks_show_and_none():
     assert plausible_correlation(np.zeros(20), 1.0) == 0.0
     few, many = (
-        [plausible_correlation(following(0.6, n, contrasts=1)[0], 0.0) for _ in range(200)] for n in (5, 100)
+        [plausible_correlation(following(0.6, n, contrasts=1)[0], 0.0) for _ in range(200)]
+        for n in (5, 100)
     )
     assert np.mean(few) < 0.15
     assert np.mean(many) > 0.4
     logs = following(0.3, 12, contrasts=1)[0]
     limits = [plausible_correlation(logs, errors) for errors in (0.0, 1.0, 3.0)]
     assert limits == sorted(limits)
-    wide = [plausible_correlation(following(0.0, n, contrasts=1)[0], 1.0) for n in (5, 6, 7, 8, 9, 10)]
+    wide = [
+        plausible_correlation(following(0.0, n, contrasts=1)[0], 1.0) for n in (5, 6, 7, 8, 9, 10)
+    ]
     assert max(wide) < 0.5
 
 

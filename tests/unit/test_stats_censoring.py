@@ -18,7 +18,9 @@ def test_the_bound_is_the_lower_end_of_a_one_sided_t_interval():
     treatment, baseline = [60.0, 60.0, 60.0, 52.0, 60.0, 60.0], [20.0, 22.0, 19.0, 21.0, 20.5, 20.0]
     logs = np.log(treatment) - np.log(baseline)
     expected = logs.mean() - stats.t.ppf(0.95, 5) * logs.std(ddof=1) / math.sqrt(6)
-    assert slower_at_least(durations(treatment), durations(baseline), 0.95) == pytest.approx(math.exp(expected))
+    assert slower_at_least(durations(treatment), durations(baseline), 0.95) == pytest.approx(
+        math.exp(expected)
+    )
 
 
 def test_equal_durations_bound_without_noise():
@@ -43,14 +45,19 @@ def test_a_bound_is_above_the_truth_in_at_most_one_of_twenty():
     rng = np.random.default_rng(1)
     wrong = 0
     for _ in range(400):
-        treatment, baseline = 2 * np.exp(0.1 * rng.standard_normal(10)), np.exp(0.1 * rng.standard_normal(10))
+        treatment, baseline = (
+            2 * np.exp(0.1 * rng.standard_normal(10)),
+            np.exp(0.1 * rng.standard_normal(10)),
+        )
         bound = slower_at_least(durations(np.minimum(treatment, 2.1)), durations(baseline), 0.95)
         wrong += bound > 2
         assert bound > 1.5
     assert wrong <= 20
 
 
-@pytest.mark.parametrize(("times", "shown"), [(2.19, 2.1), (2.0, 2.0), (1.0801, 1.0), (12.9, 12.0), (137.0, 130.0)])
+@pytest.mark.parametrize(
+    ("times", "shown"), [(2.19, 2.1), (2.0, 2.0), (1.0801, 1.0), (12.9, 12.0), (137.0, 130.0)]
+)
 def test_a_bound_is_never_rounded_up(times, shown):
     assert floored(times) == shown
 

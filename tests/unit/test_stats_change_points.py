@@ -14,7 +14,10 @@ from vtax.stats.checks import StatsError
 def energy(a: list[float], b: list[float]) -> float:
     """n m / (n + m) times the energy distance as Matteson & James write it."""
     between = sum(abs(x - y) for x in a for y in b) * 2 / (len(a) * len(b))
-    inner = [sum(abs(x - y) for x, y in combinations(part, 2)) * 2 / (len(part) * (len(part) - 1)) for part in (a, b)]
+    inner = [
+        sum(abs(x - y) for x, y in combinations(part, 2)) * 2 / (len(part) * (len(part) - 1))
+        for part in (a, b)
+    ]
     return (between - sum(inner)) * len(a) * len(b) / (len(a) + len(b))
 
 
@@ -33,7 +36,12 @@ def test_eight_values_halved_have_the_p_value_of_two_in_seventy():
 
 
 def test_fewer_values_have_no_change_point_whatever_they_are():
-    assert change_points_of([[0.0] * 3 + [100.0] * 4, [0.0] * (FEWEST - 1), [], [1.0]]) == [(), (), (), ()]
+    assert change_points_of([[0.0] * 3 + [100.0] * 4, [0.0] * (FEWEST - 1), [], [1.0]]) == [
+        (),
+        (),
+        (),
+        (),
+    ]
 
 
 def test_several_changes_are_found_in_order():

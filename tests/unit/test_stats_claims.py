@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import Claimed, Judgement, RangeTest, judge_claims, p_values, partial_conjunction
+from vtax.stats.claims import (
+    Claimed,
+    Judgement,
+    RangeTest,
+    judge_claims,
+    p_values,
+    partial_conjunction,
+)
 from vtax.stats.contrasts import Contrast
 from vtax.stats.outlook import range_outlook
 from vtax.stats.ratio import ratio_of_logs
@@ -64,7 +71,9 @@ def test_under_the_rule_open_a_word_needs_what_holds_at_every_look():
         (1.2, 0.0, 1.0, "contradicted"),
     ],
 )
-def test_a_range_is_reproduced_inside_contradicted_outside_inconclusive_at_its_bound(ratio, low, high, expected):
+def test_a_range_is_reproduced_inside_contradicted_outside_inconclusive_at_its_bound(
+    ratio, low, high, expected
+):
     assert word(claimed(ratio, low, high)) == expected
 
 
@@ -99,11 +108,17 @@ def test_words_are_corrected_for_their_number_by_holm():
     weak = [RangeTest((claimed(1.01, 1.0, noise=0.015),))]
     alone = judge_claims(RULE, {"weak": weak})["weak"]
     assert alone.kind == "reproduced"
-    among = judge_claims(RULE, {"weak": weak, **{f"at {n}": [RangeTest((claimed(1.0, 1.0),))] for n in range(9)}})
+    among = judge_claims(
+        RULE, {"weak": weak, **{f"at {n}": [RangeTest((claimed(1.0, 1.0),))] for n in range(9)}}
+    )
     assert among["weak"].kind == "inconclusive"
     assert among["weak"].p_reproduced == pytest.approx(10 * alone.p_reproduced)
-    after = judge_claims(RULE, {"weak": weak, **{f"sure {n}": [RangeTest((claimed(2.0, 1.0),))] for n in range(9)}})
-    assert after["weak"].kind == "reproduced", "findings that are certain cost those after them nothing"
+    after = judge_claims(
+        RULE, {"weak": weak, **{f"sure {n}": [RangeTest((claimed(2.0, 1.0),))] for n in range(9)}}
+    )
+    assert after["weak"].kind == "reproduced", (
+        "findings that are certain cost those after them nothing"
+    )
 
 
 def test_few_blocks_judge_nothing_and_say_how_many_more():
@@ -115,7 +130,9 @@ def test_few_blocks_judge_nothing_and_say_how_many_more():
 
 def test_what_is_open_has_a_range_of_further_blocks_that_decides_it():
     open_ones = {f"{n}": [RangeTest((claimed(1.0, 1.0),))] for n in range(19)}
-    found = judge_claims(RULE, {"a": [RangeTest((claimed(1.08, 1.0, noise=0.1),))], **open_ones})["a"]
+    found = judge_claims(RULE, {"a": [RangeTest((claimed(1.08, 1.0, noise=0.1),))], **open_ones})[
+        "a"
+    ]
     assert found.kind == "inconclusive"
     assert found.blocks_low is not None
     assert found.blocks_needed is not None
@@ -163,7 +180,9 @@ def test_a_claim_of_absence_must_stand_against_plausible_dependence_and_says_wha
     assert found.assumptions == ()
     barely = judged(0.96 + 0.002 * first, 0.95)
     assert [note.code for note in barely.assumptions] == ["assumes-independence"]
-    difference = judged(found.tested[0][0].ratio.estimate / 0.95, 1.0)  # as far from its bound, but no absence
+    difference = judged(
+        found.tested[0][0].ratio.estimate / 0.95, 1.0
+    )  # as far from its bound, but no absence
     assert difference.kind == "reproduced"
     assert [note.code for note in difference.assumptions] == ["assumes-independence"]
     assert judged(1.2, 0.95).assumptions == ()
@@ -171,9 +190,13 @@ def test_a_claim_of_absence_must_stand_against_plausible_dependence_and_says_wha
 
 def test_sides_that_share_no_block_are_withheld_for_failed_trials():
     random = np.random.default_rng(1)
-    sides = tuple((mean + random.normal(0, 0.01, 12), np.repeat(np.arange(4), 3)) for mean in (0.2, 0.0))
+    sides = tuple(
+        (mean + random.normal(0, 0.01, 12), np.repeat(np.arange(4), 3)) for mean in (0.2, 0.0)
+    )
     empty = Contrast(np.full(1, np.nan), "higher", failed=(5, 0), tried=(20, 20))
-    found = judge_claims(RULE, {"a": [RangeTest((Claimed(empty, 0.95, math.inf, apart=sides),))]})["a"]
+    found = judge_claims(RULE, {"a": [RangeTest((Claimed(empty, 0.95, math.inf, apart=sides),))]})[
+        "a"
+    ]
     assert [note.code for note in found.warnings] == ["withheld-failures"]
     assert [note.code for note in found.tested[0][0].ratio.warnings] == ["failures-differ"]
 

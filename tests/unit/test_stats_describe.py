@@ -33,13 +33,20 @@ def test_the_interval_rests_on_blocks_not_on_trials():
     values = blocks + np.tile(np.linspace(-0.01, 0.01, 50), 4)
     found = describe(values, blocks=blocks)
     assert (found.n, found.blocks) == (200, 4)
-    assert (found.low, found.high) == pytest.approx(tuple(scipy_stats.ttest_1samp(range(4), 0).confidence_interval()))
+    assert (found.low, found.high) == pytest.approx(
+        tuple(scipy_stats.ttest_1samp(range(4), 0).confidence_interval())
+    )
 
 
 def test_the_medians_interval_rests_on_blocks_not_on_trials():
     values = np.array([1, 2, 9, 4, 5, 6, 7, 0])
     found = describe(values, blocks=[3, 1, 1, 2, 2, 2, 3, 3])  # medians 5.5, 5, 1
-    assert (found.median, found.median_low, found.median_high, found.median_confidence) == (5, 1, 5.5, 0.75)
+    assert (found.median, found.median_low, found.median_high, found.median_confidence) == (
+        5,
+        1,
+        5.5,
+        0.75,
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), numbers), min_size=1, max_size=40))
@@ -115,7 +122,10 @@ def test_outliers_are_warned_of_where_there_are_values_enough_to_judge_by():
     values = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02, 0.97, 50.0]
     assert describe(values).outliers == (8,)
     assert not any("far from" in text for text in describe(values).warnings)
-    assert any("1 of 10 values lies far from the others" in text for text in describe([*values, 1.03]).warnings)
+    assert any(
+        "1 of 10 values lies far from the others" in text
+        for text in describe([*values, 1.03]).warnings
+    )
 
 
 def test_modified_z_is_iglewicz_and_hoaglins():
@@ -173,7 +183,9 @@ def test_nothing_positive_can_drift_by_more_than_all_of_it():
     noisy = [3.0, 200.0, 8.0, 900.0, 1.0, 40.0]
     found = find_drift(noisy)
     assert -1 < found.low < found.change < found.high
-    inverse = find_drift([1 / value for value in noisy])  # a time and its rate drift by the same factor
+    inverse = find_drift(
+        [1 / value for value in noisy]
+    )  # a time and its rate drift by the same factor
     assert 1 + inverse.low == pytest.approx(1 / (1 + found.high))
     assert 1 + inverse.change == pytest.approx(1 / (1 + found.change))
     assert find_drift([100 * 1.1 ** (n / 9) for n in range(10)]).change == pytest.approx(0.1)

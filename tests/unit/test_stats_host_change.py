@@ -33,20 +33,29 @@ def test_a_half_against_the_other_is_students_t_of_two_samples():
 
 
 @pytest.mark.parametrize("scatter", [0.2, 5.0])
-def test_unequal_sides_have_the_wider_of_the_pooled_interval_and_one_of_the_smaller_sides_freedom(scatter):
+def test_unequal_sides_have_the_wider_of_the_pooled_interval_and_one_of_the_smaller_sides_freedom(
+    scatter,
+):
     changed = CHANGED[:2] * scatter
     found = effect_of_change(changed, CONTROLS, 0.9)
     mean, se = changed.mean() - CONTROLS.mean(), math.hypot(stats.sem(changed), stats.sem(CONTROLS))
     pooled = stats.ttest_ind(changed, CONTROLS)
     assert found.p_value == pytest.approx(max(pooled.pvalue, 2 * stats.t.sf(abs(mean) / se, 1)))
     half = stats.t.ppf(0.95, 1) * se
-    assert math.log(found.high) == pytest.approx(max(pooled.confidence_interval(0.9).high, mean + half))
-    assert math.log(found.low) == pytest.approx(min(pooled.confidence_interval(0.9).low, mean - half))
+    assert math.log(found.high) == pytest.approx(
+        max(pooled.confidence_interval(0.9).high, mean + half)
+    )
+    assert math.log(found.low) == pytest.approx(
+        min(pooled.confidence_interval(0.9).low, mean - half)
+    )
 
 
 def test_the_halves_of_an_odd_number_have_welchs_freedom():
     changed = CHANGED[:3] * 5
-    found, expected = effect_of_change(changed, CONTROLS), stats.ttest_ind(changed, CONTROLS, equal_var=False)
+    found, expected = (
+        effect_of_change(changed, CONTROLS),
+        stats.ttest_ind(changed, CONTROLS, equal_var=False),
+    )
     assert (found.p_value, found.df) == pytest.approx((expected.pvalue, expected.df))
 
 
@@ -56,14 +65,21 @@ def test_unequal_sides_are_covered_however_each_scatters(hosts, scatter):
     rng, studies = np.random.default_rng(7), 1000
     covered = 0
     for _ in range(studies):
-        found = effect_of_change(scatter * rng.standard_normal(hosts[0]), rng.standard_normal(hosts[1]))
+        found = effect_of_change(
+            scatter * rng.standard_normal(hosts[0]), rng.standard_normal(hosts[1])
+        )
         covered += found.low <= 1 <= found.high
     assert covered / studies > 0.935  # 0.95, and chance
 
 
 def test_what_all_hosts_share_between_the_windows_cancels():
-    plain, shifted = effect_of_change(CHANGED, CONTROLS), effect_of_change(CHANGED + 0.3, CONTROLS + 0.3)
-    assert (plain.low, plain.high, plain.p_value) == pytest.approx((shifted.low, shifted.high, shifted.p_value))
+    plain, shifted = (
+        effect_of_change(CHANGED, CONTROLS),
+        effect_of_change(CHANGED + 0.3, CONTROLS + 0.3),
+    )
+    assert (plain.low, plain.high, plain.p_value) == pytest.approx(
+        (shifted.low, shifted.high, shifted.p_value)
+    )
 
 
 def test_without_controls_it_is_after_and_before_alone():
@@ -72,7 +88,9 @@ def test_without_controls_it_is_after_and_before_alone():
     assert (found.df, found.controls) == (3, 0)
 
 
-@pytest.mark.parametrize(("changed", "controls"), [(CHANGED[:1], CONTROLS), (CHANGED, CONTROLS[:1]), ([0.1], [])])
+@pytest.mark.parametrize(
+    ("changed", "controls"), [(CHANGED[:1], CONTROLS), (CHANGED, CONTROLS[:1]), ([0.1], [])]
+)
 def test_one_host_on_a_side_shows_no_scatter_and_so_has_no_interval(changed, controls):
     found = effect_of_change(changed, controls)
     assert (found.low, found.high, found.p_value) == (0.0, math.inf, 1.0)

@@ -30,7 +30,9 @@ def test_so_many_blocks_decide_in_four_of_five_studies(truth, sd):
     assert high - low <= 1
     rng, decided = np.random.default_rng(4), 0
     for _ in range(400):
-        (answer,) = analyse(FIXED, {"a": Contrast(truth + sd * rng.standard_normal(high), "higher")}).values()
+        (answer,) = analyse(
+            FIXED, {"a": Contrast(truth + sd * rng.standard_normal(high), "higher")}
+        ).values()
         decided += answer.verdict.kind == kind
     assert 0.72 <= decided / 400 <= 0.93  # numbers are whole, and equality's is guarded
 
@@ -44,7 +46,9 @@ def test_noise_that_few_blocks_leave_open_makes_a_range():
 
 @pytest.mark.parametrize("rule", [Rule("open"), Rule("verdict"), Rule("precision")])
 def test_looks_and_families_cost_blocks(rule):
-    alone, looked, family = (needed(r, at_sd(0.03), 0.02, n) for r, n in ((FIXED, 1), (rule, 1), (rule, 20)))
+    alone, looked, family = (
+        needed(r, at_sd(0.03), 0.02, n) for r, n in ((FIXED, 1), (rule, 1), (rule, 20))
+    )
     assert alone.equal[0] < looked.equal[0] < family.equal[0]
 
 

@@ -35,7 +35,10 @@ def test_several_are_the_difference_of_two_means():
 
 def test_a_false_alarm_is_as_rare_as_it_says():
     draw = np.random.default_rng(3)
-    found = [against_the_others(draw.standard_normal(1), draw.standard_normal(5)).p_value for _ in range(800)]
+    found = [
+        against_the_others(draw.standard_normal(1), draw.standard_normal(5)).p_value
+        for _ in range(800)
+    ]
     assert 0.03 < np.mean(np.array(found) < 0.05) < 0.07
 
 

@@ -24,7 +24,9 @@ def test_ranks_of_independent_values_are_those_of_the_binomial(n, p):
 @pytest.mark.parametrize(("p", "fewest"), [(0.5, 6), (0.95, 72), (0.99, 368)])
 def test_an_upper_bound_needs_enough_values(p, fewest):
     assert fewest_values(p) == fewest
-    enough, few = (quantile_interval(np.arange(n, dtype=float), np.arange(n), p) for n in (fewest, fewest - 1))
+    enough, few = (
+        quantile_interval(np.arange(n, dtype=float), np.arange(n), p) for n in (fewest, fewest - 1)
+    )
     assert math.isfinite(enough.high)
     assert math.isinf(few.high) or math.isinf(few.low)
 

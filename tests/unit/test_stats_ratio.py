@@ -72,7 +72,10 @@ def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place
     assert len(found.warnings) == 1  # of seven blocks an outlier says too little for a warning
     more = paired_ratio(np.append(treatment, [94.7, 95.3, 95.0]), np.full(11, 100.0))
     assert more.outliers == (5,)
-    assert "1 of 10 blocks lies far from the others; it is flagged, and kept in the figures" in more.warnings
+    assert (
+        "1 of 10 blocks lies far from the others; it is flagged, and kept in the figures"
+        in more.warnings
+    )
 
 
 def test_runs_without_common_blocks_are_compared_by_welch():
@@ -101,7 +104,9 @@ def test_a_ratio_beyond_all_floats_is_answered():
         unpaired_ratio_of_logs(np.log(side), np.log(1e-300 * side / 1e80)),
     ):
         assert found.estimate == found.half_width == found.high == math.inf
-        assert found.inverse.estimate == found.efficiency("lower").estimate == found.inverse.low == 0.0
+        assert (
+            found.inverse.estimate == found.efficiency("lower").estimate == found.inverse.low == 0.0
+        )
         assert found.inverse.half_width == math.inf
         assert found.overhead("lower").estimate == 1.0
 
@@ -114,7 +119,10 @@ def test_units_do_not_matter(pairs, factor):
     assert two.estimate == pytest.approx(one.estimate)
 
 
-@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=10), st.lists(st.floats(), max_size=10))
+@given(
+    st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=10),
+    st.lists(st.floats(), max_size=10),
+)
 def test_anything_is_answered_or_refused(a, b):
     try:
         found = paired_ratio(a, b)

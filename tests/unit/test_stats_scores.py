@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy import special
 
-from vtax.stats.scores import Effects, Item, allow_for_order, crossings, effects_of, near_best, rank_probabilities
+from vtax.stats.scores import (
+    Effects,
+    Item,
+    allow_for_order,
+    crossings,
+    effects_of,
+    near_best,
+    rank_probabilities,
+)
 
 EQUAL = np.array([0.5, 0.5])
 
@@ -40,8 +48,12 @@ def test_what_a_block_does_to_all_platforms_cancels():
     alone = effects_of([Item(0, 1.0, noise(3, 8, 2))], 1)
     together = effects_of([Item(0, 1.0, noise(3, 8, 2) + hour)], 1)
     one = np.ones(1)
-    assert together.interval(one, 0, 1, 0.95).high == pytest.approx(alone.interval(one, 0, 1, 0.95).high)
-    shares = [rank_probabilities(np.einsum("drp,r->dp", each.draws(), one)) for each in (alone, together)]
+    assert together.interval(one, 0, 1, 0.95).high == pytest.approx(
+        alone.interval(one, 0, 1, 0.95).high
+    )
+    shares = [
+        rank_probabilities(np.einsum("drp,r->dp", each.draws(), one)) for each in (alone, together)
+    ]
     assert np.abs(shares[0] - shares[1]).max() < 0.03
 
 
@@ -49,7 +61,9 @@ def test_what_resources_of_a_block_share_does_not_average_out():
     same = noise(2, 6)
     twice = effects_of([Item(0, 1.0, same), Item(1, 1.0, same)], 2)
     once = effects_of([Item(0, 1.0, same)], 1)
-    assert twice.interval(EQUAL, 0, 1, 0.95).high == pytest.approx(once.interval(np.ones(1), 0, 1, 0.95).high)
+    assert twice.interval(EQUAL, 0, 1, 0.95).high == pytest.approx(
+        once.interval(np.ones(1), 0, 1, 0.95).high
+    )
 
 
 def test_an_item_without_some_units_uses_the_others():
@@ -75,7 +89,9 @@ def test_dependent_units_widen():
     plain = effects_of(values, 1)
     widened, correlation = allow_for_order(plain, values, np.ones(1))
     assert correlation > 0.3
-    assert widened.interval(np.ones(1), 0, 1, 0.95).high > plain.interval(np.ones(1), 0, 1, 0.95).high
+    assert (
+        widened.interval(np.ones(1), 0, 1, 0.95).high > plain.interval(np.ones(1), 0, 1, 0.95).high
+    )
     independent = [Item(0, 1.0, noise(2, 20, 7))]
     assert allow_for_order(effects_of(independent, 1), independent, np.ones(1))[1] == 0.0
 
@@ -92,7 +108,9 @@ def test_near_the_best_counts_what_is_within_the_margin():
 
 
 def test_a_weight_switches_the_first_place_where_scores_cross():
-    means = np.array([[0.0, -0.1, -3.0], [-0.3, 0.0, -3.0]])  # the first wins resource 0, the second resource 1
+    means = np.array(
+        [[0.0, -0.1, -3.0], [-0.3, 0.0, -3.0]]
+    )  # the first wins resource 0, the second resource 1
     weights = np.array([4.0, 1.0])
     found = {(each.resource, each.above): each for each in crossings(means, weights)}
     assert set(found) == {(0, False), (1, True)}

@@ -11,13 +11,20 @@ from scipy import stats
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import p_above, ratio_of_logs
-from vtax.stats.sessions import half_width_over_sessions, nested_mean, ratio_over_sessions, unpaired_over_sessions
+from vtax.stats.sessions import (
+    half_width_over_sessions,
+    nested_mean,
+    ratio_over_sessions,
+    unpaired_over_sessions,
+)
 from vtax.stats.stopping import Rule
 
 RANDOM = np.random.default_rng(11)
 
 
-def nested(sessions: int, blocks: int, between: float, within: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
+def nested(
+    sessions: int, blocks: int, between: float, within: float = 0.01
+) -> tuple[np.ndarray, np.ndarray]:
     labels = np.repeat(np.arange(1, sessions + 1), blocks)
     effects = between * RANDOM.standard_normal(sessions)
     return effects[labels - 1] + within * RANDOM.standard_normal(labels.size), labels
@@ -30,22 +37,34 @@ def test_sessions_of_equal_size_give_the_t_interval_of_their_means():
     expected = np.exp(stats.t.interval(0.95, 3, means.mean(), stats.sem(means)))
     assert (found.low, found.high) == pytest.approx(tuple(expected))
     assert found.p_value == pytest.approx(stats.ttest_1samp(means, 0.0).pvalue)
-    assert p_above(found, 0.01) == pytest.approx(stats.ttest_1samp(means, 0.01, alternative="greater").pvalue)
+    assert p_above(found, 0.01) == pytest.approx(
+        stats.ttest_1samp(means, 0.01, alternative="greater").pvalue
+    )
     spread = stats.t.ppf(0.975, 3) * means.std(ddof=1) * math.sqrt(1 + 1 / 4)  # of a fifth mean
     predicted = (math.exp(means.mean() - spread), math.exp(means.mean() + spread))
     assert (found.predicted_low, found.predicted_high) == pytest.approx(predicted)
 
 
 def test_sessions_of_unequal_size_count_alike():
-    sessions = [np.array([0.10, 0.14, 0.12]), np.array([0.30, 0.26]), np.array([0.22, 0.18, 0.20, 0.24])]
+    sessions = [
+        np.array([0.10, 0.14, 0.12]),
+        np.array([0.30, 0.26]),
+        np.array([0.22, 0.18, 0.20, 0.24]),
+    ]
     found = nested_mean(np.concatenate(sessions), np.repeat([3, 7, 9], [3, 2, 4]))
     means = np.array([0.12, 0.28, 0.21])
     session, block = found.levels
-    assert (found.mean, session.se, session.df) == pytest.approx((means.mean(), stats.sem(means), 2.0))
-    noise = (0.0008 + 0.0008 + 0.002) / 6  # sums of squares within sessions, and their degrees of freedom
+    assert (found.mean, session.se, session.df) == pytest.approx(
+        (means.mean(), stats.sem(means), 2.0)
+    )
+    noise = (
+        0.0008 + 0.0008 + 0.002
+    ) / 6  # sums of squares within sessions, and their degrees of freedom
     sampling = noise * (1 / 3 + 1 / 2 + 1 / 4) / 3
     assert session.sd == pytest.approx(math.sqrt(means.var(ddof=1) - sampling))
-    assert (block.se, block.df, block.sd) == pytest.approx((math.sqrt(sampling / 3), 6.0, math.sqrt(noise)))
+    assert (block.se, block.df, block.sd) == pytest.approx(
+        (math.sqrt(sampling / 3), 6.0, math.sqrt(noise))
+    )
     assert found.next_variance == pytest.approx(means.var(ddof=1))
 
 
@@ -53,7 +72,9 @@ def test_sessions_that_agree_by_chance_are_no_surer_than_their_blocks():
     logs = np.array([0.01, -0.01, 0.0101, -0.0099])
     labels = np.array([1, 1, 2, 2])
     found = ratio_over_sessions(logs, labels)
-    within = math.sqrt(((logs.reshape(2, 2) - logs.reshape(2, 2).mean(1, keepdims=True)) ** 2).sum() / 2 / 4)
+    within = math.sqrt(
+        ((logs.reshape(2, 2) - logs.reshape(2, 2).mean(1, keepdims=True)) ** 2).sum() / 2 / 4
+    )
     assert found.errors[1] == pytest.approx((within, 2.0))
     assert math.log(found.high) == pytest.approx(logs.mean() + stats.t.ppf(0.975, 2) * within)
     assert found.p_value == pytest.approx(2 * stats.t.sf(logs.mean() / within, 2))
@@ -76,7 +97,9 @@ def test_one_session_is_the_ratio_of_its_blocks_and_blocks_without_a_value_are_l
     holed[labels == 2] = np.nan
     found = ratio_over_sessions(holed, labels)
     assert (found.n_sessions, found.n_blocks) == (2, 6)
-    assert found.low == pytest.approx(ratio_over_sessions(logs[labels != 2], labels[labels != 2]).low)
+    assert found.low == pytest.approx(
+        ratio_over_sessions(logs[labels != 2], labels[labels != 2]).low
+    )
     with pytest.raises(StatsError):
         ratio_over_sessions(np.full(3, np.nan), [1, 2, 3])
 
@@ -90,11 +113,15 @@ def test_sessions_of_one_block_each_have_no_noise_within():
     )
     still = ratio_over_sessions([0.1, 0.1, 0.1, 0.1], [1, 1, 2, 2])
     assert (still.low, still.high) == pytest.approx((math.exp(0.1), math.exp(0.1)))
-    assert "all sessions give the same ratio: noise is below the tool's resolution" in still.warnings
+    assert (
+        "all sessions give the same ratio: noise is below the tool's resolution" in still.warnings
+    )
 
 
 HOSTS = np.repeat([7, 8, 9, 4], 6)
-OF_HOSTS = np.column_stack([HOSTS, np.repeat(np.arange(12), 2)])  # two blocks in each of three sessions of four hosts
+OF_HOSTS = np.column_stack(
+    [HOSTS, np.repeat(np.arange(12), 2)]
+)  # two blocks in each of three sessions of four hosts
 
 
 def of_hosts(between: float, session: float = 0.01, block: float = 0.01) -> np.ndarray:
@@ -115,7 +142,9 @@ def test_hosts_are_the_unit_and_these_hosts_are_known_over_their_sessions():
     pooled = ((of_sessions - of_sessions.mean(axis=1, keepdims=True)) ** 2).sum() / 8
     half = stats.t.ppf(0.975, 8) * math.sqrt(pooled / 12)
     these = found.of_these_hosts
-    assert (these.low, these.high) == pytest.approx((math.exp(means.mean() - half), math.exp(means.mean() + half)))
+    assert (these.low, these.high) == pytest.approx(
+        (math.exp(means.mean() - half), math.exp(means.mean() + half))
+    )
     spread = stats.t.ppf(0.975, 3) * means.std(ddof=1) * math.sqrt(1 + 1 / 4)  # of a fifth host
     assert found.predicted_high == pytest.approx(math.exp(means.mean() + spread))
 
@@ -125,13 +154,17 @@ def test_shares_of_variance_are_those_of_an_analysis_of_variance():
     found = ratio_over_sessions(logs, OF_HOSTS)
     cube = logs.reshape(4, 3, 2)
     sessions, hosts = cube.mean(axis=2), cube.mean(axis=(1, 2))
-    block = ((cube - sessions[..., None]) ** 2).sum() / 12  # mean squares of a balanced nested design
+    block = (
+        (cube - sessions[..., None]) ** 2
+    ).sum() / 12  # mean squares of a balanced nested design
     session = 2 * ((sessions - hosts[:, None]) ** 2).sum() / 8
     host = 6 * hosts.var(ddof=1)
     variances = [(host - session) / 6, (session - block) / 2, block]
     assert [each.unit for each in found.nesting] == ["host", "session", "block"]
     assert [each.sd**2 for each in found.nesting] == pytest.approx(variances)
-    assert [each.share for each in found.nesting] == pytest.approx(np.array(variances) / sum(variances))
+    assert [each.share for each in found.nesting] == pytest.approx(
+        np.array(variances) / sum(variances)
+    )
 
 
 def test_unequal_sessions_of_hosts_count_alike_and_hosts_too():
@@ -173,7 +206,9 @@ def test_two_samples_of_sessions_are_compared_by_welch():
     expected = stats.ttest_ind(*means, equal_var=False)
     assert found.p_value == pytest.approx(expected.pvalue)
     interval = expected.confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
+    assert (found.low, found.high) == pytest.approx(
+        (math.exp(interval.low), math.exp(interval.high))
+    )
     assert found.n_sessions == 3
     assert unpaired_over_sessions((a[:4], of_a[:4]), (b, of_b)) is None
 
@@ -182,9 +217,13 @@ def test_two_samples_of_sessions_are_compared_by_welch():
 def test_a_verdict_over_sessions_is_one_on_their_means(stop):
     logs = np.repeat([0.5, 0.52, 0.48, 0.51], 3) + np.tile([-0.01, 0.0, 0.01], 4)
     rule = Rule(stop)  # type: ignore[arg-type]
-    (over,) = analyse(rule, {"a": Contrast(logs, "lower", sessions=np.repeat([1, 2, 3, 4], 3))}).values()
+    (over,) = analyse(
+        rule, {"a": Contrast(logs, "lower", sessions=np.repeat([1, 2, 3, 4], 3))}
+    ).values()
     assert (over.verdict.kind, over.ratio.n_sessions) == ("slower", 4)
-    scattered = Contrast(logs + np.repeat([-0.9, 0.4, 0.9, -0.4], 3), "lower", sessions=np.repeat([1, 2, 3, 4], 3))
+    scattered = Contrast(
+        logs + np.repeat([-0.9, 0.4, 0.9, -0.4], 3), "lower", sessions=np.repeat([1, 2, 3, 4], 3)
+    )
     (found,) = analyse(rule, {"a": scattered}).values()
     assert found.verdict.kind == "undecided"
     assert found.verdict.blocks_needed is None
@@ -193,18 +232,24 @@ def test_a_verdict_over_sessions_is_one_on_their_means(stop):
 def test_the_interval_of_a_mean_is_over_sessions():
     values, labels = nested(3, 4, 0.05)
     half = half_width_over_sessions(10 + values, labels)
-    assert half == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(values.reshape(3, 4).mean(axis=1)))
+    assert half == pytest.approx(
+        stats.t.ppf(0.975, 2) * stats.sem(values.reshape(3, 4).mean(axis=1))
+    )
     assert half_width_over_sessions(values[:4], labels[:4]) is None
 
 
-EVERY_PAIR = np.array([(i, j) if (i + j) % 2 else (j, i) for i in range(5) for j in range(i + 1, 5)])
+EVERY_PAIR = np.array(
+    [(i, j) if (i + j) % 2 else (j, i) for i in range(5) for j in range(i + 1, 5)]
+)
 
 
 def of_pairs(ends: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of two blocks in each of two sessions of every pair, of these means, and their labels."""
     pair = np.repeat(np.arange(len(ends)), 4)
     session = np.repeat(np.arange(2 * len(ends)), 2)
-    return means[pair] + np.tile([-0.02, 0.01, 0.01, 0.0], len(ends)), np.column_stack([ends[pair], session])
+    return means[pair] + np.tile([-0.02, 0.01, 0.01, 0.0], len(ends)), np.column_stack(
+        [ends[pair], session]
+    )
 
 
 def test_over_every_pair_of_hosts_the_standard_error_is_that_of_the_jackknife_over_hosts():
@@ -214,7 +259,12 @@ def test_over_every_pair_of_hosts_the_standard_error_is_that_of_the_jackknife_ov
     expected = math.sqrt(4 / 5 * ((np.array(without) - means.mean()) ** 2).sum())
     host, pair, *_ = found.levels
     assert [each.unit for each in found.levels] == ["host", "pair", "session", "block"]
-    assert (host.count, host.se, host.df, found.hosts) == (5, pytest.approx(expected), pytest.approx(4.0), 5)
+    assert (host.count, host.se, host.df, found.hosts) == (
+        5,
+        pytest.approx(expected),
+        pytest.approx(4.0),
+        5,
+    )
     assert (pair.count, pair.se) == (10, pytest.approx(stats.sem(means)))
 
 
@@ -229,8 +279,13 @@ def test_of_clients_and_servers_the_smaller_side_has_the_degrees_of_freedom():
     ends = np.array([(client, server) for client in range(4) for server in (7, 8, 9)])
     means = RANDOM.standard_normal(12)
     host = nested_mean(*of_pairs(ends, means)).levels[0]
-    sides = [sum((means[end == each] - means.mean()).sum() ** 2 for each in set(end)) for end in ends.T]
-    assert (host.se, host.df) == (pytest.approx(math.sqrt(1.5 * sum(sides)) / 12), pytest.approx(2.0))
+    sides = [
+        sum((means[end == each] - means.mean()).sum() ** 2 for each in set(end)) for end in ends.T
+    ]
+    assert (host.se, host.df) == (
+        pytest.approx(math.sqrt(1.5 * sum(sides)) / 12),
+        pytest.approx(2.0),
+    )
 
 
 @pytest.mark.parametrize("common", [0, 1])
@@ -258,7 +313,9 @@ def both_ways(*pairs: tuple[int, int]) -> np.ndarray:
         (np.array([(0, 1), (1, 2), (2, 0)]), 2.0),
     ],
 )
-def test_the_degrees_of_freedom_are_of_hosts_that_differ_apart_from_one_another(ends: np.ndarray, df: float):
+def test_the_degrees_of_freedom_are_of_hosts_that_differ_apart_from_one_another(
+    ends: np.ndarray, df: float
+):
     host = nested_mean(*of_pairs(ends, RANDOM.standard_normal(len(ends)))).levels[0]
     assert (host.unit, host.df) == ("host", pytest.approx(df))
 
@@ -286,7 +343,9 @@ def test_one_pair_in_both_directions_is_no_sample_of_hosts():
     assert (found.n_hosts, [level.unit for level in found.nesting]) == (1, ["session", "block"])
 
 
-@pytest.mark.parametrize("ends", [both_ways((0, 1), (0, 2), (0, 3)), np.array([(1, 0), (2, 0), (3, 0), (0, 1)])])
+@pytest.mark.parametrize(
+    "ends", [both_ways((0, 1), (0, 2), (0, 3)), np.array([(1, 0), (2, 0), (3, 0), (0, 1)])]
+)
 def test_a_host_that_is_in_every_pair_is_no_unit(ends: np.ndarray):
     logs, labels = of_pairs(ends, RANDOM.standard_normal(len(ends)))
     found = nested_mean(logs, labels)
@@ -295,7 +354,9 @@ def test_a_host_that_is_in_every_pair_is_no_unit(ends: np.ndarray):
 
 
 RING = np.array([(0, 1), (1, 2), (2, 3), (3, 0)])
-ALTERNATING = np.array([0.05, -0.05, 0.05, -0.05])  # hosts seem alike: what one pair adds the other takes away
+ALTERNATING = np.array(
+    [0.05, -0.05, 0.05, -0.05]
+)  # hosts seem alike: what one pair adds the other takes away
 
 
 def test_hosts_are_not_called_alike_where_pairs_differ():
@@ -308,7 +369,9 @@ def test_hosts_are_not_called_alike_where_pairs_differ():
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("other", [OF_HOSTS, OF_HOSTS[:, 1]])
-def test_pairs_against_quiet_hosts_are_judged_no_narrower_than_alone(other: np.ndarray, swapped: bool):
+def test_pairs_against_quiet_hosts_are_judged_no_narrower_than_alone(
+    other: np.ndarray, swapped: bool
+):
     quiet = np.repeat([0.0, 1e-4, -1e-4, 0.0], 6)
     of_ring = of_pairs(RING, ALTERNATING)
     sides = (of_ring, (quiet, other))

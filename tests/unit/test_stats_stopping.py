@@ -12,7 +12,14 @@ from scipy import stats as scipy_stats
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.sequential import Looks, decide_studies, nominal_levels, sequential_verdicts
-from vtax.stats.stopping import Rule, decide, interval_confidence, look_level, rule_of, within_budget
+from vtax.stats.stopping import (
+    Rule,
+    decide,
+    interval_confidence,
+    look_level,
+    rule_of,
+    within_budget,
+)
 
 QUIET = 0.001 * np.array([1.0, -1, 2, -2, 0.5, -0.5, 1.5, -1.5])
 LOUD = 100 * QUIET
@@ -58,7 +65,9 @@ def test_a_contrast_that_cannot_be_judged_ends_the_wait_for_it_without_success(s
     assert alone.reason == "the contrast cannot be judged, since a value is zero or negative"
     both = decide(Rule(stop), {"a": refused, "b": QUIET}, 8)
     assert (both.stop, both.reached, both.open) == (True, False, ("a",))
-    assert both.warnings == ("1 of 2 contrasts cannot be judged, since a value is zero or negative",)
+    assert both.warnings == (
+        "1 of 2 contrasts cannot be judged, since a value is zero or negative",
+    )
     loud = decide(Rule(stop), {"a": refused, "b": LOUD}, 8)
     assert (loud.stop, loud.open) == (False, ("b",))
     last = decide(Rule(stop, max_blocks=8), {"a": refused, "b": LOUD}, 8)
@@ -73,7 +82,12 @@ def test_a_contrast_without_data_keeps_the_target_open(stop):
 def test_the_rule_verdict_looks_at_no_fewer_than_five_blocks():
     clear = math.log(0.5) + QUIET
     early = Rule("verdict", min_blocks=2)
-    assert [decide(early, {"a": clear[:n]}, n).stop for n in (2, 3, 4, 5)] == [False, False, False, True]
+    assert [decide(early, {"a": clear[:n]}, n).stop for n in (2, 3, 4, 5)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert [interval_confidence(early, n) for n in (2, 4, 5, 9)] == [
         interval_confidence(Rule("verdict"), n) for n in (2, 4, 5, 9)
     ]
@@ -105,7 +119,12 @@ def test_a_budget_ends_a_run_before_the_block_that_would_break_it():
         (Rule("verdict"), [LOUD], 8, "the contrast misses a verdict after 8 blocks"),
         (Rule("verdict"), [LOUD, QUIET], 8, "1 of 2 contrasts misses a verdict after 8 blocks"),
         (Rule("verdict"), [LOUD, LOUD], 8, "2 of 2 contrasts miss a verdict after 8 blocks"),
-        (Rule("verdict", max_blocks=8), [LOUD], 8, "the contrast misses a verdict after 8 blocks, the most allowed"),
+        (
+            Rule("verdict", max_blocks=8),
+            [LOUD],
+            8,
+            "the contrast misses a verdict after 8 blocks, the most allowed",
+        ),
     ],
 )
 def test_reasons_are_sentences(rule, rows, blocks, reason):
@@ -114,12 +133,18 @@ def test_reasons_are_sentences(rule, rows, blocks, reason):
 
 @pytest.mark.parametrize(
     ("budget_s", "blocks", "printed"),
-    [(7200, 1, "2 h ends before another block would, after 1 block"), (5400, 2, "90 min"), (100, 2, "100 s"),
-     (0.5, 2, "0.5 s")],
-)  # fmt: skip
+    [
+        (7200, 1, "2 h ends before another block would, after 1 block"),
+        (5400, 2, "90 min"),
+        (100, 2, "100 s"),
+        (0.5, 2, "0.5 s"),
+    ],
+)
 def test_a_budget_is_reported_as_people_write_it(budget_s, blocks, printed):
     rule = Rule("budget", budget_s=budget_s)
-    found = within_budget(rule, decide(rule, {}, blocks), blocks, elapsed_s=budget_s, next_block_s=1)
+    found = within_budget(
+        rule, decide(rule, {}, blocks), blocks, elapsed_s=budget_s, next_block_s=1
+    )
     assert found.reason.startswith(f"the time budget of {printed}")
 
 
@@ -145,7 +170,13 @@ def test_what_is_decided_under_open_is_measured_no_more():
 
 @pytest.mark.parametrize(
     "settings_",
-    [{"blocks": 0}, {"min_blocks": 9, "max_blocks": 8}, {"precision": 0}, {"margin": 1}, {"confidence": 1}],
+    [
+        {"blocks": 0},
+        {"min_blocks": 9, "max_blocks": 8},
+        {"precision": 0},
+        {"margin": 1},
+        {"confidence": 1},
+    ],
 )
 def test_rules_that_cannot_be_followed_are_refused(settings_):
     with pytest.raises(StatsError):
@@ -169,7 +200,9 @@ def test_boundaries_spend_what_was_allowed():
     levels = np.array(nominal_levels(0.05, 3, 12))
     sums = np.cumsum(np.random.default_rng(1).standard_normal((60_000, 12)), axis=1)[:, 2:]
     crossed = sums / np.sqrt(np.arange(3, 13)) >= scipy_stats.norm.isf(levels)
-    assert crossed.any(axis=1).mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000))
+    assert crossed.any(axis=1).mean() == pytest.approx(
+        0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000)
+    )
 
 
 def test_a_decision_once_made_stands():
@@ -181,36 +214,50 @@ def test_a_decision_once_made_stands():
 
 def test_blocks_beyond_the_last_are_not_looked_at():
     quiet = 0.3 * np.array([1.0, -1, 2, -2, 1, -1])
-    assert sequential_verdicts([np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, [Looks(5, 6)]) == (
-        "undecided",
-    )
+    assert sequential_verdicts(
+        [np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, [Looks(5, 6)]
+    ) == ("undecided",)
 
 
 def test_the_look_at_which_a_time_ends_a_run_spends_what_is_left():
     """Of any false word in families of three, of which none differs, ended after 7 of 30 blocks."""
-    levels, open_ = np.array(nominal_levels(0.05, 5, 30, ended=7)), np.array(nominal_levels(0.05, 5, 30))
+    levels, open_ = (
+        np.array(nominal_levels(0.05, 5, 30, ended=7)),
+        np.array(nominal_levels(0.05, 5, 30)),
+    )
     assert levels[:2].tolist() == open_[:2].tolist()
     sums = np.cumsum(np.random.default_rng(2).standard_normal((60_000, 7)), axis=1)[:, 4:]
     crossed = sums / np.sqrt(np.arange(5, 8)) >= scipy_stats.norm.isf(levels)
-    assert crossed.any(axis=1).mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000))
+    assert crossed.any(axis=1).mean() == pytest.approx(
+        0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000)
+    )
     sides = np.random.default_rng(3).standard_normal((10_000, 4, 7))
-    codes, _ = decide_studies(0.05 * (sides[:, 1:] - sides[:, :1]), 0.02, 0.05, [Looks(5, 30, ended=7)] * 3)
+    codes, _ = decide_studies(
+        0.05 * (sides[:, 1:] - sides[:, :1]), 0.02, 0.05, [Looks(5, 30, ended=7)] * 3
+    )
     assert 0.03 < (codes != 0).any(axis=1).mean() < 0.05
 
 
 def test_a_run_that_its_time_ended_decides_more_and_only_of_what_stood_to_the_end():
     apart = math.log(0.9) + 0.1 * np.array([1.0, -1, 1, -1, 0.5, -0.5, 0.2, -0.2])
-    over = within_budget(Rule("verdict", budget_s=60), decide(Rule("verdict"), {"a": apart}, 8), 8, 55, 9).reason
+    over = within_budget(
+        Rule("verdict", budget_s=60), decide(Rule("verdict"), {"a": apart}, 8), 8, 55, 9
+    ).reason
     rule = rule_of({"stop": "verdict", "budget": 60.0}, over)
     assert (rule.ended, rule_of({"stop": "verdict"}, "interrupted").ended) == (8, None)
     assert interval_confidence(rule, 8) < interval_confidence(rule.going_on, 8)
     assert interval_confidence(rule, 7) == interval_confidence(rule.going_on, 7)
     lost, left = apart.copy(), apart.copy()
-    lost[2], left[7] = np.nan, np.nan  # a trial that failed; a cell that was left out of the last block
+    lost[2], left[7] = (
+        np.nan,
+        np.nan,
+    )  # a trial that failed; a cell that was left out of the last block
     assert (rule.of(lost).ended, rule.of(left).ended) == (7, None)
     widths = [
         a.ratio.half_width
-        for a in analyse(rule, {"a": Contrast(lost, "higher"), "b": Contrast(left, "higher")}).values()
+        for a in analyse(
+            rule, {"a": Contrast(lost, "higher"), "b": Contrast(left, "higher")}
+        ).values()
     ]
     assert widths[0] < 0.8 * widths[1]
     assert analyse(rule, {"a": Contrast(apart, "higher")})["a"].verdict.kind == "slower"
@@ -224,11 +271,19 @@ def test_a_run_that_its_time_ended_decides_more_and_only_of_what_stood_to_the_en
 def test_sequential_levels_are_stricter_than_a_single_look():
     rule = Rule("verdict", min_blocks=5, max_blocks=30)
     assert all(interval_confidence(rule, n) > 0.95 for n in range(5, 31))
-    assert interval_confidence(Rule("precision", min_blocks=20), 20) < interval_confidence(Rule("precision"), 20)
+    assert interval_confidence(Rule("precision", min_blocks=20), 20) < interval_confidence(
+        Rule("precision"), 20
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(st.floats(-1, 1) | st.just(math.nan), min_size=8, max_size=8), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.floats(-1, 1) | st.just(math.nan), min_size=8, max_size=8),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_blocks_give_a_decision(rows):
     contrasts = {str(i): np.array(row) for i, row in enumerate(rows)}
     for stop in ("precision", "verdict"):

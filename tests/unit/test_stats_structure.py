@@ -66,10 +66,14 @@ def test_costly_blocks_get_more_trials_and_the_plan_is_the_cheapest():
 
     def time_with(trials):
         variance = 2 * (noise.between_blocks + noise.between_trials / trials)
-        blocks = next(n for n in range(5, 400) if t.ppf(0.975, n - 1) * math.sqrt(variance / n) <= 0.02)
+        blocks = next(
+            n for n in range(5, 400) if t.ppf(0.975, n - 1) * math.sqrt(variance / n) <= 0.02
+        )
         return blocks * (100 + 10 * trials)
 
-    one_block_s = 100 + 10 * dear.trials  # blocks are whole: the plan may round up where the search just fits
+    one_block_s = (
+        100 + 10 * dear.trials
+    )  # blocks are whole: the plan may round up where the search just fits
     assert dear.time_s <= min(time_with(k) for k in range(1, 40)) + one_block_s
 
 
@@ -123,7 +127,9 @@ def test_drift_is_measured_over_the_whole_run():
 
 @given(st.integers(1, 6), st.integers(2, 8), st.integers(0, 1000))
 def test_every_rank_is_taken_and_every_platform_has_one(platforms, blocks, seed):
-    shares = rank_probabilities(np.random.default_rng(seed).integers(-1, 2, (blocks, platforms)).astype(float))
+    shares = rank_probabilities(
+        np.random.default_rng(seed).integers(-1, 2, (blocks, platforms)).astype(float)
+    )
     assert shares.sum(axis=0) == pytest.approx(np.ones(platforms))
     assert shares.sum(axis=1) == pytest.approx(np.ones(platforms))
 

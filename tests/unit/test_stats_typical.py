@@ -82,7 +82,12 @@ def test_a_platform_that_pauses_in_one_of_eight_trials_is_found_and_its_typical_
 
 @pytest.mark.parametrize(
     ("sign", "better", "pauses"),
-    [(1, "higher", "treatment"), (-1, "lower", "treatment"), (-1, "higher", "baseline"), (1, "lower", "baseline")],
+    [
+        (1, "higher", "treatment"),
+        (-1, "lower", "treatment"),
+        (-1, "higher", "baseline"),
+        (1, "lower", "baseline"),
+    ],
 )
 def test_the_side_that_pauses_is_the_one_whose_average_is_worse(sign, better, pauses):
     averages, medians = pausing()

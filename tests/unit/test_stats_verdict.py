@@ -75,7 +75,10 @@ def test_two_sides_that_are_swapped_have_the_mirrored_verdict(mean, spread, bett
     found = ratio_of_logs(mean + spread * SPREAD)
     (forth,), (back,) = (judge_unordered([each], 0.02, [better]) for each in (found, found.inverse))
     assert back.kind == {"slower": "faster", "faster": "slower"}.get(forth.kind, forth.kind)
-    assert (forth.blocks_needed, forth.p_equivalence) == (back.blocks_needed, pytest.approx(back.p_equivalence))
+    assert (forth.blocks_needed, forth.p_equivalence) == (
+        back.blocks_needed,
+        pytest.approx(back.p_equivalence),
+    )
     if forth.kind != "undecided":
         assert judge(found, 0.02, better).kind == forth.kind
 
@@ -115,7 +118,10 @@ def test_a_contrast_without_an_answer_does_not_spoil_the_family():
 
 def test_intervals_are_wider_under_rules_that_look():
     contrasts = {"a": Contrast(math.log(0.9) + 0.01 * SPREAD, "higher")}
-    half = {stop: analyse(Rule(stop), contrasts)["a"].ratio.half_width for stop in ("fixed", "precision", "verdict")}
+    half = {
+        stop: analyse(Rule(stop), contrasts)["a"].ratio.half_width
+        for stop in ("fixed", "precision", "verdict")
+    }
     assert half["fixed"] < half["precision"] < half["verdict"]
 
 

@@ -29,23 +29,34 @@ def test_santos_has_the_sizes_of_the_paper_with_equal_responses():
     groups = {}
     for point in points(load("santos2008").study):
         if point.benchmark == "netperf":
-            parameters = registry.get("netperf").Parameters.model_validate(dict(point.parameters)).model_dump()
+            parameters = (
+                registry.get("netperf")
+                .Parameters.model_validate(dict(point.parameters))
+                .model_dump()
+            )
             assert parameters["response_size"] == parameters["request_size"]
             groups.setdefault(point.label, []).append(parameters["request_size"])
     assert {label: (sizes[0], sizes[-1]) for label, sizes in groups.items()} == {
-        "TCP small": (1, 512), "TCP medium": (1024, 512 << 10), "TCP large": (1 << 20, 45 << 20),
-        "UDP small": (1, 512), "UDP medium": (1024, 62 << 10),
-    }  # fmt: skip
+        "TCP small": (1, 512),
+        "TCP medium": (1024, 512 << 10),
+        "TCP large": (1 << 20, 45 << 20),
+        "UDP small": (1, 512),
+        "UDP medium": (1024, 62 << 10),
+    }
 
 
 def test_mauricio_measures_the_paths_of_the_paper_15_times():
     study = load("mauricio2013").study
     paths = {point.label: point.topology for point in points(study) if point.benchmark == "iperf2"}
     assert paths == {
-        "point to point, 64 B": "point-to-point", "point to point": "point-to-point", "router": "router",
-        "router with OpenFlow": "router-openflow", "two routers": "router",
-        "two routers with OpenFlow": "router-openflow", "OpenFlow with a moving controller": "router-openflow",
-    }  # fmt: skip
+        "point to point, 64 B": "point-to-point",
+        "point to point": "point-to-point",
+        "router": "router",
+        "router with OpenFlow": "router-openflow",
+        "two routers": "router",
+        "two routers with OpenFlow": "router-openflow",
+        "OpenFlow with a moving controller": "router-openflow",
+    }
     assert study.design.blocks == 15
 
 

@@ -63,7 +63,9 @@ def test_arrays_of_stream_are_four_times_the_cache(name, cache_mib, monkeypatch)
         outcome = point.benchmark.parse(point.parameters, context, {"single": result})
         assert outcome.warnings == ()
         assert (
-            outcome.effective["array_bytes"] >= 4 * outcome.effective["last_level_cache_bytes"] == 4 * cache_mib * MIB
+            outcome.effective["array_bytes"]
+            >= 4 * outcome.effective["last_level_cache_bytes"]
+            == 4 * cache_mib * MIB
         )
 
 
@@ -76,14 +78,20 @@ def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name):
         said = f"{size} bytes (1 GB, 1 GiB) copied, 0.5 s, 1 GB/s\n"
         result = CommandResult(("dd",), 0, "", said, 1.0, 1.0, user_s=0.1)
         warnings = point.benchmark.parse(point.parameters, context, {"single": result}).warnings
-        declared = paper is not None and any("page cache" in each.here for each in paper.differences)
+        declared = paper is not None and any(
+            "page cache" in each.here for each in paper.differences
+        )
         assert bool(warnings) == declared
 
 
 @pytest.mark.parametrize("name", ["urschei2007", "folklore"])
-def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_a_scale_changes(name):
+def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_a_scale_changes(
+    name,
+):
     study = load(name).study
-    result = CliRunner().invoke(group, ["studies", name], catch_exceptions=False, env={"COLUMNS": "200"})
+    result = CliRunner().invoke(
+        group, ["studies", name], catch_exceptions=False, env={"COLUMNS": "200"}
+    )
     differences = [each.what for each in study.paper.differences]
     ids = [each.id for each in (*study.claim, *study.figure)]
     for text in [study.paper.citation, *differences, *ids]:
@@ -91,15 +99,20 @@ def test_what_is_printed_of_a_study_has_its_claims_differences_figures_and_what_
     for scale in study.scale:
         (changed,) = load(name, chosen=Chosen(scale=scale)).study.changed_by
         assert str(changed) in result.output
-    values = json.loads(CliRunner().invoke(group, ["studies", name, "--json"], catch_exceptions=False).stdout)
+    values = json.loads(
+        CliRunner().invoke(group, ["studies", name, "--json"], catch_exceptions=False).stdout
+    )
     assert [each["option"] for each in values["changes"]] == [
-        *(f"--scale {scale}" for scale in study.scale), *(f"--protocol {protocol}" for protocol in study.protocol)
-    ]  # fmt: skip
+        *(f"--scale {scale}" for scale in study.scale),
+        *(f"--protocol {protocol}" for protocol in study.protocol),
+    ]
     assert [each["id"] for each in values["claim"]] == [claim.id for claim in study.claim]
     assert [each["id"] for each in values["figure"]] == [figure.id for figure in study.figure]
 
 
 @pytest.mark.parametrize("name", ["ufla2010", "urschei2007", "mauricio2013"])
 def test_links_of_papers_with_gigabit_interfaces_have_that_rate(name):
-    rates = {table.link.get("rate_mbit_s") for table in load(name).study.benchmark if table.topology}
+    rates = {
+        table.link.get("rate_mbit_s") for table in load(name).study.benchmark if table.topology
+    }
     assert rates == {1000}

@@ -11,7 +11,14 @@ from vtax.study import text
 from vtax.study.expand import key_of, points
 from vtax.study.load import load, shipped, validate
 from vtax.study.model import Study
-from vtax.study.units import about_size, duration_s, format_duration, format_levels, format_size, size_bytes
+from vtax.study.units import (
+    about_size,
+    duration_s,
+    format_duration,
+    format_levels,
+    format_size,
+    size_bytes,
+)
 
 MINIMAL = """
 name = "small"
@@ -58,7 +65,11 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path):
     ("change", "where", "what"),
     [
         ("blcks = 3", "key blcks", "unknown key 'blcks'"),
-        ("[design]\nblocks = 0", "[design], key blocks", "blocks is 0; it must be a whole number from 1 to 10000"),
+        (
+            "[design]\nblocks = 0",
+            "[design], key blocks",
+            "blocks is 0; it must be a whole number from 1 to 10000",
+        ),
         ("[guest]\nmemory = '512 bananas'", "[guest], key memory", "write for example 512MiB"),
         ("[design]\ntimeout = '5 fortnights'", "[design], key timeout", "write for example 500ms"),
         (
@@ -76,7 +87,11 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path):
             "number 2 (dd), key factors.x",
             "factors.x has no levels",
         ),
-        ("[[benchmark]]\nname = 'dd'\nfactors = {x = [1, 1]}", "number 2 (dd), key factors.x", "names a level twice"),
+        (
+            "[[benchmark]]\nname = 'dd'\nfactors = {x = [1, 1]}",
+            "number 2 (dd), key factors.x",
+            "names a level twice",
+        ),
         (
             "[[benchmark]]\nname = 'dd'\nfactors = {x=[1]}\nparameters = {x=2}",
             "number 2 (dd), key factors.x",
@@ -105,7 +120,11 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path):
             "[design], key order",
             "use stop = 'fixed' without a budget",
         ),
-        ("[design]\nmax_blocks = 9", "[design], key max_blocks", "belongs to 'precision' and 'verdict'"),
+        (
+            "[design]\nmax_blocks = 9",
+            "[design], key max_blocks",
+            "belongs to 'precision' and 'verdict'",
+        ),
     ],
 )
 def test_an_error_names_table_and_key(tmp_path, change, where, what):
@@ -129,8 +148,16 @@ WITH_MINE = MINIMAL.replace('"podman"', '"mine"')
             "baseline 'native' is not in platforms (lxc)",
             "key baseline",
         ),
-        (MINIMAL.replace('"podman"', '"native"'), "platforms names 'native' twice", "key platforms"),
-        (WITH_MINE + OWN + OWN, "two tables of the name 'mine'", "[[platform]] number 2 (mine), key name"),
+        (
+            MINIMAL.replace('"podman"', '"native"'),
+            "platforms names 'native' twice",
+            "key platforms",
+        ),
+        (
+            WITH_MINE + OWN + OWN,
+            "two tables of the name 'mine'",
+            "[[platform]] number 2 (mine), key name",
+        ),
         (MINIMAL + OWN, "mine is made and not used", "[[platform]] number 1 (mine)"),
     ],
 )
@@ -168,12 +195,16 @@ def test_factors_expand_to_every_combination_the_last_varying_fastest():
             "platforms": ["native"],
             "benchmark": [
                 {"name": "dd"},
-                {"name": "iperf3", "parameters": {"x": 1}, "factors": {"a": [1, 2], "b": ["p", "q"]},
-                 "link_factors": {"mtu": [500, 1500]}},
+                {
+                    "name": "iperf3",
+                    "parameters": {"x": 1},
+                    "factors": {"a": [1, 2], "b": ["p", "q"]},
+                    "link_factors": {"mtu": [500, 1500]},
+                },
             ],
         },
         "test",
-    )  # fmt: skip
+    )
     made = list(points(study))
     assert len(made) == 1 + 2 * 2 * 2
     assert made[0].levels == {}
@@ -199,12 +230,15 @@ def test_tuning_is_a_factor_over_every_benchmark_and_none_when_absent():
         ("dd", {"tuning": "default"}),
         ("dd", {"tuning": "pinned+hugepages"}),
     ]
-    assert [point.tuning for point in points(validate({**declared, "tuning": []}, "test"))] == [""] * 3
+    assert [point.tuning for point in points(validate({**declared, "tuning": []}, "test"))] == [
+        ""
+    ] * 3
 
 
 def test_a_parameter_cannot_be_a_factor_under_the_name_of_the_tuning(tmp_path):
     error = refusal(
-        tmp_path, f"tuning = ['pinned']\n{MINIMAL}\n[[benchmark]]\nname = 'dd'\nfactors = {{tuning = [1, 2]}}"
+        tmp_path,
+        f"tuning = ['pinned']\n{MINIMAL}\n[[benchmark]]\nname = 'dd'\nfactors = {{tuning = [1, 2]}}",
     )
     assert "number 2 (dd), key factors.tuning" in error.where
 
@@ -223,7 +257,9 @@ def test_sizes(text, value):
     assert size_bytes(text) == value
 
 
-@pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("7s", 7.0), ("2h", 7200.0), (3, 3.0), ("1.5min", 90.0)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("500ms", 0.5), ("7s", 7.0), ("2h", 7200.0), (3, 3.0), ("1.5min", 90.0)]
+)
 def test_durations(text, value):
     assert duration_s(text) == value
 
@@ -253,11 +289,20 @@ def test_nonsense_is_refused(text):
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0.0, "0 s"), (0.314, "0.31 s"), (0.996, "1.0 s"), (3.14, "3.1 s"), (9.97, "10 s"), (48.2, "48 s"),
-        (59.9, "1 min 00 s"), (245, "4 min 05 s"), (3599.7, "1 h 00 min"), (7800, "2 h 10 min"),
-        (float("inf"), "–"), (float("nan"), "–"),
+        (0.0, "0 s"),
+        (0.314, "0.31 s"),
+        (0.996, "1.0 s"),
+        (3.14, "3.1 s"),
+        (9.97, "10 s"),
+        (48.2, "48 s"),
+        (59.9, "1 min 00 s"),
+        (245, "4 min 05 s"),
+        (3599.7, "1 h 00 min"),
+        (7800, "2 h 10 min"),
+        (float("inf"), "–"),
+        (float("nan"), "–"),
     ],
-)  # fmt: skip
+)
 def test_durations_are_reported_alike_everywhere(seconds, shown):
     assert format_duration(seconds) == shown
 
@@ -273,7 +318,12 @@ def test_levels_are_reported_as_factor_and_level():
 
 
 def test_sizes_are_shown_in_the_shortest_exact_form():
-    assert [format_size(n) for n in (536870912, 1024, 1000, 3 * 2**30)] == ["512MiB", "1KiB", "1000B", "3GiB"]
+    assert [format_size(n) for n in (536870912, 1024, 1000, 3 * 2**30)] == [
+        "512MiB",
+        "1KiB",
+        "1000B",
+        "3GiB",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
@@ -281,9 +331,19 @@ def test_a_study_that_is_written_is_the_study_that_is_read(name):
     declared = load(name).study.declared()
     written = text.dump(declared)
     assert "None" not in written
-    assert validate(text.parse(written.encode(), "written.toml"), "written.toml").declared() == declared
+    assert (
+        validate(text.parse(written.encode(), "written.toml"), "written.toml").declared()
+        == declared
+    )
 
 
 def test_any_text_survives_being_written():
-    declared = {"name": "x", "title": 'quotes " and \\ and \x7f \u2028 lines\nof text', "benchmark": [{"name": "ü"}]}
-    assert text.parse(text.dump({**declared, "seed": None, "platform": [], "guest": {}}).encode(), "x") == declared
+    declared = {
+        "name": "x",
+        "title": 'quotes " and \\ and \x7f \u2028 lines\nof text',
+        "benchmark": [{"name": "ü"}],
+    }
+    assert (
+        text.parse(text.dump({**declared, "seed": None, "platform": [], "guest": {}}).encode(), "x")
+        == declared
+    )

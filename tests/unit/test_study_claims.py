@@ -56,7 +56,10 @@ def dry_run(path: Path, *options: str) -> Result:
 
 def test_a_side_is_written_as_contrast_takes_it():
     side = side_of("xen-pv@link.mtu=500, message_size=1KiB")
-    assert (side.platform, dict(side.levels)) == ("xen-pv", {"link.mtu": "500", "message_size": "1KiB"})
+    assert (side.platform, dict(side.levels)) == (
+        "xen-pv",
+        {"link.mtu": "500", "message_size": "1KiB"},
+    )
     assert canonical("1KiB") == canonical(1024) == canonical("1024") == "1024"
 
 
@@ -80,7 +83,11 @@ def test_every_kind_is_accepted(check, tmp_path):
 @pytest.mark.parametrize(
     ("check", "what", "where"),
     [
-        ('of = "pdman"\nbelow = 1', "no platform 'pdman'; did you mean podman?", "[[claim]] number 1 (one), check 1"),
+        (
+            'of = "pdman"\nbelow = 1',
+            "no platform 'pdman'; did you mean podman?",
+            "[[claim]] number 1 (one), check 1",
+        ),
         (
             'of = "podman"\nbelow = 1\nbenchmark = "netprf"',
             "no benchmark 'netprf'; did you mean netperf?",
@@ -94,8 +101,16 @@ def test_every_kind_is_accepted(check, tmp_path):
             "no level of message_size, '2048'",
             "key where",
         ),
-        ('of = "podman"\nbelow = 1\naverage_over = ["size"]', "no factor 'size'", "key average_over"),
-        ('of = "podman@"\nbelow = 1', "is not of the form PLATFORM@factor=level", "check number 1, of"),
+        (
+            'of = "podman"\nbelow = 1\naverage_over = ["size"]',
+            "no factor 'size'",
+            "key average_over",
+        ),
+        (
+            'of = "podman@"\nbelow = 1',
+            "is not of the form PLATFORM@factor=level",
+            "check number 1, of",
+        ),
         ('of = "podman"', "needs above, below or both", "check number 1, above"),
         ('of = "podman"\nbelow = 1\nabove = 2', "is not below `below`", "check number 1, above"),
         (
@@ -103,7 +118,11 @@ def test_every_kind_is_accepted(check, tmp_path):
             "within has no effect in a check of kind 'ratio'",
             "check number 1, within",
         ),
-        ('of = "podman"\nbelo = 1', "unknown key 'belo'; did you mean below?", "check number 1, belo"),
+        (
+            'of = "podman"\nbelo = 1',
+            "unknown key 'belo'; did you mean below?",
+            "check number 1, belo",
+        ),
     ],
 )
 def test_what_a_claim_names_must_be_in_the_study(check, what, where, tmp_path):
@@ -139,7 +158,9 @@ def test_every_kind_names_the_key_that_it_lacks(kind, missing, tmp_path):
     ],
 )
 def test_a_spread_has_the_sides_and_trials_that_it_compares(check, what, tmp_path):
-    error = refusal(tmp_path, f'[[claim.check]]\nkind = "spread"\nof = "podman"\nabove = 2\n{check}\n')
+    error = refusal(
+        tmp_path, f'[[claim.check]]\nkind = "spread"\nof = "podman"\nabove = 2\n{check}\n'
+    )
     assert what in str(error)
 
 
@@ -155,9 +176,7 @@ def test_hosts_are_numbers_of_sides_that_are_ratios(check, what, tmp_path):
 
 
 def test_a_trend_needs_levels_that_are_numbers(tmp_path):
-    check = (
-        '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'
-    )
+    check = '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'
     more = '[[benchmark]]\nname = "iperf3"\nlabel = "i"\nfactors = { direction = ["send", "receive"] }\n'
     assert "no two levels that are positive numbers" in str(refusal(tmp_path, check, more))
 
@@ -178,7 +197,9 @@ def test_published_numbers_name_what_the_study_has(tmp_path):
     assert "no benchmark 'x'" in str(refusal(tmp_path, CHECK, table.format("x", "native", "")))
     assert "no platform 'lxc'" in str(refusal(tmp_path, CHECK, table.format("netperf", "lxc", "")))
     deviation = table.format("netperf", "native", "plus_minus = { podman = 1.0 }")
-    assert "plus_minus names 'podman', which has no value" in str(refusal(tmp_path, CHECK, deviation))
+    assert "plus_minus names 'podman', which has no value" in str(
+        refusal(tmp_path, CHECK, deviation)
+    )
     where = table.format("netperf", "native", "where = { link.mtu = 9000 }")
     assert "no level of link.mtu, '9000'" in str(refusal(tmp_path, CHECK, where))
 
@@ -206,5 +227,7 @@ def test_shipped_claims_are_complete(name):
 
 
 def test_of_many_names_that_there_are_a_few_are_shown():
-    assert unknown_name("level", "x", [str(n) for n in range(9001)]).endswith("0, 1, 2, 3, 4, 5, 6, 7 and 8993 more")
+    assert unknown_name("level", "x", [str(n) for n in range(9001)]).endswith(
+        "0, 1, 2, 3, 4, 5, 6, 7 and 8993 more"
+    )
     assert unknown_name("level", "x", ["1", "2"]).endswith("; known: 1, 2")

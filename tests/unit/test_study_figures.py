@@ -22,14 +22,27 @@ direction = ["send", "receive"]
 mtu = [500, 1500]
 """
 FIGURE = {
-    "id": "figure-1", "title": "t", "title_pt": "t", "kind": "bars", "benchmark": "iperf3", "metric": "throughput",
-    "x": "direction", "panel": "link.mtu",
-}  # fmt: skip
+    "id": "figure-1",
+    "title": "t",
+    "title_pt": "t",
+    "kind": "bars",
+    "benchmark": "iperf3",
+    "metric": "throughput",
+    "x": "direction",
+    "panel": "link.mtu",
+}
 IN_PAPERS = {
     "ufla2010": {"figure-5.1", "figure-5.2", "figure-5.3", "figure-5.4", "figure-5.5", "others"},
     "santos2008": {*(f"figure-{n}" for n in range(2, 10)), "cpu", "table-1"},
     "urschei2007": {*(f"figure-{n}" for n in range(2, 8)), "others-mtu-500", "others-mtu-1500"},
-    "mauricio2013": {"figure-3-cpu", "figure-3-memory", "figure-4", "figure-5", "figure-7", "figure-10"},
+    "mauricio2013": {
+        "figure-3-cpu",
+        "figure-3-memory",
+        "figure-4",
+        "figure-5",
+        "figure-7",
+        "figure-10",
+    },
     "trindade2018": {*(f"figure-{n}" for n in range(3, 9)), "table-2"},
 }
 
@@ -59,7 +72,10 @@ def test_a_figure_is_read(tmp_path):
         ({"without": ["gone"]}, "the study has no platform 'gone'"),
         ({"kind": "lines"}, "direction has levels that are no numbers"),
         ({"kind": "heatmap"}, "a heatmap needs y"),
-        ({"kind": "table", "panel": None, "x": "link.mtu"}, "a table is of one quantity, with x = 'platform'"),
+        (
+            {"kind": "table", "panel": None, "x": "link.mtu"},
+            "a table is of one quantity, with x = 'platform'",
+        ),
         ({"quantity": "largest_cv"}, "quantity = 'largest_cv' is of a table, and alone"),
         ({"metric": ["throughput", "sent"]}, "several of metric are drawn at one place"),
         ({"quantity": ["value", "efficiency"]}, "several quantities need panel = 'quantity'"),
@@ -76,8 +92,12 @@ def test_a_figure_that_cannot_be_drawn_is_refused(tmp_path, changes, message):
 
 def test_a_level_that_is_not_measured_is_refused(tmp_path):
     file = tmp_path / "mine.toml"
-    where = '[[figure]]\nid = "a"\ntitle = "t"\ntitle_pt = "t"\nkind = "bars"\nbenchmark = "iperf3"\n'
-    file.write_text(STUDY + where + 'metric = "throughput"\nx = "direction"\nwhere = { "link.mtu" = 9000 }\n')
+    where = (
+        '[[figure]]\nid = "a"\ntitle = "t"\ntitle_pt = "t"\nkind = "bars"\nbenchmark = "iperf3"\n'
+    )
+    file.write_text(
+        STUDY + where + 'metric = "throughput"\nx = "direction"\nwhere = { "link.mtu" = 9000 }\n'
+    )
     with pytest.raises(BadInput, match=r"no level of link.mtu, '9000'"):
         load(str(file))
 

@@ -89,19 +89,42 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs():
         "send",
         "which way",
     )
-    assert key("duration_s").as_json().items() >= {"ge": 1, "le": 86400, "unit": "s", "needed": False}.items()
+    assert (
+        key("duration_s").as_json().items()
+        >= {"ge": 1, "le": 86400, "unit": "s", "needed": False}.items()
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "place", "printed"),
     [
         ({"way": "up"}, ("way",), "way is 'up'; it must be 'send', 'receive' or 'both'"),
-        ({"duration_s": 0}, ("duration_s",), "duration_s is 0; it must be a whole number from 1 to 86400"),
-        ({"duration_s": "x"}, ("duration_s",), "duration_s is 'x'; it must be a whole number from 1 to 86400"),
+        (
+            {"duration_s": 0},
+            ("duration_s",),
+            "duration_s is 0; it must be a whole number from 1 to 86400",
+        ),
+        (
+            {"duration_s": "x"},
+            ("duration_s",),
+            "duration_s is 'x'; it must be a whole number from 1 to 86400",
+        ),
         ({"quiet": "maybe"}, ("quiet",), "quiet is 'maybe'; it must be true or false"),
-        ({"warm": "often"}, ("warm",), "warm is 'often'; it must be a whole number of at least 0 or 'detect'"),
-        ({"warm": -1}, ("warm",), "warm is -1; it must be a whole number of at least 0 or 'detect'"),
-        ({"size": "1B"}, ("size",), "size is 1B; it must be a size of at least 1KiB, in bytes or with a unit"),
+        (
+            {"warm": "often"},
+            ("warm",),
+            "warm is 'often'; it must be a whole number of at least 0 or 'detect'",
+        ),
+        (
+            {"warm": -1},
+            ("warm",),
+            "warm is -1; it must be a whole number of at least 0 or 'detect'",
+        ),
+        (
+            {"size": "1B"},
+            ("size",),
+            "size is 1B; it must be a size of at least 1KiB, in bytes or with a unit",
+        ),
         ({"size": "5 potatoes"}, ("size",), "'5 potatoes' is not understood; write for example"),
         ({"host": "a b"}, ("host",), "host is 'a b'; it must be text of the form ^[a-z]+$"),
         ({"names": "x"}, ("names",), "names is 'x'; it must be a list"),
@@ -120,12 +143,28 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs():
         ),
         ({"levels": {"a": 1}}, ("levels", "a"), "a is 1; it must be a list"),
         ({"inners": {}}, ("inners",), "inners is a table; it must be tables, each under [[...]]"),
-        ({"open": {"driver": [1]}}, ("open", "driver"), "driver is [1]; it must be a whole number or text"),
-        ({"duration_s": True}, ("duration_s",), "duration_s is true; it must be a whole number from 1 to 86400"),
-        ({"inners": [{"depth": True}]}, ("inners", 0, "depth"), "depth is true; it must be a whole number"),
+        (
+            {"open": {"driver": [1]}},
+            ("open", "driver"),
+            "driver is [1]; it must be a whole number or text",
+        ),
+        (
+            {"duration_s": True},
+            ("duration_s",),
+            "duration_s is true; it must be a whole number from 1 to 86400",
+        ),
+        (
+            {"inners": [{"depth": True}]},
+            ("inners", 0, "depth"),
+            "depth is true; it must be a whole number",
+        ),
         ({"timeout": "60"}, ("timeout",), "'60' has no unit; write for example"),
         ({"size": "4096"}, ("size",), "'4096' has no unit; write for example"),
-        ({"size": "512Mb"}, ("size",), "'512Mb' ends in b, for bits; for bytes write '512MB' or '512MiB'"),
+        (
+            {"size": "512Mb"},
+            ("size",),
+            "'512Mb' ends in b, for bits; for bytes write '512MB' or '512MiB'",
+        ),
         ({"size": "9b"}, ("size",), "'9b' ends in b, for bits; for bytes write '9B'"),
     ],
 )
@@ -137,7 +176,9 @@ def test_a_refusal_says_what_was_given_and_what_is_allowed(given, place, printed
 
 
 def test_all_problems_are_found_and_unknown_keys_come_first():
-    found = refusal({"way": "up", "quiet": "x", "duration_s": True, "tiemout": 3, "inner": {"depht": 1}})
+    found = refusal(
+        {"way": "up", "quiet": "x", "duration_s": True, "tiemout": 3, "inner": {"depht": 1}}
+    )
     assert [problem.place for problem in found] == [
         ("inner", "depht"),
         ("tiemout",),
@@ -190,7 +231,9 @@ def test_a_table_that_takes_no_key_says_so():
 
 
 def every_model() -> dict[str, type[BaseModel]]:
-    found: dict[str, type[BaseModel]] = {f"benchmark {n}": b.Parameters for n, b in benchmarks().items()}
+    found: dict[str, type[BaseModel]] = {
+        f"benchmark {n}": b.Parameters for n, b in benchmarks().items()
+    }
     found |= {f"driver {n}": d.Options for n, d in drivers().items()}
     tables = (Study, DesignTable, GuestTable, PlatformTable, BenchmarkTable, LinkSettings)
     return found | {table.__name__: table for table in tables}
@@ -202,12 +245,18 @@ def test_every_key_there_is_can_be_explained(name):
         assert each.allowed not in ("", "a value"), each.name
 
 
-@pytest.mark.parametrize("name", [n for n in every_model() if n.startswith(("benchmark", "driver"))])
+@pytest.mark.parametrize(
+    "name", [n for n in every_model() if n.startswith(("benchmark", "driver"))]
+)
 def test_every_parameter_and_option_has_a_meaning_and_a_default_within_its_bounds(name):
     for each in keys(every_model()[name]):
         assert each.meaning, each.name
         if each.choices and each.default is not None:
             assert each.default in each.choices
-        for bound, holds in (("ge", lambda v, b: v >= b), ("le", lambda v, b: v <= b), ("gt", lambda v, b: v > b)):
+        for bound, holds in (
+            ("ge", lambda v, b: v >= b),
+            ("le", lambda v, b: v <= b),
+            ("gt", lambda v, b: v > b),
+        ):
             if bound in each.bounds and each.default is not None:
                 assert holds(each.default, each.bounds[bound])

@@ -32,7 +32,9 @@ def refusal(path: Path, content: str | bytes) -> BadInput:
 def planned(declared: dict[str, Any]) -> Plan:
     study = validate(declared, "test")
     probes = {name: Probe(True) for name in study.platforms}
-    return make_plan(LoadedStudy(study, "test"), image=Image("key", Path("/nowhere")), seed=1, probes=probes)
+    return make_plan(
+        LoadedStudy(study, "test"), image=Image("key", Path("/nowhere")), seed=1, probes=probes
+    )
 
 
 def levels(count: int, first: int = 1) -> list[int]:
@@ -42,29 +44,73 @@ def levels(count: int, first: int = 1) -> list[int]:
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ("[guest]\nmemory = 1.5", "[guest], key memory", "memory is 1.5; it must be a size of at least 64MiB"),
+        (
+            "[guest]\nmemory = 1.5",
+            "[guest], key memory",
+            "memory is 1.5; it must be a size of at least 64MiB",
+        ),
         ("[guest]\nmemory = []", "[guest], key memory", "memory is []; it must be a size"),
         ("[guest]\nmemory = true", "[guest], key memory", "true is not understood"),
         ("[guest]\nmemory = '999999999TiB'", "[guest], key memory", "more than any machine has"),
-        ("[design]\ntimeout = [60]", "[design], key timeout", "timeout is [60]; it must be a duration above 0s"),
-        ("[design]\ntimeout = '31d'", "[design], key timeout", "timeout is 31d; it must be a duration above"),
-        ("[design]\nbudget = inf", "[design], key budget", "budget is inf; it must be a finite number"),
-        ("[design]\nmargin = nan", "[design], key margin", "margin is nan; it must be a finite number"),
-        ("[design]\nbudget = '9" + "9" * 400 + "h'", "[design], key budget", "longer than anything lasts"),
-        ("[design]\ntrials = 1000000000000000000", "[design], key trials", "a whole number from 1 to 10000"),
-        ("[design]\ntrials = 10000\nblocks = 10000", "[design]", "asks for 100000000 trials; at most 10000000"),
-        ("[design]\nseed = 99999999999999999999", "[design], key seed", "seed is a whole number of more"),
+        (
+            "[design]\ntimeout = [60]",
+            "[design], key timeout",
+            "timeout is [60]; it must be a duration above 0s",
+        ),
+        (
+            "[design]\ntimeout = '31d'",
+            "[design], key timeout",
+            "timeout is 31d; it must be a duration above",
+        ),
+        (
+            "[design]\nbudget = inf",
+            "[design], key budget",
+            "budget is inf; it must be a finite number",
+        ),
+        (
+            "[design]\nmargin = nan",
+            "[design], key margin",
+            "margin is nan; it must be a finite number",
+        ),
+        (
+            "[design]\nbudget = '9" + "9" * 400 + "h'",
+            "[design], key budget",
+            "longer than anything lasts",
+        ),
+        (
+            "[design]\ntrials = 1000000000000000000",
+            "[design], key trials",
+            "a whole number from 1 to 10000",
+        ),
+        (
+            "[design]\ntrials = 10000\nblocks = 10000",
+            "[design]",
+            "asks for 100000000 trials; at most 10000000",
+        ),
+        (
+            "[design]\nseed = 99999999999999999999",
+            "[design], key seed",
+            "seed is a whole number of more",
+        ),
         ("[design]\nseed = " + "9" * 5000, "mine.toml", "whole numbers have at most 64 bits"),
         ("[guest]\nx = " + "[" * 90 + "]" * 90, "[guest], key x", "nested more than 8 deep"),
         ("[guest]\nx = " + "[" * 9000 + "]" * 9000, "mine.toml", "nested too deep"),
         ("a." * 9000 + "b = 1", "mine.toml", "a key of the study has too many parts"),
-        ("[guest]\nx = '" + "y" * 5000 + "'", "[guest], key x", "x is a text of 5000 characters; at most 4096"),
+        (
+            "[guest]\nx = '" + "y" * 5000 + "'",
+            "[guest], key x",
+            "x is a text of 5000 characters; at most 4096",
+        ),
         ('[guest]\nx = "\\u0000"', "[guest], key x", "the text of x holds a control character"),
-        ('[guest]\n"\\u001b[2J" = 1', "[guest], key", "the key '\\x1b[2J' holds a control character"),
+        (
+            '[guest]\n"\\u001b[2J" = 1',
+            "[guest], key",
+            "the key '\\x1b[2J' holds a control character",
+        ),
         ("[design]\nx = [" + "1," * 20_000 + "]", "the file as a whole", "at most 20000 values"),
         ("[design]\n" + "#" * 300_000, "mine.toml", "a study file has at most 256 KiB"),
     ],
-)  # fmt: skip
+)
 def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path, text, where, what):
     top_level, tables = (text, "") if not text.startswith("[") else ("", text)
     error = refusal(tmp_path / "mine.toml", f"{top_level}\n{SMALL}\n{tables}")
@@ -76,10 +122,22 @@ def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path, text, where,
 @pytest.mark.parametrize(
     ("change", "where", "what"),
     [
-        ({"platforms": ["native", *(f"p{n}" for n in range(64))]}, "key platforms", "a list of 1 to 64 entries"),
+        (
+            {"platforms": ["native", *(f"p{n}" for n in range(64))]},
+            "key platforms",
+            "a list of 1 to 64 entries",
+        ),
         ({"tuning": ["default"] * 9000}, "key tuning", "a list of at most 4 entries"),
-        ({"platform": [{"name": "x", "driver": "lxc"}] * 65}, "platform", "at most 64 tables, each under [[...]]"),
-        ({"benchmark": [{"name": "stream"}] * 257}, "benchmark", "1 to 256 tables, each under [[...]]"),
+        (
+            {"platform": [{"name": "x", "driver": "lxc"}] * 65},
+            "platform",
+            "at most 64 tables, each under [[...]]",
+        ),
+        (
+            {"benchmark": [{"name": "stream"}] * 257},
+            "benchmark",
+            "1 to 256 tables, each under [[...]]",
+        ),
         (
             {"benchmark": [{"name": "dd", "factors": {f"f{n}": [1, 2] for n in range(200)}}]},
             "[[benchmark]] number 1 (dd), key factors",
@@ -110,7 +168,9 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
 def test_another_encoding_is_named_with_its_line(tmp_path, encoding):
-    error = refusal(tmp_path / "mine.toml", f"{SMALL}# \N{LATIN SMALL LETTER U WITH DIAERESIS}".encode(encoding))
+    error = refusal(
+        tmp_path / "mine.toml", f"{SMALL}# \N{LATIN SMALL LETTER U WITH DIAERESIS}".encode(encoding)
+    )
     assert "the study is not UTF-8: line" in error.what
     assert error.hint == "save the file as UTF-8"
 
@@ -133,15 +193,25 @@ def test_a_path_that_no_file_can_have_is_no_study(reference):
 
 
 def test_values_that_are_one_level_in_two_spellings_are_refused():
-    with pytest.raises(BadInput, match="length=64KiB and length=65536 are the same point") as caught:
-        planned({**TABLE, "benchmark": [{"name": "iperf3", "factors": {"length": ["64KiB", 65536]}}]})
+    with pytest.raises(
+        BadInput, match="length=64KiB and length=65536 are the same point"
+    ) as caught:
+        planned(
+            {**TABLE, "benchmark": [{"name": "iperf3", "factors": {"length": ["64KiB", 65536]}}]}
+        )
     assert "[[benchmark]] number 1 (iperf3)" in caught.value.where
 
 
 @pytest.mark.parametrize(
     ("benchmark", "share"),
     [
-        ({"name": "sysbench-cpu", "factors": {"duration_s": levels(100), "cpu_max_prime": levels(100, 1000)}}, 1),
+        (
+            {
+                "name": "sysbench-cpu",
+                "factors": {"duration_s": levels(100), "cpu_max_prime": levels(100, 1000)},
+            },
+            1,
+        ),
         (
             {
                 "name": "netperf",

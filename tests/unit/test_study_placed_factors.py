@@ -27,16 +27,25 @@ def loaded(directory, text):
 @pytest.mark.parametrize(
     ("among_factors", "beside"),
     [
-        (STREAM + "factors = { guests = [1, 2], threads = [1] }", STREAM + "guests = [1, 2]\nfactors.threads = [1]"),
+        (
+            STREAM + "factors = { guests = [1, 2], threads = [1] }",
+            STREAM + "guests = [1, 2]\nfactors.threads = [1]",
+        ),
         (STREAM + 'factors.neighbour = ["none", "cpu"]', STREAM + 'neighbour = ["none", "cpu"]'),
-        (NETWORK + "factors = { link.mtu = [500, 1500] }", NETWORK + "link_factors = { mtu = [500, 1500] }"),
+        (
+            NETWORK + "factors = { link.mtu = [500, 1500] }",
+            NETWORK + "link_factors = { mtu = [500, 1500] }",
+        ),
         (
             NETWORK + 'factors = { "link.mtu" = [500, 1500] }\nlink_factors = { queue = [10, 20] }',
             NETWORK + "link_factors = { queue = [10, 20], mtu = [500, 1500] }",
         ),
-        (STREAM + 'factors.tuning = ["default", "pinned"]', 'tuning = ["default", "pinned"]\n' + STREAM),
+        (
+            STREAM + 'factors.tuning = ["default", "pinned"]',
+            'tuning = ["default", "pinned"]\n' + STREAM,
+        ),
     ],
-)  # fmt: skip
+)
 def test_levels_among_the_factors_are_as_if_written_beside(tmp_path, among_factors, beside):
     top, line, tables = ("", "", beside) if beside.startswith("[[") else beside.partition("\n")
     assert loaded(tmp_path, HEAD + among_factors) == loaded(tmp_path, top + line + HEAD + tables)
@@ -45,7 +54,10 @@ def test_levels_among_the_factors_are_as_if_written_beside(tmp_path, among_facto
 
 def test_the_schema_refuses_a_level_of_a_link_that_is_no_list():
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(tomllib.loads(f"{HEAD}{NETWORK}factors.link.mtu = 1500"), json.loads(output_of("schema")))
+        jsonschema.validate(
+            tomllib.loads(f"{HEAD}{NETWORK}factors.link.mtu = 1500"),
+            json.loads(output_of("schema")),
+        )
 
 
 def test_what_is_no_list_is_refused_with_a_hint_that_is_then_taken(tmp_path):
@@ -53,7 +65,11 @@ def test_what_is_no_list_is_refused_with_a_hint_that_is_then_taken(tmp_path):
         loaded(tmp_path, HEAD + STREAM + 'factors = { guests = "1,2,4" }')
     wrong, _, right = str(error.value.hint).partition("write a list: ")
     assert (wrong, right) == ("", "guests = [1, 2, 4]")
-    assert loaded(tmp_path, HEAD + STREAM + f"factors = {{ {right} }}").benchmark[0].guests == [1, 2, 4]
+    assert loaded(tmp_path, HEAD + STREAM + f"factors = {{ {right} }}").benchmark[0].guests == [
+        1,
+        2,
+        4,
+    ]
     assert loaded(tmp_path, HEAD + STREAM + right).benchmark[0].guests == [1, 2, 4]
 
 

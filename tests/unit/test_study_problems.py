@@ -77,7 +77,9 @@ name = "x"
 unitt = "s"
 """,
     "near names of platforms": HEAD.replace('"podman"', '"kvm", "Docker"') + STREAM,
-    "benchmarks without a name": HEAD + "[[benchmark]]\nparameters = { threads = 1 }\n" * 2 + STREAM,
+    "benchmarks without a name": HEAD
+    + "[[benchmark]]\nparameters = { threads = 1 }\n" * 2
+    + STREAM,
     "an unknown topology and other tables": HEAD.replace("podman", "podmann")
     + f'{NETWORK}topology = "rooter"\nparameters = {{ window = "x" }}\n{STREAM}parameters = {{ thread = 1 }}\n',
 }
@@ -105,7 +107,9 @@ ALONE = (
     HEAD + STREAM + STREAM + "parameters = { threads = 1 }\n",
     HEAD + "[benchmark]\nname = 'stream'\n",
     HEAD + "[[platforms]]\nname = 'mine'\n" + STREAM,
-    HEAD + "[[platform]]\nname = 'mine'\ndriver = 'podman'\nconfinement = ['none', 'default']\n" + STREAM,
+    HEAD
+    + "[[platform]]\nname = 'mine'\ndriver = 'podman'\nconfinement = ['none', 'default']\n"
+    + STREAM,
     "name = 'small'\n[[platforms]]\nname = 'mine'\ndriver = 'lxc'\n" + STREAM,
 )
 
@@ -117,9 +121,14 @@ def test_a_problem_hints_at_the_right_place(tmp_path, golden):
 
 
 def test_what_only_follows_from_another_problem_is_not_shown(tmp_path):
-    error = refused(tmp_path, HEAD.replace("platforms", "baseline = 3\nplatforms").replace('"native", ', "") + STREAM)
+    error = refused(
+        tmp_path,
+        HEAD.replace("platforms", "baseline = 3\nplatforms").replace('"native", ', "") + STREAM,
+    )
     assert error.what == "baseline is 3; it must be text"
-    error = refused(tmp_path, HEAD + "[design]\nstop = 'verdict'\nmax_blocks = 'x'\nmin_blocks = 40\n" + STREAM)
+    error = refused(
+        tmp_path, HEAD + "[design]\nstop = 'verdict'\nmax_blocks = 'x'\nmin_blocks = 40\n" + STREAM
+    )
     assert error.what == "max_blocks is 'x'; it must be a whole number from 2 to 10000"
 
 
@@ -175,11 +184,21 @@ def test_a_file_of_a_program_that_is_not_there_hides_no_benchmark(tmp_path):
     ("name", "parameters", "found"),
     [
         ("redis", "requests = 100, clients = 1000", "requests (100) are fewer than clients (1000)"),
-        ("redis", 'keys = 100000000, value_size = "1MiB"', "99950 different keys that 100000 requests set"),
-        ("bonnie", "files = 1000", "files is 1024000 files, and the file system of the guests has 7 inodes free"),
+        (
+            "redis",
+            'keys = 100000000, value_size = "1MiB"',
+            "99950 different keys that 100000 requests set",
+        ),
+        (
+            "bonnie",
+            "files = 1000",
+            "files is 1024000 files, and the file system of the guests has 7 inodes free",
+        ),
     ],
 )
-def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(tmp_path, monkeypatch, name, parameters, found):
+def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(
+    tmp_path, monkeypatch, name, parameters, found
+):
     monkeypatch.setattr(local, "_free_inodes", lambda path: 7)
     text = f'{HEAD}[[benchmark]]\nname = "{name}"\nparameters = {{ {parameters} }}\n'
     assert found in str(refused(tmp_path, text))

@@ -35,7 +35,12 @@ SERVED = {
 
 def study(**changes: Any) -> dict[str, Any]:
     program = {key: value for key, value in {**PROGRAM, **changes}.items() if value is not None}
-    return {"name": "s", "platforms": ["native"], "program": [program], "benchmark": [{"name": "own"}]}
+    return {
+        "name": "s",
+        "platforms": ["native"],
+        "program": [program],
+        "benchmark": [{"name": "own"}],
+    }
 
 
 def refusal(data: dict[str, Any]) -> str:
@@ -45,7 +50,13 @@ def refusal(data: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, SERVED, {"timeout": "30s"}, {"files": ["/x/f"], "argv": {"guest": ["{files}/f", "{size}"]}}]
+    "changes",
+    [
+        {},
+        SERVED,
+        {"timeout": "30s"},
+        {"files": ["/x/f"], "argv": {"guest": ["{files}/f", "{size}"]}},
+    ],
 )
 def test_a_program_is_accepted(changes):
     assert validate(study(**changes), "test").program[0].name == "own"
@@ -62,7 +73,10 @@ def test_a_program_is_accepted(changes):
         ({"argv": {"guest": ["{size}"]}}, "there is no parameter 'size'"),
         ({"argv": {"guest": []}}, "a list of 1 to 256 entries"),
         ({"argv": {"client": ["tool", "{size}"]}}, "guest alone, or client and server"),
-        ({"argv": {"guest": ["tool", "{size}", "{peer_address}"]}}, "there is no parameter 'peer_address'"),
+        (
+            {"argv": {"guest": ["tool", "{size}", "{peer_address}"]}},
+            "there is no parameter 'peer_address'",
+        ),
         ({**SERVED, "port": None}, "the program has no port"),
         ({"port": 7000}, "this program has none"),
         ({"version": None}, "version is needed"),
@@ -79,7 +93,10 @@ def test_a_program_is_accepted(changes):
         ({"metric": [{**TIME, "pattern": "(a)(b)"}]}, "2 groups; it needs one"),
         ({"metric": [{**TIME, "pattern": "(("}]}, "no regular expression"),
         ({"metric": [{**TIME, "pattern": "(" * 400 + ")" * 400}]}, "pattern"),
-        ({"metric": [{**TIME, "pattern": "(a)" + "b" * limits.LONGEST_PATTERN}]}, "at most 500 characters"),
+        (
+            {"metric": [{**TIME, "pattern": "(a)" + "b" * limits.LONGEST_PATTERN}]},
+            "at most 500 characters",
+        ),
         ({"metric": [{**TIME, "pointer": "/a"}]}, "one of the three"),
         ({"metric": [{**TIME, "pattern": None, "pointer": "a"}]}, "begins with '/'"),
         ({"metric": [{**TIME, "better": "hi"}]}, "'higher' or 'lower'"),
@@ -104,7 +121,14 @@ def test_an_argument_is_one_argument_whatever_a_parameter_holds():
 
 def test_the_schema_has_programs():
     properties = Study.model_json_schema()["$defs"]["ProgramTable"]["properties"]
-    assert {"argv", "files", "version", "metric", "expected_duration", "timeout"} <= properties.keys()
+    assert {
+        "argv",
+        "files",
+        "version",
+        "metric",
+        "expected_duration",
+        "timeout",
+    } <= properties.keys()
 
 
 def written(directory: Path, more: str = "") -> str:
@@ -156,7 +180,10 @@ def test_consent_shows_where_a_file_really_is(tmp_path):
         (lambda file: None, "cannot be read: No such file"),
         (lambda file: file.mkdir(), "cannot be read: Is a directory"),
         (os.mkfifo, "is not a regular file"),
-        (lambda file: file.write_bytes(b"x" * (limits.MAX_FILES_BYTES + 1)), "at most 32 MiB together"),
+        (
+            lambda file: file.write_bytes(b"x" * (limits.MAX_FILES_BYTES + 1)),
+            "at most 32 MiB together",
+        ),
         (lambda file: (file.write_text("x"), file.chmod(0o666)), "other users may change"),
     ],
 )

@@ -98,7 +98,10 @@ def test_a_claim_about_levels_that_are_left_out_or_divided_is_not_tested(tmp_pat
     claims = load(written(tmp_path), chosen=Chosen(scale="quick")).study.claim
     assert [(claim.check, claim.not_tested) for claim in claims] == [
         ([], f"{DIVIDES} 64MiB to 4MiB, 1GiB to 64MiB"),
-        ([], f"{LEAVES} 128MiB; divides levels that it compares: file_size 64MiB to 4MiB, 1GiB to 64MiB"),
+        (
+            [],
+            f"{LEAVES} 128MiB; divides levels that it compares: file_size 64MiB to 4MiB, 1GiB to 64MiB",
+        ),
         ([], f"{LEAVES} 128MiB"),
     ]
 
@@ -106,7 +109,10 @@ def test_a_claim_about_levels_that_are_left_out_or_divided_is_not_tested(tmp_pat
 def test_a_claim_that_names_no_level_is_judged_by_those_left_and_says_how_many(tmp_path):
     text = STUDY.replace("divide = { file_size = 16 }", "")
     grows, small, middle = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.claim
-    assert (len(grows.check), grows.in_part) == (1, "--scale quick measures 2 of 3 levels of file_size")
+    assert (len(grows.check), grows.in_part) == (
+        1,
+        "--scale quick measures 2 of 3 levels of file_size",
+    )
     assert (small.not_tested, middle.not_tested) == (f"{LEAVES} 128MiB", f"{LEAVES} 128MiB")
 
 
@@ -121,7 +127,9 @@ statistic = "largest_cv"
 values = { native = 0.1 }
 """
     whole = STUDY.replace("divide = { file_size = 16 }", "")
-    text = whole + table % '"64MiB"' + table % '["64MiB", "128MiB"]' + table.replace("where", "#") % ""
+    text = (
+        whole + table % '"64MiB"' + table % '["64MiB", "128MiB"]' + table.replace("where", "#") % ""
+    )
     kept = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.published
     assert [(each.levels, each.note) for each in kept] == [
         ({"file_size": ("67108864",)}, ""),
@@ -139,16 +147,31 @@ def not_tested(scale: str) -> dict[str, str]:
 
 def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tested():
     reasons = not_tested("quick")
-    for claim in ("dom0-mtu500-small-message", "domu-best-point", "domu-best-buffers", "equal-sizes-worst"):
+    for claim in (
+        "dom0-mtu500-small-message",
+        "domu-best-point",
+        "domu-best-buffers",
+        "equal-sizes-worst",
+    ):
         assert reasons[claim].startswith("--scale quick leaves out levels that it compares: ")
-    for claim in ("mtu-small-slower", "small-buffers-triple", "cpu-equal", "disk-time", "docker-worst-disk"):
+    for claim in (
+        "mtu-small-slower",
+        "small-buffers-triple",
+        "cpu-equal",
+        "disk-time",
+        "docker-worst-disk",
+    ):
         assert reasons[claim] == ""
     for claim in ("hvm-disk-small-files", "pv-falls-to-hvm-disk", "disk-time", "docker-worst-disk"):
-        assert not_tested("tiny")[claim].startswith("--scale tiny divides levels that it compares: file")
+        assert not_tested("tiny")[claim].startswith(
+            "--scale tiny divides levels that it compares: file"
+        )
 
 
 def test_a_trend_along_one_level_is_not_tested(tmp_path):
-    text = STUDY.replace('levels = { file_size = ["64MiB", "1GiB"] }', 'levels = { file_size = ["64MiB"] }')
+    text = STUDY.replace(
+        'levels = { file_size = ["64MiB", "1GiB"] }', 'levels = { file_size = ["64MiB"] }'
+    )
     claims = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.claim
     assert [bool(claim.check) for claim in claims] == [False, False, False]
 
@@ -156,7 +179,12 @@ def test_a_trend_along_one_level_is_not_tested(tmp_path):
 def test_a_protocol_has_its_own_order_repetition_and_parameters(tmp_path):
     study = load(written(tmp_path), chosen=Chosen(protocol="paper")).study
     design = study.design
-    assert (design.stop, design.order, design.blocks, design.trials) == ("fixed", "sequential", 2, 4)
+    assert (design.stop, design.order, design.blocks, design.trials) == (
+        "fixed",
+        "sequential",
+        2,
+        4,
+    )
     assert study.benchmark[1].parameters == {"duration_s": 10, "direction": "receive"}
     assert list(map(str, study.changed_by)) == [
         "--protocol paper: order = sequential; blocks = 2; trials = 4; iperf3: direction = receive"
@@ -180,10 +208,22 @@ def test_whole_numbers_stay_whole_and_sizes_sizes(value, divisor, left):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("divide = { duration_s = 4 }", "divide = { events = 4 }", "events has no value to divide: no benchmark"),
+        (
+            "divide = { duration_s = 4 }",
+            "divide = { events = 4 }",
+            "events has no value to divide: no benchmark",
+        ),
         ("divide = { duration_s = 4 }", "divide = { duration_s = 0.5 }", "a divisor is at least 1"),
-        ("divide = { file_size = 16 }", "divide = { cache = 2 }", "cache of dd is neither a number nor a size"),
-        ("divide = { file_size = 16 }", "divide = { size = 2 }", "dd gives size no value to divide"),
+        (
+            "divide = { file_size = 16 }",
+            "divide = { cache = 2 }",
+            "cache of dd is neither a number nor a size",
+        ),
+        (
+            "divide = { file_size = 16 }",
+            "divide = { size = 2 }",
+            "dd gives size no value to divide",
+        ),
         ('"64MiB", "1GiB"] }\n[pro', '"65MiB"] }\n[pro', "dd has no level '65MiB' of file_size"),
         ('"64MiB", "1GiB"] }\n[pro', "] }\n[pro", "no level of file_size stays"),
         ("levels = { file_size", "levels = { sizes", "dd has no factor 'sizes'"),
@@ -209,7 +249,8 @@ def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path):
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_study_of_a_paper_has_its_protocol_and_a_quick_form(name):
     whole, paper, quick = (
-        load(name, chosen=chosen).study for chosen in (Chosen(), Chosen("", "paper"), Chosen("quick"))
+        load(name, chosen=chosen).study
+        for chosen in (Chosen(), Chosen("", "paper"), Chosen("quick"))
     )
     assert paper.design.order == "sequential"
     assert len([*points(quick)]) <= len([*points(whole)]) == len([*points(paper)])

@@ -18,7 +18,9 @@ with measuring_lock("tour-7", Path(sys.argv[1])):
 
 def held(lock: Path, seconds: float) -> subprocess.Popen[str]:
     """A process that measures for a time, once it does."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, lock, str(seconds)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, lock, str(seconds)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "held\n"
     return process
 

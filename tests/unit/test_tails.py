@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from synthetic_run import DECLARED, PLATFORMS, begin, trial
 
-from vtax.benchmarks.histograms import is_one, merged, of_counts, of_cumulated, percentile, requests, together
+from vtax.benchmarks.histograms import (
+    is_one,
+    merged,
+    of_counts,
+    of_cumulated,
+    percentile,
+    requests,
+    together,
+)
 from vtax.report.analysis import Analysis, Row, analyse
 from vtax.store.records import HISTOGRAMS, CellRecord, MetricRecord
 from vtax.store.store import Store
@@ -46,7 +54,8 @@ def test_cumulated_counts_are_spread_evenly_between_their_values():
 
 
 @pytest.mark.parametrize(
-    ("share", "value"), [(0.5, 1.0), (0.9, 1.0), (0.901, 5.0), (0.99, 5.0), (0.991, 8.0), (1.0, 8.0)]
+    ("share", "value"),
+    [(0.5, 1.0), (0.9, 1.0), (0.901, 5.0), (0.99, 5.0), (0.991, 8.0), (1.0, 8.0)],
 )
 def test_a_percentile_is_the_value_that_its_share_does_not_exceed(share, value):
     assert percentile(of_counts({1.0: 900, 5.0: 90, 8.0: 10}), share) == value
@@ -55,9 +64,18 @@ def test_a_percentile_is_the_value_that_its_share_does_not_exceed(share, value):
 
 def analysed(directory: Path, slow: list[int], *, number: int = 600) -> Analysis:
     """Two trials a block of native and docker. slow: requests of 9 ms in each of docker; others take 1 ms."""
-    cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]]
+    cells = [
+        CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]
+    ]
     with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
-        run = begin(store, "tails-1", platforms=PLATFORMS[:2], cells=cells, metrics=METRICS, declared=DECLARED)
+        run = begin(
+            store,
+            "tails-1",
+            platforms=PLATFORMS[:2],
+            cells=cells,
+            metrics=METRICS,
+            declared=DECLARED,
+        )
         position = 0
         for block in range(BLOCKS):
             for cell in run.cells:
@@ -67,10 +85,14 @@ def analysed(directory: Path, slow: list[int], *, number: int = 600) -> Analysis
                     found = {f"latency_p{p}": percentile(counts, p / 100) or 0.0 for p in (95, 99)}
                     run.add_trial(
                         trial(
-                            cell, block=block, number=which, position=position,
-                            values={"requests": 100.0 + block, **found}, effective={HISTOGRAMS: {"latency": counts}},
+                            cell,
+                            block=block,
+                            number=which,
+                            position=position,
+                            values={"requests": 100.0 + block, **found},
+                            effective={HISTOGRAMS: {"latency": counts}},
                         )
-                    )  # fmt: skip
+                    )
                     position += 1
         run.finish("finished", "", 2.0)
         return analyse(store, "tails-1")
@@ -82,7 +104,9 @@ def row(analysis: Analysis, metric: str, platform: str = "docker") -> Row:
 
 
 def test_the_percentile_of_a_block_is_that_of_all_its_requests_and_no_mean_of_percentiles(tmp_path):
-    found = row(analysed(tmp_path, [0, 60]), "latency_p95")  # 1 and 9 ms, a mean of 5; 60 of 1200 are slow
+    found = row(
+        analysed(tmp_path, [0, 60]), "latency_p95"
+    )  # 1 and 9 ms, a mean of 5; 60 of 1200 are slow
     assert found.block_means.tolist() == [1.0] * BLOCKS
     assert found.summary.n == 2 * BLOCKS
     assert found.ratio.estimate == pytest.approx(1.0)

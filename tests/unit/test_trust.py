@@ -28,9 +28,17 @@ from vtax.study.keys import marked
 from vtax.study.load import LoadedStudy, load, shipped, validate
 
 INERT = {
-    ("ssh", "host"), ("ssh", "python"), ("ssh", "home"), ("ssh", "scratch"), ("ssh", "uplinks"), ("qemu", "cpu"),
-    ("libvirt", "domain"), ("libvirt", "channel"), ("libvirt", "scratch"), ("xen", "cpupool"),
-}  # fmt: skip
+    ("ssh", "host"),
+    ("ssh", "python"),
+    ("ssh", "home"),
+    ("ssh", "scratch"),
+    ("ssh", "uplinks"),
+    ("qemu", "cpu"),
+    ("libvirt", "domain"),
+    ("libvirt", "channel"),
+    ("libvirt", "scratch"),
+    ("xen", "cpupool"),
+}
 """Options of free text that no program of this host is started by: each was looked at."""
 PROGRAM = HostProgram("mine", "gvisor", "runsc", "/opt/runsc", "a program")
 NOWHERE = Image("key", Path("/nowhere"))
@@ -76,11 +84,18 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def declared(tables: list[dict[str, Any]], link: dict[str, Any] | None = None) -> LoadedStudy:
     named = [] if link else [table["name"] for table in tables]
     benchmark = {"name": "iperf3", "link": link} if link else {"name": "stream"}
-    study = {"name": "s", "platforms": ["native", *named], "platform": tables, "benchmark": [benchmark]}
+    study = {
+        "name": "s",
+        "platforms": ["native", *named],
+        "platform": tables,
+        "benchmark": [benchmark],
+    }
     return LoadedStudy(validate(study, "test"), "test", "0" * 64)
 
 
-def programs(tables: list[dict[str, Any]], link: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
+def programs(
+    tables: list[dict[str, Any]], link: dict[str, Any] | None = None
+) -> list[tuple[str, str, str]]:
     return [each.identity for each in host_programs(declared(tables, link))]
 
 
@@ -109,7 +124,11 @@ def test_nothing_that_ships_needs_consent():
     [
         ("gvisor", {"runsc": "/tmp/x"}, ["runsc"]),
         ("ssh", {"host": "a", "config": "/tmp/c"}, ["config"]),
-        ("libvirt", {"domain": "d", "uri": "qemu:///system?socket=/run/user/1/libvirt-sock"}, ["uri"]),
+        (
+            "libvirt",
+            {"domain": "d", "uri": "qemu:///system?socket=/run/user/1/libvirt-sock"},
+            ["uri"],
+        ),
         ("ssh", {"host": "a", "local_user": "www", "config": "/tmp/c"}, ["config", "local_user"]),
     ],
 )
@@ -119,13 +138,21 @@ def test_a_table_that_names_a_program_or_a_configuration_is_found(driver, option
 
 
 def test_a_peer_that_names_a_configuration_is_found():
-    table = {"name": "other", "driver": "ssh", "host": "a", "config": "/tmp/c", "uplinks": "eth0:eth0"}
+    table = {
+        "name": "other",
+        "driver": "ssh",
+        "host": "a",
+        "config": "/tmp/c",
+        "uplinks": "eth0:eth0",
+    }
     found = programs([table], {"peer": "other"})
     assert found == [("ssh", "config", "/tmp/c")]
 
 
 def test_a_name_that_sets_a_program_is_found(odd):
-    study = validate({"name": "s", "platforms": ["native", "odd:/x"], "benchmark": [{"name": "stream"}]}, "test")
+    study = validate(
+        {"name": "s", "platforms": ["native", "odd:/x"], "benchmark": [{"name": "stream"}]}, "test"
+    )
     assert [program.value for program in host_programs(LoadedStudy(study, "test"))] == ["/x"]
     assert registry.get("odd-shipped").host_programs == ()
 
@@ -146,7 +173,16 @@ def test_a_name_that_sets_a_program_is_found(odd):
     ]
     + [
         ("ssh", {"host": host})
-        for host in ("-oProxyCommand=x", "a;touch x", "$(x)", "`x`", "a b", "a'b", "root@-oProxyCommand=x", "a\nb")
+        for host in (
+            "-oProxyCommand=x",
+            "a;touch x",
+            "$(x)",
+            "`x`",
+            "a b",
+            "a'b",
+            "root@-oProxyCommand=x",
+            "a\nb",
+        )
     ]
     + [("ssh", {"host": "a", "python": "/bin/sh"}), ("ssh", {"host": "a", "scratch": "relative"})]
     + [("gvisor", {"runsc": "--debug"})],
@@ -185,12 +221,19 @@ def test_a_dry_run_starts_no_program_that_a_study_names(tmp_path, as_root):
 
 def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path):
     path = tmp_path / "sock"
-    table = {"name": "mine", "driver": "libvirt", "domain": "d", "uri": f"qemu:///system?socket={path}"}
+    table = {
+        "name": "mine",
+        "driver": "libvirt",
+        "domain": "d",
+        "uri": f"qemu:///system?socket={path}",
+    }
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
         listening.setblocking(False)
-        plan = make_plan(declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True)
+        plan = make_plan(
+            declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True
+        )
         with pytest.raises(BlockingIOError):
             listening.accept()
     assert [each.option for each in plan.programs] == ["uri"]
@@ -204,7 +247,9 @@ def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path, monkeypat
     on_path("ssh", f"touch {trace}\nexit 255")
     monkeypatch.delenv("SUDO_USER", raising=False)
     table = {"name": "mine", "driver": "ssh", "host": "machine.example"}
-    plan = make_plan(declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True)
+    plan = make_plan(
+        declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True
+    )
     assert [each.probe.reason for each in plan.platforms if each.platform.name == "mine"] == [
         "not probed: a dry run talks to no other machine"
     ]
@@ -220,7 +265,13 @@ def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(tmp_pat
     trace = tmp_path / "trace"
     config = tmp_path / "config"
     config.write_text(f"Host *\n ProxyCommand touch {trace}\n")
-    table = {"name": "other", "driver": "ssh", "host": "a", "config": str(config), "uplinks": "eth0:eth0"}
+    table = {
+        "name": "other",
+        "driver": "ssh",
+        "host": "a",
+        "config": str(config),
+        "uplinks": "eth0:eth0",
+    }
     loaded = declared([table], {"peer": "other"})
     native = {"native": Probe(True)}
     plan = make_plan(loaded, image=NOWHERE, seed=1, probes=native, dry=True)
@@ -263,8 +314,13 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path, unmade_home
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.geteuid", lambda: 65534)
         printed = CliRunner().invoke(group, ["run", str(study), "--dry-run"]).output
-        plan = json.loads(CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"]).stdout)
-    assert "this study runs as root of this host: platform mine: runsc = '/tmp/x' (a program)" in printed
+        plan = json.loads(
+            CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"]).stdout
+        )
+    assert (
+        "this study runs as root of this host: platform mine: runsc = '/tmp/x' (a program)"
+        in printed
+    )
     assert "a dry run starts none of these" in printed
     assert plan["runs_as_root"] == [
         {"platform": "mine", "option": "runsc", "value": "/tmp/x", "what": "a program"},
@@ -300,7 +356,9 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("answer", "taken"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("answer", "taken"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)]
+)
 def test_a_terminal_is_requested_and_shown_what_would_run(answer, taken, private_home, monkeypatch):
     shown = Terminal()
     monkeypatch.setattr("sys.stdin", Terminal(answer))
@@ -323,7 +381,9 @@ def test_only_root_can_read_and_write_consents(private_home):
         has_consent(private_home, [PROGRAM.identity], "a")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 9000, '[{"digest": "a"}]', "\x00", '[{"programs": 3}]'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", "[" * 9000, '[{"digest": "a"}]', "\x00", '[{"programs": 3}]']
+)
 def test_damaged_consents_are_none(content, private_home):
     private_home.consents.write_text(content)
     private_home.consents.chmod(0o600)
@@ -341,6 +401,10 @@ def test_a_consent_behind_a_symbolic_link_is_refused(private_home, tmp_path):
 
 def test_what_is_shown_cannot_pass_for_something_else():
     platform = Platform(
-        "mine", registry.drivers()["gvisor"], registry.drivers()["gvisor"].Options(runsc="/a\x1b[2J\u202e")
+        "mine",
+        registry.drivers()["gvisor"],
+        registry.drivers()["gvisor"].Options(runsc="/a\x1b[2J\u202e"),
     )
-    assert str(platform.host_programs[0]) == "platform mine: runsc = '/a\\x1b[2J\\u202e' (a program)"
+    assert (
+        str(platform.host_programs[0]) == "platform mine: runsc = '/a\\x1b[2J\\u202e' (a program)"
+    )

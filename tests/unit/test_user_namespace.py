@@ -19,7 +19,9 @@ BOTH = {"userns": True, "no_new_privileges": True}
 
 @pytest.fixture
 def spec(tmp_path):
-    return GuestSpec("vtax-1", Image("key", tmp_path / "image"), Resources(1, 512 << 20, (1,)), tmp_path, None)
+    return GuestSpec(
+        "vtax-1", Image("key", tmp_path / "image"), Resources(1, 512 << 20, (1,)), tmp_path, None
+    )
 
 
 @pytest.fixture
@@ -92,12 +94,18 @@ def test_lxc_takes_its_settings_for_unprivileged_containers_after_the_common_one
     assert lines[:2] == [f"lxc.include = {lxc.COMMON}", f"lxc.include = {lxc.COMMON_USERNS}"]
     ids = "0 2013265920 65536"
     assert {f"lxc.idmap = u {ids}", f"lxc.idmap = g {ids}", "lxc.no_new_privs = 1"} <= set(lines)
-    assert "lxc.include" not in lxc.configuration(containers.ContainerOptions(**BOTH), spec, shifted, common=False)
+    assert "lxc.include" not in lxc.configuration(
+        containers.ContainerOptions(**BOTH), spec, shifted, common=False
+    )
 
 
 def test_nspawn_leaves_the_files_as_they_are_shown(spec, shifted):
     argv = nspawn.command_line(containers.ContainerOptions(**BOTH), spec, shifted, ["program"])
-    wanted = {"--private-users=2013265920:65536", "--private-users-ownership=off", "--no-new-privileges=yes"}
+    wanted = {
+        "--private-users=2013265920:65536",
+        "--private-users-ownership=off",
+        "--no-new-privileges=yes",
+    }
     assert wanted <= set(argv)
     assert argv[-2:] == ["--", "program"]
 
@@ -106,15 +114,21 @@ def test_docker_maps_ids_by_a_daemon_of_its_own_and_sets_no_new_privs_itself(spe
     argv = docker_daemon.daemon_argv(Path("/c"), Path("/p"), "vfs", userns=True)
     assert "--userns-remap=65534:65534" in argv
     daemon = docker_daemon.Daemon(Path("/s"), True, "vfs", "20.10", userns=True)
-    printed = docker.command_line(docker.DockerOptions(**BOTH), daemon, spec, "image:key", "/vtax-1", ["program"])
+    printed = docker.command_line(
+        docker.DockerOptions(**BOTH), daemon, spec, "image:key", "/vtax-1", ["program"]
+    )
     assert "--security-opt=no-new-privileges" in printed
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_requested(wanted, spec, host_docker):
+def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_requested(
+    wanted, spec, host_docker
+):
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10", userns=not wanted)
     host_docker(daemon)
-    with pytest.raises(VtaxError, match=f"{'without' if wanted else 'with'} a user namespace") as caught:
+    with pytest.raises(
+        VtaxError, match=f"{'without' if wanted else 'with'} a user namespace"
+    ) as caught:
         docker.daemon_for(docker.DockerOptions(daemon="host", userns=wanted), spec, False)
     assert f"userns = {str(not wanted).lower()}" in caught.value.hint
     assert docker.daemon_for(docker.DockerOptions(userns=not wanted), spec, False) is daemon

@@ -132,7 +132,10 @@ PACKET_BYTES = Metric(
 """Counts of the links. Every network benchmark has them: the runner counts at every hop outside of guests."""
 
 WIRE_SHARE = Metric(
-    "wire_share", "%", "lower", "8 KiB there and back over the link, of what a wire of its rate and delay carries"
+    "wire_share",
+    "%",
+    "lower",
+    "8 KiB there and back over the link, of what a wire of its rate and delay carries",
 )
 """Share of a wire that a link with a rate or delay carries; above 100 % it is faster than one."""
 
@@ -146,7 +149,10 @@ def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
     name = re.sub("[^a-z0-9]+", "_", work.unit.lower()).strip("_")
     return (
         Metric(
-            f"{HOST_CPU_PER}{name}", f"{work.time}/{work.unit}", "lower", "CPU time of the host for a unit of work"
+            f"{HOST_CPU_PER}{name}",
+            f"{work.time}/{work.unit}",
+            "lower",
+            "CPU time of the host for a unit of work",
         ),
         Metric(
             f"{ENERGY_PER}{name}",
@@ -157,7 +163,9 @@ def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
     )
 
 
-_TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"})  # IOPS: I/O operations per second
+_TIME = frozenset(
+    {"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"}
+)  # IOPS: I/O operations per second
 
 
 def is_timed(metric: str, unit: str) -> bool:
@@ -320,7 +328,9 @@ class Benchmark(ABC):
         """Return the version in what version_argv printed. Raises BenchmarkError."""
         match = re.search(self.version_pattern, output, re.MULTILINE)
         if not match:
-            raise BenchmarkError(f"{shlex.join(self.version_argv)} printed no version", where=output[:200])
+            raise BenchmarkError(
+                f"{shlex.join(self.version_argv)} printed no version", where=output[:200]
+            )
         return match[1]
 
     def further_metrics(self, parameters: Any) -> Sequence[Metric]:
@@ -358,7 +368,9 @@ class Benchmark(ABC):
         """Return about how long one trial takes, for the plan and the first estimate of time left."""
 
     @abstractmethod
-    def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         """Return metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood,
         or a value is impossible."""
 

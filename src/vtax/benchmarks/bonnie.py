@@ -19,7 +19,16 @@ from pathlib import Path
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -28,7 +37,9 @@ from vtax.study.model import Size
 from vtax.study.units import about_size
 
 _MEBIBYTE = 1024**2
-_LARGEST_DEFAULT_BYTES = 1024 * _MEBIBYTE  # the disk of a virtual machine has little more, unless a study sets it
+_LARGEST_DEFAULT_BYTES = (
+    1024 * _MEBIBYTE
+)  # the disk of a virtual machine has little more, unless a study sets it
 _MEMORY_MULTIPLE = 2  # Bonnie++'s own rule, which -r 0 makes a warning of ours
 _FILES_UNIT = 1024
 _FIELDS = 50
@@ -36,8 +47,14 @@ _FORMAT = "1.98"
 _TOO_FAST = "+++++"
 _RATES = {"write_characters": 9, "write": 11, "rewrite": 13, "read_characters": 15, "read": 17}
 _COUNTS = {
-    "seeks": 19, "create": 26, "stat": 28, "delete": 30, "create_random": 32, "stat_random": 34, "delete_random": 36,
-}  # fmt: skip
+    "seeks": 19,
+    "create": 26,
+    "stat": 28,
+    "delete": 30,
+    "create_random": 32,
+    "stat_random": 34,
+    "delete_random": 36,
+}
 _EXPECTED_BYTES_PER_S, _EXPECTED_FILES_PER_S = 2e8, 5e3
 
 
@@ -59,7 +76,9 @@ class BonnieParameters(Parameters):
     )
     seeks: int = Field(8192, ge=1, le=10**7, description="seeks, of all processes together")
     seek_processes: int = Field(4, ge=1, le=64, description="processes that seek at once")
-    characters: bool = Field(False, description="also write and read the file character by character")
+    characters: bool = Field(
+        False, description="also write and read the file character by character"
+    )
 
 
 @cache
@@ -78,19 +97,59 @@ class Bonnie(Benchmark):
     Parameters = BonnieParameters
     work = Operations("run")
     metrics: Sequence[Metric] = (
-        Metric("write", "MB/s", "higher", "sequential output by blocks", primary=True, average="harmonic"),
-        Metric("rewrite", "MB/s", "higher", "blocks read, changed and written again", average="harmonic"),
-        Metric("read", "MB/s", "higher", "sequential input by blocks", average="harmonic"),
-        Metric("seeks", "seeks/s", "higher", "random seeks, each with a read, a tenth of them with a write",
-               average="harmonic"),
-        Metric("write_characters", "MB/s", "higher", "sequential output by characters", average="harmonic"),
-        Metric("read_characters", "MB/s", "higher", "sequential input by characters", average="harmonic"),
-        *(
-            Metric(f"{name}{suffix}", "files/s", "higher", f"{what} in {order} order", average="harmonic")
-            for suffix, order in (("", "sequential"), ("_random", "random"))
-            for name, what in (("create", "files created"), ("stat", "stat calls"), ("delete", "files deleted"))
+        Metric(
+            "write",
+            "MB/s",
+            "higher",
+            "sequential output by blocks",
+            primary=True,
+            average="harmonic",
         ),
-    )  # fmt: skip
+        Metric(
+            "rewrite",
+            "MB/s",
+            "higher",
+            "blocks read, changed and written again",
+            average="harmonic",
+        ),
+        Metric("read", "MB/s", "higher", "sequential input by blocks", average="harmonic"),
+        Metric(
+            "seeks",
+            "seeks/s",
+            "higher",
+            "random seeks, each with a read, a tenth of them with a write",
+            average="harmonic",
+        ),
+        Metric(
+            "write_characters",
+            "MB/s",
+            "higher",
+            "sequential output by characters",
+            average="harmonic",
+        ),
+        Metric(
+            "read_characters",
+            "MB/s",
+            "higher",
+            "sequential input by characters",
+            average="harmonic",
+        ),
+        *(
+            Metric(
+                f"{name}{suffix}",
+                "files/s",
+                "higher",
+                f"{what} in {order} order",
+                average="harmonic",
+            )
+            for suffix, order in (("", "sequential"), ("_random", "random"))
+            for name, what in (
+                ("create", "files created"),
+                ("stat", "stat calls"),
+                ("delete", "files deleted"),
+            )
+        ),
+    )
     version_argv = ("bonnie++",)
     version_pattern = r"^Version: (\S+)$"
 
@@ -121,13 +180,22 @@ class Bonnie(Benchmark):
             + 1.0
         )
 
-    def parse(self, parameters: BonnieParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: BonnieParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         """See Benchmark.parse. One line of CSV (bon_csv2txt(1)); rates are in KiB/s."""
         result = succeeded("bonnie++", results)
         fields = result.stdout.strip().split(",")
         if len(fields) != _FIELDS or fields[0] != _FORMAT:
-            raise BenchmarkError("bonnie++ printed no line that vtax knows", where=result.stdout[-200:])
-        wanted = (_size_bytes(parameters, context), parameters.files, parameters.seeks, parameters.seek_processes)
+            raise BenchmarkError(
+                "bonnie++ printed no line that vtax knows", where=result.stdout[-200:]
+            )
+        wanted = (
+            _size_bytes(parameters, context),
+            parameters.files,
+            parameters.seeks,
+            parameters.seek_processes,
+        )
         found = (_bytes(fields[5]), _count(fields[21] or "0"), _count(fields[7]), _count(fields[8]))
         if found != wanted:
             raise BenchmarkError(
@@ -152,7 +220,11 @@ class Bonnie(Benchmark):
 
 
 def _size_bytes(parameters: BonnieParameters, context: Context) -> int:
-    default = min(_MEMORY_MULTIPLE * context.memory_bytes, _LARGEST_DEFAULT_BYTES) // _MEBIBYTE * _MEBIBYTE
+    default = (
+        min(_MEMORY_MULTIPLE * context.memory_bytes, _LARGEST_DEFAULT_BYTES)
+        // _MEBIBYTE
+        * _MEBIBYTE
+    )
     return parameters.size or default
 
 
@@ -181,7 +253,11 @@ def _warnings(size_bytes: int, context: Context, too_fast: Sequence[str]) -> lis
     guest, host = context.memory_bytes, host_memory_bytes()
     if size_bytes < _MEMORY_MULTIPLE * max(guest, host):
         sizes = {"size": size_bytes, "guest": guest, "host": host}
-        warnings.append(Note("file-not-twice-memory", **{name: about_size(each) for name, each in sizes.items()}))
+        warnings.append(
+            Note(
+                "file-not-twice-memory", **{name: about_size(each) for name, each in sizes.items()}
+            )
+        )
     if too_fast:
         warnings.append(Note("too-fast-to-time", names=tuple(too_fast)))
     return warnings

@@ -21,7 +21,17 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    GuestFile,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -37,7 +47,9 @@ _VERSIONS = re.compile(r"gcc-14 \(Debian (\S+)\) \S+\nnewlib-source (\S+)\n?")
 _REPORT = re.compile(r"(\d+)\n([0-9a-f]{64}) {2}built\.a\n?")
 _UNPACK = (
     'mkdir "$1" && tar -x -J -f /usr/src/newlib/newlib-*.tar.xz -C "$1" --strip-components=2 --wildcards '
-    + " ".join(f"'*/newlib/{name}'" for name in (*(f"{name}/*" for name in _DIRECTORIES), *_HEADERS))
+    + " ".join(
+        f"'*/newlib/{name}'" for name in (*(f"{name}/*" for name in _DIRECTORIES), *_HEADERS)
+    )
     + ' && sync --file-system "$1"'
 )
 _MAKEFILE = f"""
@@ -68,9 +80,14 @@ $(foreach source,$(SOURCES),$(eval $(call rule,$(source))))
 class CompileParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
-    files: int = Field(100, ge=1, le=_FILES, description="C files that are compiled, the first by name")
+    files: int = Field(
+        100, ge=1, le=_FILES, description="C files that are compiled, the first by name"
+    )
     jobs: int | None = Field(
-        None, ge=1, le=256, description="compilers that run at once (make -j); default the guest's virtual CPUs"
+        None,
+        ge=1,
+        le=256,
+        description="compilers that run at once (make -j); default the guest's virtual CPUs",
     )
 
 
@@ -83,10 +100,21 @@ class Compile(Benchmark):
     Parameters = CompileParameters
     work = Operations("build")
     metrics: Sequence[Metric] = (
-        Metric("time", "s", "lower", "time of the whole build, on the controller's clock", primary=True),
-        Metric("cpu_time", "s", "lower", "CPU time of all its processes, as the guest's kernel accounts it"),
+        Metric(
+            "time", "s", "lower", "time of the whole build, on the controller's clock", primary=True
+        ),
+        Metric(
+            "cpu_time",
+            "s",
+            "lower",
+            "CPU time of all its processes, as the guest's kernel accounts it",
+        ),
     )
-    version_argv = ("sh", "-c", f"{_COMPILER} --version | head -n 1; dpkg-query --show {_SOURCE} | tr '\\t' ' '")
+    version_argv = (
+        "sh",
+        "-c",
+        f"{_COMPILER} --version | head -n 1; dpkg-query --show {_SOURCE} | tr '\\t' ' '",
+    )
 
     def version_of(self, output: str) -> str:
         """See Benchmark.version_of. The source's version belongs to it."""
@@ -114,7 +142,10 @@ class Compile(Benchmark):
         )
 
     def expected_s(self, parameters: CompileParameters, context: Context) -> float:
-        return parameters.files * _EXPECTED_FILE_S / min(_jobs(parameters, context), context.vcpus) + 2.0
+        return (
+            parameters.files * _EXPECTED_FILE_S / min(_jobs(parameters, context), context.vcpus)
+            + 2.0
+        )
 
     def parse(
         self, parameters: CompileParameters, context: Context, results: Mapping[Role, CommandResult]
@@ -122,14 +153,22 @@ class Compile(Benchmark):
         result = succeeded("make", results)
         match = _REPORT.fullmatch(result.stdout)
         if not match:
-            raise BenchmarkError("make printed no report that vtax knows", where=result.stdout[-200:])
+            raise BenchmarkError(
+                "make printed no report that vtax knows", where=result.stdout[-200:]
+            )
         if int(match[1]) != parameters.files:
-            raise BenchmarkError(f"{match[1]} files were compiled where {parameters.files} were requested")
+            raise BenchmarkError(
+                f"{match[1]} files were compiled where {parameters.files} were requested"
+            )
         check_cpu("make", result, context)
         values = {"time": result.outside_s, "cpu_time": result.user_s + result.system_s}
         if values["cpu_time"] <= 0:  # too short for the guest's accounting
             del values["cpu_time"]
-        effective = {"files": parameters.files, "jobs": _jobs(parameters, context), "built_sha256": match[2]}
+        effective = {
+            "files": parameters.files,
+            "jobs": _jobs(parameters, context),
+            "built_sha256": match[2],
+        }
         return Outcome(values, effective)
 
 

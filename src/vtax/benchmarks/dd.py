@@ -22,7 +22,17 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Benchmark, Command, Context, DiskWork, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    DiskWork,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -55,9 +65,13 @@ class DdParameters(Parameters):
                 f"file_size ({self.file_size}) is not a whole number of blocks of block_size ({self.block_size})"
             )
         if self.cache == "direct" and self.block_size % _SECTOR_BYTES:
-            raise ValueError(f"cache 'direct' needs a block_size that is a multiple of {_SECTOR_BYTES}")
+            raise ValueError(
+                f"cache 'direct' needs a block_size that is a multiple of {_SECTOR_BYTES}"
+            )
         if self.cache == "cold" and self.direction == "write":
-            raise ValueError("cache 'cold' belongs to reads: a file that is written is new, and in no cache before")
+            raise ValueError(
+                "cache 'cold' belongs to reads: a file that is written is new, and in no cache before"
+            )
         return self
 
 
@@ -69,7 +83,14 @@ class Dd(Benchmark):
     Parameters = DdParameters
     work = Operations("GB", "file_size", 1e9)
     metrics: Sequence[Metric] = (
-        Metric("rate", "MB/s", "higher", "bytes of the file over the time", primary=True, average="harmonic"),
+        Metric(
+            "rate",
+            "MB/s",
+            "higher",
+            "bytes of the file over the time",
+            primary=True,
+            average="harmonic",
+        ),
         Metric("time", "s", "lower", "time for the whole file"),
     )
     version_argv = ("dd", "--version")
@@ -83,7 +104,11 @@ class Dd(Benchmark):
         remove = ("rm", "-f", path)
         size = (f"bs={p.block_size}", f"count={p.file_size // p.block_size}")
         if p.direction == "write":
-            flags = {"flushed": ("conv=fsync",), "direct": ("oflag=direct", "conv=fsync"), "cached": ()}[p.cache]
+            flags = {
+                "flushed": ("conv=fsync",),
+                "direct": ("oflag=direct", "conv=fsync"),
+                "cached": (),
+            }[p.cache]
             argv = ("dd", "if=/dev/zero", f"of={path}", *size, *flags)
             return (Command("single", argv, before=(remove,), after=(remove,)),)
         make = (
@@ -100,7 +125,9 @@ class Dd(Benchmark):
         flags = ("iflag=direct",) if p.cache == "direct" else ()
         prepare = (remove, make, forget) if p.cache in ("flushed", "cold") else (remove, make)
         argv = ("dd", f"if={path}", "of=/dev/null", *size, *flags)
-        return (Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),)
+        return (
+            Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),
+        )
 
     def files_bytes(self, parameters: DdParameters, context: Context) -> int:
         return parameters.file_size
@@ -110,21 +137,34 @@ class Dd(Benchmark):
         passes = 2 if parameters.direction == "read" else 1
         return passes * parameters.file_size / _EXPECTED_BYTES_PER_S + 0.1
 
-    def parse(self, parameters: DdParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: DdParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         result = succeeded("dd", results)
         match = _SUMMARY.search(result.stderr)
         if not match:
-            raise BenchmarkError("dd printed no summary that vtax knows", where=result.stderr[-200:])
+            raise BenchmarkError(
+                "dd printed no summary that vtax knows", where=result.stderr[-200:]
+            )
         size_bytes, time_s = int(match[1]), float(match[2])
         if size_bytes != parameters.file_size:
-            raise BenchmarkError(f"dd moved {size_bytes} bytes where {parameters.file_size} were requested")
+            raise BenchmarkError(
+                f"dd moved {size_bytes} bytes where {parameters.file_size} were requested"
+            )
         if not 0 < time_s <= result.outside_s * 1.01 + 0.01:
-            raise BenchmarkError(f"dd reports {time_s:g} s, but it ran for {result.outside_s:.6f} s")
+            raise BenchmarkError(
+                f"dd reports {time_s:g} s, but it ran for {result.outside_s:.6f} s"
+            )
         check_cpu("dd", result, context)
         values = {"rate": size_bytes / time_s / _MEGA, "time": time_s}
-        effective = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}
+        effective = {
+            name: getattr(parameters, name)
+            for name in ("direction", "file_size", "block_size", "cache")
+        }
         is_flushed = parameters.direction == "write" and parameters.cache != "cached"
-        disk = DiskWork(size_bytes, int(is_flushed), parameters.cache == "direct", _if_not_counted(parameters))
+        disk = DiskWork(
+            size_bytes, int(is_flushed), parameters.cache == "direct", _if_not_counted(parameters)
+        )
         return Outcome(values, effective, _warnings(parameters), disk=disk)
 
 

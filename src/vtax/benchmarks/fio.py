@@ -63,20 +63,34 @@ class FioParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     rw: Literal["read", "write", "rw", "randread", "randwrite", "randrw"] = Field(
-        "randread", description="pattern: sequential, or in random order (rand); rw: reads and writes in equal parts"
+        "randread",
+        description="pattern: sequential, or in random order (rand); rw: reads and writes in equal parts",
     )
-    block_size: Size = Field(4096, ge=_SECTOR_BYTES, le=64 * 1024**2, description="bytes of one read or write")
+    block_size: Size = Field(
+        4096, ge=_SECTOR_BYTES, le=64 * 1024**2, description="bytes of one read or write"
+    )
     size: Size = Field(256 * 1024**2, ge=4096, description="bytes of the file of each job")
-    engine: Literal["psync", "libaio", "io_uring", "mmap"] = Field("psync", description="how requests are issued")
-    iodepth: int = Field(1, ge=1, le=4096, description="requests in flight per job; above 1 with libaio and io_uring")
+    engine: Literal["psync", "libaio", "io_uring", "mmap"] = Field(
+        "psync", description="how requests are issued"
+    )
+    iodepth: int = Field(
+        1, ge=1, le=4096, description="requests in flight per job; above 1 with libaio and io_uring"
+    )
     jobs: int = Field(1, ge=1, le=256, description="processes, each with a file of its own")
     direct: bool = Field(False, description="past the guest's page cache (O_DIRECT)")
-    fsync: int = Field(0, ge=0, le=10**6, description="writes after which a job flushes its file; 0 never")
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, over and over the files, unless once")
+    fsync: int = Field(
+        0, ge=0, le=10**6, description="writes after which a job flushes its file; 0 never"
+    )
+    duration_s: int = Field(
+        10, ge=1, le=86400, description="seconds measured, over and over the files, unless once"
+    )
     once: bool = Field(False, description="every block of the files once, however long that takes")
-    cold: bool = Field(False, description="the files are dropped from the host's page cache before the trial, too")
+    cold: bool = Field(
+        False, description="the files are dropped from the host's page cache before the trial, too"
+    )
     job_file: str = Field(
-        "", description="a job file in place of all others but cold: its path, relative to the study, or its text"
+        "",
+        description="a job file in place of all others but cold: its path, relative to the study, or its text",
     )
 
     @property
@@ -99,17 +113,25 @@ class FioParameters(Parameters):
                 raise ValueError(f"job_file says what fio does: take {name} out")
         for job in self.file_jobs:
             if self.cold and job.options.get("invalidate", "1") != "1":
-                raise ValueError(f"cold, but the job {job.name} keeps the guest's page cache (invalidate)")
+                raise ValueError(
+                    f"cold, but the job {job.name} keeps the guest's page cache (invalidate)"
+                )
         return self
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.size % self.block_size:
-            raise ValueError(f"size ({self.size}) is not a whole number of blocks of block_size ({self.block_size})")
+            raise ValueError(
+                f"size ({self.size}) is not a whole number of blocks of block_size ({self.block_size})"
+            )
         if self.iodepth > 1 and self.engine in ("psync", "mmap"):
-            raise ValueError(f"engine {self.engine!r} has one request in flight, and iodepth is {self.iodepth}")
+            raise ValueError(
+                f"engine {self.engine!r} has one request in flight, and iodepth is {self.iodepth}"
+            )
         if self.direct and (self.engine == "mmap" or self.block_size % _SECTOR_BYTES):
-            raise ValueError(f"direct needs a block_size that is a multiple of {_SECTOR_BYTES}, and no engine 'mmap'")
+            raise ValueError(
+                f"direct needs a block_size that is a multiple of {_SECTOR_BYTES}, and no engine 'mmap'"
+            )
         if self.fsync and "write" not in self.rw and "rw" not in self.rw:
             raise ValueError(f"fsync belongs to writes, and rw is {self.rw!r}")
         return self
@@ -126,22 +148,40 @@ class Fio(Benchmark):
     load = ("iodepth", "jobs")
     metrics: Sequence[Metric] = (
         *(
-            Metric(f"{direction}_iops", "IOPS", "higher", f"{direction}s per second", primary=True,
-                   average="harmonic")
+            Metric(
+                f"{direction}_iops",
+                "IOPS",
+                "higher",
+                f"{direction}s per second",
+                primary=True,
+                average="harmonic",
+            )
             for direction in _DIRECTIONS
         ),
         *(
-            Metric(f"{direction}_bandwidth", "MB/s", "higher", f"bytes of {direction}s over the time",
-                   average="harmonic")
+            Metric(
+                f"{direction}_bandwidth",
+                "MB/s",
+                "higher",
+                f"bytes of {direction}s over the time",
+                average="harmonic",
+            )
             for direction in _DIRECTIONS
         ),
         *(
-            Metric(f"{what}_latency_{which}", "µs", "lower", f"time to complete one {what}, {title}",
-                   tail=Tail(what, fio_jobs.PERCENTILES[which] / 100) if which in fio_jobs.PERCENTILES else None)
+            Metric(
+                f"{what}_latency_{which}",
+                "µs",
+                "lower",
+                f"time to complete one {what}, {title}",
+                tail=Tail(what, fio_jobs.PERCENTILES[which] / 100)
+                if which in fio_jobs.PERCENTILES
+                else None,
+            )
             for what in (*_DIRECTIONS, "fsync")
             for which, title in _TITLES.items()
         ),
-    )  # fmt: skip
+    )
     version_argv = ("fio", "--version")
     version_pattern = r"\Afio-(\S+)"
 
@@ -154,10 +194,23 @@ class Fio(Benchmark):
         directory = f"{context.scratch}/vtax-fio-{context.flow}"
         remove = ("rm", "-rf", directory)
         job = (
-            *("fio", "--name=vtax", f"--directory={directory}", "--output-format=json+", "--group_reporting"),
-            *(f"--percentile_list={':'.join(value.rstrip('0').rstrip('.') for value in _PERCENTILES.values())}",),
+            *(
+                "fio",
+                "--name=vtax",
+                f"--directory={directory}",
+                "--output-format=json+",
+                "--group_reporting",
+            ),
+            *(
+                f"--percentile_list={':'.join(value.rstrip('0').rstrip('.') for value in _PERCENTILES.values())}",
+            ),
             *(f"--rw={p.rw}", f"--bs={p.block_size}", f"--size={p.size}", f"--ioengine={p.engine}"),
-            *(f"--iodepth={p.iodepth}", f"--numjobs={p.jobs}", f"--direct={int(p.direct)}", f"--fsync={p.fsync}"),
+            *(
+                f"--iodepth={p.iodepth}",
+                f"--numjobs={p.jobs}",
+                f"--direct={int(p.direct)}",
+                f"--fsync={p.fsync}",
+            ),
             *(() if p.once else (f"--runtime={p.duration_s}", "--time_based")),
         )
         before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
@@ -166,7 +219,12 @@ class Fio(Benchmark):
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
         """See Benchmark: those of each job of a job file."""
         return tuple(
-            replace(metric, name=f"{metric.name}.{job.name}", title=f"{metric.title}, job {job.name}", tail=None)
+            replace(
+                metric,
+                name=f"{metric.name}.{job.name}",
+                title=f"{metric.title}, job {job.name}",
+                tail=None,
+            )
             for job in parameters.file_jobs
             for metric in self.metrics
             if (what := metric.name.partition("_")[0]) in job.directions
@@ -180,22 +238,37 @@ class Fio(Benchmark):
         """See Benchmark.expected_s. Making the files is part of it."""
         if jobs := parameters.file_jobs:
             make_s = sum(job.bytes for job in jobs) / _EXPECTED_BYTES_PER_S
-            each_s = [job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s for job in jobs]
+            each_s = [
+                job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s
+                for job in jobs
+            ]
             one_by_one = any(job.is_after_others for job in jobs)
             return make_s + (sum(each_s) if one_by_one else max(each_s)) + 0.5
         make_s = parameters.jobs * parameters.size / _EXPECTED_BYTES_PER_S
         return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
 
-    def parse(self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         p, result = parameters, results["single"]
         if result.status != 0:  # what fio says of errors stands above its report, on either output
-            words = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("fio: ")]
-            raise BenchmarkError(f"fio failed with {result.ended_with}: {'; '.join(words)[:_WORDS_SHOWN]}")
+            words = [
+                line
+                for line in (result.stdout + result.stderr).splitlines()
+                if line.startswith("fio: ")
+            ]
+            raise BenchmarkError(
+                f"fio failed with {result.ended_with}: {'; '.join(words)[:_WORDS_SHOWN]}"
+            )
         if p.job_file:
             return _of_file(p, context, result)
         job = _job(result.stdout)
         try:
-            moved = {direction: job[direction] for direction in _DIRECTIONS if job[direction]["total_ios"]}
+            moved = {
+                direction: job[direction]
+                for direction in _DIRECTIONS
+                if job[direction]["total_ios"]
+            }
             values: dict[str, float] = {}
             for direction, found in moved.items():
                 values[f"{direction}_iops"] = found["iops"]
@@ -206,25 +279,40 @@ class Fio(Benchmark):
             if flushes:
                 values |= _latencies("fsync", job["sync"]["lat_ns"])
         except (KeyError, TypeError) as error:
-            raise BenchmarkError(f"fio's report lacks {error}; its format is not known to vtax") from error
+            raise BenchmarkError(
+                f"fio's report lacks {error}; its format is not known to vtax"
+            ) from error
         io_bytes = sum(found["io_bytes"] for found in moved.values())
         if not moved or (p.once and io_bytes != p.jobs * p.size):
-            raise BenchmarkError(f"fio moved {io_bytes} bytes where {p.jobs * p.size} were requested")
+            raise BenchmarkError(
+                f"fio moved {io_bytes} bytes where {p.jobs * p.size} were requested"
+            )
         check_cpu("fio", result, context)
         effective = {
-            "rw": p.rw, "block_size": p.block_size, "size": p.size, "engine": p.engine, "iodepth": p.iodepth,
-            "jobs": p.jobs, "direct": p.direct, "io_bytes": io_bytes, "fsyncs": flushes,
+            "rw": p.rw,
+            "block_size": p.block_size,
+            "size": p.size,
+            "engine": p.engine,
+            "iodepth": p.iodepth,
+            "jobs": p.jobs,
+            "direct": p.direct,
+            "io_bytes": io_bytes,
+            "fsyncs": flushes,
             "operations": sum(found["total_ios"] for found in moved.values()),
-        }  # fmt: skip
+        }
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
-        return Outcome(values, effective, tuple(_warnings(p)), histograms=fio_jobs.histograms([job]), disk=disk)
+        return Outcome(
+            values, effective, tuple(_warnings(p)), histograms=fio_jobs.histograms([job]), disk=disk
+        )
 
 
 def _file_command(p: FioParameters, context: Context) -> Command:
     """Return the command of a job file. Its files are in a directory of their own, which is gone after the trial."""
     jobs = p.file_jobs
     check_room("size of the jobs' files", sum(job.bytes for job in jobs), context)
-    kept, directory = (f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files"))
+    kept, directory = (
+        f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files")
+    )
     files = {
         "create.fio": fio_jobs.written(jobs, directory, only_create=True),
         "jobs.fio": fio_jobs.written(jobs, directory),
@@ -233,7 +321,11 @@ def _file_command(p: FioParameters, context: Context) -> Command:
     return Command(
         "single",
         ("fio", "--output-format=json+", f"{kept}/jobs.fio"),
-        before=(remove, ("mkdir", directory), ("fio", "--output-format=json", f"{kept}/create.fio")),
+        before=(
+            remove,
+            ("mkdir", directory),
+            ("fio", "--output-format=json", f"{kept}/create.fio"),
+        ),
         after=(remove,),
         files=tuple(GuestFile(f"{kept}/{name}", text.encode()) for name, text in files.items()),
         directory=kept,
@@ -245,10 +337,16 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
     """Return the outcome of a job file: every job's figures, and those of all together."""
     jobs, found = p.file_jobs, fio_jobs.report_of(result.stdout)
     try:
-        processes = {job.name: [each for each in found if each["jobname"] == job.name] for job in jobs}
+        processes = {
+            job.name: [each for each in found if each["jobname"] == job.name] for job in jobs
+        }
         counts = {name: len(of) for name, of in processes.items()}
-        if counts != {job.name: job.processes for job in jobs} or sum(counts.values()) != len(found):
-            raise BenchmarkError(f"fio reports the jobs {[each['jobname'] for each in found]}"[:_WORDS_SHOWN])
+        if counts != {job.name: job.processes for job in jobs} or sum(counts.values()) != len(
+            found
+        ):
+            raise BenchmarkError(
+                f"fio reports the jobs {[each['jobname'] for each in found]}"[:_WORDS_SHOWN]
+            )
         values, moved, flushes = fio_jobs.figures(found)
         if any(job.is_after_others for job in jobs):
             values = {name: value for name, value in values.items() if "_latency_" in name}
@@ -258,17 +356,32 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
                 raise BenchmarkError(f"the job {name} moved no bytes")
             values |= {f"{metric}.{name}": value for metric, value in own.items()}
             for direction in _DIRECTIONS:
-                _check_time(direction, max(each[direction]["runtime"] for each in of) / 1000, result)
+                _check_time(
+                    direction, max(each[direction]["runtime"] for each in of) / 1000, result
+                )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BenchmarkError(f"fio's report lacks {error}; its format is not known to vtax") from error
+        raise BenchmarkError(
+            f"fio's report lacks {error}; its format is not known to vtax"
+        ) from error
     check_cpu("fio", result, context)
     is_direct = all(job.options.get("direct") == "1" for job in jobs)
     effective = {
-        "jobs": [job.name for job in jobs], "io_bytes": moved, "fsyncs": flushes, "direct": is_direct,
-        "operations": sum(each[direction]["total_ios"] for each in found for direction in _DIRECTIONS),
-    }  # fmt: skip
+        "jobs": [job.name for job in jobs],
+        "io_bytes": moved,
+        "fsyncs": flushes,
+        "direct": is_direct,
+        "operations": sum(
+            each[direction]["total_ios"] for each in found for direction in _DIRECTIONS
+        ),
+    }
     disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
-    return Outcome(values, effective, tuple(_file_warnings(p)), histograms=fio_jobs.histograms(found), disk=disk)
+    return Outcome(
+        values,
+        effective,
+        tuple(_file_warnings(p)),
+        histograms=fio_jobs.histograms(found),
+        disk=disk,
+    )
 
 
 def _file_warnings(p: FioParameters) -> list[str]:
@@ -276,7 +389,8 @@ def _file_warnings(p: FioParameters) -> list[str]:
     unflushed = [
         job.name
         for job in p.file_jobs
-        if "write" in job.directions and not any(job.options.get(each, "0") != "0" for each in flushes)
+        if "write" in job.directions
+        and not any(job.options.get(each, "0") != "0" for each in flushes)
     ]
     if not unflushed:
         return []
@@ -293,7 +407,10 @@ def _job(report: str) -> dict[str, Any]:
 
 def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
     """Microseconds, by metric."""
-    of = {f"{what}_latency_{which}": found["percentile"][key] / 1000 for which, key in _PERCENTILES.items()}
+    of = {
+        f"{what}_latency_{which}": found["percentile"][key] / 1000
+        for which, key in _PERCENTILES.items()
+    }
     return {f"{what}_latency_avg": found["mean"] / 1000, **of}
 
 

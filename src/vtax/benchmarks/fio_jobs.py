@@ -22,11 +22,23 @@ MAX_JOBS = 16
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 DIRECTIONS = ("read", "write")
 _ALIASES = {
-    "blocksize": "bs", "blocksize_range": "bsrange", "blockalign": "ba", "blocksize_unaligned": "bs_unaligned",
-    "readwrite": "rw", "io_limit": "io_size", "timeout": "runtime", "start_delay": "startdelay",
+    "blocksize": "bs",
+    "blocksize_range": "bsrange",
+    "blockalign": "ba",
+    "blocksize_unaligned": "bs_unaligned",
+    "readwrite": "rw",
+    "io_limit": "io_size",
+    "timeout": "runtime",
+    "start_delay": "startdelay",
     "wait_for_previous": "stonewall",
-}  # fmt: skip
-_OURS = ("group_reporting", "percentile_list", "clat_percentiles", "lat_percentiles", "slat_percentiles")
+}
+_OURS = (
+    "group_reporting",
+    "percentile_list",
+    "clat_percentiles",
+    "lat_percentiles",
+    "slat_percentiles",
+)
 _OPTION_NAMES = (
     "allrandrepeat ba bs bs_unaligned bsrange bssplit buffer_compress_chunk buffer_compress_percentage buffered "
     "create_fsync create_on_open create_serialize dedupe_percentage description direct end_fsync exitall "
@@ -74,13 +86,17 @@ class FioJob:
     @property
     def bytes(self) -> int:
         """The size of its files, all processes together: the larger of its sizes."""
-        return self.processes * max(_size_bytes(self.options.get(each, "0")) for each in ("size", "filesize"))
+        return self.processes * max(
+            _size_bytes(self.options.get(each, "0")) for each in ("size", "filesize")
+        )
 
     @property
     def expected_s(self) -> float | None:
         """Its run time; None of one that ends when its files do."""
         found = [
-            _time_s(self.options[each]) for each in ("runtime", "ramp_time", "startdelay") if each in self.options
+            _time_s(self.options[each])
+            for each in ("runtime", "ramp_time", "startdelay")
+            if each in self.options
         ]
         return sum(found) if "runtime" in self.options else None
 
@@ -120,7 +136,9 @@ def jobs_of(text: str) -> tuple[FioJob, ...]:
     found = tuple(FioJob(name, options) for name, options in jobs)
     for job in found:
         if job.bytes <= 0:
-            raise ValueError(f"the job {job.name} has no size of its files; give one in bytes, such as size=64m")
+            raise ValueError(
+                f"the job {job.name} has no size of its files; give one in bytes, such as size=64m"
+            )
     return found
 
 
@@ -131,7 +149,11 @@ def written(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False
     lines = [f"[{GLOBAL}]", f"directory={directory}", f"percentile_list={percentiles}"]
     lines += ["create_only=1"] if only_create else []
     for job in jobs:
-        lines += ["", f"[{job.name}]", *(f"{key}={value}" if value else key for key, value in job.options.items())]
+        lines += [
+            "",
+            f"[{job.name}]",
+            *(f"{key}={value}" if value else key for key, value in job.options.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -161,7 +183,10 @@ def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]
     for what, key in (*((each, "clat_ns") for each in DIRECTIONS), ("sync", "lat_ns")):
         each = [one[what] for one in processes if one[what]["total_ios"]]
         if each:
-            bins = [of_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()}) for one in each]
+            bins = [
+                of_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()})
+                for one in each
+            ]
             counts = [[float(one["total_ios"])] for one in each]
             found["fsync" if what == "sync" else what] = together(bins if all(bins) else counts)
     return found
@@ -177,7 +202,10 @@ def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]
     if total <= 0 or total != sum(each["N"] for each in found):
         raise BenchmarkError(f"fio's report counts other {what}s than its latencies do")
     mean = sum(each["mean"] * each["N"] for each in found) / total
-    of = {f"{what}_latency_{name}": _percentile(bins, share / 100 * total) for name, share in PERCENTILES.items()}
+    of = {
+        f"{what}_latency_{name}": _percentile(bins, share / 100 * total)
+        for name, share in PERCENTILES.items()
+    }
     return {f"{what}_latency_avg": mean / 1000, **of}
 
 
@@ -185,10 +213,14 @@ def report_of(text: str) -> list[dict[str, Any]]:
     """Return the processes in a report, none failed. fio prints warnings before the JSON. Raises BenchmarkError."""
     try:
         jobs: list[dict[str, Any]] = json.loads(text[text.index("{") :])["jobs"]
-        if failed := [f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0]:
+        if failed := [
+            f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0
+        ]:
             raise ValueError("; ".join(failed))
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise BenchmarkError(f"fio printed no report that vtax knows: {error}", where=text[-200:]) from error
+        raise BenchmarkError(
+            f"fio printed no report that vtax knows: {error}", where=text[-200:]
+        ) from error
     return jobs
 
 
@@ -204,7 +236,9 @@ def _percentile(bins: Mapping[int, int], rank: float) -> float:
 
 def _checked_name(name: str, known: Sequence[str]) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"the job {name!r}: names are at most 40 letters, digits, '_', '.' and '-'")
+        raise ValueError(
+            f"the job {name!r}: names are at most 40 letters, digits, '_', '.' and '-'"
+        )
     if name in known:
         raise ValueError(f"there are two jobs {name}")
     return name
@@ -214,14 +248,21 @@ def _set(options: dict[str, str], key: str, value: str) -> None:
     """Set an option as the last one. Raises ValueError for one that is not accepted."""
     if key in _OURS:
         return
-    if key in ("directory", "filename_format") or (key == "filename" and (set("/\\~") & set(value))):
+    if key in ("directory", "filename_format") or (
+        key == "filename" and (set("/\\~") & set(value))
+    ):
         raise ValueError(
             f"{key}={value[:60]}: files are in the scratch directory of the guest; give names without a path"
         )
     if key not in _OPTIONS:
         near = get_close_matches(key, _OPTIONS, 1)
-        raise ValueError(f"option {key[:40]!r} is not accepted" + (f"; did you mean {near[0]}?" if near else ""))
-    if not _VALUE.fullmatch(value.replace("/", "") if key in _WITH_SLASH else value) and key != "description":
+        raise ValueError(
+            f"option {key[:40]!r} is not accepted" + (f"; did you mean {near[0]}?" if near else "")
+        )
+    if (
+        not _VALUE.fullmatch(value.replace("/", "") if key in _WITH_SLASH else value)
+        and key != "description"
+    ):
         raise ValueError(f"{key}={value[:60]}: values have no path, quote, '$' or backquote")
     if key == "filename" and any(each in ("", ".", "..", "-") for each in value.split(":")):
         raise ValueError(f"filename={value[:60]} names no file")

@@ -17,7 +17,15 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, NetworkPair, Outcome, Role
+from vtax.benchmarks.base import (
+    CPU_PER_GIGABYTE,
+    Command,
+    Context,
+    Metric,
+    NetworkPair,
+    Outcome,
+    Role,
+)
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
     NOT_REPORTED,
@@ -39,7 +47,10 @@ class Iperf2Parameters(ThroughputParameters):
     """Parameters that a study may fix or vary."""
 
     rate_mbit_s: float = Field(
-        0, ge=0, le=FASTEST_MBIT_S, description="UDP target rate per stream; 0 is as fast as it goes"
+        0,
+        ge=0,
+        le=FASTEST_MBIT_S,
+        description="UDP target rate per stream; 0 is as fast as it goes",
     )
 
     @model_validator(mode="after")
@@ -81,7 +92,17 @@ class Iperf2(NetworkPair):
         for flag, value in (("-w", p.window), ("-M", p.mss)):
             both += [flag, str(value)] if value is not None else []
         length = ["-l", str(p.length)] if p.length is not None else []
-        client = ["iperf", "-c", context.peer_address, *both, *length, "-t", str(p.duration_s), "-P", str(p.parallel)]
+        client = [
+            "iperf",
+            "-c",
+            context.peer_address,
+            *both,
+            *length,
+            "-t",
+            str(p.duration_s),
+            "-P",
+            str(p.parallel),
+        ]
         client += ["-N"] if p.no_delay else []
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
         if udp:
@@ -92,12 +113,16 @@ class Iperf2(NetworkPair):
         # where that is another than it sent to (guest-to-host behind translation).
         serving = ("iperf", "-s", *both, *((*length, "-B", context.peer_address) if udp else ()))
         server = Command("server", serving, place="peer", ready_port=None if udp else port)
-        return server, Command("client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ())
+        return server, Command(
+            "client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ()
+        )
 
     def expected_s(self, parameters: Iperf2Parameters, context: Context) -> float:
         return parameters.duration_s + 0.7
 
-    def parse(self, parameters: Iperf2Parameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: Iperf2Parameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         p, port = parameters, PORT + context.flow
         client, server = (list(lines(results[role].stdout, port)) for role in ("client", "server"))
         values: dict[str, float] = {"throughput": 0.0}
@@ -121,10 +146,16 @@ class Iperf2(NetworkPair):
                 metric = name.partition("_")[0]
                 values[metric] = max(values.get(metric, 0.0), worst)
         values["sent"] = sum(rates_sent.values())
-        effective = {"streams": p.parallel, "send_buffer": NOT_REPORTED, "receive_buffer": NOT_REPORTED}
+        effective = {
+            "streams": p.parallel,
+            "send_buffer": NOT_REPORTED,
+            "receive_buffer": NOT_REPORTED,
+        }
         if p.protocol == "tcp":
             effective |= {"mss": NOT_REPORTED, "congestion": NOT_REPORTED}
-        return Outcome(values, effective, tuple(rate_warnings(p.rate_mbit_s * p.parallel, rates_sent)))
+        return Outcome(
+            values, effective, tuple(rate_warnings(p.rate_mbit_s * p.parallel, rates_sent))
+        )
 
 
 def lines(report: str, port: int) -> Iterable[ReportLine]:

@@ -51,8 +51,12 @@ class Iperf3Parameters(ThroughputParameters):
     """Parameters that a study may fix or vary."""
 
     duration_s: int = Field(7, ge=1, le=86400, description="seconds measured")
-    no_delay: bool = Field(False, description="TCP_NODELAY at both ends: a small write is not kept for the next one")
-    omit_s: int = Field(0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)")
+    no_delay: bool = Field(
+        False, description="TCP_NODELAY at both ends: a small write is not kept for the next one"
+    )
+    omit_s: int = Field(
+        0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)"
+    )
 
 
 class Iperf3(NetworkPair):
@@ -91,26 +95,37 @@ class Iperf3(NetworkPair):
         options += {"send": [], "receive": ["-R"], "both": ["--bidir"]}[p.direction]
         port = str(PORT + context.flow)
         return (
-            Command("server", ("iperf3", "-s", "-p", port), place="peer", ready_port=PORT + context.flow),
+            Command(
+                "server", ("iperf3", "-s", "-p", port), place="peer", ready_port=PORT + context.flow
+            ),
             Command("client", ("iperf3", "-c", context.peer_address, "-p", port, *options)),
         )
 
     def expected_s(self, parameters: Iperf3Parameters, context: Context) -> float:
         return parameters.duration_s + parameters.omit_s + 0.3
 
-    def parse(self, parameters: Iperf3Parameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: Iperf3Parameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         report = _report(results["client"])
         end = report["end"]
         try:
             values = _rates(end, parameters)
             cpu = end["cpu_utilization_percent"]
             values |= {"cpu_guest": cpu["host_total"], "cpu_peer": cpu["remote_total"]}
-            effective, samples = _effective(report, parameters, context), _samples(report["intervals"], parameters)
+            effective, samples = (
+                _effective(report, parameters, context),
+                _samples(report["intervals"], parameters),
+            )
             warnings = _warnings(effective, parameters, context)
             if parameters.protocol == "udp":
-                warnings += rate_warnings(parameters.rate_mbit_s * parameters.parallel, _sent(end, parameters))
+                warnings += rate_warnings(
+                    parameters.rate_mbit_s * parameters.parallel, _sent(end, parameters)
+                )
         except (KeyError, IndexError, TypeError) as error:
-            raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
+            raise BenchmarkError(
+                f"iperf3's report lacks {error}; its format is not known to vtax"
+            ) from error
         for direction in ("send", "receive"):
             check_link(values.get(f"throughput_{direction}"), context, parameters.duration_s)
         effective |= {INTERVAL_S: _interval_s(parameters)} if samples else {}
@@ -126,12 +141,18 @@ def _report(client: CommandResult) -> dict[str, Any]:
         report: dict[str, Any] = json.loads(client.stdout)
     except (ValueError, RecursionError) as error:
         message = (client.stderr or client.stdout).strip()[-300:]
-        raise BenchmarkError(f"iperf3 ended with {client.ended_with} and no report: {message}") from error
+        raise BenchmarkError(
+            f"iperf3 ended with {client.ended_with} and no report: {message}"
+        ) from error
     if not isinstance(report, dict) or "error" in report or client.status != 0:
         message = report.get("error", "") if isinstance(report, dict) else ""
-        raise BenchmarkError(f"iperf3 failed with {client.ended_with}: {message or client.stderr.strip()[-300:]}")
+        raise BenchmarkError(
+            f"iperf3 failed with {client.ended_with}: {message or client.stderr.strip()[-300:]}"
+        )
     if not isinstance(report.get("end"), dict) or not isinstance(report.get("start"), dict):
-        raise BenchmarkError("iperf3's report has no start and end; its format is not known to vtax")
+        raise BenchmarkError(
+            "iperf3's report has no start and end; its format is not known to vtax"
+        )
     return report
 
 
@@ -142,7 +163,9 @@ def _sums(p: Iperf3Parameters) -> dict[str, str]:
 
 def _sent(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
     """Mbit/s at the sender, by direction."""
-    return {way: end[f"sum_sent{suffix}"]["bits_per_second"] / _MEGA for way, suffix in _sums(p).items()}
+    return {
+        way: end[f"sum_sent{suffix}"]["bits_per_second"] / _MEGA for way, suffix in _sums(p).items()
+    }
 
 
 def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
@@ -179,7 +202,9 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
     return {"throughput": rates} if 2 <= len(rates) <= MAX_SAMPLES else {}
 
 
-def _counted(intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)) -> list[Mapping[str, Any]]:
+def _counted(
+    intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)
+) -> list[Mapping[str, Any]]:
     """Return the intervals of the time measured: those before it are marked as omitted."""
     return [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
 
@@ -196,7 +221,9 @@ def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context)
         "congestion": end.get("sender_tcp_congestion"),
         "receiver_congestion": end.get("receiver_tcp_congestion"),
     }
-    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in _counted(report["intervals"])]
+    rates = [
+        interval["sum"]["bits_per_second"] / _MEGA for interval in _counted(report["intervals"])
+    ]
     if rates:
         effective |= {"interval_min_mbit_s": min(rates), "interval_max_mbit_s": max(rates)}
     rtts = [s["sender"]["mean_rtt"] for s in end["streams"] if s.get("sender", {}).get("mean_rtt")]
@@ -206,7 +233,9 @@ def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context)
 
 
 def _warnings(effective: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> list[str]:
-    warnings = window_warnings(p.window, effective.get("send_buffer"), effective.get("receive_buffer"))
+    warnings = window_warnings(
+        p.window, effective.get("send_buffer"), effective.get("receive_buffer")
+    )
     for name in ("length", "mss"):
         requested, value = getattr(p, name), effective.get(name)
         if requested is not None and value not in (None, NOT_REPORTED, requested):

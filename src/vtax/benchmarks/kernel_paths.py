@@ -17,7 +17,16 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    OwnProgram,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.errors import BenchmarkError
@@ -27,7 +36,7 @@ from vtax.messages import Note
 _TOOL = "vtax-kernel-paths"
 Operation = Literal[
     "syscall", "context_switch", "page_fault", "fork_exec", "mmap", "signal", "timer", "futex"
-]  # fmt: skip
+]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 DEFAULT_LOOPS: Mapping[Operation, int] = {
     "syscall": 1_000_000,
@@ -41,9 +50,15 @@ DEFAULT_LOOPS: Mapping[Operation, int] = {
 }
 """About a quarter of a second each on a CPU of the 2020s, half a second for the timer, which waits."""
 _EXPECTED_NS: Mapping[Operation, float] = {
-    "syscall": 250, "context_switch": 8000, "page_fault": 1500, "fork_exec": 800_000,
-    "mmap": 3000, "signal": 2000, "timer": 1_100_000, "futex": 6000,
-}  # fmt: skip
+    "syscall": 250,
+    "context_switch": 8000,
+    "page_fault": 1500,
+    "fork_exec": 800_000,
+    "mmap": 3000,
+    "signal": 2000,
+    "timer": 1_100_000,
+    "futex": 6000,
+}
 _ON_ONE_CPU: tuple[Operation, ...] = ("context_switch", "futex")
 
 
@@ -58,7 +73,10 @@ class KernelPathsParameters(Parameters):
         "waking another thread and being woken by it, on one CPU",
     )
     loops: int | None = Field(
-        None, ge=1, le=10**9, description="operations; default by operation, about a quarter of a second natively"
+        None,
+        ge=1,
+        le=10**9,
+        description="operations; default by operation, about a quarter of a second natively",
     )
 
 
@@ -70,15 +88,21 @@ class KernelPaths(OwnProgram):
     Parameters = KernelPathsParameters
     work = Operations("operation", "loops", time="ns")
     metrics: Sequence[Metric] = (
-        Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True,
-               time_of=Operations("operation", "loops")),
+        Metric(
+            "time",
+            "ns",
+            "lower",
+            "time of one operation, mean, on the controller's clock",
+            primary=True,
+            time_of=Operations("operation", "loops"),
+        ),
         Metric("mean", "ns", "lower", "time of one operation, mean, by the guest's clock"),
         Metric("min", "ns", "lower", "fastest batch, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of batches, by the guest's clock"),
         Metric("p95", "ns", "lower", "95th percentile of batches, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of batches, by the guest's clock"),
         Metric("max", "ns", "lower", "slowest batch, by the guest's clock"),
-    )  # fmt: skip
+    )
 
     def commands(self, parameters: KernelPathsParameters, context: Context) -> Sequence[Command]:
         return (Command("single", (_TOOL, parameters.operation, str(_loops(parameters)))),)
@@ -87,7 +111,10 @@ class KernelPaths(OwnProgram):
         return _loops(parameters) * _EXPECTED_NS[parameters.operation] * 1e-9 + 0.1
 
     def parse(
-        self, parameters: KernelPathsParameters, context: Context, results: Mapping[Role, CommandResult]
+        self,
+        parameters: KernelPathsParameters,
+        context: Context,
+        results: Mapping[Role, CommandResult],
     ) -> Outcome:
         report = Report(_TOOL, results)
         result, loops = results["single"], _loops(parameters)

@@ -16,7 +16,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    OwnProgram,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BadInput, BenchmarkError
@@ -26,11 +35,23 @@ from vtax.study.units import about_size
 TOOL = "vtax-linpack"
 PRECISION_BYTES = {"single": 4, "double": 8}
 METRICS: Sequence[Metric] = (
-    Metric("rate", "Mflop/s", "higher", "operations of all solutions over their time", primary=True,
-           average="harmonic"),
-    Metric("best_rate", "Mflop/s", "higher", "operations over the time of the fastest solution", average="harmonic"),
+    Metric(
+        "rate",
+        "Mflop/s",
+        "higher",
+        "operations of all solutions over their time",
+        primary=True,
+        average="harmonic",
+    ),
+    Metric(
+        "best_rate",
+        "Mflop/s",
+        "higher",
+        "operations over the time of the fastest solution",
+        average="harmonic",
+    ),
     Metric("time", "s", "lower", "time of one solution, mean"),
-)  # fmt: skip
+)
 _MAX_SHARE = 0.9
 _MAX_SCALED_RESIDUAL = 16.0  # HPL's threshold
 _MAX_SECONDS_ROOM = 1.05
@@ -46,7 +67,10 @@ class LinpackParameters(Parameters):
     order: int = Field(100, ge=2, le=20_000, description="equations, and unknowns")
     precision: Precision = Field("double", description="of the numbers: 4 or 8 bytes")
     repetitions: int | None = Field(
-        None, ge=1, le=_MAX_REPETITIONS, description="solutions; default as many as make 10^9 operations"
+        None,
+        ge=1,
+        le=_MAX_REPETITIONS,
+        description="solutions; default as many as make 10^9 operations",
     )
 
 
@@ -60,7 +84,9 @@ def default_repetitions(order: int) -> int:
     return min(max(round(_WORK / operations(order)), 1), _MAX_REPETITIONS)
 
 
-def command(order: int, precision: Precision, repetitions: int | None, context: Context) -> tuple[str, ...]:
+def command(
+    order: int, precision: Precision, repetitions: int | None, context: Context
+) -> tuple[str, ...]:
     """Arguments of the program. Raises BadInput for a matrix that the guest's memory cannot hold."""
     matrix_bytes = order**2 * PRECISION_BYTES[precision]
     if matrix_bytes > context.memory_bytes * _MAX_SHARE:
@@ -73,21 +99,32 @@ def command(order: int, precision: Precision, repetitions: int | None, context: 
     return (TOOL, str(order), precision, str(repetitions or default_repetitions(order)))
 
 
-def outcome(argv: Sequence[str], context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+def outcome(
+    argv: Sequence[str], context: Context, results: Mapping[Role, CommandResult]
+) -> Outcome:
     """Metrics from a report of the program that ran with these arguments. See Benchmark.parse."""
     result = results["single"]
     if "invalid" in result.stdout.split():
         raise BenchmarkError(
-            "LINPACK's solution is wrong: the guest computed or stored it wrongly", where=_tail(result)
+            "LINPACK's solution is wrong: the guest computed or stored it wrongly",
+            where=_tail(result),
         )
     report = Report(TOOL, results, end="valid")
     _, order, precision, repetitions = argv
     report.matches({"order": order, "precision": precision, "repetitions": repetitions})
     if (scaled := report.number("scaled_residual")) >= _MAX_SCALED_RESIDUAL:
-        raise BenchmarkError(f"LINPACK's scaled residual is {scaled:g}, not below {_MAX_SCALED_RESIDUAL:g}")
-    total_s, best_s, count = report.positive("seconds"), report.positive("best_s"), report.integer("repetitions")
+        raise BenchmarkError(
+            f"LINPACK's scaled residual is {scaled:g}, not below {_MAX_SCALED_RESIDUAL:g}"
+        )
+    total_s, best_s, count = (
+        report.positive("seconds"),
+        report.positive("best_s"),
+        report.integer("repetitions"),
+    )
     if total_s > result.inside_s * _MAX_SECONDS_ROOM + 0.01:
-        raise BenchmarkError(f"{TOOL} reports {total_s:g} s, and the guest counted {result.inside_s:g} s")
+        raise BenchmarkError(
+            f"{TOOL} reports {total_s:g} s, and the guest counted {result.inside_s:g} s"
+        )
     check_cpu(TOOL, result, context)
     each = operations(int(order)) / 1e6
     effective = {
@@ -106,7 +143,9 @@ def outcome(argv: Sequence[str], context: Context, results: Mapping[Role, Comman
 
 def expected_s(order: int, repetitions: int | None, rate_per_s: float) -> float:
     """About how long a trial takes. The matrix is written anew for every solution."""
-    return (repetitions or default_repetitions(order)) * (operations(order) / rate_per_s + order**2 * 1e-9) + 0.1
+    return (repetitions or default_repetitions(order)) * (
+        operations(order) / rate_per_s + order**2 * 1e-9
+    ) + 0.1
 
 
 def _tail(result: CommandResult) -> str:

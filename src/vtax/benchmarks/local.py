@@ -20,14 +20,20 @@ _CPU_ROOM = 1.05  # the guest's accounting ticks, and its start and end are not 
 _CPU_ROOM_S = 0.1
 _WORDS_SHOWN = 300
 _MAX_SHARE = 0.9  # of a guest's memory: its kernel and the agent need the rest
-_THREAD_BYTES = 128 * 1024  # Linux allows as many threads as take an eighth of memory in stacks of 16 KiB (fork.c)
+_THREAD_BYTES = (
+    128 * 1024
+)  # Linux allows as many threads as take an eighth of memory in stacks of 16 KiB (fork.c)
 
 
-def succeeded(tool: str, results: Mapping[Role, CommandResult], role: Role = "single") -> CommandResult:
+def succeeded(
+    tool: str, results: Mapping[Role, CommandResult], role: Role = "single"
+) -> CommandResult:
     """Return the result of the program with a role. Raises BenchmarkError, with its last output, when it failed."""
     result = results[role]
     if result.status != 0:
-        words = "; ".join(filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n")))[-_WORDS_SHOWN:]
+        words = "; ".join(
+            filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n"))
+        )[-_WORDS_SHOWN:]
         raise BenchmarkError(
             f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
             where=" ".join(result.argv)[:200],
@@ -126,5 +132,7 @@ def number_in(tool: str, pattern: str, report: str, *, is_indented: bool = False
     around = r"[ \t]*" if is_indented else ""
     match = re.search(rf"^{around}{pattern}{around}$", report, re.MULTILINE)
     if not match:
-        raise BenchmarkError(f"{tool}'s report has no line like {pattern.partition(':')[0]!r}", where=report[-200:])
+        raise BenchmarkError(
+            f"{tool}'s report has no line like {pattern.partition(':')[0]!r}", where=report[-200:]
+        )
     return float(match[1])

@@ -14,7 +14,16 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Service,
+)
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -24,7 +33,9 @@ from vtax.study.model import Size
 PORT = 11211
 _MEBIBYTE = 1024**2
 _NO_STATISTICS_S = 10**6  # between reports: only the last one
-_TOTAL = re.compile(r"^Total Statistics \((\d+) events\)\n +Min: +(\d+)\n +Max: +(\d+)\n +Avg: +(\d+)$", re.M)
+_TOTAL = re.compile(
+    r"^Total Statistics \((\d+) events\)\n +Min: +(\d+)\n +Max: +(\d+)\n +Avg: +(\d+)$", re.M
+)
 _RUN = re.compile(r"^Run time: ([0-9.]+)s Ops: (\d+) TPS: (\d+) Net_rate: \S+$", re.MULTILINE)
 _MISSES = re.compile(r"^get_misses: (\d+)$", re.MULTILINE)
 
@@ -33,9 +44,13 @@ class MemcachedParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     client: Client = Field("peer", description="where memcaslap runs")
-    connections: int = Field(8, ge=1, le=1024, description="connections at once, a multiple of threads")
+    connections: int = Field(
+        8, ge=1, le=1024, description="connections at once, a multiple of threads"
+    )
     threads: int = Field(1, ge=1, le=64, description="threads of memcaslap")
-    workers: int | None = Field(None, ge=1, le=64, description="memcached's threads; default the guest's CPUs")
+    workers: int | None = Field(
+        None, ge=1, le=64, description="memcached's threads; default the guest's CPUs"
+    )
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
     value_size: Size = Field(64, ge=1, le=_MEBIBYTE // 2, description="bytes of a value")
     cache: Size = Field(64 * _MEBIBYTE, ge=8 * _MEBIBYTE, description="bytes of the cache")
@@ -49,7 +64,14 @@ class Memcached(Service):
     Parameters = MemcachedParameters
     work = Operations("request", "requests", time="µs")
     metrics: Sequence[Metric] = (
-        Metric("requests", "requests/s", "higher", "SET and GET requests per second", primary=True, over_flows="sum"),
+        Metric(
+            "requests",
+            "requests/s",
+            "higher",
+            "SET and GET requests per second",
+            primary=True,
+            over_flows="sum",
+        ),
         Metric("latency_avg", "ms", "lower", "time of one request, average"),
         Metric("latency_max", "ms", "lower", "time of one request, max"),
     )
@@ -66,31 +88,51 @@ class Memcached(Service):
         )
         client = (
             *("memcaslap", f"--servers={context.guest_address}:{port}", f"--threads={p.threads}"),
-            *(f"--concurrency={p.connections}", f"--time={p.duration_s}s", f"--fixed_size={p.value_size}"),
+            *(
+                f"--concurrency={p.connections}",
+                f"--time={p.duration_s}s",
+                f"--fixed_size={p.value_size}",
+            ),
             f"--stat_freq={_NO_STATISTICS_S}s",
         )
-        return (Command("server", server, ready_port=PORT + context.flow), Command("client", client, place=p.client))
+        return (
+            Command("server", server, ready_port=PORT + context.flow),
+            Command("client", client, place=p.client),
+        )
 
     def expected_s(self, parameters: MemcachedParameters, context: Context) -> float:
         return parameters.duration_s + 0.5
 
     def parse(
-        self, parameters: MemcachedParameters, context: Context, results: Mapping[Role, CommandResult]
+        self,
+        parameters: MemcachedParameters,
+        context: Context,
+        results: Mapping[Role, CommandResult],
     ) -> Outcome:
         """See Benchmark.parse. Latencies are printed in microseconds."""
         p, result = parameters, succeeded("memcaslap", results, "client")
         total, ran, misses = (pattern.search(result.stdout) for pattern in (_TOTAL, _RUN, _MISSES))
         if not total or not ran or not misses:
-            raise BenchmarkError("memcaslap printed no report that vtax knows", where=result.stdout[-200:])
+            raise BenchmarkError(
+                "memcaslap printed no report that vtax knows", where=result.stdout[-200:]
+            )
         elapsed_s, requests, rate = float(ran[1]), int(ran[2]), float(ran[3])
         if requests == 0 or rate <= 0 or int(misses[1]):
-            raise BenchmarkError(f"memcaslap made {requests} requests, of which {misses[1]} found no value")
+            raise BenchmarkError(
+                f"memcaslap made {requests} requests, of which {misses[1]} found no value"
+            )
         if elapsed_s > result.outside_s * 1.05 + 0.1:
-            raise BenchmarkError(f"memcaslap reports {elapsed_s:g} s, but it ran for {result.outside_s:.3f} s")
+            raise BenchmarkError(
+                f"memcaslap reports {elapsed_s:g} s, but it ran for {result.outside_s:.3f} s"
+            )
         cpu_s = result.user_s + result.system_s
         cpus = cpus_of(p.client, context)
         warnings = saturation_warnings("memcaslap", cpu_s, result.outside_s, p.threads, cpus)
-        values = {"requests": rate, "latency_avg": int(total[4]) / 1000, "latency_max": int(total[3]) / 1000}
+        values = {
+            "requests": rate,
+            "latency_avg": int(total[4]) / 1000,
+            "latency_max": int(total[3]) / 1000,
+        }
         effective = {"client": p.client, "connections": p.connections, "requests": requests}
         return Outcome(values, effective, tuple(warnings))
 

@@ -17,7 +17,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    OwnProgram,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.guest.results import CommandResult
@@ -38,7 +47,10 @@ class MemoryLatencyParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     working_set: Size = Field(
-        64 * 1024**2, ge=2 * _LINE_BYTES, multiple_of=_LINE_BYTES, description="bytes that are read, in 64-byte lines"
+        64 * 1024**2,
+        ge=2 * _LINE_BYTES,
+        multiple_of=_LINE_BYTES,
+        description="bytes that are read, in 64-byte lines",
     )
     loads: int | None = Field(
         None, ge=1000, le=10**11, description="loads timed; default 10^8 up to 1 MiB, 10^7 above"
@@ -58,13 +70,19 @@ class MemoryLatency(OwnProgram):
     Parameters = MemoryLatencyParameters
     work = Operations("load", "loads", time="ns")
     metrics: Sequence[Metric] = (
-        Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True,
-               time_of=Operations("load", "loads")),
+        Metric(
+            "latency",
+            "ns",
+            "lower",
+            "time of one load, mean, on the controller's clock",
+            primary=True,
+            time_of=Operations("load", "loads"),
+        ),
         Metric("mean", "ns", "lower", "time of one load, mean, by the guest's clock"),
         Metric("min", "ns", "lower", "fastest thousandth of the loads, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of thousandths, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of thousandths, by the guest's clock"),
-    )  # fmt: skip
+    )
 
     def commands(self, parameters: MemoryLatencyParameters, context: Context) -> Sequence[Command]:
         size = parameters.working_set
@@ -73,12 +91,17 @@ class MemoryLatency(OwnProgram):
 
     def expected_s(self, parameters: MemoryLatencyParameters, context: Context) -> float:
         """See Benchmark.expected_s. The chain is built, and followed once before it is timed."""
-        each_ns = _EXPECTED_NS_SMALL if parameters.working_set <= _SMALL_BYTES else _EXPECTED_NS_LARGE
+        each_ns = (
+            _EXPECTED_NS_SMALL if parameters.working_set <= _SMALL_BYTES else _EXPECTED_NS_LARGE
+        )
         lines = parameters.working_set / _LINE_BYTES
         return (_loads(parameters) + 3 * lines) * each_ns * 1e-9 + 0.1
 
     def parse(
-        self, parameters: MemoryLatencyParameters, context: Context, results: Mapping[Role, CommandResult]
+        self,
+        parameters: MemoryLatencyParameters,
+        context: Context,
+        results: Mapping[Role, CommandResult],
     ) -> Outcome:
         report = Report(_TOOL, results)
         result, loads = results["single"], _loads(parameters)
@@ -98,7 +121,9 @@ class MemoryLatency(OwnProgram):
             "pages": parameters.pages,
             "huge_bytes": None if huge_bytes < 0 else huge_bytes,
         }
-        return Outcome(values, effective, (*short_warnings(outside_s, "loads"), *_page_warnings(effective)))
+        return Outcome(
+            values, effective, (*short_warnings(outside_s, "loads"), *_page_warnings(effective))
+        )
 
 
 def _page_warnings(effective: Mapping[str, Any]) -> list[str]:
@@ -113,7 +138,9 @@ def _page_warnings(effective: Mapping[str, Any]) -> list[str]:
 
 
 def _loads(parameters: MemoryLatencyParameters) -> int:
-    return parameters.loads or (_LOADS_SMALL if parameters.working_set <= _SMALL_BYTES else _LOADS_LARGE)
+    return parameters.loads or (
+        _LOADS_SMALL if parameters.working_set <= _SMALL_BYTES else _LOADS_LARGE
+    )
 
 
 BENCHMARK = MemoryLatency()

@@ -52,7 +52,10 @@ PORT = 12865
 LARGEST_MESSAGE = 64 * 1024**2
 FEWEST_TRANSACTIONS = 30
 """Below it a trial says so: its mean is of few, and its percentiles are of hardly any."""
-_TRANSACTION_S, _UNKNOWN_MBIT_S = 1e-4, 1000.0  # of a transaction besides its bytes, of a link: for the plan
+_TRANSACTION_S, _UNKNOWN_MBIT_S = (
+    1e-4,
+    1000.0,
+)  # of a transaction besides its bytes, of a link: for the plan
 _STREAMS = ("tcp_stream", "tcp_maerts", "udp_stream")
 _COMMON = (
     "THROUGHPUT", "ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_RECV_THROUGHPUT", "REMOTE_SEND_THROUGHPUT",
@@ -63,9 +66,17 @@ _COMMON = (
     "LOCAL_CPU_UTIL", "LOCAL_CPU_COUNT", "REMOTE_CPU_UTIL", "REMOTE_CPU_COUNT",
 )  # fmt: skip
 _TRANSACTIONS = (
-    "TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE", "MIN_LATENCY", "MEAN_LATENCY", "P50_LATENCY", "P90_LATENCY",
-    "P99_LATENCY", "MAX_LATENCY", "STDDEV_LATENCY",
-)  # fmt: skip
+    "TRANSACTION_RATE",
+    "REQUEST_SIZE",
+    "RESPONSE_SIZE",
+    "MIN_LATENCY",
+    "MEAN_LATENCY",
+    "P50_LATENCY",
+    "P90_LATENCY",
+    "P99_LATENCY",
+    "MAX_LATENCY",
+    "STDDEV_LATENCY",
+)
 _LATENCIES = {
     "latency_mean": "MEAN_LATENCY",
     "latency_p50": "P50_LATENCY",
@@ -79,25 +90,41 @@ class NetperfParameters(Parameters):
     """Parameters that a study may fix or vary. Absent values are left to the tool."""
 
     test: Literal["tcp_stream", "tcp_maerts", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr"] = Field(
-        "tcp_stream", description="streams (maerts: from the peer), request/response, connect/request/response"
+        "tcp_stream",
+        description="streams (maerts: from the peer), request/response, connect/request/response",
     )
     duration_s: int = Field(7, ge=1, le=86400, description="seconds of one iteration")
     count: int | None = Field(
-        None, ge=1, le=10**9, description="transactions of a trial, in place of a time; request/response only"
+        None,
+        ge=1,
+        le=10**9,
+        description="transactions of a trial, in place of a time; request/response only",
     )
-    message_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams")
-    receive_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one receive, streams")
+    message_size: Size | None = Field(
+        None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams"
+    )
+    receive_size: Size | None = Field(
+        None, ge=1, le=LARGEST_MESSAGE, description="bytes of one receive, streams"
+    )
     socket_buffer: Size | None = Field(None, ge=1, description="requested local socket buffers")
-    remote_socket_buffer: Size | None = Field(None, ge=1, description="remote ones; absent: as socket_buffer")
+    remote_socket_buffer: Size | None = Field(
+        None, ge=1, description="remote ones; absent: as socket_buffer"
+    )
     request_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a request")
     response_size: Size = Field(
-        1, ge=1, le=LARGEST_MESSAGE, description="bytes of a response; 'equal': as many as of the request"
+        1,
+        ge=1,
+        le=LARGEST_MESSAGE,
+        description="bytes of a response; 'equal': as many as of the request",
     )
     no_delay: bool = Field(False, description="TCP_NODELAY on both ends")
     confidence_percent: Literal[95, 99] | None = Field(
-        None, description="repeat iterations inside a trial until the interval is narrow (netperf's own rule)"
+        None,
+        description="repeat iterations inside a trial until the interval is narrow (netperf's own rule)",
     )
-    confidence_width_percent: float = Field(5, gt=0, le=100, description="target width of the interval, of the mean")
+    confidence_width_percent: float = Field(
+        5, gt=0, le=100, description="target width of the interval, of the mean"
+    )
     min_iterations: int = Field(3, ge=3, le=30, description="of a trial with confidence_percent")
     max_iterations: int = Field(10, ge=3, le=30, description="of a trial with confidence_percent")
 
@@ -129,14 +156,18 @@ class NetperfParameters(Parameters):
         if self.max_iterations < self.min_iterations:
             raise ValueError("max_iterations is below min_iterations")
         if self.test not in _STREAMS and (self.message_size or self.receive_size):
-            raise ValueError(f"{self.test} has request_size and response_size, not message_size and receive_size")
+            raise ValueError(
+                f"{self.test} has request_size and response_size, not message_size and receive_size"
+            )
         return self
 
     def _check_count(self) -> None:
         if self.test in _STREAMS:
             raise ValueError(f"count is of transactions, and {self.test} has none")
         if "duration_s" in self.model_fields_set or self.confidence_percent is not None:
-            raise ValueError("count takes the place of duration_s and confidence_percent: give one of them")
+            raise ValueError(
+                "count takes the place of duration_s and confidence_percent: give one of them"
+            )
 
 
 class Netperf(NetworkPair):
@@ -146,19 +177,47 @@ class Netperf(NetworkPair):
     Parameters = NetperfParameters
     work = Operations("transaction", "completed", time="µs")
     metrics: Sequence[Metric] = (
-        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
-        Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True, over_flows="sum"),
+        Metric(
+            "throughput",
+            "Mbit/s",
+            "higher",
+            "throughput at the receiver",
+            primary=True,
+            over_flows="sum",
+        ),
+        Metric(
+            "transactions",
+            "1/s",
+            "higher",
+            "transactions, one at a time",
+            primary=True,
+            over_flows="sum",
+        ),
         Metric("completed", "transactions", "higher", "transactions of a trial", over_flows="sum"),
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
-        Metric("transfer_rate", "Mbit/s", "higher", "transfer rate, one direction", over_flows="sum"),
+        Metric(
+            "transfer_rate", "Mbit/s", "higher", "transfer rate, one direction", over_flows="sum"
+        ),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("latency_mean", "us", "lower", "mean time of a transaction"),
-        Metric("latency_p50", "us", "lower", "median time of a transaction", tail=Tail("latency", 0.5)),
+        Metric(
+            "latency_p50", "us", "lower", "median time of a transaction", tail=Tail("latency", 0.5)
+        ),
         Metric("latency_p90", "us", "lower", "90th percentile", tail=Tail("latency", 0.9)),
         Metric("latency_p99", "us", "lower", "99th percentile", tail=Tail("latency", 0.99)),
         Metric("latency_max", "us", "lower", "longest transaction"),
-        Metric("cpu_local", "%", "lower", "busy CPUs of the client's kernel, of a container: of the whole host"),
-        Metric("cpu_remote", "%", "lower", "busy CPUs of the server's kernel, of a native peer: of the whole host"),
+        Metric(
+            "cpu_local",
+            "%",
+            "lower",
+            "busy CPUs of the client's kernel, of a container: of the whole host",
+        ),
+        Metric(
+            "cpu_remote",
+            "%",
+            "lower",
+            "busy CPUs of the server's kernel, of a native peer: of the whole host",
+        ),
         CPU_PER_GIGABYTE,
     )
     version_argv = ("netperf", "-V")
@@ -169,23 +228,46 @@ class Netperf(NetworkPair):
         check_socket_buffer("socket_buffer", p.socket_buffer)
         check_socket_buffer("remote_socket_buffer", p.remote_socket_buffer)
         port = str(PORT + context.flow)
-        length = str(p.duration_s if p.count is None else -p.count)  # netperf: a negative one is of transactions
-        argv = ["netperf", "-H", context.peer_address, "-p", port, "-t", p.test.upper(), "-l", length]
+        length = str(
+            p.duration_s if p.count is None else -p.count
+        )  # netperf: a negative one is of transactions
+        argv = [
+            "netperf",
+            "-H",
+            context.peer_address,
+            "-p",
+            port,
+            "-t",
+            p.test.upper(),
+            "-l",
+            length,
+        ]
         argv += ["-c", "-C"]
         if p.test in _STREAMS:
             argv += ["-f", "m"]
         if p.confidence_percent is not None:
             argv += ["-I", f"{p.confidence_percent},{p.confidence_width_percent:g}"]
-            argv += ["-i", f"{p.max_iterations},{p.min_iterations}", "-r"]  # -r: of the result, not of CPU as well
-        server = Command("server", ("netserver", "-D", "-p", port), place="peer", ready_port=PORT + context.flow)
+            argv += [
+                "-i",
+                f"{p.max_iterations},{p.min_iterations}",
+                "-r",
+            ]  # -r: of the result, not of CPU as well
+        server = Command(
+            "server", ("netserver", "-D", "-p", port), place="peer", ready_port=PORT + context.flow
+        )
         return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
 
     def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
         p = parameters
         if p.count is not None:
             bits = (p.request_size + p.response_size) * 8
-            return p.count * (_TRANSACTION_S + bits / 1e6 / (context.link_mbit_s or _UNKNOWN_MBIT_S)) + 0.1
-        iterations = (p.min_iterations + p.max_iterations) / 2 if p.confidence_percent is not None else 1
+            return (
+                p.count * (_TRANSACTION_S + bits / 1e6 / (context.link_mbit_s or _UNKNOWN_MBIT_S))
+                + 0.1
+            )
+        iterations = (
+            (p.min_iterations + p.max_iterations) / 2 if p.confidence_percent is not None else 1
+        )
         return p.duration_s * iterations + 0.1
 
     def parse(
@@ -195,12 +277,22 @@ class Netperf(NetworkPair):
         reported = selectors(client.stdout)
         if client.status != 0 or "THROUGHPUT" not in reported:
             message = (client.stderr.strip() or client.stdout.strip())[-300:]
-            raise BenchmarkError(f"netperf failed with {client.ended_with}: {message or 'no output'}")
+            raise BenchmarkError(
+                f"netperf failed with {client.ended_with}: {message or 'no output'}"
+            )
         try:
-            values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported, p)
+            values = (
+                _stream_values(reported, p)
+                if p.test in _STREAMS
+                else _transaction_values(reported, p)
+            )
             values |= _cpu_values(reported)
             effective = _effective(reported, context)
-            warnings = [*_warnings(reported, p), *congestion_warnings(effective, context), *_few(reported, values)]
+            warnings = [
+                *_warnings(reported, p),
+                *congestion_warnings(effective, context),
+                *_few(reported, values),
+            ]
         except (KeyError, ValueError) as error:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
@@ -262,7 +354,13 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
     """Rates, and how many transactions they are of; see the module. Raises BenchmarkError where there are none."""
     values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
     rate = _number(reported, "TRANSACTION_RATE")
-    completed = round(rate * _number(reported, "ELAPSED_TIME")) if p.count is None else p.count if rate > 0 else 0
+    completed = (
+        round(rate * _number(reported, "ELAPSED_TIME"))
+        if p.count is None
+        else p.count
+        if rate > 0
+        else 0
+    )
     if not completed or values["latency_mean"] <= 0:
         raise BenchmarkError(
             f"no transaction of {p.request_size} and {p.response_size} bytes was complete within "
@@ -273,8 +371,11 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
     else:
         completed *= round(_number(reported, "CONFIDENCE_ITERATION"))
     return {
-        "transactions": rate, "completed": completed, "transfer_rate": rate * p.request_size * 8 / 1e6, **values
-    }  # fmt: skip
+        "transactions": rate,
+        "completed": completed,
+        "transfer_rate": rate * p.request_size * 8 / 1e6,
+        **values,
+    }
 
 
 def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
@@ -290,7 +391,11 @@ def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
 def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:
     """Percent busy at both ends, as far as netperf could find it out: -1 means that it could not."""
     names = {"cpu_local": "LOCAL_CPU_UTIL", "cpu_remote": "REMOTE_CPU_UTIL"}
-    found = {name: _number(reported, selector) for name, selector in names.items() if selector in reported}
+    found = {
+        name: _number(reported, selector)
+        for name, selector in names.items()
+        if selector in reported
+    }
     return {name: value for name, value in found.items() if value >= 0}
 
 
@@ -311,7 +416,9 @@ def _effective(reported: Mapping[str, str], context: Context) -> dict[str, Any]:
         "local_cpus": "LOCAL_CPU_COUNT",
         "remote_cpus": "REMOTE_CPU_COUNT",
     }
-    effective: dict[str, Any] = {name: int(reported[key]) for name, key in names.items() if key in reported}
+    effective: dict[str, Any] = {
+        name: int(reported[key]) for name, key in names.items() if key in reported
+    }
     effective = {name: value for name, value in effective.items() if value > 0}
     if "mss" in effective:
         effective["mss"] = reported_mss(effective["mss"], None, context)
@@ -335,8 +442,14 @@ def _warnings(reported: Mapping[str, str], p: NetperfParameters) -> list[str]:
         p.confidence_percent is not None
         and (width := _number(reported, "THROUGHPUT_CONFID")) > p.confidence_width_percent
     ):
-        given = {"percent": p.confidence_percent, "requested": p.confidence_width_percent, "found": width}
-        warnings.append(Note("confidence-missed", iterations=reported["CONFIDENCE_ITERATION"], **given))
+        given = {
+            "percent": p.confidence_percent,
+            "requested": p.confidence_width_percent,
+            "found": width,
+        }
+        warnings.append(
+            Note("confidence-missed", iterations=reported["CONFIDENCE_ITERATION"], **given)
+        )
     return warnings
 
 

@@ -29,10 +29,21 @@ _BUFFER_LIMITS = (Path("/proc/sys/net/core/wmem_max"), Path("/proc/sys/net/core/
 
 
 THROUGHPUTS = (
-    Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
+    Metric(
+        "throughput",
+        "Mbit/s",
+        "higher",
+        "throughput at the receiver",
+        primary=True,
+        over_flows="sum",
+    ),
     Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
-    Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
-    Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
+    Metric(
+        "throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"
+    ),
+    Metric(
+        "throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"
+    ),
 )
 
 
@@ -43,12 +54,20 @@ class ThroughputParameters(Parameters):
     protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
     parallel: int = Field(1, ge=1, le=128, description="parallel streams")
-    length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
+    length: Size | None = Field(
+        None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram"
+    )
     window: Size | None = Field(None, ge=1, description="requested socket buffer at both ends")
     mss: int | None = Field(
-        None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
+        None,
+        ge=88,
+        le=32767,
+        description="TCP maximum segment size",
+        json_schema_extra={"unit": "bytes"},
     )
-    no_delay: bool = Field(False, description="TCP_NODELAY at the sender: a small write is not kept for the next one")
+    no_delay: bool = Field(
+        False, description="TCP_NODELAY at the sender: a small write is not kept for the next one"
+    )
     rate_mbit_s: float = Field(
         0, ge=0, le=FASTEST_MBIT_S, description="target rate per stream; 0 is as fast as it goes"
     )
@@ -67,7 +86,9 @@ class ThroughputParameters(Parameters):
 def check_datagram(name: str, size: int | None) -> None:
     """Raise ValueError when a message does not fit a UDP datagram."""
     if size is not None and size > LARGEST_DATAGRAM:
-        raise ValueError(f"{name} {size} is more than a UDP datagram holds ({LARGEST_DATAGRAM} bytes)")
+        raise ValueError(
+            f"{name} {size} is more than a UDP datagram holds ({LARGEST_DATAGRAM} bytes)"
+        )
 
 
 def check_socket_buffer(name: str, size: int | None) -> None:
@@ -85,7 +106,9 @@ def check_socket_buffer(name: str, size: int | None) -> None:
             )
 
 
-def window_warnings(requested: int | None, send: int | None, receive: int | None, end: str = "") -> list[str]:
+def window_warnings(
+    requested: int | None, send: int | None, receive: int | None, end: str = ""
+) -> list[str]:
     """Warnings when the effective socket buffer is not the requested one. end: where, of several.
 
     It doubles every request, after capping it (socket(7)): one reported as asked was capped to half.
@@ -94,7 +117,9 @@ def window_warnings(requested: int | None, send: int | None, receive: int | None
     for side, effective in (("send", send), ("receive", receive)):
         if requested is not None and effective is not None and effective != 2 * requested:
             name = " ".join(filter(None, (end, side, "buffer")))
-            warnings.append(Note("buffer-not-as-requested", name=name, requested=requested, found=effective))
+            warnings.append(
+                Note("buffer-not-as-requested", name=name, requested=requested, found=effective)
+            )
     return warnings
 
 

@@ -16,7 +16,17 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    GuestFile,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Service,
+)
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import (
     MIN_RATE_SHARE,
@@ -69,9 +79,15 @@ class NginxParameters(Parameters):
 
     file_size: Size = Field(1024, ge=1, le=64 * 1024**2, description="bytes of the file")
     client: Client = Field("peer", description="where h2load runs")
-    connections: int = Field(8, ge=1, le=1024, description="connections, each with one request at a time")
-    threads: int = Field(1, ge=1, le=64, description="threads of h2load, at most one per connection")
-    workers: int | None = Field(None, ge=1, le=64, description="nginx's workers; default the guest's virtual CPUs")
+    connections: int = Field(
+        8, ge=1, le=1024, description="connections, each with one request at a time"
+    )
+    threads: int = Field(
+        1, ge=1, le=64, description="threads of h2load, at most one per connection"
+    )
+    workers: int | None = Field(
+        None, ge=1, le=64, description="nginx's workers; default the guest's virtual CPUs"
+    )
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
     warm_up_s: int = Field(1, ge=0, le=60, description="seconds before them that are not counted")
     rate: float = Field(0, ge=0, le=1e7, description="requests per second; 0 is as fast as it goes")
@@ -86,7 +102,14 @@ class Nginx(Service):
     work = Operations("request", "all_requests", time="µs")  # warm-up at the same rate
     load = ("rate", "connections")
     metrics: Sequence[Metric] = (
-        Metric("requests", "requests/s", "higher", "requests answered per second", primary=True, over_flows="sum"),
+        Metric(
+            "requests",
+            "requests/s",
+            "higher",
+            "requests answered per second",
+            primary=True,
+            over_flows="sum",
+        ),
         *latencies("request"),
     )
     version_argv = ("sh", "-c", "nginx -v; h2load --version")
@@ -103,23 +126,36 @@ class Nginx(Service):
         p = parameters
         directory, port = f"{context.scratch}/vtax-nginx-{context.flow}", PORT + context.flow
         configuration = _CONFIGURATION.format(
-            directory=directory, address=context.guest_address, port=port, workers=p.workers or context.vcpus
+            directory=directory,
+            address=context.guest_address,
+            port=port,
+            workers=p.workers or context.vcpus,
         )
         page = f"{directory}/files/page"
         argv = (
-            *("h2load", "--h1", f"--clients={p.connections}", f"--threads={min(p.threads, p.connections)}"),
+            *(
+                "h2load",
+                "--h1",
+                f"--clients={p.connections}",
+                f"--threads={min(p.threads, p.connections)}",
+            ),
             *(f"--duration={p.duration_s}", f"--warm-up-time={p.warm_up_s}"),
             *((f"--rps={p.rate / p.connections:g}",) if p.rate else ()),
             *("--log-file={log}", f"http://{context.guest_address}:{port}/page"),
         )
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
-        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv)
+        of_client, line, files = timed_by_log(
+            scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv
+        )
         return (
             Command(
                 "server",
                 ("nginx", "-e", "stderr", "-c", f"{directory}/nginx.conf"),
                 ready_port=port,
-                before=(("mkdir", f"{directory}/files"), ("truncate", f"--size={p.file_size}", page)),
+                before=(
+                    ("mkdir", f"{directory}/files"),
+                    ("truncate", f"--size={p.file_size}", page),
+                ),
                 after=(("rm", "-rf", directory),),
                 files=(GuestFile(f"{directory}/nginx.conf", configuration.encode()),),
             ),
@@ -129,11 +165,15 @@ class Nginx(Service):
     def expected_s(self, parameters: NginxParameters, context: Context) -> float:
         return parameters.duration_s + parameters.warm_up_s + 0.5
 
-    def parse(self, parameters: NginxParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: NginxParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         p, result = parameters, succeeded("h2load", results, "client")
         requests, finished = _REQUESTS.search(result.stdout), _FINISHED.search(result.stdout)
         if not requests or not finished:
-            raise BenchmarkError("h2load printed no report that vtax knows", where=result.stdout[-200:])
+            raise BenchmarkError(
+                "h2load printed no report that vtax knows", where=result.stdout[-200:]
+            )
         total, done, good, failed, errored, timed_out = map(int, requests.groups())
         rate = float(finished[1])
         if good != total or done != total or total == 0 or rate <= 0:
@@ -147,11 +187,17 @@ class Nginx(Service):
             "h2load", found["cpu_s"], found["elapsed_s"], threads, cpus_of(p.client, context)
         )
         if p.rate and rate < MIN_RATE_SHARE * p.rate:
-            warnings.append(Note("rate-not-reached", requested=p.rate, unit="requests/s", found=rate))
+            warnings.append(
+                Note("rate-not-reached", requested=p.rate, unit="requests/s", found=rate)
+            )
         effective = {
-            "file_size": p.file_size, "client": p.client, "connections": p.connections, "threads": threads,
-            "requests": total, "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),
-        }  # fmt: skip
+            "file_size": p.file_size,
+            "client": p.client,
+            "connections": p.connections,
+            "threads": threads,
+            "requests": total,
+            "all_requests": round(total * (1 + p.warm_up_s / p.duration_s)),
+        }
         values = {"requests": rate, **found["ms"]}
         samples, interval = samples_of(found, "requests", p.duration_s)
         return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))

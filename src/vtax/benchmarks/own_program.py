@@ -15,7 +15,9 @@ from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
 
-_CLOCK_ROOM = 1.01  # a program's time is part of the guest's time of it, but both are read at another moment
+_CLOCK_ROOM = (
+    1.01  # a program's time is part of the guest's time of it, but both are read at another moment
+)
 _CLOCK_ROOM_S = 0.01
 _SHORT_S = 0.1
 _MAX_CHARACTERS = 1 << 16  # of a report
@@ -24,17 +26,25 @@ _MAX_CHARACTERS = 1 << 16  # of a report
 class Report:
     """The report of a program. Raises BenchmarkError for a failed program, and for what is missing."""
 
-    def __init__(self, program: str, results: Mapping[Role, CommandResult], *, end: str = "complete") -> None:
+    def __init__(
+        self, program: str, results: Mapping[Role, CommandResult], *, end: str = "complete"
+    ) -> None:
         """end: the last line of a whole report."""
         self._program = program
         report = succeeded(program, results).stdout
         if len(report) > _MAX_CHARACTERS:
-            raise BenchmarkError(f"{program} printed {len(report)} characters, which is no report of it")
+            raise BenchmarkError(
+                f"{program} printed {len(report)} characters, which is no report of it"
+            )
         lines = report.splitlines()
         if not lines or not lines[0].startswith(f"{program} "):
-            raise BenchmarkError(f"{program} printed no report that vtax knows", where="; ".join(lines)[:200])
+            raise BenchmarkError(
+                f"{program} printed no report that vtax knows", where="; ".join(lines)[:200]
+            )
         if lines[-1] != end:
-            raise BenchmarkError(f"{program}'s report is not complete", where="; ".join(lines)[-200:])
+            raise BenchmarkError(
+                f"{program}'s report is not complete", where="; ".join(lines)[-200:]
+            )
         self._values = {key: value for key, _, value in (line.partition(" ") for line in lines)}
 
     def text(self, key: str) -> str:
@@ -47,7 +57,9 @@ class Report:
         """Return a whole number."""
         text = self.text(key)
         if not re.fullmatch(r"-?\d{1,18}", text):
-            raise BenchmarkError(f"{self._program} printed {text[:40]!r} where {key} is a whole number")
+            raise BenchmarkError(
+                f"{self._program} printed {text[:40]!r} where {key} is a whole number"
+            )
         return int(text)
 
     def number(self, key: str) -> float:
@@ -65,7 +77,9 @@ class Report:
         """Return a number above 0."""
         value = self.number(key)
         if value <= 0:
-            raise BenchmarkError(f"{self._program} printed {value:g} for {key}: no time passed in the guest")
+            raise BenchmarkError(
+                f"{self._program} printed {value:g} for {key}: no time passed in the guest"
+            )
         return value
 
     def matches(self, expected: Mapping[str, int | str]) -> None:
@@ -84,7 +98,9 @@ def loops_outside_s(program: str, result: CommandResult, loops_s: float) -> floa
     the figure by its error over that part only. Raises BenchmarkError when the times contradict each other.
     """
     if loops_s > result.inside_s * _CLOCK_ROOM + _CLOCK_ROOM_S:
-        raise BenchmarkError(f"{program} reports {loops_s:g} s of loops, and the guest counted {result.inside_s:g} s")
+        raise BenchmarkError(
+            f"{program} reports {loops_s:g} s of loops, and the guest counted {result.inside_s:g} s"
+        )
     outside_s = result.outside_s - max(result.inside_s - loops_s, 0.0)
     if outside_s <= 0:
         raise BenchmarkError(

@@ -17,7 +17,16 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Service,
+)
 from vtax.benchmarks.local import number_in, succeeded
 from vtax.benchmarks.service import (
     MIN_RATE_SHARE,
@@ -41,7 +50,10 @@ PORT = 5432
 _MEBIBYTE = 1024**2
 _EMPTY_BYTES, _SCALE_BYTES = 40 * _MEBIBYTE, 16 * _MEBIBYTE  # about
 _START_S = 1.0
-_LATENCY_COLUMN, _ENDED = 2, "4*1000000+5*1"  # of its log: client, number, time (µs), script, end (s, µs)
+_LATENCY_COLUMN, _ENDED = (
+    2,
+    "4*1000000+5*1",
+)  # of its log: client, number, time (µs), script, end (s, µs)
 _LINES = {
     "transactions": r"number of transactions actually processed: (\d+)(?:/\d+)?",
     "failed": r"number of failed transactions: (\d+) .*",
@@ -51,7 +63,9 @@ _LINES = {
 }
 _AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --clear-groups"
 # PostgreSQL listens before it answers: it first reads its log.
-_ANSWERS = 'for n in $(seq 300); do pg_isready --quiet "$@" && exit; sleep 0.2; done; pg_isready "$@"'
+_ANSWERS = (
+    'for n in $(seq 300); do pg_isready --quiet "$@" && exit; sleep 0.2; done; pg_isready "$@"'
+)
 _SERVER = f'exec {_AS_POSTGRES} "$(echo /usr/lib/postgresql/*/bin)/postgres" "$@"'
 
 # $1: the directory. The server is stopped before the script ends, and its tables are whole.
@@ -75,14 +89,22 @@ class PgbenchParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     test: Literal["tpcb", "simple_update", "select"] = Field("tpcb", description="the transaction")
-    scale: int = Field(10, ge=1, le=10_000, description="size of the tables, in units of 100 000 accounts")
+    scale: int = Field(
+        10, ge=1, le=10_000, description="size of the tables, in units of 100 000 accounts"
+    )
     client: Client = Field("peer", description="where pgbench runs")
     connection: Literal["socket", "tcp"] = Field("tcp", description="how it reaches the server")
     clients: int = Field(1, ge=1, le=90, description="connections at once")
-    threads: int = Field(1, ge=1, le=90, description="threads of pgbench, which share the connections")
+    threads: int = Field(
+        1, ge=1, le=90, description="threads of pgbench, which share the connections"
+    )
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
-    rate: float = Field(0, ge=0, le=1e6, description="transactions per second; 0 is as fast as it goes")
-    shared_buffers: Size = Field(128 * _MEBIBYTE, ge=_MEBIBYTE, description="bytes of the server's cache")
+    rate: float = Field(
+        0, ge=0, le=1e6, description="transactions per second; 0 is as fast as it goes"
+    )
+    shared_buffers: Size = Field(
+        128 * _MEBIBYTE, ge=_MEBIBYTE, description="bytes of the server's cache"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -102,7 +124,14 @@ class Pgbench(Service):
     work = Operations("transaction", "transactions", time="µs")
     load = ("rate", "clients")
     metrics: Sequence[Metric] = (
-        Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True, over_flows="sum"),
+        Metric(
+            "transactions",
+            "transactions/s",
+            "higher",
+            "transactions per second",
+            primary=True,
+            over_flows="sum",
+        ),
         *latencies("transaction"),
     )
     version_argv = ("pgbench", "--version")
@@ -120,26 +149,51 @@ class Pgbench(Service):
         directory, port = f"{context.scratch}/vtax-postgresql-{context.flow}", PORT + context.flow
         remove = ("rm", "-rf", directory)
         server = (
-            *("sh", "-c", _SERVER, "postgres", "-D", directory, "-h", context.guest_address, "-p", str(port)),
+            *(
+                "sh",
+                "-c",
+                _SERVER,
+                "postgres",
+                "-D",
+                directory,
+                "-h",
+                context.guest_address,
+                "-p",
+                str(port),
+            ),
             *("-k", directory, "-c", f"shared_buffers={p.shared_buffers // 1024}kB"),
             *("-c", "dynamic_shared_memory_type=mmap"),
         )
-        test = {"tpcb": "tpcb-like", "simple_update": "simple-update", "select": "select-only"}[p.test]
+        test = {"tpcb": "tpcb-like", "simple_update": "simple-update", "select": "select-only"}[
+            p.test
+        ]
         argv = (
             *("pgbench", "--no-vacuum", "--username=postgres", f"--port={port}"),
             f"--host={directory if p.connection == 'socket' else context.guest_address}",
-            *(f"--builtin={test}", f"--client={p.clients}", f"--jobs={p.threads}", f"--time={p.duration_s}"),
+            *(
+                f"--builtin={test}",
+                f"--client={p.clients}",
+                f"--jobs={p.threads}",
+                f"--time={p.duration_s}",
+            ),
             *((f"--rate={p.rate:g}",) if p.rate else ()),
             *("--log", "--log-prefix={log}", "pgbench"),
         )
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
-        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv)
+        of_client, line, files = timed_by_log(
+            scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv
+        )
         answers = ("sh", "-c", _ANSWERS, "sh", "--host", context.guest_address, "--port", str(port))
         copied = ("cp", "-a", self.data(p).directory, directory)
         return (
             Command("server", server, ready_port=port, before=(remove, copied), after=(remove,)),
             Command(
-                "client", line, place=p.client, files=files, before=(answers,), after=(("rm", "-rf", of_client),)
+                "client",
+                line,
+                place=p.client,
+                files=files,
+                before=(answers,),
+                after=(("rm", "-rf", of_client),),
             ),
         )
 
@@ -151,7 +205,9 @@ class Pgbench(Service):
     ) -> Outcome:
         """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
         p, result = parameters, succeeded("pgbench", results, "client")
-        read = {name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()}
+        read = {
+            name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()
+        }
         found = of_log("pgbench", result)
         if (read["clients"], read["scale"]) != (p.clients, p.scale):
             raise BenchmarkError(
@@ -167,13 +223,21 @@ class Pgbench(Service):
             "pgbench", found["cpu_s"], found["elapsed_s"], p.threads, cpus_of(p.client, context)
         )
         if p.rate and read["rate"] < MIN_RATE_SHARE * p.rate:
-            warnings.append(Note("rate-not-reached", requested=p.rate, unit="transactions/s", found=read["rate"]))
+            warnings.append(
+                Note(
+                    "rate-not-reached", requested=p.rate, unit="transactions/s", found=read["rate"]
+                )
+            )
         if p.test == "tpcb" and p.clients > p.scale:
             warnings.append(Note("clients-wait", clients=p.clients, branches=p.scale))
         effective = {
-            "test": p.test, "scale": p.scale, "client": p.client, "connection": p.connection, "clients": p.clients,
+            "test": p.test,
+            "scale": p.scale,
+            "client": p.client,
+            "connection": p.connection,
+            "clients": p.clients,
             "transactions": int(read["transactions"]),
-        }  # fmt: skip
+        }
         values = {"transactions": read["rate"], **found["ms"]}
         samples, interval = samples_of(found, "transactions", p.duration_s)
         return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))

@@ -17,7 +17,16 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -34,7 +43,10 @@ class PiParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     digits: int = Field(
-        4_194_304, ge=pi_digits.FEWEST, le=1_000_000_000, description="digits of π after the decimal point"
+        4_194_304,
+        ge=pi_digits.FEWEST,
+        le=1_000_000_000,
+        description="digits of π after the decimal point",
     )
 
 
@@ -47,8 +59,16 @@ class Pi(Benchmark):
     Parameters = PiParameters
     work = Operations("run")
     metrics: Sequence[Metric] = (
-        Metric("time", "s", "lower", "time of the whole program, on the controller's clock", primary=True),
-        Metric("cpu_time", "s", "lower", "CPU time of the program, as the guest's kernel accounts it"),
+        Metric(
+            "time",
+            "s",
+            "lower",
+            "time of the whole program, on the controller's clock",
+            primary=True,
+        ),
+        Metric(
+            "cpu_time", "s", "lower", "CPU time of the program, as the guest's kernel accounts it"
+        ),
     )
     version_argv = ("pi", "--version")
     version_pattern = r"\Api \((CLN \S+)\)"
@@ -65,13 +85,17 @@ class Pi(Benchmark):
         """See Benchmark.expected_s. The work grows a little faster than the digits."""
         return _EXPECTED_S * float((parameters.digits / 1e6) ** 1.15) + 0.1
 
-    def parse(self, parameters: PiParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: PiParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         result = succeeded("pi", results)
         match = _REPORT.fullmatch(result.stdout)
         if not match:
             raise BenchmarkError("pi printed no digits that vtax knows", where=result.stdout[-200:])
         if int(match[2]) != parameters.digits + 3:  # with `3.` and the end of the line
-            raise BenchmarkError(f"pi printed {int(match[2]) - 3} digits where {parameters.digits} were requested")
+            raise BenchmarkError(
+                f"pi printed {int(match[2]) - 3} digits where {parameters.digits} were requested"
+            )
         warnings = pi_digits.warnings_of("pi", parameters.digits, match[1])
         check_cpu("pi", result, context)
         values = {"time": result.outside_s, "cpu_time": result.user_s + result.system_s}

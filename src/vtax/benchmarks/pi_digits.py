@@ -56,5 +56,7 @@ def warnings_of(tool: str, digits: int, last: str) -> list[str]:
     if expected is None:
         return [Note("digits-not-verified", limit=_COMPUTED, known=tuple(KNOWN))]
     if last != expected:
-        raise BenchmarkError(f"{tool} computed other digits than those of pi: {last[:SHOWN]} where {expected} are")
+        raise BenchmarkError(
+            f"{tool} computed other digits than those of pi: {last[:SHOWN]} where {expected} are"
+        )
     return []

@@ -17,7 +17,16 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    OwnProgram,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BenchmarkError
@@ -25,7 +34,11 @@ from vtax.guest.results import CommandResult
 
 _TOOL = "vtax-pi"
 _START_BYTES = 16 * 1024**2
-_BYTES_PER_DIGIT = (10, 15, 20)  # with 1, 2, more threads; measured at 10^7 digits: 9.2, 13.9, 16.4 (4), 19.3 (16)
+_BYTES_PER_DIGIT = (
+    10,
+    15,
+    20,
+)  # with 1, 2, more threads; measured at 10^7 digits: 9.2, 13.9, 16.4 (4), 19.3 (16)
 _EXPECTED_S = 0.5  # of 10^6 digits in one thread
 _CLOCK_ROOM = 1.05
 
@@ -34,9 +47,14 @@ class PiFlintParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     digits: int = Field(
-        10_000_000, ge=pi_digits.FEWEST, le=10_000_000_000, description="digits of π after the decimal point"
+        10_000_000,
+        ge=pi_digits.FEWEST,
+        le=10_000_000_000,
+        description="digits of π after the decimal point",
     )
-    threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
+    threads: int | None = Field(
+        None, ge=1, le=4096, description="threads; default the guest's virtual CPUs"
+    )
 
 
 class PiFlint(OwnProgram):
@@ -48,11 +66,23 @@ class PiFlint(OwnProgram):
     Parameters = PiFlintParameters
     work = Operations("run")
     metrics: Sequence[Metric] = (
-        Metric("time", "s", "lower", "time of the whole program, on the controller's clock", primary=True),
-        Metric("computing_time", "s", "lower", "time of the computation without that of decimal digits, by the "
-               "guest's clock"),
-        Metric("cpu_time", "s", "lower", "CPU time of all threads, as the guest's kernel accounts it"),
-    )  # fmt: skip
+        Metric(
+            "time",
+            "s",
+            "lower",
+            "time of the whole program, on the controller's clock",
+            primary=True,
+        ),
+        Metric(
+            "computing_time",
+            "s",
+            "lower",
+            "time of the computation without that of decimal digits, by the guest's clock",
+        ),
+        Metric(
+            "cpu_time", "s", "lower", "CPU time of all threads, as the guest's kernel accounts it"
+        ),
+    )
 
     def commands(self, parameters: PiFlintParameters, context: Context) -> Sequence[Command]:
         threads = _threads(parameters, context)
@@ -74,12 +104,20 @@ class PiFlint(OwnProgram):
         report = Report(_TOOL, results)
         report.matches({"digits": parameters.digits, "threads": threads})
         last = report.text("last")
-        warnings = thread_warnings(threads, context) + pi_digits.warnings_of("FLINT", parameters.digits, last)
+        warnings = thread_warnings(threads, context) + pi_digits.warnings_of(
+            "FLINT", parameters.digits, last
+        )
         computed_s = report.positive("computed_s")
         if computed_s > result.inside_s * _CLOCK_ROOM + 0.01:
-            raise BenchmarkError(f"{_TOOL} reports {computed_s:g} s, and the guest counted {result.inside_s:g} s")
+            raise BenchmarkError(
+                f"{_TOOL} reports {computed_s:g} s, and the guest counted {result.inside_s:g} s"
+            )
         check_cpu(_TOOL, result, context)
-        values = {"time": result.outside_s, "computing_time": computed_s, "cpu_time": result.user_s + result.system_s}
+        values = {
+            "time": result.outside_s,
+            "computing_time": computed_s,
+            "cpu_time": result.user_s + result.system_s,
+        }
         if values["cpu_time"] <= 0:  # too short for the guest's accounting
             del values["cpu_time"]
         effective = {"digits": parameters.digits, "threads": threads, "last_digits": last}

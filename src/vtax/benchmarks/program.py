@@ -20,7 +20,17 @@ from typing import Any
 
 from pydantic import create_model
 
-from vtax.benchmarks.base import Benchmark, Command, Context, GuestFile, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    GuestFile,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
@@ -54,7 +64,15 @@ class ProgramBenchmark(Benchmark):
         self.needs_network = table.needs_network
         self.Parameters: type[Parameters] = _parameters(table)
         self.metrics: Sequence[Metric] = tuple(
-            Metric(m.name, m.unit, m.better, m.title, number == 0, average=m.average, over_flows=m.over_flows)
+            Metric(
+                m.name,
+                m.unit,
+                m.better,
+                m.title,
+                number == 0,
+                average=m.average,
+                over_flows=m.over_flows,
+            )
             for number, m in enumerate(table.metric)
         )
         self.work = Operations("run") if table.metric[0].elapsed else None
@@ -82,7 +100,9 @@ class ProgramBenchmark(Benchmark):
         commands = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
         variables = [f"{name}={value}" for name, value in self._table.environment.items()]
         lists = {"packages": self.packages, "with": variables}
-        return "; ".join([*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)])
+        return "; ".join(
+            [*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)]
+        )
 
     @property
     def host_files(self) -> dict[Path, str]:
@@ -118,14 +138,18 @@ class ProgramBenchmark(Benchmark):
                 "peer_address": context.peer_address,
                 "port": port,
             }
-            files = tuple(GuestFile(f"{directory}/{path.name}", data, 0o755) for path, data in self._files())
+            files = tuple(
+                GuestFile(f"{directory}/{path.name}", data, 0o755) for path, data in self._files()
+            )
             made.append(
                 Command(
                     "single" if role == "guest" else "server" if is_server else "client",
                     tuple(filled(argument, values) for argument in argv),
                     place="peer" if at_peer else "guest",
                     ready_port=port if is_server and self._table.port else None,
-                    environment={name: filled(v, values) for name, v in self._table.environment.items()},
+                    environment={
+                        name: filled(v, values) for name, v in self._table.environment.items()
+                    },
                     files=files,
                     directory=directory if files else "",
                     timeout_s=None if is_server else self._table.timeout,
@@ -137,14 +161,18 @@ class ProgramBenchmark(Benchmark):
         """As the study says."""
         return self._table.expected_duration
 
-    def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         """Return every metric of the table. Raises BenchmarkError with an excerpt of the output for one that is
         missing."""
         result = results.get("single") or results["client"]
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
             words = result.stderr.strip() or result.stdout.strip()
-            raise BenchmarkError(f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}")
+            raise BenchmarkError(
+                f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}"
+            )
         return Outcome({m.name: _figure(m, texts[m.output], result) for m in self._table.metric})
 
     def _files(self) -> list[tuple[Path, bytes]]:
@@ -168,12 +196,16 @@ def _content(path: Path, limit: int) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             seen = os.fstat(descriptor)
             if not stat.S_ISREG(seen.st_mode):
-                raise BadInput(f"{path} is not a regular file", hint="name files, not directories or devices")
+                raise BadInput(
+                    f"{path} is not a regular file", hint="name files, not directories or devices"
+                )
             refuse_file_of_others(path, seen)
             content = file.read(limit + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"{path} cannot be read: {why}", hint="files are looked for beside the study") from error
+        raise BadInput(
+            f"{path} cannot be read: {why}", hint="files are looked for beside the study"
+        ) from error
     if len(content) > limit:
         raise BadInput(
             f"the files of a program hold at most {about_size(limits.MAX_FILES_BYTES)} together; {path} is beyond",
@@ -184,7 +216,9 @@ def _content(path: Path, limit: int) -> bytes:
 
 def _parameters(table: ProgramTable) -> type[Parameters]:
     """Return a model in which every parameter has its default and the default's type."""
-    declared: dict[str, Any] = {name: (type(value), value) for name, value in table.parameters.items()}
+    declared: dict[str, Any] = {
+        name: (type(value), value) for name, value in table.parameters.items()
+    }
     return create_model("ProgramParameters", __base__=Parameters, **declared)
 
 
@@ -192,7 +226,9 @@ def _figure(metric: MetricTable, text: str, result: CommandResult) -> float:
     """Return the value of a metric. text: of its output."""
     if metric.elapsed:
         return result.outside_s
-    return _pointed(metric, text) if metric.pattern is None else _matched(metric, metric.pattern, text)
+    return (
+        _pointed(metric, text) if metric.pattern is None else _matched(metric, metric.pattern, text)
+    )
 
 
 def _matched(metric: MetricTable, pattern: str, text: str) -> float:
@@ -216,26 +252,40 @@ def _pointed(metric: MetricTable, text: str) -> float:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BenchmarkError(f"{metric.output} is not JSON, where {metric.name} is: {_excerpt(text)}") from error
+        raise BenchmarkError(
+            f"{metric.output} is not JSON, where {metric.name} is: {_excerpt(text)}"
+        ) from error
     pointer = metric.pointer or ""
     for token in (each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]):
         if isinstance(value, dict) and token in value:
             value = value[token]
-        elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", token) and int(token) < len(value):
+        elif (
+            isinstance(value, list)
+            and re.fullmatch("0|[1-9][0-9]{0,8}", token)
+            and int(token) < len(value)
+        ):
             value = value[int(token)]
         else:
-            raise BenchmarkError(f"{metric.output} has nothing at {pointer}, for {metric.name}: {_excerpt(text)}")
+            raise BenchmarkError(
+                f"{metric.output} has nothing at {pointer}, for {metric.name}: {_excerpt(text)}"
+            )
     return _number(metric, value)
 
 
 def _number(metric: MetricTable, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
-        number = float(value) if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)) else math.nan
+        number = (
+            float(value)
+            if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value))
+            else math.nan
+        )
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise BenchmarkError(f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number")
+        raise BenchmarkError(
+            f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number"
+        )
     return number
 
 

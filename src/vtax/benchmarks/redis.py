@@ -54,14 +54,24 @@ _AT_MOST = re.compile(r"% <= ([0-9.]+) milliseconds \(cumulative count (\d+)\)")
 class RedisParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
-    requests: int = Field(100_000, ge=100, le=10**9, description="requests of each of the two tests")
+    requests: int = Field(
+        100_000, ge=100, le=10**9, description="requests of each of the two tests"
+    )
     client: Client = Field("peer", description="where redis-benchmark runs")
     clients: int = Field(50, ge=1, le=1000, description="connections at once")
-    threads: int = Field(1, ge=1, le=64, description="threads of redis-benchmark, which share the connections")
-    pipeline: int = Field(1, ge=1, le=10_000, description="requests that a connection sends at once")
+    threads: int = Field(
+        1, ge=1, le=64, description="threads of redis-benchmark, which share the connections"
+    )
+    pipeline: int = Field(
+        1, ge=1, le=10_000, description="requests that a connection sends at once"
+    )
     value_size: Size = Field(64, ge=1, le=1024**2, description="bytes of a value")
-    keys: int = Field(100_000, ge=1, le=10**8, description="keys that are written and read, at random")
-    append_only: bool = Field(False, description="keep what is written in a file, flushed every second")
+    keys: int = Field(
+        100_000, ge=1, le=10**8, description="keys that are written and read, at random"
+    )
+    append_only: bool = Field(
+        False, description="keep what is written in a file, flushed every second"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -82,17 +92,29 @@ class Redis(Service):
     load = ("clients",)
     metrics: Sequence[Metric] = (
         *(
-            Metric(name, "requests/s", "higher", f"{name.upper()} requests per second", primary=True,
-                   average="harmonic", over_flows="sum")
+            Metric(
+                name,
+                "requests/s",
+                "higher",
+                f"{name.upper()} requests per second",
+                primary=True,
+                average="harmonic",
+                over_flows="sum",
+            )
             for name in _TESTS
         ),
         *(
-            Metric(f"{name}_latency_{which}", "ms", "lower", f"time of one {name.upper()} request, {title}",
-                   tail=Tail(name, int(which[1:]) / 100) if which[1:].isdigit() else None)
+            Metric(
+                f"{name}_latency_{which}",
+                "ms",
+                "lower",
+                f"time of one {name.upper()} request, {title}",
+                tail=Tail(name, int(which[1:]) / 100) if which[1:].isdigit() else None,
+            )
             for name in _TESTS
             for which, title in _TITLES.items()
         ),
-    )  # fmt: skip
+    )
     version_argv = ("redis-server", "--version")
     version_pattern = r"\ARedis server v=(\S+)"
 
@@ -108,12 +130,29 @@ class Redis(Service):
         directory, port = f"{context.scratch}/vtax-redis-{context.flow}", str(PORT + context.flow)
         remove = ("rm", "-rf", directory)
         server = (
-            *("redis-server", "--bind", context.guest_address, "--port", port, "--protected-mode", "no"),
+            *(
+                "redis-server",
+                "--bind",
+                context.guest_address,
+                "--port",
+                port,
+                "--protected-mode",
+                "no",
+            ),
             *("--dir", directory, "--save", "", "--appendonly", "yes" if p.append_only else "no"),
         )
         client = (
             *("redis-benchmark", "-h", context.guest_address, "-p", port, "-t", ",".join(_TESTS)),
-            *("-n", str(p.requests), "-c", str(p.clients), "-P", str(p.pipeline), "-d", str(p.value_size)),
+            *(
+                "-n",
+                str(p.requests),
+                "-c",
+                str(p.clients),
+                "-P",
+                str(p.pipeline),
+                "-d",
+                str(p.value_size),
+            ),
             *("-r", str(p.keys), *(("--threads", str(p.threads)) if p.threads > 1 else ())),
         )
         return (
@@ -130,18 +169,27 @@ class Redis(Service):
     def expected_s(self, parameters: RedisParameters, context: Context) -> float:
         return len(_TESTS) * parameters.requests / _EXPECTED_PER_S + 0.5
 
-    def parse(self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         """See Benchmark.parse. The first line of progress of a test is of no whole interval."""
         p, result = parameters, succeeded("redis-benchmark", results, "client")
         reports = {name.lower(): text for name, text in _REPORT.findall(result.stdout)}
         if list(reports) != list(_TESTS):
-            raise BenchmarkError("redis-benchmark printed no report that vtax knows", where=result.stdout[-200:])
+            raise BenchmarkError(
+                "redis-benchmark printed no report that vtax knows", where=result.stdout[-200:]
+            )
         values: dict[str, float] = {}
         histograms: dict[str, list[float]] = {}
         for name, text in reports.items():
             of_test, histograms[name] = _of_test(text, p.requests)
-            values |= {name: of_test.pop("rate"), **{f"{name}_latency_{each}": ms for each, ms in of_test.items()}}
-        at_least_s = sum(p.requests / values[name] if values[name] > 0 else float("inf") for name in _TESTS)
+            values |= {
+                name: of_test.pop("rate"),
+                **{f"{name}_latency_{each}": ms for each, ms in of_test.items()},
+            }
+        at_least_s = sum(
+            p.requests / values[name] if values[name] > 0 else float("inf") for name in _TESTS
+        )
         if at_least_s > result.outside_s * 1.05 + 0.1:
             raise BenchmarkError(
                 f"redis-benchmark reports {at_least_s:g} s or more, but it ran for {result.outside_s:.3f} s"
@@ -167,12 +215,19 @@ class Redis(Service):
 def _of_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
     """Rate and latencies (ms) of a test's report, and the histogram of all its requests. Raises BenchmarkError."""
     rate, summary = _RATE.search(text), _SUMMARY.search(text)
-    counts = {float(ms): int(count) for ms, count in sorted(_AT_MOST.findall(text), key=lambda each: int(each[1]))}
+    counts = {
+        float(ms): int(count)
+        for ms, count in sorted(_AT_MOST.findall(text), key=lambda each: int(each[1]))
+    }
     if not rate or not summary or max(counts.values(), default=0) != requests:
         raise BenchmarkError("redis-benchmark printed no report that vtax knows", where=text[-200:])
-    found = dict(zip(("avg", "min", "p50", "p95", "p99", "max"), map(float, summary.groups()), strict=True))
+    found = dict(
+        zip(("avg", "min", "p50", "p95", "p99", "max"), map(float, summary.groups()), strict=True)
+    )
     for which in ("p50", "p95", "p99"):  # what it rounds up to, where no line of its own says so
-        counts[found[which]] = max(counts.get(found[which], 0), -(-requests * int(which[1:]) // 100))
+        counts[found[which]] = max(
+            counts.get(found[which], 0), -(-requests * int(which[1:]) // 100)
+        )
     return {"rate": float(rate[1]), **{name: found[name] for name in _TITLES}}, of_cumulated(counts)
 
 

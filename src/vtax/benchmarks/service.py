@@ -17,7 +17,9 @@ Client = Literal["guest", "peer"]
 """Where a client runs: on the CPUs of the guest, which it shares with the server, or on those of the native peer."""
 MIN_RATE_SHARE = 0.95  # of the requested rate; below it the client did not keep up
 _SATURATED = 0.95  # of the CPU time that the client could use
-_MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's own memory beside its cache
+_MEMORY_FOR_REST = (
+    128 * 1024**2
+)  # of a guest: kernel, agent, and the server's own memory beside its cache
 
 
 LATENCY = "latency"
@@ -27,10 +29,18 @@ _PERCENTS = (50, 95, 99)
 
 def latencies(what: str) -> tuple[Metric, ...]:
     """Metrics of the time of one request, or of what a client calls its requests."""
-    titles = {"avg": "average", "p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "max"}
+    titles = {
+        "avg": "average",
+        "p50": "median",
+        "p95": "95th percentile",
+        "p99": "99th percentile",
+        "max": "max",
+    }
     tails = {f"p{percent}": Tail(LATENCY, percent / 100) for percent in _PERCENTS}
     return tuple(
-        Metric(f"latency_{name}", "ms", "lower", f"time of one {what}, {title}", tail=tails.get(name))
+        Metric(
+            f"latency_{name}", "ms", "lower", f"time of one {what}, {title}", tail=tails.get(name)
+        )
         for name, title in titles.items()
     )
 
@@ -96,10 +106,14 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
     lines = result.stderr.strip().splitlines()
     try:
         found: dict[str, Any] = json.loads(lines[-1])
-        if not found["count"] or not found["ms"].keys() >= {metric.name for metric in latencies("request")}:
+        if not found["count"] or not found["ms"].keys() >= {
+            metric.name for metric in latencies("request")
+        }:
             raise ValueError("no request")
     except (ValueError, LookupError, TypeError) as error:
-        raise BenchmarkError(f"{tool} logged no request", where=result.stderr.strip()[-200:]) from error
+        raise BenchmarkError(
+            f"{tool} logged no request", where=result.stderr.strip()[-200:]
+        ) from error
     return found
 
 
@@ -134,7 +148,9 @@ def cpus_of(place: Place, context: Context) -> int:
     return context.vcpus if place == "guest" else context.peer_vcpus
 
 
-def saturation_warnings(tool: str, cpu_s: float, elapsed_s: float, threads: int, cpus: int) -> list[str]:
+def saturation_warnings(
+    tool: str, cpu_s: float, elapsed_s: float, threads: int, cpus: int
+) -> list[str]:
     """Return a warning when the client used up its own CPUs: the figure is then the client's, not the server's.
 
     cpu_s: CPU time of the client in elapsed_s. threads: of the client; it can use no more CPUs than that.

@@ -30,7 +30,13 @@ from vtax.benchmarks.base import (
     Tail,
 )
 from vtax.benchmarks.histograms import of_counts, percentile, requests, together
-from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
+from vtax.benchmarks.network import (
+    NOT_REPORTED,
+    check_datagram,
+    check_link,
+    check_socket_buffer,
+    window_warnings,
+)
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -43,7 +49,12 @@ _BESIDE_S = 2.3  # of a trial, measured on five platforms
 _TAIL_S = 0.2  # within it the last answers come, after the time of the test
 _BUFFERS = re.compile(r"Socket buffers sizes of fd \d+: RX: (\d+) Byte, TX: (\d+) Byte")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_PERCENTILES = {"latency_p50": "50.000", "latency_p90": "90.000", "latency_p99": "99.000", "latency_p999": "99.900"}
+_PERCENTILES = {
+    "latency_p50": "50.000",
+    "latency_p90": "90.000",
+    "latency_p99": "99.000",
+    "latency_p999": "99.900",
+}
 _MOST_LOGGED = 200_000  # answers of a trial: about 10 MB
 _PING_PONGS_PER_S = 40_000  # about
 # Log: packet, sent (s), received (s), round trip (µs). Bins are below 1 % of the round trip.
@@ -70,13 +81,21 @@ _COUNTED = re.compile(r"^interval (\d+) ([0-9.e+]+) (\d+)$", re.MULTILINE)
 class SockperfParameters(Parameters):
     """Parameters that a study may fix or vary. Absent values are left to the tool."""
 
-    mode: Literal["under-load", "ping-pong"] = Field("under-load", description="at a fixed rate, or one by one")
+    mode: Literal["under-load", "ping-pong"] = Field(
+        "under-load", description="at a fixed rate, or one by one"
+    )
     protocol: Literal["tcp", "udp"] = Field("udp", description="transport protocol")
-    duration_s: int = Field(5, ge=1, le=3600, description="seconds, of which 0.4 are the tool's own warm-up")
+    duration_s: int = Field(
+        5, ge=1, le=3600, description="seconds, of which 0.4 are the tool's own warm-up"
+    )
     message_size: Size = Field(64, ge=14, le=65507, description="bytes of a message")
     messages_per_second: int = Field(1000, ge=1, le=10_000_000, description="load, mode under-load")
-    reply_every: int = Field(1, ge=1, le=1000, description="which messages are answered, mode under-load")
-    socket_buffer: Size | None = Field(None, ge=1, description="requested socket buffers at both ends")
+    reply_every: int = Field(
+        1, ge=1, le=1000, description="which messages are answered, mode under-load"
+    )
+    socket_buffer: Size | None = Field(
+        None, ge=1, description="requested socket buffers at both ends"
+    )
 
     @model_validator(mode="after")
     def _fits_its_protocol(self) -> Self:
@@ -93,7 +112,14 @@ class Sockperf(NetworkPair):
     work = Operations("message", "sent_messages", time="µs")
     load = ("messages_per_second",)
     metrics: Sequence[Metric] = (
-        Metric("latency_p50", "us", "lower", "median round trip", primary=True, tail=Tail("latency", 0.5)),
+        Metric(
+            "latency_p50",
+            "us",
+            "lower",
+            "median round trip",
+            primary=True,
+            tail=Tail("latency", 0.5),
+        ),
         Metric("latency_mean", "us", "lower", "mean round trip"),
         Metric("latency_p90", "us", "lower", "90th percentile", tail=Tail("latency", 0.9)),
         Metric("latency_p99", "us", "lower", "99th percentile", tail=Tail("latency", 0.99)),
@@ -111,37 +137,66 @@ class Sockperf(NetworkPair):
         port = PORT + context.flow
         both = ["-i", context.peer_address, "-p", str(port), *(["--tcp"] if tcp else [])]
         both += ["--buffer-size", str(p.socket_buffer)] if p.socket_buffer is not None else []
-        client = ["sockperf", p.mode, *both, "-t", str(p.duration_s), "-m", str(p.message_size), "--full-rtt"]
+        client = [
+            "sockperf",
+            p.mode,
+            *both,
+            "-t",
+            str(p.duration_s),
+            "-m",
+            str(p.message_size),
+            "--full-rtt",
+        ]
         if p.mode == "under-load":
             client += ["--mps", str(p.messages_per_second), "--reply-every", str(p.reply_every)]
         if _answers(p) <= _MOST_LOGGED:
             log = f"{context.scratch}/vtax-sockperf-{context.flow}.log"
             client = ["sh", "-c", _LOGGED, "sh", log, f"{_interval_s(p):g}", _COUNT, *client]
         return (
-            Command("server", ("sockperf", "server", *both), place="peer", ready_port=port if tcp else None),
-            Command("client", tuple(client), before=() if tcp else (("sleep", _UDP_SERVER_START_S),)),
+            Command(
+                "server",
+                ("sockperf", "server", *both),
+                place="peer",
+                ready_port=port if tcp else None,
+            ),
+            Command(
+                "client", tuple(client), before=() if tcp else (("sleep", _UDP_SERVER_START_S),)
+            ),
         )
 
     def expected_s(self, parameters: SockperfParameters, context: Context) -> float:
         return parameters.duration_s + _BESIDE_S
 
     def parse(
-        self, parameters: SockperfParameters, context: Context, results: Mapping[Role, CommandResult]
+        self,
+        parameters: SockperfParameters,
+        context: Context,
+        results: Mapping[Role, CommandResult],
     ) -> Outcome:
         p, client = parameters, results["client"]
         text = _COLOUR.sub("", client.stdout + client.stderr)
         if client.status != 0 or "Summary:" not in text:
             messages = [
-                line for line in text.splitlines() if "ERROR" in line or "No messages" in line or "Invalid" in line
+                line
+                for line in text.splitlines()
+                if "ERROR" in line or "No messages" in line or "Invalid" in line
             ]
-            raise BenchmarkError(f"sockperf failed with {client.ended_with}: {'; '.join(messages) or text[-300:]}")
-        values = {name: _found(rf"percentile {number} = *([0-9.]+)", text) for name, number in _PERCENTILES.items()}
+            raise BenchmarkError(
+                f"sockperf failed with {client.ended_with}: {'; '.join(messages) or text[-300:]}"
+            )
+        values = {
+            name: _found(rf"percentile {number} = *([0-9.]+)", text)
+            for name, number in _PERCENTILES.items()
+        }
         values["latency_mean"] = _found(r"Round trip is ([0-9.]+) usec", text)
         values["latency_max"] = _found(r"<MAX> observation = *([0-9.]+)", text)
         total = _line(text, "[Total Run]")
         run_s, sent = (_found(rf"{name}=([0-9.]+)", total) for name in ("RunTime", "SentMessages"))
         values["messages"] = sent / run_s
-        answered, counted = _found(r"Total ([0-9]+) observations", text), _found(r"dropped messages = ([0-9]+)", text)
+        answered, counted = (
+            _found(r"Total ([0-9]+) observations", text),
+            _found(r"dropped messages = ([0-9]+)", text),
+        )
         values["dropped"] = 100 * counted / max(answered + counted, 1)
         _check_link(total, run_s, p, context)
         effective: dict[str, Any] = {"observations": int(answered), "sent_messages": int(sent)}
@@ -152,7 +207,10 @@ class Sockperf(NetworkPair):
             effective[f"{prefix}send_buffer"] = send or NOT_REPORTED
             effective[f"{prefix}receive_buffer"] = receive or NOT_REPORTED
             warnings += window_warnings(p.socket_buffer, send, receive, end)
-        if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
+        if (
+            p.mode == "under-load"
+            and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second
+        ):
             rates = {"requested": p.messages_per_second, "found": round(values["messages"])}
             warnings.append(Note("load-lower", **rates))
         histogram, medians = _counted(text, answered, _interval_s(p))
@@ -187,7 +245,9 @@ def _counted(text: str, answered: float, interval_s: float) -> tuple[list[float]
         raise BenchmarkError(f"sockperf logged {requests(whole):g} answers of {answered:g}")
     intervals = int(_found(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)
     medians = [percentile(each[interval], 0.5) for interval in range(intervals) if interval in each]
-    return whole, [median for median in medians if median is not None] if len(medians) == intervals else []
+    return whole, [median for median in medians if median is not None] if len(
+        medians
+    ) == intervals else []
 
 
 def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:
@@ -218,7 +278,9 @@ def _line(text: str, beginning: str) -> str:
 def _found(pattern: str, text: str) -> float:
     match = re.search(pattern, text)
     if not match:
-        raise BenchmarkError(f"sockperf's output lacks what {pattern!r} should find; its format is not known to vtax")
+        raise BenchmarkError(
+            f"sockperf's output lacks what {pattern!r} should find; its format is not known to vtax"
+        )
     return float(match[1])
 
 

@@ -31,7 +31,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import MAX_SAMPLES, Benchmark, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    MAX_SAMPLES,
+    Benchmark,
+    Command,
+    Context,
+    Metric,
+    Outcome,
+    Parameters,
+    Role,
+)
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -72,7 +81,9 @@ class StartParameters(Parameters):
         description="'cold': the image's files are dropped from the host's page cache before every start; 'warm': an "
         "untimed start before the first",
     )
-    repetitions: int = Field(10, ge=2, le=MAX_SAMPLES, description="guests started in a trial, one after the other")
+    repetitions: int = Field(
+        10, ge=2, le=MAX_SAMPLES, description="guests started in a trial, one after the other"
+    )
 
 
 class Start(Benchmark):
@@ -104,12 +115,20 @@ class Start(Benchmark):
     def expected_s(self, parameters: StartParameters, context: Context) -> float:
         return parameters.repetitions * _EXPECTED_S
 
-    def parse(self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         """Medians of the stages; the samples are every start, in order."""
         starts = [_stages(line) for line in results["single"].stdout.splitlines()]
         if len(starts) != parameters.repetitions:
-            raise BenchmarkError(f"{len(starts)} starts were timed where {parameters.repetitions} were requested")
-        samples = {name: _seconds(name, starts) for name in self.stages if all(name in each for each in starts)}
+            raise BenchmarkError(
+                f"{len(starts)} starts were timed where {parameters.repetitions} were requested"
+            )
+        samples = {
+            name: _seconds(name, starts)
+            for name in self.stages
+            if all(name in each for each in starts)
+        }
         if missing := [name for name in self.stages[1:] if name not in samples]:
             raise BenchmarkError(f"a start has no time of {missing[0]}")
         if all("host_faults" in each for each in starts):

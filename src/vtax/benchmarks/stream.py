@@ -20,7 +20,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, OwnProgram, Parameters, Role
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    OwnProgram,
+    Parameters,
+    Role,
+)
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
@@ -33,7 +42,9 @@ CACHE_MULTIPLE = 4
 _ARRAYS = 3
 _WORD_BYTES = 8
 _MEBIBYTE = 1024**2
-_DEFAULT_SHARE = 0.6  # of a small guest's memory for the three arrays: its kernel and the agent need the rest,
+_DEFAULT_SHARE = (
+    0.6  # of a small guest's memory for the three arrays: its kernel and the agent need the rest,
+)
 _REST_BYTES = 192 * _MEBIBYTE  # and no more than this of a large one's
 _MAX_SHARE = 0.9
 _MIN_S = 0.001
@@ -52,8 +63,12 @@ class StreamParameters(Parameters):
     repetitions: int = Field(
         10, ge=2, le=10_000, description="of every kernel; the first does not count, the best does"
     )
-    threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
-    clock: Literal["guest", "outside"] = Field("guest", description="whose seconds the rates are in")
+    threads: int | None = Field(
+        None, ge=1, le=4096, description="threads; default the guest's virtual CPUs"
+    )
+    clock: Literal["guest", "outside"] = Field(
+        "guest", description="whose seconds the rates are in"
+    )
 
 
 @cache
@@ -86,7 +101,14 @@ class StreamBenchmark(OwnProgram):
     Parameters = StreamParameters
     work = Operations("GB", "moved_bytes", 1e9)
     metrics: Sequence[Metric] = tuple(
-        Metric(kernel, "MB/s", "higher", f"{kernel} bandwidth", primary=kernel == "triad", average="harmonic")
+        Metric(
+            kernel,
+            "MB/s",
+            "higher",
+            f"{kernel} bandwidth",
+            primary=kernel == "triad",
+            average="harmonic",
+        )
         for kernel in KERNELS
     )
 
@@ -96,7 +118,9 @@ class StreamBenchmark(OwnProgram):
         problems.of(lambda: check_threads(parameters.threads or context.vcpus, context))
         problems.of(lambda: _check_arrays(array_bytes, context))
         if problems.found:
-            raise all_of(problems.found, where="", hint="vtax benchmarks stream explains every parameter")
+            raise all_of(
+                problems.found, where="", hint="vtax benchmarks stream explains every parameter"
+            )
         return (
             Command(
                 "single",
@@ -113,10 +137,14 @@ class StreamBenchmark(OwnProgram):
         moved = _array_bytes(parameters, context) * _WORDS_MOVED * (parameters.repetitions + 1)
         return moved / _EXPECTED_BYTES_PER_S + 0.1
 
-    def parse(self, parameters: StreamParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    def parse(
+        self, parameters: StreamParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
         result = results["single"]
         if "invalid" in result.stdout.split():
-            raise BenchmarkError("STREAM's arrays hold wrong values: the guest computed or stored them wrongly")
+            raise BenchmarkError(
+                "STREAM's arrays hold wrong values: the guest computed or stored them wrongly"
+            )
         report = succeeded("vtax-stream", results).stdout.splitlines()
         lines = {words[0]: words[1:] for line in report if (words := line.split())}
         try:
@@ -133,8 +161,12 @@ class StreamBenchmark(OwnProgram):
         check_cpu("vtax-stream", result, context)
         if parameters.clock == "outside":
             effective["clock"] = "outside"
-            values = {kernel: rate * result.inside_s / result.outside_s for kernel, rate in values.items()}
-        effective["moved_bytes"] = effective["array_bytes"] * _WORDS_MOVED * effective["repetitions"]
+            values = {
+                kernel: rate * result.inside_s / result.outside_s for kernel, rate in values.items()
+            }
+        effective["moved_bytes"] = (
+            effective["array_bytes"] * _WORDS_MOVED * effective["repetitions"]
+        )
         effective["last_level_cache_bytes"] = last_level_cache_bytes()
         return Outcome(values, effective, tuple(_warnings(effective, shortest_s)))
 
@@ -150,7 +182,9 @@ def _check_arrays(array_bytes: int, context: Context) -> None:
 
 
 def _array_bytes(parameters: StreamParameters, context: Context) -> int:
-    requested = parameters.array_size or default_array_bytes(context.memory_bytes, last_level_cache_bytes())
+    requested = parameters.array_size or default_array_bytes(
+        context.memory_bytes, last_level_cache_bytes()
+    )
     return requested // _WORD_BYTES * _WORD_BYTES
 
 

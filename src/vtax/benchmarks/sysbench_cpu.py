@@ -17,7 +17,17 @@ from typing import Any
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Operations, Outcome, Parameters, Role, Tail
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Tail,
+)
 from vtax.benchmarks.local import check_cpu, check_threads, number_in, succeeded, thread_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -43,10 +53,18 @@ _EVENT_S = 0.001  # with the default limit, on a CPU of the 2020s
 class SysbenchCpuParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
-    threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
-    cpu_max_prime: int = Field(20000, ge=3, le=10**9, description="upper limit of the primes one event looks for")
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, unless events is given")
-    events: int | None = Field(None, ge=1, description="number of events to do, however long they take")
+    threads: int | None = Field(
+        None, ge=1, le=4096, description="threads; default the guest's virtual CPUs"
+    )
+    cpu_max_prime: int = Field(
+        20000, ge=3, le=10**9, description="upper limit of the primes one event looks for"
+    )
+    duration_s: int = Field(
+        10, ge=1, le=86400, description="seconds measured, unless events is given"
+    )
+    events: int | None = Field(
+        None, ge=1, description="number of events to do, however long they take"
+    )
 
 
 class SysbenchCpu(Benchmark):
@@ -57,13 +75,31 @@ class SysbenchCpu(Benchmark):
     Parameters = SysbenchCpuParameters
     work = Operations("event", "events", time="µs")
     metrics: Sequence[Metric] = (
-        Metric("events_per_s", "events/s", "higher", "events per second", primary=True, fixed_work="events"),
+        Metric(
+            "events_per_s",
+            "events/s",
+            "higher",
+            "events per second",
+            primary=True,
+            fixed_work="events",
+        ),
         Metric("time", "s", "lower", "time for the fixed number of events"),
         Metric("latency_avg", "ms", "lower", "time of one event, average"),
-        Metric("latency_p95", "ms", "lower", "time of one event, 95th percentile", tail=Tail("latency", 0.95)),
+        Metric(
+            "latency_p95",
+            "ms",
+            "lower",
+            "time of one event, 95th percentile",
+            tail=Tail("latency", 0.95),
+        ),
         Metric("latency_min", "ms", "lower", "time of one event, min"),
         Metric("latency_max", "ms", "lower", "time of one event, max"),
-        Metric("cpu_per_1000_events", "s", "lower", "CPU time of 1000 events, as the guest's kernel accounts it"),
+        Metric(
+            "cpu_per_1000_events",
+            "s",
+            "lower",
+            "CPU time of 1000 events, as the guest's kernel accounts it",
+        ),
     )
     version_argv = ("sysbench", "--version")
     version_pattern = r"\Asysbench (\S+)"
@@ -75,13 +111,19 @@ class SysbenchCpu(Benchmark):
 
     def commands(self, parameters: SysbenchCpuParameters, context: Context) -> Sequence[Command]:
         check_threads(parameters.threads or context.vcpus, context)
-        events, duration_s = (0, parameters.duration_s) if parameters.events is None else (parameters.events, 0)
+        events, duration_s = (
+            (0, parameters.duration_s) if parameters.events is None else (parameters.events, 0)
+        )
         return (
             Command(
                 "single",
                 (
                     *("sysbench", "cpu", f"--threads={parameters.threads or context.vcpus}"),
-                    *(f"--cpu-max-prime={parameters.cpu_max_prime}", f"--time={duration_s}", f"--events={events}"),
+                    *(
+                        f"--cpu-max-prime={parameters.cpu_max_prime}",
+                        f"--time={duration_s}",
+                        f"--events={events}",
+                    ),
                     "run",
                 ),
             ),
@@ -96,12 +138,16 @@ class SysbenchCpu(Benchmark):
         return parameters.events * event_s / at_once + 0.1
 
     def parse(
-        self, parameters: SysbenchCpuParameters, context: Context, results: Mapping[Role, CommandResult]
+        self,
+        parameters: SysbenchCpuParameters,
+        context: Context,
+        results: Mapping[Role, CommandResult],
     ) -> Outcome:
         result = succeeded("sysbench", results)
         _refuse_old(result.stdout)
         read = {
-            name: number_in("sysbench", pattern, result.stdout, is_indented=True) for name, pattern in _LINES.items()
+            name: number_in("sysbench", pattern, result.stdout, is_indented=True)
+            for name, pattern in _LINES.items()
         }
         if "forced shutdown" in result.stdout or read["events"] < 1 or read["events_per_s"] <= 0:
             raise BenchmarkError("sysbench finished no event", where=" ".join(result.argv))
@@ -116,7 +162,9 @@ class SysbenchCpu(Benchmark):
         if parameters.events is not None:
             values["time"] = total_s
         if result.user_s + result.system_s > 0:
-            values["cpu_per_1000_events"] = (result.user_s + result.system_s) * 1000 / effective["events"]
+            values["cpu_per_1000_events"] = (
+                (result.user_s + result.system_s) * 1000 / effective["events"]
+            )
         counted = {"latency": [float(effective["events"])]}
         return Outcome(values, effective, tuple(_warnings(effective, context)), histograms=counted)
 

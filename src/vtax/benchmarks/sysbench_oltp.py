@@ -19,7 +19,17 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role, Service, Tail
+from vtax.benchmarks.base import (
+    Command,
+    Context,
+    Metric,
+    Operations,
+    Outcome,
+    Parameters,
+    Role,
+    Service,
+    Tail,
+)
 from vtax.benchmarks.histograms import of_counts
 from vtax.benchmarks.local import number_in, succeeded
 from vtax.benchmarks.service import LATENCY, Client, check_cache, cpus_of, saturation_warnings
@@ -31,7 +41,10 @@ from vtax.study.model import Size
 
 PORT = 3306
 _MEBIBYTE = 1024**2
-_EMPTY_BYTES, _ROW_BYTES = 150 * _MEBIBYTE, 240  # about; log and undo files, and a row with its index
+_EMPTY_BYTES, _ROW_BYTES = (
+    150 * _MEBIBYTE,
+    240,
+)  # about; log and undo files, and a row with its index
 _NUMBER = r"[ \t]*([0-9]+(?:\.[0-9]+)?)"
 _LINES = {
     "transactions": rf"transactions: +[0-9]+ +\({_NUMBER} per sec\.\)",
@@ -79,10 +92,14 @@ class SysbenchOltpParameters(Parameters):
     client: Client = Field("guest", description="where sysbench runs")
     connection: Literal["socket", "tcp"] = Field("socket", description="how it reaches the server")
     threads: int = Field(1, ge=1, le=1024, description="connections, each with a thread of its own")
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, unless events is given")
+    duration_s: int = Field(
+        10, ge=1, le=86400, description="seconds measured, unless events is given"
+    )
     events: int | None = Field(None, ge=1, description="transactions to do, however long they take")
     buffer_pool: Size = Field(
-        128 * _MEBIBYTE, ge=8 * _MEBIBYTE, description="bytes of the server's cache (innodb_buffer_pool_size)"
+        128 * _MEBIBYTE,
+        ge=8 * _MEBIBYTE,
+        description="bytes of the server's cache (innodb_buffer_pool_size)",
     )
 
     @model_validator(mode="after")
@@ -101,18 +118,59 @@ class SysbenchOltp(Service):
     work = Operations("transaction", "events", time="µs")
     load = ("threads",)
     metrics: Sequence[Metric] = (
-        Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True,
-               fixed_work="events", over_flows="sum"),
-        Metric("load_time", "s", "lower", "time to make and fill the table, by the controller's clock", primary=True),
-        Metric("load_rate", "rows/s", "higher", "rows over that time", average="harmonic", over_flows="sum"),
-        Metric("queries", "queries/s", "higher", "queries per second", fixed_work="events", over_flows="sum"),
+        Metric(
+            "transactions",
+            "transactions/s",
+            "higher",
+            "transactions per second",
+            primary=True,
+            fixed_work="events",
+            over_flows="sum",
+        ),
+        Metric(
+            "load_time",
+            "s",
+            "lower",
+            "time to make and fill the table, by the controller's clock",
+            primary=True,
+        ),
+        Metric(
+            "load_rate",
+            "rows/s",
+            "higher",
+            "rows over that time",
+            average="harmonic",
+            over_flows="sum",
+        ),
+        Metric(
+            "queries",
+            "queries/s",
+            "higher",
+            "queries per second",
+            fixed_work="events",
+            over_flows="sum",
+        ),
         Metric("time", "s", "lower", "time for the fixed number of transactions"),
         Metric("latency_avg", "ms", "lower", "time of one transaction, average"),
-        Metric("latency_p50", "ms", "lower", "time of one transaction, median", tail=Tail(LATENCY, 0.5)),
-        Metric("latency_p95", "ms", "lower", "time of one transaction, 95th percentile", tail=Tail(LATENCY, 0.95)),
-        Metric("latency_p99", "ms", "lower", "time of one transaction, 99th percentile", tail=Tail(LATENCY, 0.99)),
+        Metric(
+            "latency_p50", "ms", "lower", "time of one transaction, median", tail=Tail(LATENCY, 0.5)
+        ),
+        Metric(
+            "latency_p95",
+            "ms",
+            "lower",
+            "time of one transaction, 95th percentile",
+            tail=Tail(LATENCY, 0.95),
+        ),
+        Metric(
+            "latency_p99",
+            "ms",
+            "lower",
+            "time of one transaction, 99th percentile",
+            tail=Tail(LATENCY, 0.99),
+        ),
         Metric("latency_max", "ms", "lower", "time of one transaction, max"),
-    )  # fmt: skip
+    )
     version_argv = ("sh", "-c", "mariadbd --version; sysbench --version")
 
     def version_of(self, output: str) -> str:
@@ -126,7 +184,11 @@ class SysbenchOltp(Service):
     def data(self, parameters: SysbenchOltpParameters) -> DataSet:
         """See Benchmark. `load` starts from a server without a table."""
         rows = 0 if parameters.test == "load" else parameters.rows
-        return DataSet(f"mariadb-{rows}", _SCRIPT.replace("@ROWS@", str(rows)), _EMPTY_BYTES + rows * _ROW_BYTES)
+        return DataSet(
+            f"mariadb-{rows}",
+            _SCRIPT.replace("@ROWS@", str(rows)),
+            _EMPTY_BYTES + rows * _ROW_BYTES,
+        )
 
     def commands(self, parameters: SysbenchOltpParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The data are copied for every trial, and the copy is removed after it."""
@@ -136,7 +198,11 @@ class SysbenchOltp(Service):
         remove = ("rm", "-rf", directory)
         server = (
             *("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={directory}"),
-            *(f"--socket={directory}/socket", f"--bind-address={context.guest_address}", f"--port={port}"),
+            *(
+                f"--socket={directory}/socket",
+                f"--bind-address={context.guest_address}",
+                f"--port={port}",
+            ),
             *("--skip-ssl", "--skip-name-resolve", f"--innodb-buffer-pool-size={p.buffer_pool}"),
         )
         to = (
@@ -144,8 +210,16 @@ class SysbenchOltp(Service):
             if p.connection == "socket"
             else (f"--mysql-host={context.guest_address}", f"--mysql-port={port}")
         )
-        work = ("--time=0", f"--events={p.events}") if p.events else (f"--time={p.duration_s}", "--events=0")
-        how = ("prepare",) if p.test == "load" else (f"--threads={p.threads}", *work, "--histogram=on", "run")
+        work = (
+            ("--time=0", f"--events={p.events}")
+            if p.events
+            else (f"--time={p.duration_s}", "--events=0")
+        )
+        how = (
+            ("prepare",)
+            if p.test == "load"
+            else (f"--threads={p.threads}", *work, "--histogram=on", "run")
+        )
         test = "oltp_common" if p.test == "load" else p.test
         client = ("sysbench", test, *to, "--mysql-user=sbtest", f"--table-size={p.rows}", *how)
         return (
@@ -167,35 +241,56 @@ class SysbenchOltp(Service):
         return (p.duration_s if p.events is None else p.events * event_s) + _START_S
 
     def parse(
-        self, parameters: SysbenchOltpParameters, context: Context, results: Mapping[Role, CommandResult]
+        self,
+        parameters: SysbenchOltpParameters,
+        context: Context,
+        results: Mapping[Role, CommandResult],
     ) -> Outcome:
         p, result = parameters, succeeded("sysbench", results, "client")
-        effective: dict[str, Any] = {"test": p.test, "rows": p.rows, "client": p.client, "connection": p.connection}
+        effective: dict[str, Any] = {
+            "test": p.test,
+            "rows": p.rows,
+            "client": p.client,
+            "connection": p.connection,
+        }
         if p.test == "load":
             if f"Inserting {p.rows} records into 'sbtest1'" not in result.stdout:
-                raise BenchmarkError("sysbench loaded no table that vtax knows", where=result.stdout[-200:])
+                raise BenchmarkError(
+                    "sysbench loaded no table that vtax knows", where=result.stdout[-200:]
+                )
             values = {"load_time": result.outside_s, "load_rate": p.rows / result.outside_s}
             return Outcome(values, effective)
         read = {
-            name: number_in("sysbench", pattern, result.stdout, is_indented=True) for name, pattern in _LINES.items()
+            name: number_in("sysbench", pattern, result.stdout, is_indented=True)
+            for name, pattern in _LINES.items()
         }
         events, threads = int(read.pop("events")), int(read.pop("threads"))
         errors, reconnects = read.pop("errors"), read.pop("reconnects")
         if read["transactions"] <= 0 or read["time"] <= 0 or threads != p.threads:
             raise BenchmarkError(f"sysbench completed {events} transactions with {threads} threads")
         if p.events is not None and events != p.events:
-            raise BenchmarkError(f"sysbench completed {events} transactions where {p.events} were requested")
+            raise BenchmarkError(
+                f"sysbench completed {events} transactions where {p.events} were requested"
+            )
         if read["time"] > result.outside_s * 1.01 + 0.01:
-            raise BenchmarkError(f"sysbench reports {read['time']:g} s, but it ran for {result.outside_s:.6f} s")
+            raise BenchmarkError(
+                f"sysbench reports {read['time']:g} s, but it ran for {result.outside_s:.6f} s"
+            )
         values = {**read, **percentiles(result.stdout, events)}
         if p.events is None:
             del values["time"]
         cpu_s = result.user_s + result.system_s
-        warnings = saturation_warnings("sysbench", cpu_s, read["time"], threads, cpus_of(p.client, context))
+        warnings = saturation_warnings(
+            "sysbench", cpu_s, read["time"], threads, cpus_of(p.client, context)
+        )
         if errors or reconnects:
-            warnings.append(Note("transactions-repeated", failed=round(errors), lost=round(reconnects)))
+            warnings.append(
+                Note("transactions-repeated", failed=round(errors), lost=round(reconnects))
+            )
         effective |= {"events": events, "threads": threads}
-        histogram = of_counts({float(value): int(count) for value, count in _BUCKET.findall(result.stdout)})
+        histogram = of_counts(
+            {float(value): int(count) for value, count in _BUCKET.findall(result.stdout)}
+        )
         return Outcome(values, effective, tuple(warnings), histograms={LATENCY: histogram})
 
 
@@ -203,7 +298,9 @@ def percentiles(report: str, events: int) -> dict[str, float]:
     """Percentiles of the latency, ms: the lowest bucket of sysbench's histogram that so many events reach."""
     buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(report)]
     if sum(count for _, count in buckets) != events:
-        raise BenchmarkError(f"sysbench's histogram does not hold its {events} transactions", where=report[-200:])
+        raise BenchmarkError(
+            f"sysbench's histogram does not hold its {events} transactions", where=report[-200:]
+        )
     found = {}
     for name, share in _PERCENTILES.items():
         left = share * events

@@ -33,8 +33,12 @@ PLAYBOOK = Path(__file__).with_name("playbook.yml")
 OLDEST = (2, 14)
 _ENTRY = r"\S+ \S+ p=\d+ u={secret} n=\S+ \w*\| "
 _BANNER = re.compile(r"TASK \[(\w+)\]")
-_RESULT = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)?(?: => (\{.*\}))?\Z")
-_CLOSED = re.compile(r"(Shared c|C)onnection to .* closed\.\s*")  # by ssh, where the command has a terminal
+_RESULT = re.compile(
+    r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)?(?: => (\{.*\}))?\Z"
+)
+_CLOSED = re.compile(
+    r"(Shared c|C)onnection to .* closed\.\s*"
+)  # by ssh, where the command has a terminal
 _MAX_LINE = 64 << 20
 _MAX_LEVELS = 40
 _STOP_S = 30.0
@@ -94,9 +98,15 @@ class Answer:
     @property
     def error(self) -> str:
         """The error on one line, as vtax said it there, or else as Ansible says."""
-        said = _CLOSED.sub("", str(self.result.get("stderr") or "")) or str(self.result.get("stdout") or "")
+        said = _CLOSED.sub("", str(self.result.get("stderr") or "")) or str(
+            self.result.get("stdout") or ""
+        )
         _, found, own = said.rpartition("vtax: ")
-        text = own if found else said or str(self.result.get("module_stderr") or self.result.get("msg") or "")
+        text = (
+            own
+            if found
+            else said or str(self.result.get("module_stderr") or self.result.get("msg") or "")
+        )
         return one_line(text, MAX_DETAIL)
 
     @property
@@ -111,7 +121,8 @@ def needed_program(name: str) -> str:
     if found := find_program(name):
         return found
     raise BadInput(
-        f"{name} is not on PATH", hint=f"{packages_hint('ansible-core')}; or without it: vtax campaign pack"
+        f"{name} is not on PATH",
+        hint=f"{packages_hint('ansible-core')}; or without it: vtax campaign pack",
     )
 
 
@@ -135,7 +146,9 @@ class Playbook:
     forks: int
     held: int
 
-    def run(self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> Generator[Answer]:
+    def run(
+        self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]
+    ) -> Generator[Answer]:
         """Carry out tasks on hosts, and yield the answers as they come. variables: host -> those of the tasks.
 
         Raises VtaxError where ansible-playbook itself fails. The program is ended when the iterator is closed.
@@ -145,17 +158,33 @@ class Playbook:
             own.write_text(json.dumps({"all": {"hosts": variables}}))
             limit.write_text("".join(f"{name}\n" for name in variables))
             command = [
-                needed_program("ansible-playbook"), "-v", "-i", str(self.inventory), "-i", str(own),
-                "--forks", str(self.forks), "--limit", f"@{limit}", "--tags", ",".join(tasks), str(PLAYBOOK),
-            ]  # fmt: skip
+                needed_program("ansible-playbook"),
+                "-v",
+                "-i",
+                str(self.inventory),
+                "-i",
+                str(own),
+                "--forks",
+                str(self.forks),
+                "--limit",
+                f"@{limit}",
+                "--tags",
+                ",".join(tasks),
+                str(PLAYBOOK),
+            ]
             secret = token_hex(16)
             with _pipe() as (printed, writing):
                 own_log = {"ANSIBLE_LOG_PATH": f"/dev/fd/{writing}", "LOGNAME": secret}
                 process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(self.held, writing),
-                    env=child_environment({**ENVIRONMENT, **own_log}), cwd=self.inventory.parent,
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(self.held, writing),
+                    env=child_environment({**ENVIRONMENT, **own_log}),
+                    cwd=self.inventory.parent,
                     start_new_session=True,
-                )  # fmt: skip
+                )
             try:
                 any_answer = False
                 for answer in answers_of(printed, secret):
@@ -163,8 +192,11 @@ class Playbook:
                     yield answer
                 status = process.wait()
                 if not any_answer:
-                    raise VtaxError(f"ansible-playbook ended with exit status {status}, without an answer",
-                                    where=str(self.log), hint="read the end of that file")  # fmt: skip
+                    raise VtaxError(
+                        f"ansible-playbook ended with exit status {status}, without an answer",
+                        where=str(self.log),
+                        hint="read the end of that file",
+                    )
             finally:
                 printed.close()
                 _end(process)
@@ -201,7 +233,14 @@ def answers_of(printed: IO[bytes], secret: str) -> Iterator[Answer]:
             task = banner[1]
         elif found := _RESULT.match(text):
             host, at = found[2], time.time()
-            yield Answer(host, task, _kind(found[1], found[3]), _object(found[4]), before.get(host, began), at)
+            yield Answer(
+                host,
+                task,
+                _kind(found[1], found[3]),
+                _object(found[4]),
+                before.get(host, began),
+                at,
+            )
             before[host] = at
 
 

@@ -22,8 +22,10 @@ _BOOT = 60
 _NO_SUCH_COMMAND = 127
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAID: tuple[tuple[str, Code], ...] = (
-    ("No space left", "space"), ("has the digest", "digest"), ("is for Python", "python"),
-)  # fmt: skip
+    ("No space left", "space"),
+    ("has the digest", "digest"),
+    ("is for Python", "python"),
+)
 """Words of a failed preparation -> the kind of reason."""
 
 
@@ -33,7 +35,9 @@ def after_prepare(host: CampaignHost, answer: Answer, now: float) -> CampaignHos
         return replace(host, at=now)
     if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
         return _in(host, "busy", Reason("lock-held", answer.error), now)
-    return _without_answer(host, answer, now, next((code for said, code in _SAID if said in answer.error), None))
+    return _without_answer(
+        host, answer, now, next((code for said, code in _SAID if said in answer.error), None)
+    )
 
 
 def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: float) -> CampaignHost:
@@ -54,7 +58,10 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
         version = one_line(str(said["vtax_version"]), 40)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         return _in(
-            host, "refused", Reason("no-answer", one_line(f"its check cannot be read: {error}", MAX_DETAIL)), now
+            host,
+            "refused",
+            Reason("no-answer", one_line(f"its check cannot be read: {error}", MAX_DETAIL)),
+            now,
         )
     for code, detail in obstacles:
         if code == "lock-held":
@@ -64,14 +71,18 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
         if detail_of := [detail for code, detail in obstacles if code == each]:
             return _in(found, "refused", Reason(each, one_line(detail_of[0], MAX_DETAIL)), now)
     if version != settings.vtax_version:
-        return _in(found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now)
+        return _in(
+            found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now
+        )
     if settings.image_digest not in digests:
         return _in(found, "refused", Reason("digest", settings.image_digest[:12]), now)
     offset = at - min(max(at, answer.since), answer.at)
     if not abs(offset) <= CLOCK_S:
         return _in(found, "refused", Reason("clock", f"{offset:+.0f} s"), now)
     if host.identity and host.identity != found.identity:
-        return replace(host, state="refused", reason=Reason("other-host", f"was {host.identity}"), at=now)
+        return replace(
+            host, state="refused", reason=Reason("other-host", f"was {host.identity}"), at=now
+        )
     return _in(found, "ready", Reason(), now)
 
 
@@ -80,7 +91,9 @@ def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:
     named = [host for host in hosts if host.identity and host.state not in ("skipped",)]
     copies = {*cloned(host.facts for host in named)}
     first: dict[str, CampaignHost] = {}
-    for host in sorted(named, key=lambda each: (not each.sessions, each.state == "refused", each.name)):
+    for host in sorted(
+        named, key=lambda each: (not each.sessions, each.state == "refused", each.name)
+    ):
         first.setdefault(host.identity, host)
     found = []
     for host in named:
@@ -88,34 +101,59 @@ def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:
             continue
         machine = host.facts.get(MACHINE_ID)
         if machine in copies:
-            others = [each.name for each in named if each is not host and each.facts.get(MACHINE_ID) == machine]
+            others = [
+                each.name
+                for each in named
+                if each is not host and each.facts.get(MACHINE_ID) == machine
+            ]
             detail = f"its machine-id is that of {', '.join(others[:5])}"
             found.append(replace(host, state="refused", reason=Reason("cloned", detail)))
         elif first[host.identity].name != host.name:
-            found.append(replace(host, state="refused", reason=Reason("same-host", first[host.identity].name)))
+            found.append(
+                replace(
+                    host, state="refused", reason=Reason("same-host", first[host.identity].name)
+                )
+            )
     return found
 
 
 def after_run(
-    host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float, *, is_launch: bool
+    host: CampaignHost,
+    session: HostSession,
+    answer: Answer,
+    settings: Settings,
+    now: float,
+    *,
+    is_launch: bool,
 ) -> CampaignHost:
     """Return a host after `vtax host run`, `status` or `stop` of a session that was launched. is_launch: after `run`,
     whose failure is a refusal; any other leaves what is known of the session."""
     if answer.kind == "unreachable":  # whatever was launched goes on there
-        return replace(host, state="unreachable", reason=Reason("unreachable", answer.error), at=now)
+        return replace(
+            host, state="unreachable", reason=Reason("unreachable", answer.error), at=now
+        )
     if answer.kind == "failed":
         has_run = answer.status != -1  # else Ansible ended it, or could not begin
         if has_run and (answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error):
             return settled(host.with_session(_never(session)), settings, now)
         if not (has_run and is_launch):
-            return replace(host, state="unreachable", reason=Reason("no-answer", answer.error), at=now)
+            return replace(
+                host, state="unreachable", reason=Reason("no-answer", answer.error), at=now
+            )
         reason = Reason("run-refused", answer.error)
-        refused = replace(session, state="refused", reason=reason, started_at=session.measured_since)
+        refused = replace(
+            session, state="refused", reason=reason, started_at=session.measured_since
+        )
         return settled(host.with_session(refused), settings, now)
     try:
         found = _session(session, _run_of(answer, session), now)
     except (ValueError, KeyError, TypeError, StopIteration):
-        return replace(host, state="unreachable", reason=Reason("no-answer", "its state cannot be read"), at=now)
+        return replace(
+            host,
+            state="unreachable",
+            reason=Reason("no-answer", "its state cannot be read"),
+            at=now,
+        )
     return settled(host.with_session(found), settings, now)
 
 
@@ -124,11 +162,18 @@ def after_boot(
 ) -> CampaignHost:
     """Return a host after `vtax host boot`: its session has the boot that was set, and none where it is in that."""
     if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
-        busy = replace(session, state="busy", reason=Reason("lock-held", answer.error), attempts=session.attempts - 1)
+        busy = replace(
+            session,
+            state="busy",
+            reason=Reason("lock-held", answer.error),
+            attempts=session.attempts - 1,
+        )
         return settled(host.with_session(busy), settings, now)
     if answer.kind == "failed" and answer.status != -1:
         reason = Reason("boot-refused", answer.error)
-        return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
+        return settled(
+            host.with_session(replace(session, state="refused", reason=reason)), settings, now
+        )
     try:
         next_boot = one_line(str(answer.json()["next_boot"]), _BOOT)
     except (ValueError, KeyError):
@@ -145,7 +190,9 @@ def after_reboot(
     if answer.task == "reboot":
         if answer.kind == "ok":
             return replace(host, at=now)
-        return replace(host, state="unreachable", reason=Reason("not-rebooted", answer.error), at=now)
+        return replace(
+            host, state="unreachable", reason=Reason("not-rebooted", answer.error), at=now
+        )
     found = after_run(host, session, answer, settings, now, is_launch=False)
     there = found.session(session.number)
     if found.state == "unreachable" or there is None:
@@ -153,7 +200,9 @@ def after_reboot(
     if there.next_boot:
         here = one_line(str(_run_of(answer, session).get("boot") or "none of the study's"), _BOOT)
         reason = Reason("wrong-boot", f"{here}, not {there.next_boot}")
-        return settled(host.with_session(replace(session, state="refused", reason=reason)), settings, now)
+        return settled(
+            host.with_session(replace(session, state="refused", reason=reason)), settings, now
+        )
     return settled(host.with_session(replace(session, next_boot="")), settings, now)
 
 
@@ -183,22 +232,32 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
         return "waiting", states["interrupted"].reason
     if "paused" in states:
         return "waiting", states["paused"].reason
-    measured = [each for each in host.sessions if each.number and each.state in ("done", "collected")]
+    measured = [
+        each for each in host.sessions if each.number and each.state in ("done", "collected")
+    ]
     reason = next((each.reason for each in measured if each.state == "done"), Reason())
     if len(measured) >= settings.sessions and not settings.pairs:
-        return ("collected" if all(each.state == "collected" for each in measured) else "done"), reason
+        return (
+            "collected" if all(each.state == "collected" for each in measured) else "done"
+        ), reason
     return ("waiting" if measured else "ready"), reason
 
 
 def _run_of(answer: Answer, session: HostSession) -> Mapping[str, Any]:
     """Return what a host states of the run of a session. Raises ValueError, KeyError, TypeError, StopIteration."""
     said: Mapping[str, Any] = answer.json()
-    return said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
+    return (
+        said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
+    )
 
 
 def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
     """Return a session as `vtax host` states it. Raises ValueError, KeyError, TypeError."""
-    state, said, trials = str(run["state"]), one_line(str(run["reason"]), MAX_DETAIL), _count(run["done_trials"])
+    state, said, trials = (
+        str(run["state"]),
+        one_line(str(run["reason"]), MAX_DETAIL),
+        _count(run["done_trials"]),
+    )
     is_begun = bool(trials) or state in ("running", "done", "failed")
     sha256 = str(run["bundle_sha256"])
     found = replace(
@@ -219,13 +278,19 @@ def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
         case "done":
             return replace(found, state="done", reason=Reason(), ended_at=now)
         case "busy":
-            return replace(found, state="busy", reason=Reason("lock-held", said), attempts=found.attempts - 1)
+            return replace(
+                found, state="busy", reason=Reason("lock-held", said), attempts=found.attempts - 1
+            )
         case "refused":
             return replace(found, state="refused", reason=Reason("run-refused", said))
         case "paused":
-            return replace(found, state="paused", reason=Reason("boot", found.next_boot), attempts=0)
+            return replace(
+                found, state="paused", reason=Reason("boot", found.next_boot), attempts=0
+            )
         case "interrupted":
-            return replace(found, state="interrupted", reason=Reason("interrupted", said), ended_at=now)
+            return replace(
+                found, state="interrupted", reason=Reason("interrupted", said), ended_at=now
+            )
         case "failed":
             return replace(found, state="failed", reason=Reason("run-failed", said), ended_at=now)
     raise ValueError(f"no state of a run: {one_line(state, 40)}")
@@ -242,7 +307,9 @@ def _count(value: Any) -> int:
     return value
 
 
-def _without_answer(host: CampaignHost, answer: Answer, now: float, code: Code | None = None) -> CampaignHost:
+def _without_answer(
+    host: CampaignHost, answer: Answer, now: float, code: Code | None = None
+) -> CampaignHost:
     if answer.kind == "unreachable":
         return _in(host, "unreachable", Reason("unreachable", answer.error), now)
     return _in(host, "refused", Reason(code or "not-prepared", answer.error), now)

@@ -84,12 +84,23 @@ def write_directory(campaign: Campaign, target: Path) -> None:
         names = {"name": settings.name, "pack": PACK, "home": HOME, "last": MAX_SESSIONS}
         options = "".join(f" {shlex.quote(each)}" for each in settings.run_options(settings.scale))
         script = made / SCRIPT
-        script.write_text(_RUN_HERE.format(
-            **names, digest=settings.pack_digest, short=settings.pack_digest[:SHORT], program=PROGRAM, runs=DIRECTORY,
-            bundle=BUNDLE, usage=os.EX_USAGE, study=shlex.quote(settings.study), options=options,
-        ))  # fmt: skip
+        script.write_text(
+            _RUN_HERE.format(
+                **names,
+                digest=settings.pack_digest,
+                short=settings.pack_digest[:SHORT],
+                program=PROGRAM,
+                runs=DIRECTORY,
+                bundle=BUNDLE,
+                usage=os.EX_USAGE,
+                study=shlex.quote(settings.study),
+                options=options,
+            )
+        )
         script.chmod(0o755)
-        (made / "README").write_text(_README.format(**names, study=settings.study_name, script=SCRIPT))
+        (made / "README").write_text(
+            _README.format(**names, study=settings.study_name, script=SCRIPT)
+        )
 
 
 def slurm_line(directory: Path, hosts: str = "HOSTS") -> str:
@@ -129,7 +140,9 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
             yield Found(str(path), reason=one_line(error.what, MAX_DETAIL))
             continue
         if (host := by_run.get(added.identity)) is None:
-            host = by_identity.get(host_id(added.host)) or _host(path, added, {each.name for each in hosts})
+            host = by_identity.get(host_id(added.host)) or _host(
+                path, added, {each.name for each in hosts}
+            )
             host = _with_run(campaign, host, added, path)
             campaign.keep(host)
             hosts.append(host)
@@ -154,10 +167,16 @@ def _host(path: Path, added: Added, names: set[str]) -> CampaignHost:
     """Return a new host, called as the file of its bundle says; with its identity where another one is called so."""
     identity = host_id(added.host)
     ids = [tag.removeprefix(TAG) for tag in added.tags if tag.startswith(TAG)]
-    stems = [path.name.removesuffix(f"-{id_}.vtax.gz") for id_ in ids if path.name.endswith(f"-{id_}.vtax.gz")]
+    stems = [
+        path.name.removesuffix(f"-{id_}.vtax.gz")
+        for id_ in ids
+        if path.name.endswith(f"-{id_}.vtax.gz")
+    ]
     stem = stems[0].removesuffix(f"-{identity}") if stems else ""
     name = stem if _NAME.fullmatch(stem) and stem.strip(".") else identity
-    return CampaignHost(f"{name}-{identity}" if name in names else name, identity=identity, facts=dict(added.host))
+    return CampaignHost(
+        f"{name}-{identity}" if name in names else name, identity=identity, facts=dict(added.host)
+    )
 
 
 def _number(name: str, tag: str) -> int | None:
@@ -173,9 +192,15 @@ def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) 
     while (there := host.session(number)) is not None and there.run:
         number += 1
     session = HostSession(
-        number, settings.run_id(number), "collected", attempts=1, started_at=added.started_at, run=added.run,
-        run_identity=added.identity, bundle_sha256=sha256_of_file(path),
-    )  # fmt: skip
+        number,
+        settings.run_id(number),
+        "collected",
+        attempts=1,
+        started_at=added.started_at,
+        run=added.run,
+        run_identity=added.identity,
+        bundle_sha256=sha256_of_file(path),
+    )
     target = campaign.bundle(host.name, session.id)
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(path, target)

@@ -38,7 +38,9 @@ def change_of(campaign: Campaign) -> Change | None:
     return change
 
 
-def draw(campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | None = None) -> Change:
+def draw(
+    campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | None = None
+) -> Change:
     """Plan a change and write it to the campaign's file. named: hosts that change first; drawn where none are, of
     those that can measure, as far as is known.
 
@@ -53,11 +55,19 @@ def draw(campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | N
             hint="what was drawn stays; a further change is a further campaign",
         )
     hosts = [host for host in campaign.hosts() if host.state != "skipped" and not host.skip]
-    usable = [host for host in hosts if host.state not in _OUT and (host.sessions or host.state != "unreachable")]
+    usable = [
+        host
+        for host in hosts
+        if host.state not in _OUT and (host.sessions or host.state != "unreachable")
+    ]
     if len(usable) < _MIN_HOSTS:
-        raise BadInput(f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(usable)}")
+        raise BadInput(
+            f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(usable)}"
+        )
     if named and seed is not None:
-        raise BadInput("hosts that are named are not drawn", where="--seed", hint="leave out --seed or --hosts")
+        raise BadInput(
+            "hosts that are named are not drawn", where="--seed", hint="leave out --seed or --hosts"
+        )
     if named:
         change = validated(Change, {"what": what, "first": tuple(named)})
     else:
@@ -72,12 +82,19 @@ def carried_out(campaign: Campaign, moment: datetime, *, rest: bool = False) -> 
     """Write down that the first hosts have changed, or with `rest` the others too. Raises BadInput out of order."""
     change = change_of(campaign)
     if change is None:
-        raise BadInput("the campaign plans no change", hint="vtax campaign change --what kernel plans one")
+        raise BadInput(
+            "the campaign plans no change", hint="vtax campaign change --what kernel plans one"
+        )
     known, needed = (change.rest, change.when) if rest else (change.when, moment)
     if known is not None:
-        raise BadInput(f"that is written down already: {known:%Y-%m-%d %H:%M}", hint=f"it stands in {FILE}")
+        raise BadInput(
+            f"that is written down already: {known:%Y-%m-%d %H:%M}", hint=f"it stands in {FILE}"
+        )
     if needed is None:
-        raise BadInput("the first hosts have not changed yet", hint="vtax campaign change --now, once they have")
+        raise BadInput(
+            "the first hosts have not changed yet",
+            hint="vtax campaign change --now, once they have",
+        )
     return _kept(campaign, change.model_copy(update={"rest" if rest else "when": moment}))
 
 
@@ -86,7 +103,11 @@ def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings
     when, rest = (each.timestamp() if each else math.inf for each in (change.when, change.rest))
     lacking, spent = [], []
     for host in hosts:
-        begun = [each.started_at for each in host.sessions if each.number and each.state in ("done", "collected")]
+        begun = [
+            each.started_at
+            for each in host.sessions
+            if each.number and each.state in ("done", "collected")
+        ]
         used = len(begun) >= settings.sessions
         after = [at for at in begun if at is not None and when <= at < rest]
         if not after and (change.when or not begun):
@@ -99,7 +120,9 @@ def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings
 def _groups(hosts: Sequence[CampaignHost]) -> dict[str, str]:
     """Host -> what it is drawn within: its group, and its CPU and kernel where they are known."""
     return {
-        host.name: "\t".join([host.group, *(str(host.facts.get(fact, "")) for fact in ("cpu_model", "kernel"))])
+        host.name: "\t".join(
+            [host.group, *(str(host.facts.get(fact, "")) for fact in ("cpu_model", "kernel"))]
+        )
         for host in hosts
     }
 
@@ -108,12 +131,16 @@ def _check(change: Change, names: Sequence[str], where: str) -> None:
     """Raise BadInput for hosts that are not there, or that leave no control."""
     if unknown := [name for name in change.first if name not in names]:
         raise BadInput(
-            f"{unknown[0]} is no host of the campaign", where=where, hint="vtax campaign status lists them"
+            f"{unknown[0]} is no host of the campaign",
+            where=where,
+            hint="vtax campaign status lists them",
         )
     if len(set(change.first)) < len(change.first):
         raise BadInput("a host is named twice", where=where)
     if not set(names) - set(change.first):
-        raise BadInput("no host is left as a control", where=where, hint="let half of the hosts change first")
+        raise BadInput(
+            "no host is left as a control", where=where, hint="let half of the hosts change first"
+        )
 
 
 def _kept(campaign: Campaign, change: Change) -> Change:

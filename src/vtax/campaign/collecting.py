@@ -73,7 +73,10 @@ class Loader:
             if not arrived.is_file():
                 raise Foreign("damaged-bundle", "the bundle did not arrive")
             if sha256_of_file(arrived) != session.bundle_sha256:
-                raise Foreign("damaged-bundle", "the bundle is another one than its host named; it is brought again")
+                raise Foreign(
+                    "damaged-bundle",
+                    "the bundle is another one than its host named; it is brought again",
+                )
             found = self.add(arrived, lambda run: self._check_hosts(run, host, session))
             self.note(host.name, session.number, found.identity)
         except (BadInput, StoreError) as error:
@@ -83,9 +86,18 @@ class Loader:
         arrived.replace(target)
         state = "collected" if session.state == "done" or found.is_finished else session.state
         bundle = str(target.relative_to(self._campaign.root))
-        reason = NONE if state == "collected" or session.reason.code in _MAY_COME else session.reason
+        reason = (
+            NONE if state == "collected" or session.reason.code in _MAY_COME else session.reason
+        )
         return host.with_session(
-            replace(session, state=state, reason=reason, bundle=bundle, run=found.run, run_identity=found.identity)
+            replace(
+                session,
+                state=state,
+                reason=reason,
+                bundle=bundle,
+                run=found.run,
+                run_identity=found.identity,
+            )
         )
 
     def add(self, path: Path, check: Callable[[RunHandle], None]) -> Added:
@@ -102,7 +114,14 @@ class Loader:
 
         name = import_bundle(self._store.engine, Bundle(path), self._machine_id, accept=accept).name
         (run,) = seen
-        return Added(name, run.identity, run.host, run.annotations.tags, run.started_at, run.status == "finished")
+        return Added(
+            name,
+            run.identity,
+            run.host,
+            run.annotations.tags,
+            run.started_at,
+            run.status == "finished",
+        )
 
     def note(self, host: str, session: int, identity: str) -> None:
         """Have the store know whose session a run is. host: its name. identity: of the run."""
@@ -114,18 +133,27 @@ class Loader:
 
     def _check_hosts(self, run: RunHandle, host: CampaignHost, session: HostSession) -> None:
         peer = self._campaign.host(session.peer) if session.peer else None
-        named = [(host.identity, host_id(run.host)), (peer.identity if peer else "", peer_id(run.host))]
+        named = [
+            (host.identity, host_id(run.host)),
+            (peer.identity if peer else "", peer_id(run.host)),
+        ]
         if other := [found for wanted, found in named if wanted and wanted != found]:
             raise Foreign("other-host", f"the bundle is of the host {other[0]}")
 
     def _check(self, run: RunHandle) -> None:
         settings = self._campaign.settings
         if run.study != settings.study_name:
-            raise Foreign("other-study", f"the bundle is of the study {run.study}, not {settings.study_name}")
+            raise Foreign(
+                "other-study", f"the bundle is of the study {run.study}, not {settings.study_name}"
+            )
         if run.vtax_version != settings.vtax_version:
-            raise Foreign("version", f"vtax {run.vtax_version} measured it, not {settings.vtax_version}")
+            raise Foreign(
+                "version", f"vtax {run.vtax_version} measured it, not {settings.vtax_version}"
+            )
         if _comparable(run.declared) != self._declared:
-            raise Foreign("other-study", f"the bundle is of other settings of the study {run.study}")
+            raise Foreign(
+                "other-study", f"the bundle is of other settings of the study {run.study}"
+            )
         digest = str(run.session.host.get(IMAGE_DIGEST, ""))
         if run.image_key != settings.image_key or digest != settings.image_digest:
             raise Foreign("digest", "the bundle is of an image of other files")
@@ -134,16 +162,24 @@ class Loader:
 def _refuse_changed(campaign: Campaign) -> None:
     made_by, where = campaign.settings.vtax_version, str(campaign.root)
     if made_by != __version__:
-        raise BadInput(f"vtax {made_by} made this campaign, and this is {__version__}", where=where,
-                       hint="use the version that made it")  # fmt: skip
+        raise BadInput(
+            f"vtax {made_by} made this campaign, and this is {__version__}",
+            where=where,
+            hint="use the version that made it",
+        )
     try:
         with ZipFile(campaign.pack) as archive:
             files = read_manifest(archive)[0].files
         for name, (_, digest) in files.items():
             file = campaign.root / name
-            if name.startswith(f"{STUDY}/") and (not file.is_file() or sha256_of_file(file) != digest):
-                raise BadInput("the study of the campaign was changed: its pack has another", where=str(file),
-                               hint="put it back as it was; another study is another campaign")  # fmt: skip
+            if name.startswith(f"{STUDY}/") and (
+                not file.is_file() or sha256_of_file(file) != digest
+            ):
+                raise BadInput(
+                    "the study of the campaign was changed: its pack has another",
+                    where=str(file),
+                    hint="put it back as it was; another study is another campaign",
+                )
     except (Refused, BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"the pack is damaged: {error}", where=str(campaign.pack)) from error
 

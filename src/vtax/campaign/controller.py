@@ -32,7 +32,9 @@ Progress = Callable[[str], None]
 
 
 @contextmanager
-def controller(campaign: Campaign, progress: Progress, *, aborts: bool = False) -> Iterator[Controller]:
+def controller(
+    campaign: Campaign, progress: Progress, *, aborts: bool = False
+) -> Iterator[Controller]:
     """Yield the one controller of a campaign. progress: gets a line for what is done. aborts: nothing more is
     launched, by another one that controls it now either.
 
@@ -99,12 +101,23 @@ class Controller:
             is_out = host.state in ("failed", "given-up", "refused")
             if not (is_out or self.settings.pairs):  # a pair is given up, not its host
                 continue
-            kept = replace(host, sessions=tuple(self._again(e) if pairs.is_lacking(e) else e for e in host.sessions))
-            self._keep(answers.settled(replace(kept, identity=""), self.settings, self._now()) if is_out else kept)
+            kept = replace(
+                host,
+                sessions=tuple(self._again(e) if pairs.is_lacking(e) else e for e in host.sessions),
+            )
+            self._keep(
+                answers.settled(replace(kept, identity=""), self.settings, self._now())
+                if is_out
+                else kept
+            )
 
     def silent(self) -> list[str]:
         """Return the hosts that were launched and do not answer; launching goes on without them."""
-        return [host.name for host in self.hosts.values() if host.running and host.state == "unreachable"]
+        return [
+            host.name
+            for host in self.hosts.values()
+            if host.running and host.state == "unreachable"
+        ]
 
     def given_up(self) -> list[str]:
         """Return the pairs that are tried no more, as `a-b` where a measures."""
@@ -120,13 +133,16 @@ class Controller:
         pairs.check_hosts(self.hosts.values(), self.settings)
         screening.declare(self.campaign)
         refused = [
-            host.name for host in self.hosts.values()
+            host.name
+            for host in self.hosts.values()
             if host.state == "refused" and not host.running and self._is_open(host.name)
-        ]  # fmt: skip
+        ]
         asked: set[str] = set(refused)
         self._check(refused)
         asked -= {name for name in refused if self.hosts[name].state == "ready"}
-        first = screening.before_any_session(self.hosts.values(), self.settings, self._now(), self._launched())
+        first = screening.before_any_session(
+            self.hosts.values(), self.settings, self._now(), self._launched()
+        )
         self._check(first)
         self._probe(first)
         asked |= {name for name in first if self.hosts[name].state != "ready"}
@@ -139,7 +155,9 @@ class Controller:
             self._check(names)
             self._probe(names)
             self._refuse_aborted()
-            ready = {name for name in names if self.hosts[name].state == "ready" and self._is_open(name)}
+            ready = {
+                name for name in names if self.hosts[name].state == "ready" and self._is_open(name)
+            }
             launched = [each for each in due if ready.issuperset(each.hosts)]
             tried |= {(each.host, each.peer) for each in launched}
             self._launch(launched)
@@ -150,8 +168,11 @@ class Controller:
 
     def _refuse_aborted(self) -> None:
         if self.campaign.is_aborted:
-            raise BadInput("this campaign was aborted", where=str(self.campaign.root),
-                           hint="vtax campaign new makes another one")  # fmt: skip
+            raise BadInput(
+                "this campaign was aborted",
+                where=str(self.campaign.root),
+                hint="vtax campaign new makes another one",
+            )
 
     def _is_open(self, name: str) -> bool:
         return is_open(self.hosts[name].window or self.settings.window, self._now())
@@ -159,27 +180,41 @@ class Controller:
     def stop(self) -> None:
         """Stop what runs."""
         self.look()
-        self._ask("stopped", ["command"], self._running(), self._of_run, verb=lambda _, session: ["stop", session.id])
+        self._ask(
+            "stopped",
+            ["command"],
+            self._running(),
+            self._of_run,
+            verb=lambda _, session: ["stop", session.id],
+        )
         for host in self.hosts.values():
             self._keep(host)
 
     def restore_boots(self) -> None:
         """Reboot hosts that measure nothing more, once, from the boot that a run needed into their default."""
         due = {
-            host.name: HostSession(0, "") for host in self.hosts.values()
+            host.name: HostSession(0, "")
+            for host in self.hosts.values()
             if host.boot and not host.skip and host.state in ENDED and self._is_open(host.name)
-        }  # fmt: skip
+        }
 
         def rebooted(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
             if answer.task != "reboot":
                 return host
             return replace(
-                host, boot="", reason=host.reason if answer.kind == "ok" else Reason("not-rebooted", answer.error)
+                host,
+                boot="",
+                reason=host.reason if answer.kind == "ok" else Reason("not-rebooted", answer.error),
             )
 
         if self.settings.reboot:  # a probe fails where another command has the host
-            self._ask("rebooted into their default", ["command", "reboot"], due, rebooted,
-                      verb=lambda *_: ["probe", "--seconds", "0"])  # fmt: skip
+            self._ask(
+                "rebooted into their default",
+                ["command", "reboot"],
+                due,
+                rebooted,
+                verb=lambda *_: ["probe", "--seconds", "0"],
+            )
 
     def collect(self, loader: Loader) -> Collected:
         """Bring the bundles of sessions that ended, and load each once."""
@@ -196,7 +231,11 @@ class Controller:
         return screening.launched(self.campaign.hosts())
 
     def _running(self) -> dict[str, HostSession]:
-        return {host.name: session for host in self.hosts.values() if not host.skip and (session := host.running)}
+        return {
+            host.name: session
+            for host in self.hosts.values()
+            if not host.skip and (session := host.running)
+        }
 
     def _pending(self, tried: set[str]) -> dict[str, HostSession]:
         found: dict[str, HostSession] = {}
@@ -220,7 +259,9 @@ class Controller:
             if answer.kind == "failed":
                 loaded.append(False)
                 reason = Reason("damaged-bundle", f"the bundle did not arrive: {answer.error}")
-                return answers.settled(host.with_session(replace(session, reason=reason)), self.settings, self._now())
+                return answers.settled(
+                    host.with_session(replace(session, reason=reason)), self.settings, self._now()
+                )
             found = loader.load(host, session, self._target(host.name, session))
             loaded.append(any(each.run for each in found.sessions if each.number == session.number))
             return answers.settled(found, self.settings, self._now())
@@ -238,10 +279,16 @@ class Controller:
             return answers.after_check(host, answer, self.settings, self._now())
 
         for name in names:  # who gives no answer is not ready
-            self.hosts[name] = replace(self.hosts[name], state="unreachable", reason=Reason("no-answer"))
+            self.hosts[name] = replace(
+                self.hosts[name], state="unreachable", reason=Reason("no-answer")
+            )
         self._ask("checked", ["prepare", "check"], sessions, checked)
-        left = [host for host in self.campaign.hosts() if host.sessions and host.name not in self.hosts]
-        for host in answers.twins([*self.hosts.values(), *left]):  # one may have another name in the inventory now
+        left = [
+            host for host in self.campaign.hosts() if host.sessions and host.name not in self.hosts
+        ]
+        for host in answers.twins(
+            [*self.hosts.values(), *left]
+        ):  # one may have another name in the inventory now
             if host.name in self.hosts:
                 self._keep(host)
 
@@ -251,9 +298,12 @@ class Controller:
             return
         before = self._launched()
         ready = [
-            name for name in names
-            if (host := self.hosts[name]).state == "ready" and screening.is_due(host, before) and self._is_open(name)
-        ]  # fmt: skip
+            name
+            for name in names
+            if (host := self.hosts[name]).state == "ready"
+            and screening.is_due(host, before)
+            and self._is_open(name)
+        ]
         if not ready:
             return
 
@@ -261,7 +311,13 @@ class Controller:
             return screening.after_probe(host, answer, self._now())
 
         words = ["probe", "--seconds", f"{self.settings.screening.seconds:g}"]
-        self._ask("probed", ["command"], dict.fromkeys(ready, HostSession(0, "")), probed, verb=lambda *_: words)
+        self._ask(
+            "probed",
+            ["command"],
+            dict.fromkeys(ready, HostSession(0, "")),
+            probed,
+            verb=lambda *_: words,
+        )
         for host in screening.screened(self.hosts.values(), self.settings, before):
             self._keep(host)
 
@@ -274,12 +330,20 @@ class Controller:
             )
             if session.state == "failed" or session.run:  # of a pair
                 session = replace(self._again(session), attempts=session.attempts)
-            begun = replace(session, state="running", reason=Reason(), attempts=session.attempts + 1, lab=each.lab,
-                            started_at=session.started_at or self._now())  # fmt: skip
+            begun = replace(
+                session,
+                state="running",
+                reason=Reason(),
+                attempts=session.attempts + 1,
+                lab=each.lab,
+                started_at=session.started_at or self._now(),
+            )
             launched[each.host] = begun
             self._keep(answers.settled(host.with_session(begun), self.settings, self._now()))
         self._boot({name: session for name, session in launched.items() if session.next_boot})
-        there = self._in_window({n: session for n, session in launched.items() if self.hosts[n].state == "running"})
+        there = self._in_window(
+            {n: session for n, session in launched.items() if self.hosts[n].state == "running"}
+        )
         self._ask("launched", ["command"], there, self._after_launch, verb=self._run)
 
     def _boot(self, sessions: Mapping[str, HostSession]) -> None:
@@ -290,7 +354,9 @@ class Controller:
         if not sessions:
             return
         if not self.settings.reboot:
-            self._hold(sessions, Reason("boot-refused", f"reboot = true in {FILE} consents to reboots"))
+            self._hold(
+                sessions, Reason("boot-refused", f"reboot = true in {FILE} consents to reboots")
+            )
             self._progress(f"no consent to reboots: {len(sessions)} waiting")
             return
 
@@ -303,7 +369,11 @@ class Controller:
 
         self._ask("set to boot", ["command"], sessions, booted, verb=set_boot)
         known = {name: self.hosts[name] for name in sessions}
-        due = {n: s for n, host in known.items() if host.state == "running" and (s := host.running) and s.next_boot}
+        due = {
+            n: s
+            for n, host in known.items()
+            if host.state == "running" and (s := host.running) and s.next_boot
+        }
         self._refuse_aborted()
         due = self._in_window(due)
         for name, session in due.items():  # before the reboot, in which this process may end
@@ -320,14 +390,23 @@ class Controller:
     def _hold(self, sessions: Mapping[str, HostSession], reason: Reason) -> None:
         """Have sessions wait that were to be launched, and are not; that was no attempt."""
         for name, session in sessions.items():
-            held = replace(session, state="paused", reason=reason, attempts=session.attempts - 1,
-                           started_at=session.measured_since)  # fmt: skip
-            self._keep(answers.settled(self.hosts[name].with_session(held), self.settings, self._now()))
+            held = replace(
+                session,
+                state="paused",
+                reason=reason,
+                attempts=session.attempts - 1,
+                started_at=session.measured_since,
+            )
+            self._keep(
+                answers.settled(self.hosts[name].with_session(held), self.settings, self._now())
+            )
 
     def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
         return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=False)
 
-    def _after_launch(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+    def _after_launch(
+        self, host: CampaignHost, session: HostSession, answer: Answer
+    ) -> CampaignHost:
         return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=True)
 
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
@@ -348,16 +427,23 @@ class Controller:
         if not sessions:
             return
         asked = [(self.hosts[name], session) for name, session in sessions.items()]
-        variables = {host.name: self._variables(host, session, verb(host, session)) for host, session in asked}
+        variables = {
+            host.name: self._variables(host, session, verb(host, session))
+            for host, session in asked
+        }
         with closing(self._playbook.run(tasks, variables)) as found:
             for answer in found:
                 if answer.host in sessions:
                     host = self.hosts[answer.host]
                     self._keep(received(host, sessions[answer.host], answer))
         states = Counter(self.hosts[name].state for name in sessions)
-        self._progress(f"{did}: {', '.join(f'{count} {state}' for state, count in sorted(states.items()))}")
+        self._progress(
+            f"{did}: {', '.join(f'{count} {state}' for state, count in sorted(states.items()))}"
+        )
 
-    def _variables(self, host: CampaignHost, session: HostSession, verb: Sequence[str]) -> dict[str, Any]:
+    def _variables(
+        self, host: CampaignHost, session: HostSession, verb: Sequence[str]
+    ) -> dict[str, Any]:
         """Return the variables of the playbook for a host. Nothing that a host said is in them: Ansible expands
         them."""
         settings = self.settings
@@ -380,17 +466,27 @@ class Controller:
         return f"{host.home}/packs/{self.settings.pack_digest[:SHORT]}"
 
     def _target(self, host: str, session: HostSession) -> Path:
-        return self.campaign.incoming / self.campaign.bundle(host, session.id).relative_to(self.campaign.root)
+        return self.campaign.incoming / self.campaign.bundle(host, session.id).relative_to(
+            self.campaign.root
+        )
 
     def _again(self, session: HostSession) -> HostSession:
-        if session.state == "failed" or (session.run and session.state != "collected"):  # loaded once, by that id
+        if session.state == "failed" or (
+            session.run and session.state != "collected"
+        ):  # loaded once, by that id
             again = session.again + 1
             id_ = self.settings.run_id(session.number, again)
             return HostSession(session.number, id_, peer=session.peer, again=again)
         return replace(session, attempts=0)
 
     def _keep(self, host: CampaignHost) -> None:
-        if self.campaign.is_aborted and host.state in ("new", "ready", "waiting", "busy", "refused"):
+        if self.campaign.is_aborted and host.state in (
+            "new",
+            "ready",
+            "waiting",
+            "busy",
+            "refused",
+        ):
             host = replace(host, state="aborted")
         self.hosts[host.name] = host
         self.campaign.keep(host)

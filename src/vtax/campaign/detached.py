@@ -46,11 +46,17 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
     """
     if os.environ.get("VTAX_STORE"):
         hint = "omit VTAX_STORE; a controller collects bundles"
-        raise BadInput("a host that a controller uses keeps its runs in its home", where="VTAX_STORE", hint=hint)
+        raise BadInput(
+            "a host that a controller uses keeps its runs in its home",
+            where="VTAX_STORE",
+            hint=hint,
+        )
     place.directory.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # of two requests at once the second one reads what the first one did
+        fcntl.flock(
+            descriptor, fcntl.LOCK_EX
+        )  # of two requests at once the second one reads what the first one did
         try:
             known = place.request()
         except BadInput:
@@ -62,7 +68,9 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
                 hint="request it by a new id",
             )
         found = state_of(place) if known is not None else HostRun(place.id, "absent")
-        is_due = found.state in _AGAIN or (found.state == "paused" and (request.next_session or request.has_boots))
+        is_due = found.state in _AGAIN or (
+            found.state == "paused" and (request.next_session or request.has_boots)
+        )
         if is_due:
             place.write_request(request)
             with place.log.open("a") as log:
@@ -87,12 +95,15 @@ def stop(place: Place) -> HostRun:
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGTERM)
         wait_until(
-            lambda: not is_measuring(place.lock), _STOP_S, _POLL_S,
+            lambda: not is_measuring(place.lock),
+            _STOP_S,
+            _POLL_S,
             otherwise=lambda: VtaxError(
-                f"the process of {place.id} did not end within {_STOP_S:g} s", where=str(place.log),
+                f"the process of {place.id} did not end within {_STOP_S:g} s",
+                where=str(place.log),
                 hint=f"kill -9 {worker}, then vtax clean",
             ),
-        )  # fmt: skip
+        )
     return state_of(place)
 
 
@@ -114,7 +125,9 @@ def carry_out(place: Place, vtax: Vtax | None = None) -> None:
         end = End(status, last_line(place.log) if status else "")
         if run := run_of(place):
             if (exported := vtax(place, ["export", run.name, "-o", str(place.bundle)])) == 0:
-                end = replace(end, bundle=str(place.bundle), bundle_sha256=sha256_of_file(place.bundle))
+                end = replace(
+                    end, bundle=str(place.bundle), bundle_sha256=sha256_of_file(place.bundle)
+                )
             else:
                 end = End(status or exported, last_line(place.log))
         place.write_end(end)
@@ -128,7 +141,10 @@ def _measured(request: Request) -> tuple[str, str, int]:
 
 def _command(place: Place, request: Request) -> list[str]:
     """Return the arguments of vtax that bring it nearer to its end; none where only its bundle is missing."""
-    options = [*(["--trust"] if request.trust else []), *(["--tune-host"] if request.tune_host else [])]
+    options = [
+        *(["--trust"] if request.trust else []),
+        *(["--tune-host"] if request.tune_host else []),
+    ]
     run = run_of(place)
     if run is None:
         scale = ["--scale", request.scale] if request.scale else []
@@ -183,14 +199,19 @@ def _launch(place: Place) -> None:
     if not wait_until(lambda: is_measuring(place.lock) or place.end.exists(), _START_S, _POLL_S):
         with suppress(OSError):
             process.kill()
-        raise VtaxError(f"the process of {place.id} did not start", where=str(place.log), hint="read that log")
+        raise VtaxError(
+            f"the process of {place.id} did not start", where=str(place.log), hint="read that log"
+        )
 
 
-def systemd_command(place: Place, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def systemd_command(
+    place: Place, command: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
     """Return the command that has systemd run another one in a unit of its own, which no login ends."""
     return [
         *("systemd-run", "--quiet", "--collect", f"--unit=vtax-host-run-{place.id}"),
         *(f"--property={each}" for each in (*_PROPERTIES, f"StandardError=append:{place.log}")),
         *(f"--setenv={name}={value}" for name, value in sorted(environment.items())),
-        "--", *command,
-    ]  # fmt: skip
+        "--",
+        *command,
+    ]

@@ -110,15 +110,18 @@ class Campaign:
 
         Raises Busy, naming the other controller.
         """
-        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Busy(
-                    f"{holder_of(descriptor)} controls this campaign", where=str(self.root),
+                    f"{holder_of(descriptor)} controls this campaign",
+                    where=str(self.root),
                     hint="wait for its end: this exit status means: try again later",
-                ) from None  # fmt: skip
+                ) from None
             yield descriptor
         finally:
             os.close(descriptor)

@@ -14,18 +14,64 @@ from vtax.campaign.prepare import HOME
 from vtax.described import Means
 
 HostState = Literal[
-    "new", "unreachable", "refused", "busy", "ready", "running", "waiting", "done", "collected", "failed", "given-up",
-    "skipped", "excluded", "aborted",
-]  # fmt: skip
+    "new",
+    "unreachable",
+    "refused",
+    "busy",
+    "ready",
+    "running",
+    "waiting",
+    "done",
+    "collected",
+    "failed",
+    "given-up",
+    "skipped",
+    "excluded",
+    "aborted",
+]
 SessionState = Literal[
-    "absent", "running", "paused", "interrupted", "busy", "refused", "done", "failed", "collected",
-]  # fmt: skip
+    "absent",
+    "running",
+    "paused",
+    "interrupted",
+    "busy",
+    "refused",
+    "done",
+    "failed",
+    "collected",
+]
 Code = Literal[
-    "", "unreachable", "no-answer", "not-prepared", "python", "version", "digest", "space", "not-root",
-    "no-machine-id", "lock-held", "clock", "same-host", "cloned", "other-host", "run-failed", "run-refused",
-    "interrupted", "attempts", "other-study", "damaged", "damaged-bundle", "not-stored", "skipped", "screened",
-    "window", "boot", "boot-refused", "not-rebooted", "wrong-boot",
-]  # fmt: skip
+    "",
+    "unreachable",
+    "no-answer",
+    "not-prepared",
+    "python",
+    "version",
+    "digest",
+    "space",
+    "not-root",
+    "no-machine-id",
+    "lock-held",
+    "clock",
+    "same-host",
+    "cloned",
+    "other-host",
+    "run-failed",
+    "run-refused",
+    "interrupted",
+    "attempts",
+    "other-study",
+    "damaged",
+    "damaged-bundle",
+    "not-stored",
+    "skipped",
+    "screened",
+    "window",
+    "boot",
+    "boot-refused",
+    "not-rebooted",
+    "wrong-boot",
+]
 FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
 ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "excluded", "collected"})
 """States in which a host is asked nothing more."""
@@ -39,7 +85,9 @@ MAX_DETAIL = 300
 class Reason:
     """Why something is in its state."""
 
-    code: Annotated[Code, Means("kind of reason, such as `lock-held`, `space`, `clock`; empty without one")] = ""
+    code: Annotated[
+        Code, Means("kind of reason, such as `lock-held`, `space`, `clock`; empty without one")
+    ] = ""
     detail: Annotated[str, Means("what was found")] = ""
 
     def __str__(self) -> str:
@@ -62,7 +110,9 @@ class HostSession:
     state: Annotated[SessionState, Means("state of its run, or `collected`")] = "absent"
     reason: Annotated[Reason, Means("why it is in this state")] = NONE
     peer: Annotated[str, Means("name of the other host of its pair; empty without one")] = ""
-    lab: Annotated[int, Means("number of its lab, by which its addresses differ from those of other pairs")] = 0
+    lab: Annotated[
+        int, Means("number of its lab, by which its addresses differ from those of other pairs")
+    ] = 0
     attempts: Annotated[int, Means("how often it was launched or resumed")] = 0
     again: Annotated[int, Means("how often it was begun anew after a failure")] = 0
     started_at: Annotated[float | None, Means("when what it measured began", is_time=True)] = None
@@ -72,9 +122,12 @@ class HostSession:
     done_trials: Annotated[int, Means("measured trials, failed ones included")] = 0
     failed_trials: Annotated[int, Means("measured trials that failed")] = 0
     next_boot: Annotated[
-        str, Means("boot of the study that its host is to be brought to; empty for the one it is in")
+        str,
+        Means("boot of the study that its host is to be brought to; empty for the one it is in"),
     ] = ""
-    bundle_sha256: Annotated[str, Means("SHA-256 of the bundle on the host; empty without one")] = ""
+    bundle_sha256: Annotated[str, Means("SHA-256 of the bundle on the host; empty without one")] = (
+        ""
+    )
     bundle: Annotated[str, Means("path of the collected bundle in the campaign's directory")] = ""
     run: Annotated[str, Means("name of the run in the store")] = ""
     run_identity: Annotated[str, Means("identity of that run")] = ""
@@ -91,9 +144,13 @@ class Screen:
 
     distance: Annotated[
         float | None,
-        Means("energy distance of its logarithms of durations from the rest's; null without three others"),
+        Means(
+            "energy distance of its logarithms of durations from the rest's; null without three others"
+        ),
     ] = None
-    kind: Annotated[str, Means("kind of work in which it is farthest: `cpu`, `memory` or `process`")] = ""
+    kind: Annotated[
+        str, Means("kind of work in which it is farthest: `cpu`, `memory` or `process`")
+    ] = ""
     others: Annotated[int, Means("hosts of its group that it is compared with")] = 0
     error: Annotated[str, Means("why there is no probe; empty when there is one")] = ""
 
@@ -107,14 +164,18 @@ class InventoryHost:
     """A host of an inventory."""
 
     name: Annotated[str, Means("name in the inventory")]
-    address: Annotated[str, Means("address that the inventory gives, with the port where that is not 22")] = ""
+    address: Annotated[
+        str, Means("address that the inventory gives, with the port where that is not 22")
+    ] = ""
     group: Annotated[str, Means("its `vtax_group`")] = ""
     skip: Annotated[str, Means("its `vtax_skip`: why nothing is asked of it")] = ""
     window: Annotated[str, Means("its `vtax_window`")] = ""
     home: Annotated[str, Means("its `vtax_home`")] = HOME
     python: Annotated[str, Means("its `vtax_python`")] = "python3"
     nic: Annotated[str, Means("its `vtax_nic`")] = ""
-    peer_address: Annotated[str, Means("where other hosts reach it by ssh: its `vtax_address`")] = ""
+    peer_address: Annotated[str, Means("where other hosts reach it by ssh: its `vtax_address`")] = (
+        ""
+    )
 
 
 @dataclass(frozen=True)
@@ -125,13 +186,18 @@ class CampaignHost(InventoryHost):
     reason: Annotated[Reason, Means("why it is in this state")] = NONE
     at: Annotated[float | None, Means("last answer", is_time=True)] = None
     identity: Annotated[str, Means("hash of machine-id, DMI UUID and board serial number")] = ""
-    facts: Annotated[Mapping[str, Any], Means("facts of the host, as a run keeps them")] = field(default_factory=dict)
+    facts: Annotated[Mapping[str, Any], Means("facts of the host, as a run keeps them")] = field(
+        default_factory=dict
+    )
     agents: Annotated[tuple[str, ...], Means("resident agents")] = ()
     probe: Annotated[
-        Mapping[str, tuple[float, ...]], Means("durations of its native probe, by kind of work", unit="s")
+        Mapping[str, tuple[float, ...]],
+        Means("durations of its native probe, by kind of work", unit="s"),
     ] = field(default_factory=dict)
     screen: Annotated[Screen, Means("how far its native probe is from the others'")] = Screen()
-    boot: Annotated[str, Means("boot that a run had it rebooted into; empty once it is to be in its default")] = ""
+    boot: Annotated[
+        str, Means("boot that a run had it rebooted into; empty once it is to be in its default")
+    ] = ""
     sessions: Annotated[tuple[HostSession, ...], Means("sessions that were launched")] = ()
 
     def session(self, number: int) -> HostSession | None:
@@ -141,7 +207,9 @@ class CampaignHost(InventoryHost):
     def with_session(self, session: HostSession) -> CampaignHost:
         """Return it with a session in place of that of its number."""
         others = [each for each in self.sessions if each.number != session.number]
-        return replace(self, sessions=tuple(sorted([*others, session], key=lambda each: each.number)))
+        return replace(
+            self, sessions=tuple(sorted([*others, session], key=lambda each: each.number))
+        )
 
     @property
     def running(self) -> HostSession | None:

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 State = Literal["absent", "running", "paused", "interrupted", "done", "failed", "busy", "refused"]
 _STATES: Mapping[str, State] = {
-    "finished": "done", "paused": "paused", "failed": "failed", "interrupted": "interrupted",
+    "finished": "done",
+    "paused": "paused",
+    "failed": "failed",
+    "interrupted": "interrupted",
     "running": "interrupted",
-}  # fmt: skip
+}
 """Status of a run whose process is gone -> its state."""
 _ID = re.compile(r"[a-z0-9][a-z0-9.-]{0,29}")
 DIRECTORY, BUNDLE, TAG = "host-runs", "run.vtax.gz", "host-run-"
@@ -57,14 +60,20 @@ class HostRun:
     ]
     reason: Annotated[str, Means("why it is in this state; empty where that needs none")] = ""
     run: Annotated[str, Means("name of the run; empty before it has begun")] = ""
-    block: Annotated[int | None, Means("block that runs, or was the last, from 1; null before the first")] = None
+    block: Annotated[
+        int | None, Means("block that runs, or was the last, from 1; null before the first")
+    ] = None
     blocks: Annotated[int | None, Means("planned blocks; null where the rule decides")] = None
     done_trials: Annotated[int, Means("measured trials, failed ones included")] = 0
     failed_trials: Annotated[int, Means("measured trials that failed")] = 0
     bundle: Annotated[str, Means("path of its bundle, once its process has ended")] = ""
     bundle_sha256: Annotated[str, Means("SHA-256 of that file")] = ""
-    boot: Annotated[str, Means("boot of the study that this host is in; empty for none, and while it runs")] = ""
-    next_boot: Annotated[str, Means("boot that it needs next; empty where this boot of the host will do")] = ""
+    boot: Annotated[
+        str, Means("boot of the study that this host is in; empty for none, and while it runs")
+    ] = ""
+    next_boot: Annotated[
+        str, Means("boot that it needs next; empty where this boot of the host will do")
+    ] = ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,9 @@ class Place:
         """Return that of an id. Raises BadInput for what is no id."""
         if not _ID.fullmatch(id_):
             what = f"{one_line(id_, 60)!r} is no id of a run"
-            raise BadInput(what, hint="an id has lower-case letters, digits, dots and hyphens, at most 30")
+            raise BadInput(
+                what, hint="an id has lower-case letters, digits, dots and hyphens, at most 30"
+            )
         return cls(home, id_)
 
     @property
@@ -149,7 +160,9 @@ class Place:
         try:
             return Request(**json.loads((self.directory / "request.json").read_text()))
         except FileNotFoundError:
-            raise NotFound(f"no run {self.id} was requested here", hint="vtax host status lists them") from None
+            raise NotFound(
+                f"no run {self.id} was requested here", hint="vtax host status lists them"
+            ) from None
 
     def write_request(self, request: Request) -> None:
         """Keep what is requested, whole."""
@@ -169,7 +182,9 @@ def host_runs_of(home: Home) -> Path:
 def ids(home: Home) -> list[str]:
     """Return the ids of all requested runs."""
     with suppress(FileNotFoundError):
-        return sorted(each.name for each in host_runs_of(home).iterdir() if _ID.fullmatch(each.name))
+        return sorted(
+            each.name for each in host_runs_of(home).iterdir() if _ID.fullmatch(each.name)
+        )
     return []
 
 
@@ -205,10 +220,15 @@ def _state_of(place: Place) -> HostRun:
         return replace(found, state="busy")
     if run is None:
         return replace(found, state="refused")
-    state, reason = _STATES[run.status], end.reason or ("" if run.status == "finished" else str(run.stopped_because))
+    state, reason = (
+        _STATES[run.status],
+        end.reason or ("" if run.status == "finished" else str(run.stopped_because)),
+    )
     if state == "paused" and end.status != 0:
         state = "interrupted"
-    if state == "done" and end.status != 0:  # all was measured; without a bundle that alone is missing
+    if (
+        state == "done" and end.status != 0
+    ):  # all was measured; without a bundle that alone is missing
         state = "failed" if end.bundle else "interrupted"
     return replace(found, state=state, reason=reason)
 
@@ -235,7 +255,9 @@ def _progress(place: Place, run: RunSummary) -> HostRun:
     """Return where a run is, or was at its end."""
     at = LiveRun(place.home.store_file, place.home, run.name).state().progress
     block = None if at.block is None else max(at.block, 0) + 1
-    return HostRun(place.id, "running", "", run.name, block, at.blocks, at.done_trials, at.failed_trials)
+    return HostRun(
+        place.id, "running", "", run.name, block, at.blocks, at.done_trials, at.failed_trials
+    )
 
 
 def _end(place: Place) -> End | None:

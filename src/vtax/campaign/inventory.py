@@ -23,46 +23,67 @@ from vtax.host.process import run
 
 _TIMEOUT_S = 300.0
 _PORT = 22
-_STRICT = {"ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"}
+_STRICT = {
+    "ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error",
+    "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+}
 """A host that is there twice, and a file that is no inventory, are errors: Ansible only warns of them."""
-_TWICE = re.compile(r"duplicate (?:mapping|dict) key ['(](.+?)[')]")  # as 2.19 and 2.14 say it, in wrapped lines
+_TWICE = re.compile(
+    r"duplicate (?:mapping|dict) key ['(](.+?)[')]"
+)  # as 2.19 and 2.14 say it, in wrapped lines
 TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 def read_inventory(inventory: Path) -> list[InventoryHost]:
     """Return the hosts of an inventory, by name. Raises BadInput: none there, no host in it, or one twice."""
     if not inventory.exists():
-        raise BadInput("there is no such inventory", where=str(inventory), hint="it is a file of Ansible's")
+        raise BadInput(
+            "there is no such inventory", where=str(inventory), hint="it is a file of Ansible's"
+        )
     command = [needed_program("ansible-inventory"), "-i", str(inventory.absolute()), "--list"]
     try:
         strict = {**ENVIRONMENT, **_STRICT}
-        listed = run(command, timeout_s=_TIMEOUT_S, check=False, environment=strict, cwd=inventory.absolute().parent)
+        listed = run(
+            command,
+            timeout_s=_TIMEOUT_S,
+            check=False,
+            environment=strict,
+            cwd=inventory.absolute().parent,
+        )
         if twice := _TWICE.search(" ".join(listed.stderr.replace("-\n", "-").split())):
-            raise BadInput(f"{twice[1]} is there twice", where=str(inventory), hint="remove one of them")
+            raise BadInput(
+                f"{twice[1]} is there twice", where=str(inventory), hint="remove one of them"
+            )
         if listed.status:
             raise ValueError(listed.stderr)
         values = json.loads(listed.stdout)
     except (CommandFailed, ValueError) as error:
         raise BadInput(
-            f"ansible-inventory cannot read it: {one_line(str(error), 300)}", where=str(inventory),
+            f"ansible-inventory cannot read it: {one_line(str(error), 300)}",
+            where=str(inventory),
             hint=f"ansible-inventory -i {inventory} --list",
-        ) from error  # fmt: skip
+        ) from error
     return hosts_of(values, str(inventory))
 
 
 def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
     """Return the hosts of what `ansible-inventory --list` printed. where: the inventory. Raises as above."""
     variables = listed.get("_meta", {}).get("hostvars", {})
-    groups = {group: of for group, of in listed.items() if group != "_meta" and isinstance(of, dict)}
+    groups = {
+        group: of for group, of in listed.items() if group != "_meta" and isinstance(of, dict)
+    }
     names = {*variables}.union(*(of.get("hosts", ()) for of in groups.values()))
     if both := sorted(names & {*groups, "all"}):
         raise BadInput(
-            f"{both[0]} is the name of a host and of a group", where=where,
+            f"{both[0]} is the name of a host and of a group",
+            where=where,
             hint="give one of them another name: Ansible takes both for the group",
-        )  # fmt: skip
+        )
     found = [_host(name, variables.get(name, {}), where) for name in sorted(names)]
     if not found:
-        raise BadInput("the inventory has no host", where=where, hint=f"ansible-inventory -i {where} --graph")
+        raise BadInput(
+            "the inventory has no host", where=where, hint=f"ansible-inventory -i {where} --graph"
+        )
     named: dict[str, str] = {}
     for host in found:
         if host.skip or TEMPLATE.search(host.address):  # what Ansible puts there is not known here
@@ -70,9 +91,10 @@ def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
         address = host.address.lower()  # DNS knows no case
         if address in named:
             raise BadInput(
-                f"{named[address]} and {host.name} are two names of the host {host.address}", where=where,
+                f"{named[address]} and {host.name} are two names of the host {host.address}",
+                where=where,
                 hint="remove one of them, or set its vtax_skip",
-            )  # fmt: skip
+            )
         named[address] = host.name
     return found
 
@@ -92,5 +114,10 @@ def _host(name: str, variables: Mapping[str, Any], where: str) -> InventoryHost:
     texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window", "nic")}
     of_peers = text("vtax_address", text("ansible_host", name))
     return InventoryHost(
-        name, address, home=home, python=text("vtax_python", "python3"), peer_address=of_peers, **texts
+        name,
+        address,
+        home=home,
+        python=text("vtax_python", "python3"),
+        peer_address=of_peers,
+        **texts,
     )

@@ -56,9 +56,12 @@ def next_batch(
         return ()
     there = _ordered([host for host in hosts if not host.skip], settings)
     free = [
-        host for host in there
-        if host.state not in ENDED and host.name not in asked and is_open(host.window or settings.window, now)
-    ]  # fmt: skip
+        host
+        for host in there
+        if host.state not in ENDED
+        and host.name not in asked
+        and is_open(host.window or settings.window, now)
+    ]
     launch = settings.launch
     first = math.ceil(launch.first_percent * len(there) / 100)
     for number, count in ((0 if launch.canary_scale else 1, launch.canary), (1, first)):
@@ -80,7 +83,13 @@ def due_session(host: CampaignHost, settings: Settings, now: float) -> int | Non
     before = max((each for each in begun if each is not None), default=None)
     for number in range(1, settings.sessions + 1):
         session = host.session(number)
-        if session is None or session.state in ("absent", "paused", "interrupted", "busy", "refused"):
+        if session is None or session.state in (
+            "absent",
+            "paused",
+            "interrupted",
+            "busy",
+            "refused",
+        ):
             is_early = before is not None and now < before + settings.every_s
             return None if is_early else number
         if session.state not in _ENDED_WELL:
@@ -105,11 +114,16 @@ def _gate(
     usable = [host for host in there if host.state not in ENDED or _is(host, number, *_ENDED_WELL)]
     if len(passed) >= min(count, len(usable)):
         return None if passed else ()
-    running = [host for host in there if host.running and host.state != "unreachable"]  # which may be away for ever
+    running = [
+        host for host in there if host.running and host.state != "unreachable"
+    ]  # which may be away for ever
     waiting = [
-        host for host in free
-        if host not in passed and not host.running and (not number or due_session(host, settings, now) == number)
-    ]  # fmt: skip
+        host
+        for host in free
+        if host not in passed
+        and not host.running
+        and (not number or due_session(host, settings, now) == number)
+    ]
     if waiting:
         return waiting[: max(count - len(passed) - len(running), 0)]
     return None if passed and not running else ()
@@ -122,4 +136,6 @@ def _is(host: CampaignHost, number: int, *states: str) -> bool:
 
 def _ordered(hosts: Iterable[CampaignHost], settings: Settings) -> list[CampaignHost]:
     """Return hosts in an order of the campaign's own: neighbours in an inventory are often alike."""
-    return sorted(hosts, key=lambda host: hashlib.sha256(f"{settings.name} {host.name}".encode()).digest())
+    return sorted(
+        hosts, key=lambda host: hashlib.sha256(f"{settings.name} {host.name}".encode()).digest()
+    )

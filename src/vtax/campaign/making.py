@@ -32,16 +32,23 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
     study, source = loaded.study, loaded.source
     if study.design.sessions != 1 and not study.boot:
         hint = "remove it: --sessions says how many each host has"
-        raise BadInput("the study has sessions of its own", where=f"{source}: design.sessions", hint=hint)
+        raise BadInput(
+            "the study has sessions of its own", where=f"{source}: design.sessions", hint=hint
+        )
     if not rule_of(study.design.model_dump()).takes_more or study.design.order == "sequential":
         raise BadInput(
-            "runs of this study cannot be combined", where=f"{source}: design",
+            "runs of this study cannot be combined",
+            where=f"{source}: design",
             hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
-        )  # fmt: skip
+        )
     pairs.check_study(study, source, wanted.inventory)
     if study.boot and wanted.inventory and not wanted.reboot:
         boots = ", ".join(each.name for each in study.boot)
-        raise BadInput(f"hosts are rebooted into {boots}", where=f"{source}: boot", hint="--reboot consents to it")
+        raise BadInput(
+            f"hosts are rebooted into {boots}",
+            where=f"{source}: boot",
+            hint="--reboot consents to it",
+        )
 
 
 def campaign_name(study: str) -> str:
@@ -63,7 +70,9 @@ def new_directory(target: Path) -> Iterator[Path]:
     try:
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
     except OSError as error:
-        raise BadInput(f"{target} cannot be made: {error.strerror}", hint="choose another place with -o") from error
+        raise BadInput(
+            f"{target} cannot be made: {error.strerror}", hint="choose another place with -o"
+        ) from error
     try:
         yield made
         made.chmod(0o755)
@@ -82,11 +91,18 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
     scales = loaded.study.scale
     canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""
     settings = Settings(
-        **dict(wanted), name=name, study=str(study.relative_to(STUDY)), study_name=loaded.study.name,
-        pack_digest=digest, image_key=manifest.image_key, image_digest=manifest.image_digest,
-        vtax_version=manifest.vtax_version, created_at=float(int(time.time())), launch=Launch(canary_scale=canary),
+        **dict(wanted),
+        name=name,
+        study=str(study.relative_to(STUDY)),
+        study_name=loaded.study.name,
+        pack_digest=digest,
+        image_key=manifest.image_key,
+        image_digest=manifest.image_digest,
+        vtax_version=manifest.vtax_version,
+        created_at=float(int(time.time())),
+        launch=Launch(canary_scale=canary),
         pairs=Pairs() if pairs.peers_of(loaded.study) else None,
-    )  # fmt: skip
+    )
     settings.write(directory / FILE)
     return settings
 
@@ -112,5 +128,7 @@ def opened(directory: Path) -> Campaign:
     campaign = Campaign.open(directory)
     for path in (campaign.pack, campaign.study):
         if not path.is_file():
-            raise BadInput(f"{path.name} of the campaign is missing", where=str(path), hint="vtax campaign new")
+            raise BadInput(
+                f"{path.name} of the campaign is missing", where=str(path), hint="vtax campaign new"
+            )
     return campaign

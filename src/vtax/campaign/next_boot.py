@@ -18,7 +18,9 @@ class NextBoot:
 
     id: Annotated[str, Means("id of the run")]
     boot: Annotated[str, Means("boot of the study that this host is in; empty for none")]
-    next_boot: Annotated[str, Means("boot that is set for the next time alone; empty where this one will do")]
+    next_boot: Annotated[
+        str, Means("boot that is set for the next time alone; empty where this one will do")
+    ]
     entry: Annotated[str, Means("its entry of the boot loader")] = ""
 
 

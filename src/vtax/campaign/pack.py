@@ -48,7 +48,11 @@ class Pack:
 
 
 def write_pack(
-    study: Path, image: Image, target: Path, pythons: Sequence[str], progress: Progress = lambda stage: None
+    study: Path,
+    image: Image,
+    target: Path,
+    pythons: Sequence[str],
+    progress: Progress = lambda stage: None,
 ) -> Pack:
     """Write a pack. study: the file of a valid study. image: of the study, checked.
 
@@ -67,17 +71,36 @@ def write_pack(
         carrying.export_image(image, directory / IMAGE)
         archive_wheels(directory, {name for names in wheels.values() for name in names})
         hashes = {
-            python: {name: sha256_of_file(directory / name) for name in names} for python, names in wheels.items()
+            python: {name: sha256_of_file(directory / name) for name in names}
+            for python, names in wheels.items()
         }
         members = {f"study/{name}": study.parent / name for name in beside}
-        members |= {MAIN: Path(prepare.__file__), IMAGE: directory / IMAGE, WHEELS: directory / WHEELS}
+        members |= {
+            MAIN: Path(prepare.__file__),
+            IMAGE: directory / IMAGE,
+            WHEELS: directory / WHEELS,
+        }
         manifest = Manifest(
-            __version__, platform.machine(), f"study/{study.name}", image.key, contents.digest(image), hashes, {}
+            __version__,
+            platform.machine(),
+            f"study/{study.name}",
+            image.key,
+            contents.digest(image),
+            hashes,
+            {},
         )
         progress("the pack")
         digest = write_members(target, manifest, members)
-    return Pack(str(target), target.stat().st_size, digest, manifest.study, tuple(wheels), manifest.image_key,
-                manifest.image_digest, __version__)  # fmt: skip
+    return Pack(
+        str(target),
+        target.stat().st_size,
+        digest,
+        manifest.study,
+        tuple(wheels),
+        manifest.image_key,
+        manifest.image_digest,
+        __version__,
+    )
 
 
 def archive_wheels(directory: Path, names: Iterable[str]) -> None:
@@ -93,7 +116,10 @@ def archive_wheels(directory: Path, names: Iterable[str]) -> None:
             member.size = path.stat().st_size
             with path.open("rb") as file:
                 archive.addfile(member, file)
-    run(["zstd", "-q", "-3", "--long=27", "-f", plain, "-o", directory / WHEELS], timeout_s=_TIMEOUT_S)
+    run(
+        ["zstd", "-q", "-3", "--long=27", "-f", plain, "-o", directory / WHEELS],
+        timeout_s=_TIMEOUT_S,
+    )
     plain.unlink()
 
 

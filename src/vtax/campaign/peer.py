@@ -44,7 +44,11 @@ def obstacles_of(options: SshOptions) -> Iterator[Obstacle]:
         with DRIVER.hold(options, "vtax host check", lambda note: None) as identity:
             if identity and identity == host_id(host_facts()):
                 yield Obstacle("peer", "it is this host itself")
-        done = run([*DRIVER.command(options, ["-P", "-m", "vtax", "--version"])], check=False, timeout_s=_TIMEOUT_S)
+        done = run(
+            [*DRIVER.command(options, ["-P", "-m", "vtax", "--version"])],
+            check=False,
+            timeout_s=_TIMEOUT_S,
+        )
         if not done.stdout.strip().endswith(__version__):
             found = one_line(done.stdout or done.stderr, _DETAIL)
             yield Obstacle("peer", f"its vtax is not {__version__}: {found}")

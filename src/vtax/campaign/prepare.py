@@ -50,9 +50,19 @@ _TESTS = "/tests?/"  # of packages, which nobody imports
 _REFUSED, _BUSY = 2, os.EX_TEMPFAIL
 _COPY_HINT = "copy the pack again, or write it again: vtax pack"
 _DAMAGE = (
-    zipfile.BadZipFile, tarfile.TarError, FileNotFoundError, StopIteration, EOFError, ValueError, KeyError, TypeError,
-    AttributeError, NotImplementedError, RecursionError, RuntimeError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    FileNotFoundError,
+    StopIteration,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    NotImplementedError,
+    RecursionError,
+    RuntimeError,
+)
 
 
 class Refused(Exception):
@@ -78,7 +88,9 @@ class Manifest:
 
     def text(self) -> bytes:
         """Return it as it is in a pack; its SHA-256 is the digest of the pack."""
-        return (json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True) + "\n").encode()
+        return (
+            json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True) + "\n"
+        ).encode()
 
 
 @dataclass(frozen=True)
@@ -112,20 +124,36 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
     python = "{}.{}".format(*sys.version_info[:2])
     with _opened(pack) as (archive, manifest, found):
         if digest and found != digest.lower():
-            raise Refused(f"the pack has the digest {found[:SHORT]}, not {digest[:SHORT]}", _COPY_HINT)
+            raise Refused(
+                f"the pack has the digest {found[:SHORT]}, not {digest[:SHORT]}", _COPY_HINT
+            )
         _check_host(manifest, python)
         place = home / "packs" / found[:SHORT]
         place.parent.mkdir(parents=True, exist_ok=True)
         with _lock(place.parent / "lock", "another command prepares this host"):
-            install_s = 0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
-            import_s = 0.0 if _has_image(manifest, place, home) else _import_image(archive, manifest, place, home)
+            install_s = (
+                0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
+            )
+            import_s = (
+                0.0
+                if _has_image(manifest, place, home)
+                else _import_image(archive, manifest, place, home)
+            )
             with suppress(FileExistsError):
                 (place / MARK).symlink_to("venv/bin/python")
     return Prepared(
-        found, install_s + import_s > 0, str(home), python, str(_program(place)), manifest.vtax_version,
-        str(place / manifest.study), manifest.image_key, manifest.image_digest, round(install_s, 1),
+        found,
+        install_s + import_s > 0,
+        str(home),
+        python,
+        str(_program(place)),
+        manifest.vtax_version,
+        str(place / manifest.study),
+        manifest.image_key,
+        manifest.image_digest,
+        round(install_s, 1),
         round(import_s, 1),
-    )  # fmt: skip
+    )
 
 
 def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
@@ -137,11 +165,16 @@ def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
     values = json.loads(content)
     if values.pop("schema") != SCHEMA:
         raise Refused("this is no pack of this version of vtax", "write it again: vtax pack")
-    files = {str(name): (int(size), str(digest)) for name, (size, digest) in values.pop("files").items()}
-    wheels = {
-        str(python): {str(k): str(v) for k, v in names.items()} for python, names in values.pop("wheels").items()
+    files = {
+        str(name): (int(size), str(digest)) for name, (size, digest) in values.pop("files").items()
     }
-    manifest = Manifest(files=files, wheels=wheels, **{name: str(value) for name, value in values.items()})
+    wheels = {
+        str(python): {str(k): str(v) for k, v in names.items()}
+        for python, names in values.pop("wheels").items()
+    }
+    manifest = Manifest(
+        files=files, wheels=wheels, **{name: str(value) for name, value in values.items()}
+    )
     named = [manifest.study, IMAGE, WHEELS]
     for name in [
         *files,
@@ -176,7 +209,9 @@ def _copy(archive: zipfile.ZipFile, manifest: Manifest, name: str, target: Path)
         target.chmod(0o755)
 
 
-def _read(archive: zipfile.ZipFile, manifest: Manifest, name: str, file: BinaryIO | None = None) -> None:
+def _read(
+    archive: zipfile.ZipFile, manifest: Manifest, name: str, file: BinaryIO | None = None
+) -> None:
     """Read a file of a pack, and write it to another. Raises Refused for others than the manifest says."""
     size, expected = manifest.files[name]
     with _damage():
@@ -195,11 +230,15 @@ def _read(archive: zipfile.ZipFile, manifest: Manifest, name: str, file: BinaryI
 def _check_host(manifest: Manifest, python: str) -> None:
     if python not in manifest.wheels:
         has = ", ".join(manifest.wheels)
-        raise Refused(f"the pack is for Python {has}, and this is Python {python}",
-                      "start it with one of these: python3.N PACK; or write another: vtax pack --python")  # fmt: skip
+        raise Refused(
+            f"the pack is for Python {has}, and this is Python {python}",
+            "start it with one of these: python3.N PACK; or write another: vtax pack --python",
+        )
     if manifest.machine != platform.machine():
-        raise Refused(f"the pack is for {manifest.machine}, and this host is {platform.machine()}",
-                      "write it on a host of this kind: vtax pack")  # fmt: skip
+        raise Refused(
+            f"the pack is for {manifest.machine}, and this host is {platform.machine()}",
+            "write it on a host of this kind: vtax pack",
+        )
 
 
 def _program(place: Path) -> Path:
@@ -212,14 +251,19 @@ def _is_installed(place: Path) -> bool:
         return False
     with suppress(OSError):
         done = subprocess.run(
-            [str(_program(place)), "--version"], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            [str(_program(place)), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
             timeout=_TIMEOUT_S,
-        )  # fmt: skip
+        )
         return done.returncode == 0
     return False
 
 
-def _install(archive: zipfile.ZipFile, manifest: Manifest, python: str, place: Path, home: Path) -> float:
+def _install(
+    archive: zipfile.ZipFile, manifest: Manifest, python: str, place: Path, home: Path
+) -> float:
     """Make the directory of a pack anew; return the duration in s."""
     started = time.monotonic()
     with _host_to_itself(home):
@@ -236,15 +280,47 @@ def _install(archive: zipfile.ZipFile, manifest: Manifest, python: str, place: P
         _run([versioned, "-I", "-m", "venv", "--without-pip", str(environment)], home)
         _run(
             [
-                *(str(environment / "bin" / "python"), "-I", f"{pip}/pip", "--isolated", "install", "--quiet"),
-                *("--no-index", "--find-links", str(wheels), "--require-hashes", "--only-binary", ":all:"),
-                *("--no-cache-dir", "--no-compile", "--disable-pip-version-check", "-r", str(wheels / _REQUIREMENTS)),
+                *(
+                    str(environment / "bin" / "python"),
+                    "-I",
+                    f"{pip}/pip",
+                    "--isolated",
+                    "install",
+                    "--quiet",
+                ),
+                *(
+                    "--no-index",
+                    "--find-links",
+                    str(wheels),
+                    "--require-hashes",
+                    "--only-binary",
+                    ":all:",
+                ),
+                *(
+                    "--no-cache-dir",
+                    "--no-compile",
+                    "--disable-pip-version-check",
+                    "-r",
+                    str(wheels / _REQUIREMENTS),
+                ),
             ],
             home,
         )
         shutil.rmtree(wheels)
-        compile_all = [str(environment / "bin" / "python"), "-I", "-m", "compileall", "-q", "-j", "0", "-x", _TESTS]
-        _run([*compile_all, str(environment)], home, check=False)  # some files of packages are of other Pythons
+        compile_all = [
+            str(environment / "bin" / "python"),
+            "-I",
+            "-m",
+            "compileall",
+            "-q",
+            "-j",
+            "0",
+            "-x",
+            _TESTS,
+        ]
+        _run(
+            [*compile_all, str(environment)], home, check=False
+        )  # some files of packages are of other Pythons
         os.sync()
     return time.monotonic() - started
 
@@ -253,7 +329,12 @@ def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
     """Unpack wheels beside their archive, and write what pip is to install; return that of pip. Raises Refused."""
     if shutil.which("zstd") is None:
         raise Refused("zstd is not installed", "install the package zstd")
-    with subprocess.Popen(["zstd", "-dcq", str(directory / WHEELS)], stdout=subprocess.PIPE) as process, _damage():
+    with (
+        subprocess.Popen(
+            ["zstd", "-dcq", str(directory / WHEELS)], stdout=subprocess.PIPE
+        ) as process,
+        _damage(),
+    ):
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
             for member in archive:
                 if member.name in wheels and member.isfile():
@@ -263,8 +344,13 @@ def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
             if hashlib.sha256((directory / name).read_bytes()).hexdigest() != digest:
                 raise ValueError(f"{name[:80]} is not what its manifest says")
         pip = next(directory / name for name in wheels if name.startswith("pip-"))
-    lines = ("{}=={} --hash=sha256:{}\n".format(*name.split("-")[:2], digest) for name, digest in wheels.items())
-    (directory / _REQUIREMENTS).write_text("".join(line for line in lines if not line.startswith("pip==")))
+    lines = (
+        "{}=={} --hash=sha256:{}\n".format(*name.split("-")[:2], digest)
+        for name, digest in wheels.items()
+    )
+    (directory / _REQUIREMENTS).write_text(
+        "".join(line for line in lines if not line.startswith("pip=="))
+    )
     return pip
 
 
@@ -276,8 +362,10 @@ def _has_image(manifest: Manifest, place: Path, home: Path) -> bool:
     found = json.loads(_run([str(_program(place)), "image", "list", "--json"], home))
     here = next((str(each["digest"]) for each in found if each["key"] == key), "")
     if here != manifest.image_digest:
-        raise Refused(f"image {key} here has the digest {here[:SHORT]}, not {manifest.image_digest[:SHORT]}",
-                      f"VTAX_HOME={home} {_program(place)} image remove {key}, then prepare it again")  # fmt: skip
+        raise Refused(
+            f"image {key} here has the digest {here[:SHORT]}, not {manifest.image_digest[:SHORT]}",
+            f"VTAX_HOME={home} {_program(place)} image remove {key}, then prepare it again",
+        )
     return True
 
 
@@ -286,7 +374,18 @@ def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, hom
     started, file = time.monotonic(), place / IMAGE
     try:
         _copy(archive, manifest, IMAGE, file)
-        _run([str(_program(place)), "image", "import", str(file), "--digest", manifest.image_digest, "--json"], home)
+        _run(
+            [
+                str(_program(place)),
+                "image",
+                "import",
+                str(file),
+                "--digest",
+                manifest.image_digest,
+                "--json",
+            ],
+            home,
+        )
     finally:
         with suppress(FileNotFoundError):
             file.unlink()
@@ -295,15 +394,23 @@ def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, hom
 
 def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
     """Run a program without this user's settings of pip and Python; return what it printed. Raises Refused."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_", "VTAX_", "LC_"))}
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_", "VTAX_", "LC_"))
+    }
     environment.update(PIP_CONFIG_FILE=os.devnull, VTAX_HOME=str(home), LC_ALL="C.UTF-8")
     try:
         done = subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
             timeout=_TIMEOUT_S,
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
-        raise Refused(f"{Path(argv[0]).name} did not end within {_TIMEOUT_S:g} s", status=1) from None
+        raise Refused(
+            f"{Path(argv[0]).name} did not end within {_TIMEOUT_S:g} s", status=1
+        ) from None
     if check and done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[-_TAIL:]
         status = done.returncode if done.returncode in (_REFUSED, _BUSY) else 1
@@ -329,9 +436,13 @@ def _lock(path: Path, held: str) -> Iterator[int]:
 @contextmanager
 def _host_to_itself(home: Path) -> Iterator[None]:
     """Hold the measuring lock of this host as `host.lock` does. Raises Refused while a run measures."""
-    with _lock(Path(HOST_LOCK), "a run measures on this host, which an installation would disturb") as descriptor:
+    with _lock(
+        Path(HOST_LOCK), "a run measures on this host, which an installation would disturb"
+    ) as descriptor:
         with suppress(OSError):
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            fcntl.fcntl(
+                descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            )
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"vtax host prepare (process {os.getpid()})\n{home}\n".encode(), 0)
         yield
@@ -363,15 +474,23 @@ def _damage() -> Iterator[None]:
 def main() -> int:
     """Prepare this host from the pack that is executed; print the answer as JSON, and return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python3 PACK", description="Install vtax, a study and its image on this host, without a network."
+        prog="python3 PACK",
+        description="Install vtax, a study and its image on this host, without a network.",
     )
-    parser.add_argument("--home", default=os.environ.get("VTAX_HOME") or HOME, help="VTAX_HOME [%(default)s]")
+    parser.add_argument(
+        "--home", default=os.environ.get("VTAX_HOME") or HOME, help="VTAX_HOME [%(default)s]"
+    )
     parser.add_argument("--digest", default="", help="refuse a pack with another digest")
     given = parser.parse_args()
     try:
         found = prepare(Path(sys.argv[0]), Path(given.home).absolute(), given.digest)
     except Refused as error:
-        print(error.what, *([f"  hint: {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
+        print(
+            error.what,
+            *([f"  hint: {error.hint}"] if error.hint else []),
+            sep="\n",
+            file=sys.stderr,
+        )
         return error.status
     except OSError as error:
         print(f"{error.filename or given.home}: {error.strerror}", file=sys.stderr)

@@ -28,14 +28,19 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
         runs[each.run] = each.identity
         runs_of.setdefault(each.host, []).append(each.run)
     known = campaign.hosts()
-    lost = [CampaignHost(name, state="collected") for name in runs_of.keys() - {host.name for host in known}]
+    lost = [
+        CampaignHost(name, state="collected")
+        for name in runs_of.keys() - {host.name for host in known}
+    ]
     lacking = Counter[str]()
     for pair, count in pairs.missing(known, settings).items():
         lacking.update(dict.fromkeys(pair, count))
     hosts = []
     for host in (*known, *lost):
         own = runs_of.get(host.name, [])
-        hosts.append(_host(host, len(own) + lacking[host.name] if settings.pairs else settings.sessions, own))
+        hosts.append(
+            _host(host, len(own) + lacking[host.name] if settings.pairs else settings.sessions, own)
+        )
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(
@@ -51,10 +56,21 @@ def _host(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, An
     """Return what a merged run keeps of a host. runs: of its finished sessions."""
     reason = host.reason
     if reason == NONE:
-        reason = next((each.reason for each in reversed(host.sessions) if each.reason != NONE), NONE)
+        reason = next(
+            (each.reason for each in reversed(host.sessions) if each.reason != NONE), NONE
+        )
     found: Mapping[str, Any] = {
-        "host": host.name, "group": host.group, "agents": list(host.agents), "planned": planned, "state": host.state,
-        "code": reason.code, "detail": reason.detail, "runs": list(runs), "identity": host.identity,
-        "distance": host.screen.distance, "farthest": host.screen.kind, "compared": host.screen.others,
-    }  # fmt: skip
+        "host": host.name,
+        "group": host.group,
+        "agents": list(host.agents),
+        "planned": planned,
+        "state": host.state,
+        "code": reason.code,
+        "detail": reason.detail,
+        "runs": list(runs),
+        "identity": host.identity,
+        "distance": host.screen.distance,
+        "farthest": host.screen.kind,
+        "compared": host.screen.others,
+    }
     return dict(found)

@@ -48,8 +48,9 @@ def declare(campaign: Campaign) -> None:
     if before != says:
         raise BadInput(
             f"the exclusion of hosts was changed after the first of them was asked: it was {before:g}",
-            where=f"{campaign.root / FILE}: screening.exclude_above", hint="put that back, or make another campaign",
-        )  # fmt: skip
+            where=f"{campaign.root / FILE}: screening.exclude_above",
+            hint="put that back, or make another campaign",
+        )
 
 
 def launched(hosts: Iterable[CampaignHost]) -> set[str]:
@@ -68,18 +69,27 @@ def before_any_session(
     """Return the hosts that are probed before any other one measures: all that are free, where some may be excluded;
     else each is probed when it is its turn. before: names of those that were launched."""
     known = [*hosts]
-    if not settings.screening.exclude_above or not settings.screening.seconds or too_many_failed(known, settings):
+    if (
+        not settings.screening.exclude_above
+        or not settings.screening.seconds
+        or too_many_failed(known, settings)
+    ):
         return []
     return [
-        host.name for host in known
-        if is_due(host, before) and host.state in _WAITING and is_open(host.window or settings.window, now)
-    ]  # fmt: skip
+        host.name
+        for host in known
+        if is_due(host, before)
+        and host.state in _WAITING
+        and is_open(host.window or settings.window, now)
+    ]
 
 
 def after_probe(host: CampaignHost, answer: Answer, now: float) -> CampaignHost:
     """Return a host after `vtax host probe`. One whose probe fails may measure, and says so."""
     if answer.kind == "unreachable":
-        return replace(host, state="unreachable", reason=Reason("unreachable", answer.error), at=now)
+        return replace(
+            host, state="unreachable", reason=Reason("unreachable", answer.error), at=now
+        )
     if answer.status == os.EX_TEMPFAIL:
         return replace(host, state="busy", reason=Reason("lock-held", answer.error), at=now)
     try:
@@ -87,18 +97,24 @@ def after_probe(host: CampaignHost, answer: Answer, now: float) -> CampaignHost:
             raise ValueError(answer.error)
         return replace(host, probe=_readings(answer.json()), screen=Screen(), at=now)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        return replace(host, screen=Screen(error=one_line(str(error), MAX_DETAIL) or "no answer"), at=now)
+        return replace(
+            host, screen=Screen(error=one_line(str(error), MAX_DETAIL) or "no answer"), at=now
+        )
 
 
 def _readings(said: Mapping[str, Any]) -> Mapping[str, tuple[float, ...]]:
-    found = {kind: tuple(float(each) for each in said["readings"][kind][:READINGS]) for kind in KINDS}
+    found = {
+        kind: tuple(float(each) for each in said["readings"][kind][:READINGS]) for kind in KINDS
+    }
     for kind, values in found.items():
         if not values or not all(0 < each < math.inf for each in values):
             raise ValueError(f"no durations of {kind}")
     return found
 
 
-def screened(hosts: Iterable[CampaignHost], settings: Settings, before: Collection[str]) -> list[CampaignHost]:
+def screened(
+    hosts: Iterable[CampaignHost], settings: Settings, before: Collection[str]
+) -> list[CampaignHost]:
     """Return the hosts of which another distance is known now, or that are excluded by it. before: names of those
     that were launched."""
     groups: dict[str, list[CampaignHost]] = {}
@@ -113,9 +129,12 @@ def screened(hosts: Iterable[CampaignHost], settings: Settings, before: Collecti
     return found
 
 
-def _compared(group: list[CampaignHost], settings: Settings, before: Collection[str]) -> list[CampaignHost]:
+def _compared(
+    group: list[CampaignHost], settings: Settings, before: Collection[str]
+) -> list[CampaignHost]:
     distances = {
-        kind: one_against_the_rest([np.log(np.asarray(host.probe[kind])) for host in group]) for kind in KINDS
+        kind: one_against_the_rest([np.log(np.asarray(host.probe[kind])) for host in group])
+        for kind in KINDS
     }
     found = []
     for i, host in enumerate(group):

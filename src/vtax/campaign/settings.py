@@ -30,7 +30,9 @@ Pair = tuple[str, str]
 
 def _pair(value: Any) -> Pair:
     if not isinstance(value, list | tuple) or len({*map(str, value)}) != 2 or len(value) != 2:
-        raise ValueError(f'{one_line(str(value), 60)} is no pair of hosts; write only = [["a", "b"]]')
+        raise ValueError(
+            f'{one_line(str(value), 60)} is no pair of hosts; write only = [["a", "b"]]'
+        )
     return str(value[0]), str(value[1])
 
 
@@ -86,9 +88,9 @@ class Change(CampaignTable):
     rest: from when on the controls have changed too, so that later sessions do not count. None: not yet.
     """
 
-    what: Annotated[str, AfterValidator(lambda text: one_line(text, _LONGEST)), Example("kernel")] = Field(
-        pattern=r"\S"
-    )
+    what: Annotated[
+        str, AfterValidator(lambda text: one_line(text, _LONGEST)), Example("kernel")
+    ] = Field(pattern=r"\S")
     first: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     seed: int | None = None
     when: Moment | None = None
@@ -97,7 +99,13 @@ class Change(CampaignTable):
     def record(self) -> dict[str, Any]:
         """Return it as a merged run keeps it, see report.analysis.campaign."""
         at, until = (each.timestamp() if each else None for each in (self.when, self.rest))
-        return {"what": self.what, "first": list(self.first), "seed": self.seed, "at": at, "until": until}
+        return {
+            "what": self.what,
+            "first": list(self.first),
+            "seed": self.seed,
+            "at": at,
+            "until": until,
+        }
 
 
 class Pairs(CampaignTable):
@@ -175,7 +183,8 @@ class Settings(Wanted):
             return validated(cls, tomllib.loads(path.read_text()), hint=HINT)
         except FileNotFoundError:
             raise BadInput(
-                f"{path.parent} is no directory of a campaign", hint="vtax campaign new STUDY makes one"
+                f"{path.parent} is no directory of a campaign",
+                hint="vtax campaign new STUDY makes one",
             ) from None
         except RefusedStudy as refused:
             refused.where = f"{path}: {'.'.join(map(str, refused.problems[0].place))}"

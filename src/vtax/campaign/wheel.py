@@ -31,7 +31,9 @@ def write_wheel(directory: Path) -> Path:
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for member, content, mode in sorted(_members(found, f"{name}.dist-info")):
             _add(archive, member, content, mode)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            digest = (
+                base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            )
             records.append(f"{member},sha256={digest},{len(content)}\n")
         record = f"{name}.dist-info/RECORD"
         _add(archive, record, "".join([*records, f"{record},,\n"]).encode(), 0o644)
@@ -56,7 +58,11 @@ def _members(found: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]
         if path.is_file() and "__pycache__" not in path.parts:
             mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
             yield f"vtax/{path.relative_to(package).as_posix()}", path.read_bytes(), mode
-    yield f"{info}/METADATA", _metadata(found, package.parents[1] / "pyproject.toml").encode(), 0o644
+    yield (
+        f"{info}/METADATA",
+        _metadata(found, package.parents[1] / "pyproject.toml").encode(),
+        0o644,
+    )
     yield f"{info}/entry_points.txt", (found.read_text("entry_points.txt") or "").encode(), 0o644
     for file in found.files or ():
         _, is_license, below = file.as_posix().partition(".dist-info/licenses/")
@@ -71,7 +77,11 @@ def _metadata(found: Distribution, project: Path) -> str:
     if not project.is_file():
         return text
     head, gap, rest = text.partition("\n\n")
-    kept = [line for line in head.splitlines() if not line.startswith(("Requires-Dist:", "Provides-Extra:"))]
+    kept = [
+        line
+        for line in head.splitlines()
+        if not line.startswith(("Requires-Dist:", "Provides-Extra:"))
+    ]
     needed = tomllib.loads(project.read_text())["project"]["dependencies"]
     return "\n".join([*kept, *(f"Requires-Dist: {each}" for each in needed)]) + gap + rest
 

@@ -30,12 +30,17 @@ def download(wheel: Path, python: str, directory: Path) -> tuple[str, ...]:
     Raises BadInput without pip, VtaxError where a wheel is not to be had.
     """
     if python not in PYTHONS:
-        raise BadInput(f"vtax does not run on Python {python}", hint=f"it runs on {', '.join(PYTHONS)}")
+        raise BadInput(
+            f"vtax does not run on Python {python}", hint=f"it runs on {', '.join(PYTHONS)}"
+        )
     versions, found = directory / "versions.txt", directory / f"wheels-{python}"
     versions.write_text("".join(f"{line}\n" for line in installed_versions()))
     found.mkdir()
     machine = platform.machine()
-    platforms = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC)]
+    platforms = [
+        f"manylinux2014_{machine}",
+        *(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC),
+    ]
     _pip(
         *("download", "--quiet", "--disable-pip-version-check", "--no-input", "--dest", str(found)),
         *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
@@ -59,8 +64,11 @@ def installed_versions() -> list[str]:
         for each in distributions()
         if each.name and each.version
     }
-    return [f"{name}=={version}" for name, version in sorted(found.items())
-            if name not in ("vtax", "pip") and "+" not in version]  # fmt: skip
+    return [
+        f"{name}=={version}"
+        for name, version in sorted(found.items())
+        if name not in ("vtax", "pip") and "+" not in version
+    ]
 
 
 def _pip(*arguments: str, python: str) -> None:
@@ -68,11 +76,19 @@ def _pip(*arguments: str, python: str) -> None:
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            timeout=_TIMEOUT_S, check=False,
-        )  # fmt: skip
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
-        raise VtaxError(f"the wheels for Python {python} did not arrive within {_TIMEOUT_S:g} s") from error
+        raise VtaxError(
+            f"the wheels for Python {python} did not arrive within {_TIMEOUT_S:g} s"
+        ) from error
     if "No module named pip" in done.stderr:
         raise BadInput("pip is not installed beside vtax", hint=f"{sys.executable} -m ensurepip")
     if done.returncode != 0:

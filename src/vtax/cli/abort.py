@@ -37,7 +37,10 @@ def command(run_name: str) -> None:
     stopped = process is not None and name == run.name
     if process is not None and stopped:
         _stop(process, run.name)
-    with suppress(BadInput), measuring_lock(f"vtax abort {run.name}"):  # another command may hold it
+    with (
+        suppress(BadInput),
+        measuring_lock(f"vtax abort {run.name}"),
+    ):  # another command may hold it
         close_orphans(home)
     run = Store.existing(home.store_url).open_run(run.name)
     if run.status in ("running", "paused") or (stopped and run.status == "interrupted"):
@@ -54,6 +57,7 @@ def _stop(process: int, run_name: str) -> None:
         _STOP_S,
         0.1,
         otherwise=lambda: VtaxError(
-            f"process {process} did not end within {_STOP_S:g} s", hint=f"sudo kill -KILL {process}, then vtax clean"
+            f"process {process} did not end within {_STOP_S:g} s",
+            hint=f"sudo kill -KILL {process}, then vtax clean",
         ),
     )

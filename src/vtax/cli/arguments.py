@@ -26,7 +26,9 @@ def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...])
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if not parts:
             raise BadInput(
-                f"{text!r} names nothing", where=parameter.opts[0], hint="omit the option, or name something"
+                f"{text!r} names nothing",
+                where=parameter.opts[0],
+                hint="omit the option, or name something",
             )
         is_one = "=" in text and not all("=" in part for part in parts)
         found += [text] if is_one else parts
@@ -64,7 +66,9 @@ def words_of(text: str, option: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise BadInput(f"the command line cannot be split: {error}", where=option, hint="check its quotes") from error
+        raise BadInput(
+            f"the command line cannot be split: {error}", where=option, hint="check its quotes"
+        ) from error
     if not words:
         raise BadInput("the command line is empty", where=option, hint="name a program")
     return words

@@ -32,7 +32,9 @@ def command(name: str | None, as_json: bool) -> None:
         for benchmark in chosen:
             _explain(benchmark)
     else:
-        rows = [(b.name, b.title, ", ".join(m.name for m in b.metrics)) for b in benchmarks().values()]
+        rows = [
+            (b.name, b.title, ", ".join(m.name for m in b.metrics)) for b in benchmarks().values()
+        ]
         print_table(("benchmark", "description", "metrics"), sorted(rows))
 
 
@@ -42,7 +44,9 @@ def _chosen(name: str) -> Sequence[Benchmark]:
         return [get(name)]
     if found := list(programs_of(load(name)).values()):
         return found
-    raise BadInput("the study declares no program", where=name, hint="docs/add-a-benchmark.md shows how")
+    raise BadInput(
+        "the study declares no program", where=name, hint="docs/add-a-benchmark.md shows how"
+    )
 
 
 def _describe(benchmark: Benchmark) -> dict[str, Any]:
@@ -56,7 +60,13 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
         "packages": packages_of([benchmark.name]),
         "parameters": [key.as_json() for key in keys(benchmark.Parameters)],
         "metrics": [
-            {"name": m.name, "unit": m.unit, "better": m.better, "primary": m.primary, "title": m.title}
+            {
+                "name": m.name,
+                "unit": m.unit,
+                "better": m.better,
+                "primary": m.primary,
+                "title": m.title,
+            }
             for m in (*benchmark.metrics, *counted_metrics(benchmark))
         ],
     }
@@ -68,7 +78,11 @@ def _explain(benchmark: Benchmark) -> None:
         say(text)
         say()
     packages = packages_of([benchmark.name])
-    needed = f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}" if packages else ""
+    needed = (
+        f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}"
+        if packages
+        else ""
+    )
     say(f"tool: {benchmark.tool}{needed}")
     say(f"resource: {resource_of(benchmark.name)}")
     print_keys("parameter", benchmark.Parameters)

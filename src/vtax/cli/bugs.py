@@ -52,7 +52,10 @@ def without_secrets(text: str) -> str:
 
 def _message(error: BaseException) -> str:
     try:
-        return clean(without_secrets(" ".join(str(error)[: 8 * _MAX_MESSAGE_CHARS].split())), _MAX_MESSAGE_CHARS)
+        return clean(
+            without_secrets(" ".join(str(error)[: 8 * _MAX_MESSAGE_CHARS].split())),
+            _MAX_MESSAGE_CHARS,
+        )
     except Exception:
         return "(it cannot be printed)"
 
@@ -62,7 +65,11 @@ def _text(error: BaseException) -> str:
         f"vtax {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"command: {shlex.join(map(without_secrets, sys.argv))}",
         f"Python {platform.python_version()}, {platform.platform()}, user {os.geteuid()}",
-        *(f"{name}={os.environ[name]}" for name in ("VTAX_HOME", "VTAX_STORE") if name in os.environ),
+        *(
+            f"{name}={os.environ[name]}"
+            for name in ("VTAX_HOME", "VTAX_STORE")
+            if name in os.environ
+        ),
         "",
         *traceback.format_exception(error),
     ]
@@ -92,6 +99,10 @@ def _bug_directory() -> Path | None:
         with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
         found = directory.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022:
+        if (
+            stat.S_ISDIR(found.st_mode)
+            and found.st_uid == os.geteuid()
+            and not found.st_mode & 0o022
+        ):
             return directory
     return None

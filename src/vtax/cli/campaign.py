@@ -19,7 +19,15 @@ from vtax.cli.campaign_report import command as report
 from vtax.cli.completion import study_names
 from vtax.cli.language import said
 from vtax.cli.measure import tune_host_option
-from vtax.cli.output import built_image, json_option, need_root, notify, print_json, print_table, say
+from vtax.cli.output import (
+    built_image,
+    json_option,
+    need_root,
+    notify,
+    print_json,
+    print_table,
+    say,
+)
 from vtax.cli.trust import trust_option
 from vtax.described import values_of
 from vtax.errors import BadInput, VtaxError
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
     from vtax.campaign.host_record import CampaignHost
     from vtax.campaign.settings import Wanted
 
-_DIRECTORY = click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
+_DIRECTORY = click.argument(
+    "directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]"
+)
 
 
 @click.group("campaign")
@@ -45,19 +55,42 @@ def command() -> None:
 @command.command("new", short_help="Make the directory of a campaign.")
 @click.argument("study", shell_complete=study_names)
 @click.option(
-    "--inventory", type=click.Path(path_type=Path), metavar="FILE",
+    "--inventory",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Inventory of Ansible with the hosts; without one hosts are started by hand.",
-)  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Directory to make. [NAME]")
-@click.option("--sessions", type=click.IntRange(1, 999), default=1, help="Sessions of each host. [1]")
-@click.option("--every", metavar="TIME", default="1d", help="Time between two sessions of a host. [1d]")
-@click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory to make. [NAME]",
+)
+@click.option(
+    "--sessions", type=click.IntRange(1, 999), default=1, help="Sessions of each host. [1]"
+)
+@click.option(
+    "--every", metavar="TIME", default="1d", help="Time between two sessions of a host. [1d]"
+)
+@click.option(
+    "--scale",
+    metavar="NAME",
+    default="",
+    help="Run a smaller form that STUDY declares, such as quick.",
+)
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
-@click.option("--window", metavar="HH:MM-HH:MM", default="", help="Launch in this window of the day only.")
+@click.option(
+    "--window", metavar="HH:MM-HH:MM", default="", help="Launch in this window of the day only."
+)
 @trust_option
 @tune_host_option
-@click.option("--reboot", is_flag=True, help="Consent to reboots of the hosts into each [[boot]] of STUDY.")
-def new(study: str, inventory: Path | None, output: Path | None, blocks: int | None, **options: Any) -> None:
+@click.option(
+    "--reboot", is_flag=True, help="Consent to reboots of the hosts into each [[boot]] of STUDY."
+)
+def new(
+    study: str, inventory: Path | None, output: Path | None, blocks: int | None, **options: Any
+) -> None:
     """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
     from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
@@ -67,7 +100,11 @@ def new(study: str, inventory: Path | None, output: Path | None, blocks: int | N
     from vtax.study.refusals import validated
 
     hosts = read_inventory(inventory) if inventory else []
-    given = {"inventory": str(inventory.absolute()) if inventory else "", "blocks": blocks or 0, **options}
+    given = {
+        "inventory": str(inventory.absolute()) if inventory else "",
+        "blocks": blocks or 0,
+        **options,
+    }
     wanted = validated(Wanted, given, hint=HINT)
     source = Path(study)
     name = campaign_name(source.name.partition(".")[0])
@@ -111,7 +148,9 @@ def go(directory: Path, retry: bool) -> None:
         notify_missing(found)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
-        raise VtaxError(f"nothing more is launched: {why}", where=str(found.campaign.root), hint=hint)
+        raise VtaxError(
+            f"nothing more is launched: {why}", where=str(found.campaign.root), hint=hint
+        )
 
 
 @command.command("status", short_help="Print the state of every host.")
@@ -122,12 +161,26 @@ def status(directory: Path, as_json: bool) -> None:
     campaign = _opened(directory)
     hosts = campaign.hosts()
     if as_json:
-        print_json({
-            "schema": "vtax.campaign-status/1", "name": campaign.settings.name, "is_aborted": campaign.is_aborted,
-            "hosts": [_plain(host) for host in hosts],
-        })  # fmt: skip
+        print_json(
+            {
+                "schema": "vtax.campaign-status/1",
+                "name": campaign.settings.name,
+                "is_aborted": campaign.is_aborted,
+                "hosts": [_plain(host) for host in hosts],
+            }
+        )
         return
-    columns = ("host", "state", "session", "block", "trials", "failed", "last answer", "distance", "reason")
+    columns = (
+        "host",
+        "state",
+        "session",
+        "block",
+        "trials",
+        "failed",
+        "last answer",
+        "distance",
+        "reason",
+    )
     measures_with = {session.peer: host.name for host in hosts if (session := host.running)}
     print_table(columns, [_row(host, measures_with.get(host.name, "")) for host in hosts])
     _print_counts(hosts)
@@ -147,7 +200,9 @@ def collect(directory: Path) -> None:
         _print_counts(found.hosts.values())
     if collected.refused:
         hint = "vtax campaign status names the reasons"
-        raise VtaxError(f"bundles not loaded: {collected.refused}", where=str(found.campaign.root), hint=hint)
+        raise VtaxError(
+            f"bundles not loaded: {collected.refused}", where=str(found.campaign.root), hint=hint
+        )
 
 
 @command.command("abort", short_help="Stop what runs, for good.")
@@ -163,12 +218,16 @@ def abort(directory: Path) -> None:
         _print_counts(found.hosts.values())
     if running := sum(host.running is not None for host in found.campaign.hosts()):
         hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
-        raise VtaxError(f"{running} hosts may measure still", where=str(found.campaign.root), hint=hint)
+        raise VtaxError(
+            f"{running} hosts may measure still", where=str(found.campaign.root), hint=hint
+        )
 
 
 @command.command("pack", short_help="Write a directory from which any scheduler measures.")
 @_DIRECTORY
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="To make.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="To make."
+)
 def pack(directory: Path, output: Path) -> None:
     """Write a directory with the pack and run-here.sh, which measures on the host that it is started on."""
     from vtax.campaign.by_hand import SCRIPT, slurm_line, write_directory
@@ -258,17 +317,30 @@ def _row(host: CampaignHost, measures_with: str) -> tuple[str, ...]:
     if session is None:
         return host.name, said(host.state), "", "", "", "", at, str(host.screen), reason
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
-    number = " ".join(filter(None, (str(session.number) if session.number else said("canary"), session.peer)))
-    return (host.name, said(host.state), number, block, str(session.done_trials), str(session.failed_trials), at,
-            str(host.screen), reason)  # fmt: skip
+    number = " ".join(
+        filter(None, (str(session.number) if session.number else said("canary"), session.peer))
+    )
+    return (
+        host.name,
+        said(host.state),
+        number,
+        block,
+        str(session.done_trials),
+        str(session.failed_trials),
+        at,
+        str(host.screen),
+        reason,
+    )
 
 
 def _plain(host: CampaignHost) -> dict[str, Any]:
     """Return it, with its sessions, as JSON takes it."""
     return {
-        **values_of(host), "reason": asdict(host.reason), "screen": asdict(host.screen),
+        **values_of(host),
+        "reason": asdict(host.reason),
+        "screen": asdict(host.screen),
         "sessions": [{**values_of(each), "reason": asdict(each.reason)} for each in host.sessions],
-    }  # fmt: skip
+    }
 
 
 command.add_command(report)

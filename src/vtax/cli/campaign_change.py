@@ -18,14 +18,28 @@ if TYPE_CHECKING:
 
 @click.command("change", short_help="Draw the hosts that change first, such as to another kernel.")
 @click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
-@click.option("--what", metavar="WORDS", default="", help="Plan a change of this: kernel, hypervisor, microcode.")
 @click.option(
-    "--hosts", metavar="HOST,...", default="", help="Name the hosts that change first, rather than drawing."
+    "--what",
+    metavar="WORDS",
+    default="",
+    help="Plan a change of this: kernel, hypervisor, microcode.",
+)
+@click.option(
+    "--hosts",
+    metavar="HOST,...",
+    default="",
+    help="Name the hosts that change first, rather than drawing.",
 )
 @click.option("--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Draw by this seed.")
-@click.option("--now", "is_done", is_flag=True, help="Write down that the first hosts have changed.")
-@click.option("--rest", "is_rest", is_flag=True, help="Write down that the other hosts have changed too.")
-def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: bool, is_rest: bool) -> None:
+@click.option(
+    "--now", "is_done", is_flag=True, help="Write down that the first hosts have changed."
+)
+@click.option(
+    "--rest", "is_rest", is_flag=True, help="Write down that the other hosts have changed too."
+)
+def command(
+    directory: Path, what: str, hosts: str, seed: int | None, is_done: bool, is_rest: bool
+) -> None:
     """Plan a change of hosts: a random half changes first, the others are its controls.
 
     Prints the hosts to change, one a line, as ansible-playbook --limit @FILE reads them. Nothing is changed on them.
@@ -36,7 +50,8 @@ def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: b
 
     if sum(map(bool, (what, is_done, is_rest))) > 1:
         raise BadInput(
-            "--what, --now and --rest exclude each other", hint="plan, change the hosts, then write it down"
+            "--what, --now and --rest exclude each other",
+            hint="plan, change the hosts, then write it down",
         )
     if not what and (hosts or seed is not None):
         raise BadInput("a plan names what changes", where="--what", hint="such as --what kernel")
@@ -49,11 +64,16 @@ def command(directory: Path, what: str, hosts: str, seed: int | None, is_done: b
                 f"hosts that change first, {drawn}: {len(change.first)}; once they have: vtax campaign change --now"
             )
         elif is_done or is_rest:
-            change = carried_out(campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest)
+            change = carried_out(
+                campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest
+            )
         else:
             found = change_of(campaign)
             if found is None:
-                raise BadInput("the campaign plans no change", hint="vtax campaign change --what kernel plans one")
+                raise BadInput(
+                    "the campaign plans no change",
+                    hint="vtax campaign change --what kernel plans one",
+                )
             change = found
     for name in change.first:
         say(name)
@@ -73,22 +93,29 @@ def notify_missing(found: Controller) -> None:
     if lacking and change.when is None:
         waits = plural(
             "the change of {what} waits: {count} of {hosts} hosts has no session before it",
-            "the change of {what} waits: {count} of {hosts} hosts have no session before it", lacking, **counts,
-        )  # fmt: skip
+            "the change of {what} waits: {count} of {hosts} hosts have no session before it",
+            lacking,
+            **counts,
+        )
         notify(in_language(waits))
     elif change.when is None:
-        notify(f"the change of {what} is due: vtax campaign change lists its hosts; once they have: change --now")
+        notify(
+            f"the change of {what} is due: vtax campaign change lists its hosts; once they have: change --now"
+        )
     elif lacking:
         waits = plural(
             "the change of {what} waits: {count} of {hosts} hosts has no session after it",
-            "the change of {what} waits: {count} of {hosts} hosts have no session after it", lacking, **counts,
-        )  # fmt: skip
+            "the change of {what} waits: {count} of {hosts} hosts have no session after it",
+            lacking,
+            **counts,
+        )
         notify(in_language(waits))
     else:
         notify(f"the change of {what} has sessions before and after it: vtax campaign report")
     if missing.spent and not (lacking and change.when is None):
         spent = plural(
             "{count} host has had all its sessions: raise `sessions` in campaign.toml",
-            "{count} hosts have had all their sessions: raise `sessions` in campaign.toml", len(missing.spent),
-        )  # fmt: skip
+            "{count} hosts have had all their sessions: raise `sessions` in campaign.toml",
+            len(missing.spent),
+        )
         notify(in_language(spent))

@@ -14,7 +14,11 @@ from vtax.host.home import Home
 @click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 @click.option("--all", "everything", is_flag=True, help="Show every host and every metric.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the whole report as HTML."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the whole report as HTML.",
 )
 @json_option
 def command(directory: Path, everything: bool, output: Path | None, as_json: bool) -> None:
@@ -33,13 +37,19 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
 
     with Store.open(Home.from_environment().store_url) as store:
         with Campaign.locked(directory) as campaign:  # two at once would add the same sessions
-            name = reported_run(store, campaign, run_progress("merging the sessions of the campaign"))
+            name = reported_run(
+                store, campaign, run_progress("merging the sessions of the campaign")
+            )
         if not output:
             source = source_of(store, name)
             if not as_json:
                 print_result(source, as_json=False, every_metric=everything)
-            print_views(["sessions", "hosts"] if as_json else ["hosts"], source, as_json=as_json,
-                        every_metric=everything)  # fmt: skip
+            print_views(
+                ["sessions", "hosts"] if as_json else ["hosts"],
+                source,
+                as_json=as_json,
+                every_metric=everything,
+            )
     if output:
         print_path(write_documents((name,), "html", output, Options("report")))
     notify(f"the run of all sessions is {name}")

@@ -13,9 +13,13 @@ from vtax.errors import BadInput
 @click.command("claims")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option(
-    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
+    "--map",
+    "mapped",
+    multiple=True,
+    callback=listed,
+    metavar="THERE=HERE,...",
     help="Judge claims about platform THERE of the publication by platform HERE of the run (repeatable).",
-)  # fmt: skip
+)
 @click.option("--all", "is_full", is_flag=True, help="List every comparison of every claim.")
 @json_option
 def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool) -> None:
@@ -50,8 +54,13 @@ def mapping_of(given: tuple[str, ...]) -> dict[str, str]:
     for text in given:
         there, equals, here = (part.strip() for part in text.partition("="))
         if not (there and equals and here):
-            raise BadInput(f"--map {text} is not of the form THERE=HERE", hint="for example --map xen-pv=kvm-virtio")
+            raise BadInput(
+                f"--map {text} is not of the form THERE=HERE",
+                hint="for example --map xen-pv=kvm-virtio",
+            )
         if there in found:
-            raise BadInput(f"{there} is mapped twice", where=f"--map {text}", hint="map each platform once")
+            raise BadInput(
+                f"{there} is mapped twice", where=f"--map {text}", hint="map each platform once"
+            )
         found[there] = here
     return found

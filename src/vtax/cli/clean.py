@@ -17,7 +17,9 @@ from vtax.host.lock import measuring_lock
 
 @click.command("clean")
 @click.option(
-    "--forget", is_flag=True, help="Forget resources that cannot be removed, such as those on an unreachable machine."
+    "--forget",
+    is_flag=True,
+    help="Forget resources that cannot be removed, such as those on an unreachable machine.",
 )
 @json_option
 def command(forget: bool, as_json: bool) -> None:
@@ -32,7 +34,9 @@ def command(forget: bool, as_json: bool) -> None:
     pages = [f"results of a killed vtax serve in {path}" for path in remove_abandoned()]
     cleaned = replace(cleaned, removed=(*cleaned.removed, *pages))
     if as_json:
-        print_json({"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed})
+        print_json(
+            {"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed}
+        )
     else:
         for line in cleaned.removed:
             say(f"removed {line}")

@@ -52,24 +52,50 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
 @click.argument("treatment", metavar="[A]", default="", shell_complete=sides)
 @click.argument("baseline", metavar="[B]", default="", shell_complete=sides)
 @click.option(
-    "--run", "run_name", default="last", show_default=True, metavar="RUN", shell_complete=run_names,
+    "--run",
+    "run_name",
+    default="last",
+    show_default=True,
+    metavar="RUN",
+    shell_complete=run_names,
     help="The run of a side that names none.",
-)  # fmt: skip
+)
 @click.option(
-    _OPTION, "fail_if", callback=_margin, metavar="slower-by SHARE",
+    _OPTION,
+    "fail_if",
+    callback=_margin,
+    metavar="slower-by SHARE",
     help="Exit with 1 where A is slower than B by more than this, such as slower-by 5% or 5%.",
-)  # fmt: skip
+)
 @detect_option
-@click.option("--strict", is_flag=True, help="Exit with 3 where a comparison is undecided or not tested.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with 3 where a comparison is undecided or not tested."
+)
 @click.option("--metric", default="", help="Compare this metric; default: every primary one.")
-@click.option("--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all.")
+@click.option(
+    "--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all."
+)
 @junit_option
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a summary in Markdown.")
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a summary in Markdown.",
+)
 @json_option
 def command(
-    treatment: str, baseline: str, run_name: str, fail_if: float | None, detect: str | None, strict: bool,
-    metric: str, label: str, junit: Path | None, markdown: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    treatment: str,
+    baseline: str,
+    run_name: str,
+    fail_if: float | None,
+    detect: str | None,
+    strict: bool,
+    metric: str,
+    label: str,
+    junit: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+) -> None:
     """Compare A with B: percent of B with intervals and verdicts, or a gate for CI.
 
     A side is [RUN:]PLATFORM[@factor=level,...], a run, or several runs, RUN,RUN,...; without B it is the baseline of
@@ -101,13 +127,21 @@ def command(
     if not (fail_if or detect or strict or junit or markdown):
         _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
-    document, found = written(store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown))
+    document, found = written(
+        store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
+    )
     print_document(document, as_json=as_json, schema="vtax.gate/1", of=found.analysis)
     sys.exit(status_of(found, strict=strict))
 
 
 def _show(
-    store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str, *, as_json: bool
+    store: Store,
+    written_sides: tuple[str, str],
+    run_name: str,
+    metric: str,
+    label: str,
+    *,
+    as_json: bool,
 ) -> None:
     """Print the comparison of two sides. Raises VtaxError where they have nothing in common."""
     from vtax.cli.show import print_document
@@ -119,12 +153,16 @@ def _show(
     if as_json or document.nothing == "":
         print_document(document, as_json=as_json)
     if document.nothing != "":
-        runs = dict.fromkeys(run.analysis.name for side in (found.treatment, found.baseline) for run in side.runs)
+        runs = dict.fromkeys(
+            run.analysis.name for side in (found.treatment, found.baseline) for run in side.runs
+        )
         hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"
         raise VtaxError("there is nothing to compare", where=english(document.nothing), hint=hint)
 
 
-def _compared(store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str) -> Contrasts:
+def _compared(
+    store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str
+) -> Contrasts:
     """Return both sides; a missing one is the baseline of the run. Raises BadInput for names that do not exist."""
     from vtax.report.analysis.contrast import contrast, home_run, run_of
     from vtax.report.analysis.result import analyse

@@ -68,8 +68,12 @@ def metrics_of_run(context: click.Context, _: click.Parameter, incomplete: str) 
 
 def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """`tag=` and `study=` with what the runs in the store have; the other keys alone."""
-    found = [f"tag={tag}" for tag in _glance().tags()] + [f"study={name}" for name in _glance().studies()]
-    return _with_prefix(incomplete, [*found, "platform=", "status=", "origin=", "note=", "host=", "since="])
+    found = [f"tag={tag}" for tag in _glance().tags()] + [
+        f"study={name}" for name in _glance().studies()
+    ]
+    return _with_prefix(
+        incomplete, [*found, "platform=", "status=", "origin=", "note=", "host=", "since="]
+    )
 
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -95,7 +99,9 @@ def _last_of(incomplete: str, there: Iterable[str]) -> list[str]:
     return [f"{before}{comma}{name}" for name in _with_prefix(last, there)]
 
 
-def platforms_and_drivers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def platforms_and_drivers(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
     """Return the shipped platforms and the drivers."""
     from vtax.platforms.registry import drivers
 

@@ -28,16 +28,34 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command("conformance")
 @click.argument("module")
-@click.option("--output", "outputs", multiple=True, type=_FILE, help="Check the parser on this output of the tool.")
 @click.option(
-    "--failed-output", "failed", multiple=True, type=_FILE, help="Check the parser on this output of a failed run."
+    "--output",
+    "outputs",
+    multiple=True,
+    type=_FILE,
+    help="Check the parser on this output of the tool.",
 )
 @click.option(
-    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the benchmark, as in TOML."
+    "--failed-output",
+    "failed",
+    multiple=True,
+    type=_FILE,
+    help="Check the parser on this output of a failed run.",
+)
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Set a parameter of the benchmark, as in TOML.",
 )
 @json_option
 def command(
-    module: str, outputs: tuple[Path, ...], failed: tuple[Path, ...], values: tuple[str, ...], as_json: bool
+    module: str,
+    outputs: tuple[Path, ...],
+    failed: tuple[Path, ...],
+    values: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Check MODULE: a Python file, an importable module, or the name of an installed entry point.
 
@@ -72,7 +90,9 @@ def _recipe(targets: Sequence[Target], parameters: Mapping[str, Any]) -> Recipe:
     check's."""
     plugins = [target.plugin for target in targets]
     named = [getattr(plugin, "packages", ()) for plugin in plugins]
-    recipe = DEFAULT.with_packages(package for found in named if isinstance(found, tuple) for package in found)
+    recipe = DEFAULT.with_packages(
+        package for found in named if isinstance(found, tuple) for package in found
+    )
     for plugin in plugins:
         if isinstance(plugin, Benchmark) and plugin.makes_data:
             with suppress(Exception):
@@ -134,7 +154,10 @@ def _described(target: Target, found: list[CheckResult]) -> dict[str, Any]:
         "kind": target.kind,
         "module": target.argument,
         "checks": [asdict(result) for result in found],
-        **{status: sum(result.status == status for result in found) for status in ("pass", "fail", "skipped")},
+        **{
+            status: sum(result.status == status for result in found)
+            for status in ("pass", "fail", "skipped")
+        },
     }
 
 

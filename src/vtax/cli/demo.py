@@ -37,8 +37,12 @@ def command(hypervisor: str, yes: bool) -> None:
     expected = demo.expected(home, has_image=find(home, recipe) is not None)
     notify(f"{NOTICE}\n{demo.needs(home)}\nestimated time, longer on a busy host: {expected}")
     if running := measuring_process()[0]:
-        raise Busy(f"{running} is measuring on this host", hint="start the demonstration after its end")
-    unanswered = BadInput("no answer whether to start it", hint="vtax demo --yes skips the confirmation")
+        raise Busy(
+            f"{running} is measuring on this host", hint="start the demonstration after its end"
+        )
+    unanswered = BadInput(
+        "no answer whether to start it", hint="vtax demo --yes skips the confirmation"
+    )
     if not yes and not confirmed("start it", unanswered):
         raise VtaxError("nothing was started")
     with measuring_lock(f"vtax demo {hypervisor}"):

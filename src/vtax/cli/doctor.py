@@ -54,10 +54,15 @@ def _print_platforms(examination: Examination) -> None:
     _print_hints({", ".join(names): hint for hint, names in hints.items()})
 
 
-def _rows_alike(names: Sequence[str], word: str, note: str, version: str) -> list[tuple[str, str, str, str]]:
+def _rows_alike(
+    names: Sequence[str], word: str, note: str, version: str
+) -> list[tuple[str, str, str, str]]:
     """Return a row a platform, with its own word; what is long stands with the first."""
     first, *others = names
-    return [(first, word, note, version), *((name, word, f"as {first}" if note else "", version) for name in others)]
+    return [
+        (first, word, note, version),
+        *((name, word, f"as {first}" if note else "", version) for name in others),
+    ]
 
 
 def _print_findings(examination: Examination) -> None:
@@ -78,7 +83,9 @@ def _print_findings(examination: Examination) -> None:
     _print_hints(
         {
             said(finding.name)
-            + (f" {said('(vtax run --tune-host does it)')}" if finding.tunable else ""): finding.hint
+            + (
+                f" {said('(vtax run --tune-host does it)')}" if finding.tunable else ""
+            ): finding.hint
             for finding in examination.findings
         }
     )

@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     from vtax.store.store import Store
 
 SUFFIXES = {
-    "bundle": ".vtax.gz", "csv": ".csv", "parquet": ".parquet", "json": ".json", "markdown": ".md", "latex": ".tex",
-    "benchfmt": ".bench.txt", "bmf": ".bmf.json", "github": ".github.json", "openmetrics": ".om.txt",
+    "bundle": ".vtax.gz",
+    "csv": ".csv",
+    "parquet": ".parquet",
+    "json": ".json",
+    "markdown": ".md",
+    "latex": ".tex",
+    "benchfmt": ".bench.txt",
+    "bmf": ".bmf.json",
+    "github": ".github.json",
+    "openmetrics": ".om.txt",
     "ro-crate": ".crate.zip",
-}  # fmt: skip
+}
 """Format -> how its file ends."""
 _OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")
 
@@ -36,30 +44,51 @@ _OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")
 @click.command("export")
 @click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=run_names)
 @click.option(
-    "--format", "kind", type=click.Choice(list(SUFFIXES)), default="bundle", show_default=True,
+    "--format",
+    "kind",
+    type=click.Choice(list(SUFFIXES)),
+    default="bundle",
+    show_default=True,
     help="bundle: for vtax import. csv, parquet: one row per measurement. json: the analysis. markdown, latex: "
     "tables and texts of the report. benchfmt: Go's benchmark format, for benchstat. bmf: JSON for Bencher. github: "
     "JSON for github-action-benchmark. openmetrics: for Prometheus. ro-crate: an archive for a repository.",
-)  # fmt: skip
+)
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path),
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
     help="Write to this file; default: RUN with the suffix of the format; - is standard output.",
-)  # fmt: skip
+)
 @click.option(
     "--anonymize",
     is_flag=True,
     help="Replace host names, addresses, serial numbers, machine ids, user names and paths of home (bundle only).",
 )
-@click.option("--license", "license_url", metavar="URL", default="", help="Name the license of the data (ro-crate).")
 @click.option(
-    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
+    "--license",
+    "license_url",
+    metavar="URL",
+    default="",
+    help="Name the license of the data (ro-crate).",
+)
+@click.option(
+    "--map",
+    "mapped",
+    multiple=True,
+    callback=listed,
+    metavar="THERE=HERE,...",
     help="Let platform HERE stand for platform THERE of the publication (markdown, latex; repeatable).",
-)  # fmt: skip
+)
 @json_option
 def command(
-    names: tuple[str, ...], kind: str, output: Path | None, anonymize: bool, license_url: str,
-    mapped: tuple[str, ...], as_json: bool,
-) -> None:  # fmt: skip
+    names: tuple[str, ...],
+    kind: str,
+    output: Path | None,
+    anonymize: bool,
+    license_url: str,
+    mapped: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Write RUN (default: the last run) to one file, for vtax import or for other programs.
 
     A bundle is compressed lines of JSON: zcat RUN.vtax.gz shows it. Its last line is the SHA-256 of the others.
@@ -111,7 +140,9 @@ def _write_whole(
     return path, made
 
 
-def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *, anonymize: bool) -> dict[str, Any]:
+def _facts(
+    names: Sequence[str], kind: str, path: Path, made: Exported | None, *, anonymize: bool
+) -> dict[str, Any]:
     """Return what was written, for programs."""
     from vtax.store.store import LAST
 
@@ -119,10 +150,15 @@ def _facts(names: Sequence[str], kind: str, path: Path, made: Exported | None, *
     replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
     digest = made.sha256 if made else sha256_of_file(path)
     return {
-        "schema": "vtax.export/1", "run": store.open_run(names[0] if names else LAST).name, "format": kind,
-        "file": str(path.resolve()), "bytes": path.stat().st_size, "sha256": digest, "anonymized": anonymize,
+        "schema": "vtax.export/1",
+        "run": store.open_run(names[0] if names else LAST).name,
+        "format": kind,
+        "file": str(path.resolve()),
+        "bytes": path.stat().st_size,
+        "sha256": digest,
+        "anonymized": anonymize,
         "replaced": replaced,
-    }  # fmt: skip
+    }
 
 
 def write_documents(names: Sequence[str], kind: str, output: Path | None, options: Options) -> Path:
@@ -135,7 +171,9 @@ def write_documents(names: Sequence[str], kind: str, output: Path | None, option
     runs = [store.open_run(name).name for name in names or (LAST,)]
     if twice := next((name for name in runs if runs.count(name) > 1), ""):
         raise BadInput(f"{twice} is named twice", hint="name each run once")
-    path = output or Path(f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}")
+    path = output or Path(
+        f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}"
+    )
     if len(runs) == 1:
         write(store, runs[0], kind, path, of_reader(), options)
     else:
@@ -147,7 +185,8 @@ def _check_options(kind: str, *, anonymize: bool, license_url: str, is_mapped: b
     """Raise BadInput for an option that the format does not have."""
     if is_mapped and kind not in ("markdown", "latex"):
         raise BadInput(
-            f"--map changes chapters, and {kind} has no chapters", hint="vtax claims --map --json prints it"
+            f"--map changes chapters, and {kind} has no chapters",
+            hint="vtax claims --map --json prints it",
         )
     if anonymize and kind != "bundle":
         raise BadInput(
@@ -155,10 +194,13 @@ def _check_options(kind: str, *, anonymize: bool, license_url: str, is_mapped: b
             hint="import the anonymized bundle into another store (VTAX_STORE), and export its run from there",
         )
     if license_url and kind != "ro-crate":
-        raise BadInput(f"--license is for ro-crate, not for {kind}", hint="omit it, or use --format ro-crate")
+        raise BadInput(
+            f"--license is for ro-crate, not for {kind}", hint="omit it, or use --format ro-crate"
+        )
     if license_url and not license_url.startswith(("https://", "http://")):
         raise BadInput(
-            f"--license {license_url!r} is no URL", hint="for example https://creativecommons.org/licenses/by/4.0/"
+            f"--license {license_url!r} is no URL",
+            hint="for example https://creativecommons.org/licenses/by/4.0/",
         )
 
 
@@ -188,7 +230,9 @@ def _write_other(kind: str, store: Store, run: RunHandle, path: Path, license_ur
         from vtax.report.renderers.language import of_reader
 
         watch = row_progress(f"exporting {run.name}")
-        ro_crate.write(store, run.name, path, language=of_reader(), license_url=license_url, watch=watch)
+        ro_crate.write(
+            store, run.name, path, language=of_reader(), license_url=license_url, watch=watch
+        )
         if not license_url:
             notify("the archive names no license; repositories ask for one: --license URL")
         return
@@ -204,4 +248,6 @@ def _print_replaced(made: Exported) -> None:
         print_table(("replaced", "values", "times"), rows)
     else:
         notify("nothing was replaced")
-    notify("names without a place or form of their own stay, such as in titles; read the file before publishing it")
+    notify(
+        "names without a place or form of their own stay, such as in titles; read the file before publishing it"
+    )

@@ -28,27 +28,50 @@ _FORMATS = ("svg", "pdf", "png")
 
 @click.command("figures")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option("--report", "of_report", is_flag=True, help="Write the figures of the report instead.")
 @click.option(
-    "--only", "only", multiple=True, callback=listed, metavar="ID,...", help="Write these figures only (repeatable)."
+    "--report", "of_report", is_flag=True, help="Write the figures of the report instead."
 )
 @click.option(
-    "--format", "file_format", type=click.Choice(_FORMATS), default="svg", show_default=True,
+    "--only",
+    "only",
+    multiple=True,
+    callback=listed,
+    metavar="ID,...",
+    help="Write these figures only (repeatable).",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(_FORMATS),
+    default="svg",
+    show_default=True,
     help="Write files of this format.",
-)  # fmt: skip
+)
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(),
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
     help="Write into this directory, made if absent; default: the current one.",
-)  # fmt: skip
+)
 @click.option(
-    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
+    "--map",
+    "mapped",
+    multiple=True,
+    callback=listed,
+    metavar="THERE=HERE,...",
     help="Draw platform HERE of the run where the publication has THERE (repeatable).",
-)  # fmt: skip
+)
 @json_option
 def command(
-    run_name: str, of_report: bool, only: tuple[str, ...], file_format: str, output: Path, mapped: tuple[str, ...],
+    run_name: str,
+    of_report: bool,
+    only: tuple[str, ...],
+    file_format: str,
+    output: Path,
+    mapped: tuple[str, ...],
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Write the figures and tables of the publication that the study of RUN repeats (default: the last run).
 
     One file for each, RUN-ID.FORMAT. The left side has the statistic of the publication, the right side means with
@@ -69,7 +92,11 @@ def command(
     source, formatter = source_of(store, run_name), Formatter(of_reader())
     analysis, mapping = source.analysis, mapping_of(mapped)
     if of_report and mapping:
-        raise BadInput("the figures of the report have the platforms of the run", where="--map", hint="omit --report")
+        raise BadInput(
+            "the figures of the report have the platforms of the run",
+            where="--map",
+            hint="omit --report",
+        )
     left_out: list[dict[str, str]] = []
     if of_report:
         figures = _of_report(source, only)
@@ -80,10 +107,16 @@ def command(
     for key, why in (each.values() for each in left_out):
         notify(f"{key}: {why}")
     if as_json:
-        print_json({
-            "schema": "vtax.figures/1", "run": analysis.name, "study": analysis.study, "format": file_format,
-            "written": written, "not_written": left_out,
-        })  # fmt: skip
+        print_json(
+            {
+                "schema": "vtax.figures/1",
+                "run": analysis.name,
+                "study": analysis.study,
+                "format": file_format,
+                "written": written,
+                "not_written": left_out,
+            }
+        )
         return
     for each in written:
         click.echo(each["path"])
@@ -109,7 +142,11 @@ def _of_report(source: Source, only: Sequence[str]) -> dict[str, Figure]:
     name = source.analysis.name
     found = {id_of(each): each for each in report(source).figures()}
     if not found:
-        raise BadInput("the report of this run has no figures", where=name, hint="they need a trial that went well")
+        raise BadInput(
+            "the report of this run has no figures",
+            where=name,
+            hint="they need a trial that went well",
+        )
     _refuse_unknown(only, list(found), f"the report of {name}")
     return {key: found[key] for key in only or found}
 
@@ -119,7 +156,11 @@ def _refuse_unknown(only: Sequence[str], ids: Sequence[str], where: str) -> None
     for name in only:
         if name not in ids:
             near = get_close_matches(name, ids, 3) or ids
-            raise BadInput(f"{where} has no figure {name!r}", where="--only", hint=f"figures: {', '.join(near)}")
+            raise BadInput(
+                f"{where} has no figure {name!r}",
+                where="--only",
+                hint=f"figures: {', '.join(near)}",
+            )
 
 
 def _measured(
@@ -130,12 +171,18 @@ def _measured(
     from vtax.report.renderers.format import english
     from vtax.report.views.paper_figures import why_not
 
-    left_out = [{"id": each.figure.id, "why": english(why_not(each))} for each in chosen if not each.is_measured]
+    left_out = [
+        {"id": each.figure.id, "why": english(why_not(each))}
+        for each in chosen
+        if not each.is_measured
+    ]
     if refuses and left_out:
         key, why = left_out[0].values()
         hint = "--map THERE=HERE draws another platform of the run in its place"
         raise BadInput(f"{key} is {why}", where="--only", hint=hint)
-    return {each.figure.id: chart_of(each, analysis) for each in chosen if each.is_measured}, left_out
+    return {
+        each.figure.id: chart_of(each, analysis) for each in chosen if each.is_measured
+    }, left_out
 
 
 def _write(
@@ -148,7 +195,9 @@ def _write(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput(f"cannot make the directory {output}: {error.strerror}", where="--output") from None
+        raise BadInput(
+            f"cannot make the directory {output}: {error.strerror}", where="--output"
+        ) from None
     written = []
     for number, (key, figure) in enumerate(figures.items(), 1):
         path = output / f"{run}-{key}.{file_format}"
@@ -156,7 +205,9 @@ def _write(
         content = file_of(figure, formatter, file_format)
         with replacing(path) as new:
             new.write_bytes(content)
-        written.append({"id": key, "title": formatter.text(figure.title), "path": str(path.resolve())})
+        written.append(
+            {"id": key, "title": formatter.text(figure.title), "path": str(path.resolve())}
+        )
     return written
 
 

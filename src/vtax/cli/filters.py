@@ -24,18 +24,31 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --platform, --benchmark and --where: parameters `platforms`, `benchmarks` and `where`, see `wanted`."""
     options = (
         click.option(
-            "--platform", "platforms", multiple=True, callback=listed, metavar="P,...",
-            shell_complete=platforms_of_run, help="Show these platforms only (repeatable).",
+            "--platform",
+            "platforms",
+            multiple=True,
+            callback=listed,
+            metavar="P,...",
+            shell_complete=platforms_of_run,
+            help="Show these platforms only (repeatable).",
         ),
         click.option(
-            "--benchmark", "benchmarks", multiple=True, callback=listed, metavar="B,...",
+            "--benchmark",
+            "benchmarks",
+            multiple=True,
+            callback=listed,
+            metavar="B,...",
             help="Show these benchmarks only, by name or label (repeatable).",
         ),
         click.option(
-            "--where", "where", multiple=True, callback=listed, metavar="FACTOR=LEVEL,...",
+            "--where",
+            "where",
+            multiple=True,
+            callback=listed,
+            metavar="FACTOR=LEVEL,...",
             help="Show only cells with this level (repeatable; levels of one factor are alternatives).",
         ),
-    )  # fmt: skip
+    )
     for option in reversed(options):
         command = option(command)
     return command

@@ -42,7 +42,9 @@ def detect_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --junit (parameter `junit`)."""
     text = "Write what the gate found as a JUnit file."
-    return click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help=text)(command)
+    return click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help=text)(
+        command
+    )
 
 
 def limits_of(margin: float | None, detect: str | None) -> GateLimits:
@@ -58,9 +60,13 @@ def status_of(found: Checks, *, strict: bool) -> int:
 
 
 def written(
-    store: Store, sides: tuple[str, str], run_name: str, limits: GateLimits, named: tuple[str, str],
+    store: Store,
+    sides: tuple[str, str],
+    run_name: str,
+    limits: GateLimits,
+    named: tuple[str, str],
     files: tuple[Path | None, Path | None],
-) -> tuple[Document, Checks]:  # fmt: skip
+) -> tuple[Document, Checks]:
     """Return the gate's document, after its files are written. named: metric, label, or nothing. files: JUnit,
     Markdown."""
     from vtax.report.parts.check import document_of
@@ -71,14 +77,18 @@ def written(
 
     found, source = judged(store, sides, run_name, limits, *named)
     document = document_of(found, _seconds(source))
-    for path, text_of, option in zip(files, (as_junit, as_markdown), ("--junit", "--markdown"), strict=True):
+    for path, text_of, option in zip(
+        files, (as_junit, as_markdown), ("--junit", "--markdown"), strict=True
+    ):
         if path is not None:
             with replacing(path, option) as new:
                 new.write_text(text_of(document, of_reader()), encoding="utf-8")
     return document, found
 
 
-def judge(store: Store, run_name: str, limits: GateLimits, junit: Path | None, *, quiet: bool) -> int:
+def judge(
+    store: Store, run_name: str, limits: GateLimits, junit: Path | None, *, quiet: bool
+) -> int:
     """Return the exit status of the gate over a run that was just made, after printing what it found, unless
     quiet."""
     from vtax.cli.show import print_document
@@ -90,7 +100,12 @@ def judge(store: Store, run_name: str, limits: GateLimits, junit: Path | None, *
 
 
 def judged(
-    store: Store, sides: tuple[str, str], run_name: str, limits: GateLimits, metric: str = "", label: str = ""
+    store: Store,
+    sides: tuple[str, str],
+    run_name: str,
+    limits: GateLimits,
+    metric: str = "",
+    label: str = "",
 ) -> tuple[Checks, Source]:
     """Return all comparisons of two sides, and the first run. An empty side: every platform; the baseline of the run.
 
@@ -103,18 +118,32 @@ def judged(
     treatment, baseline = sides
     if _is_file(store, treatment):
         raise BadInput(
-            f"{treatment} is a bundle, and the run to judge is one of the store", hint="vtax import adds it"
+            f"{treatment} is a bundle, and the run to judge is one of the store",
+            hint="vtax import adds it",
         )
     home = home_run(store, sides, run_name)
-    if baseline and (_is_file(store, baseline) or _runs(store, baseline, home) != _runs(store, treatment, home)):
+    if baseline and (
+        _is_file(store, baseline) or _runs(store, baseline, home) != _runs(store, treatment, home)
+    ):
         return _against(store, treatment or home, baseline, home, limits, metric, label)
-    name, platform = run_of(store, treatment, home) if treatment else (store.open_run(home).name, "")
+    name, platform = (
+        run_of(store, treatment, home) if treatment else (store.open_run(home).name, "")
+    )
     base = run_of(store, baseline, name)[1] if baseline else ""
     if baseline and not base:
-        raise BadInput(f"{baseline} is the run itself", hint="name another run, or a platform of it")
+        raise BadInput(
+            f"{baseline} is the run itself", hint="name another run, or a platform of it"
+        )
     source = source_of(store, name)
     return check(
-        store, source.analysis, limits.margin, platform, base, metric, label=label, detect=limits.detect
+        store,
+        source.analysis,
+        limits.margin,
+        platform,
+        base,
+        metric,
+        label=label,
+        detect=limits.detect,
     ), source
 
 
@@ -122,7 +151,11 @@ def _runs(store: Store, side: str, home: str) -> list[str]:
     """Return the runs that a side names, or its home."""
     from vtax.report.analysis.contrast import run_of, texts_of
 
-    return [run_of(store, each, home)[0] for each in texts_of(store, side)] if side else [store.open_run(home).name]
+    return (
+        [run_of(store, each, home)[0] for each in texts_of(store, side)]
+        if side
+        else [store.open_run(home).name]
+    )
 
 
 def _is_file(store: Store, side: str) -> bool:
@@ -133,7 +166,13 @@ def _is_file(store: Store, side: str) -> bool:
 
 
 def _against(
-    store: Store, treatment: str, baseline: str, home: str, limits: GateLimits, metric: str, label: str
+    store: Store,
+    treatment: str,
+    baseline: str,
+    home: str,
+    limits: GateLimits,
+    metric: str,
+    label: str,
 ) -> tuple[Checks, Source]:
     """Return runs against others. Raises BadInput where they do not measure the same."""
     from vtax.report.analysis.against import check_against
@@ -152,9 +191,14 @@ def _against(
         raise BadInput(what, hint="vtax run STUDY --ab OLD,NEW --check 5% measures both in one run")
     first, *rest = (source_of(store, name) for name, _ in runs)
     found = check_against(
-        [first.analysis, *(source.analysis for source in rest)], [_analysis_of(store, name) for name, _ in others],
-        limits.margin, next(iter(platforms), ""), metric, label=label, detect=limits.detect,
-    )  # fmt: skip
+        [first.analysis, *(source.analysis for source in rest)],
+        [_analysis_of(store, name) for name, _ in others],
+        limits.margin,
+        next(iter(platforms), ""),
+        metric,
+        label=label,
+        detect=limits.detect,
+    )
     if not found.compared:
         raise BadInput(
             f"{treatment} and {baseline} do not measure the same: {_difference(found)}",
@@ -175,15 +219,20 @@ def _difference(found: Checks) -> str:
     ]
     (_, treated), (_, untreated) = sides
     if not set(treated) & set(untreated):
-        return "; ".join(f"{runs[0].name} (study {runs[0].study}) has {', '.join(labels)}" for runs, labels in sides)
+        return "; ".join(
+            f"{runs[0].name} (study {runs[0].study}) has {', '.join(labels)}"
+            for runs, labels in sides
+        )
     reasons = {
         f"{each.label}: {english(each.reason)}": None
-        for each in found.not_tested if each.label in treated and each.label in untreated
-    }  # fmt: skip
+        for each in found.not_tested
+        if each.label in treated and each.label in untreated
+    }
     only = [
         f"{', '.join(label for label in labels if label not in others)} only in {runs[0].name}"
-        for (runs, labels), others in zip(sides, (untreated, treated), strict=True) if set(labels) - set(others)
-    ]  # fmt: skip
+        for (runs, labels), others in zip(sides, (untreated, treated), strict=True)
+        if set(labels) - set(others)
+    ]
     return "; ".join([*list(reasons)[:_MOST_NAMED], *only]) or "nothing in common"
 
 

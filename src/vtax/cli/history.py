@@ -21,26 +21,41 @@ from vtax.errors import BadInput, VtaxError
 @click.argument("study", default="", shell_complete=studies_with_runs)
 @click.option("--metric", default="", help="Show this metric; default: every primary one.")
 @click.option(
-    "--platform", "platforms", multiple=True, callback=listed, metavar="P,...",
+    "--platform",
+    "platforms",
+    multiple=True,
+    callback=listed,
+    metavar="P,...",
     help="Show these platforms only (repeatable).",
-)  # fmt: skip
+)
 @click.option(
     "--since",
     metavar="DATE",
     help="Leave out runs that started before this day, such as 2026-01-31, in this host's time zone.",
 )
 @click.option(
-    "--value", type=click.Choice(("efficiency", "mean")), default="efficiency", show_default=True,
+    "--value",
+    type=click.Choice(("efficiency", "mean")),
+    default="efficiency",
+    show_default=True,
     help="Show ratios to the baseline, or means in the unit of the metric.",
-)  # fmt: skip
+)
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Write an HTML file, with a chart of every metric."
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Write an HTML file, with a chart of every metric.",
 )
 @json_option
 def command(
-    study: str, metric: str, platforms: tuple[str, ...], since: str | None, value: Literal["efficiency", "mean"],
-    output: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    study: str,
+    metric: str,
+    platforms: tuple[str, ...],
+    since: str | None,
+    value: Literal["efficiency", "mean"],
+    output: Path | None,
+    as_json: bool,
+) -> None:
     """Show the metrics of STUDY over its finished runs, with intervals and change points; without it, list studies.
 
     Runs stand in the order of time, whatever host they are of. Runs whose baseline, guest, topology, parameters or
@@ -62,13 +77,20 @@ def command(
     if output and as_json:
         raise BadInput("--output and --json exclude each other", hint="use one of them")
     found = history(
-        existing_store(), study, metric=metric, platforms=platforms, quantity=value, watch=_progress(study),
+        existing_store(),
+        study,
+        metric=metric,
+        platforms=platforms,
+        quantity=value,
+        watch=_progress(study),
         since=moment_of(since, "--since") if since else 0.0,
-    )  # fmt: skip
+    )
     document = document_of(found)
     if document.nothing != "":
         raise VtaxError(
-            "there is nothing to show", where=english(document.nothing), hint=f"vtax show {found.runs[-1].name}"
+            "there is nothing to show",
+            where=english(document.nothing),
+            hint=f"vtax show {found.runs[-1].name}",
         )
     if output:
         from vtax.report.renderers.html import html

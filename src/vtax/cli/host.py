@@ -33,7 +33,10 @@ from vtax.study.redesigned import redesigned
 from vtax.study.units import about_size
 
 _PEER = click.option(
-    "--peer", default="", metavar="HOST/NIC:NIC", help="The other host of a pair, by ssh, and both interfaces."
+    "--peer",
+    default="",
+    metavar="HOST/NIC:NIC",
+    help="The other host of a pair, by ssh, and both interfaces.",
 )
 _PEER_HOME = click.option("--peer-home", type=click.Path(path_type=Path), hidden=True)
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
@@ -69,7 +72,10 @@ def check(peer: str, peer_home: Path | None, as_json: bool) -> None:
         ("version of vtax", found.vtax_version),
         ("free space", f"{about_size(found.free_bytes)} in {found.home}"),
         ("run that measures", found.measures),
-        ("images that are here", ", ".join(f"{image.key} {image.digest[:12]}" for image in found.images)),
+        (
+            "images that are here",
+            ", ".join(f"{image.key} {image.digest[:12]}" for image in found.images),
+        ),
         ("resident agents", ", ".join(agent.name for agent in found.agents)),
         ("what disturbs", ", ".join(found.disturbances)),
     ]
@@ -77,12 +83,20 @@ def check(peer: str, peer_home: Path | None, as_json: bool) -> None:
     if found.is_ready:
         say("this host can measure now")
     else:
-        listed = ", ".join(" ".join(filter(None, (each.code, each.detail))) for each in found.obstacles)
+        listed = ", ".join(
+            " ".join(filter(None, (each.code, each.detail))) for each in found.obstacles
+        )
         say(f"this host cannot measure now: {listed}")
 
 
 @command.command("probe", short_help="Time fixed work on this host, without a guest.")
-@click.option("--seconds", type=click.FloatRange(0, MAX_S), default=10.0, metavar="S", help="For so long. [10]")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, MAX_S),
+    default=10.0,
+    metavar="S",
+    help="For so long. [10]",
+)
 @json_option
 def probe(seconds: float, as_json: bool) -> None:
     """Time fixed work on this host, without a guest: a hash, a copy of memory, the start of a program.
@@ -95,7 +109,10 @@ def probe(seconds: float, as_json: bool) -> None:
     if as_json:
         print_json({"schema": "vtax.host-probe/1", **asdict(found)})
         return
-    rows = [(kind, str(len(each)), f"{1000 * median(each):.2f} ms") for kind, each in found.readings.items()]
+    rows = [
+        (kind, str(len(each)), f"{1000 * median(each):.2f} ms")
+        for kind, each in found.readings.items()
+    ]
     print_table(("work", "readings", "median"), rows)
 
 
@@ -125,14 +142,21 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
 @command.command("run", short_help="Measure a study in the background.")
 @click.argument("id_", metavar="ID")
 @click.argument("study", shell_complete=study_names)
-@click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option(
+    "--scale",
+    metavar="NAME",
+    default="",
+    help="Run a smaller form that STUDY declares, such as quick.",
+)
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
     "--seed",
     type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
     help="Set the seed of the random order (recorded in any case).",
 )
-@click.option("--next-session", is_flag=True, help="Start the next session of a run that is paused.")
+@click.option(
+    "--next-session", is_flag=True, help="Start the next session of a run that is paused."
+)
 @click.option("--foreground", is_flag=True, help="Measure in this process, and return at the end.")
 @_PEER
 @_PEER_HOME
@@ -164,9 +188,18 @@ def run(
     loaded = redesigned(study, scale, blocks or 0)
     source = str(Path(loaded.source).absolute())
     request = Request(
-        source, loaded.digest, scale, blocks or 0, seed, trust, tune_host, next_session, bool(loaded.study.boot),
-        peer_options(peer, peer_home, home).of_peer() if peer else "", lab,
-    )  # fmt: skip
+        source,
+        loaded.digest,
+        scale,
+        blocks or 0,
+        seed,
+        trust,
+        tune_host,
+        next_session,
+        bool(loaded.study.boot),
+        peer_options(peer, peer_home, home).of_peer() if peer else "",
+        lab,
+    )
     found = detached.start(Place.of(home, id_), request, in_foreground=foreground)
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
@@ -188,7 +221,9 @@ def status(id_: str | None, as_json: bool) -> None:
     home = Home.from_environment()
     if id_ and not as_json:
         Place.of(home, id_).request()
-    found = [host_runs.state_of(Place.of(home, each)) for each in ([id_] if id_ else host_runs.ids(home))]
+    found = [
+        host_runs.state_of(Place.of(home, each)) for each in ([id_] if id_ else host_runs.ids(home))
+    ]
     if as_json:
         print_json({"schema": "vtax.host-status/1", "runs": [values_of(each) for each in found]})
     else:
@@ -235,21 +270,38 @@ def work(id_: str) -> None:
 
 def _print_runs(runs: Sequence[HostRun]) -> None:
     columns = ("id", "state", "run", "block", "trials", "failed", "reason", "bundle")
-    print_table(columns, [
-        (each.id, said(each.state), each.run, _position(each), str(each.done_trials), str(each.failed_trials),
-         each.reason, each.bundle)
-        for each in runs
-    ])  # fmt: skip
+    print_table(
+        columns,
+        [
+            (
+                each.id,
+                said(each.state),
+                each.run,
+                _position(each),
+                str(each.done_trials),
+                str(each.failed_trials),
+                each.reason,
+                each.bundle,
+            )
+            for each in runs
+        ],
+    )
 
 
 def _position(run: HostRun) -> str:
-    return "" if run.block is None else "/".join(str(each) for each in (run.block, run.blocks) if each is not None)
+    return (
+        ""
+        if run.block is None
+        else "/".join(str(each) for each in (run.block, run.blocks) if each is not None)
+    )
 
 
 def _plain(value: Readiness) -> dict[str, Any]:
     """Return it, with all that it holds, as JSON takes it."""
     found = values_of(value)
     return {
-        name: [values_of(each) for each in held] if name in ("images", "agents", "obstacles") else held
+        name: [values_of(each) for each in held]
+        if name in ("images", "agents", "obstacles")
+        else held
         for name, held in found.items()
     }

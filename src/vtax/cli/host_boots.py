@@ -32,7 +32,9 @@ def refuse_other_boot(plan: Plan, run: RunHandle, here: Here) -> None:
         raise BadInput(what, hint=_by_hand(run, here, left[0]))
 
 
-def measure_boot(plan: Plan, run: RunHandle, home: Home, here: Here, *, tune_host: bool = False) -> None:
+def measure_boot(
+    plan: Plan, run: RunHandle, home: Home, here: Here, *, tune_host: bool = False
+) -> None:
     """Measure what this boot of the host can, and name the boot that is next.
 
     The caller holds the measuring lock. Raises as `measure`.

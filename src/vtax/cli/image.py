@@ -13,7 +13,15 @@ from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
 from vtax.cli.language import said
 from vtax.cli.needed_image import all_recipes, recipe_for
-from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table, say
+from vtax.cli.output import (
+    json_option,
+    missing_image,
+    need_root,
+    notify,
+    print_json,
+    print_table,
+    say,
+)
 from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -37,7 +45,10 @@ def command() -> None:
 @command.command("build", short_help="Build an image unless it exists.")
 @click.argument("study", required=False, shell_complete=study_names)
 @click.option(
-    "--all", "everything", is_flag=True, help="Build those of all shipped studies, benchmarks and topologies."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Build those of all shipped studies, benchmarks and topologies.",
 )
 @click.option(
     "--with",
@@ -71,7 +82,9 @@ def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> Non
 
 @command.command("add", short_help="Take your own root file system as an image.")
 @click.argument("name")
-@click.option("--from", "source", required=True, metavar="KIND:PLACE", help="Take the files from here.")
+@click.option(
+    "--from", "source", required=True, metavar="KIND:PLACE", help="Take the files from here."
+)
 def add(name: str, source: str) -> None:
     """Take a root file system of your own as the image NAME, for `[guest] image` of a study and vtax run --image.
 
@@ -91,7 +104,12 @@ def add(name: str, source: str) -> None:
 @command.command("export", short_help="Write an image to a file.")
 @click.argument("key")
 @click.option(
-    "-o", "--output", "output", type=click.Path(path_type=Path), metavar="FILE", help="File to write. [KEY.tar.zst]"
+    "-o",
+    "--output",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write. [KEY.tar.zst]",
 )
 def export(key: str, output: Path | None) -> None:
     """Write the image KEY (see vtax image list) to a file, for vtax image import on another host."""
@@ -187,6 +205,15 @@ def remove(key: str) -> None:
     found = images.removable(home, key)
     with measuring_lock("vtax image remove"):
         with Journal(home.journal) as journal:
-            copies = [copy for image in found for copy in docker_copies.remove(home, image.key, journal)]
+            copies = [
+                copy for image in found for copy in docker_copies.remove(home, image.key, journal)
+            ]
         images.remove(home, key)
-    say("\n".join([*(f"image {image.key} removed" for image in found), *(f"removed {copy}" for copy in copies)]))
+    say(
+        "\n".join(
+            [
+                *(f"image {image.key} removed" for image in found),
+                *(f"removed {copy}" for copy in copies),
+            ]
+        )
+    )

@@ -28,24 +28,32 @@ def command(file: Path, as_json: bool) -> None:
 
     bundle = Bundle(file)
     with Store.open(Home.from_environment().store_url) as store:
-        found = import_bundle(store.engine, bundle, machine_id(), row_progress(f"importing {file.name}"))
+        found = import_bundle(
+            store.engine, bundle, machine_id(), row_progress(f"importing {file.name}")
+        )
     if as_json:
         print_json({"schema": "vtax.import/1", **asdict(found)})
         return
     if not found.is_new:
-        click.echo(in_language(msg("{run} is this run already; nothing was imported", run=found.name)))
+        click.echo(
+            in_language(msg("{run} is this run already; nothing was imported", run=found.name))
+        )
         return
     facts = {"run": found.name, "study": found.study}
     if found.is_other_host:
         text = plural(
             "{run} was imported: study {study}, {count} trial, of another host",
-            "{run} was imported: study {study}, {count} trials, of another host", found.trials, **facts,
-        )  # fmt: skip
+            "{run} was imported: study {study}, {count} trials, of another host",
+            found.trials,
+            **facts,
+        )
     else:
         text = plural(
             "{run} was imported: study {study}, {count} trial, of this host",
-            "{run} was imported: study {study}, {count} trials, of this host", found.trials, **facts,
-        )  # fmt: skip
+            "{run} was imported: study {study}, {count} trials, of this host",
+            found.trials,
+            **facts,
+        )
     click.echo(in_language(text))
     if found.was_called != found.name:
         click.echo(in_language(msg("the bundle calls it {name}", name=found.was_called)))

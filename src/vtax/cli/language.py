@@ -27,11 +27,14 @@ _WITHIN = "(?:(?!: |; ).)"
 """Data as first looked for: beyond a colon or semicolon is another sentence as a rule."""
 _COUNT = re.compile(r"([\d.,]+) ([A-Za-z ]+)")
 _WORDS = re.compile(
-    r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W\d_]{5,}|(?:[^\W\d_].*){8}", re.DOTALL
+    r"[^\W\d_]{4,}.*[^\W\d_]{2,}|[^\W\d_]{2,}.*[^\W\d_]{4,}|[^\W\d_]{5,}|(?:[^\W\d_].*){8}",
+    re.DOTALL,
 )
 """Templates have so many letters, or are FORMS: `{a} of {b}` would match what it was not made for."""
 _LIST = re.compile(r"(, | or | and )")
-_FRACTION = re.compile(r"(?<![\w.,/='\"-])(\d+)\.(\d+)(?=[ \u00a0\u202f](?:%|[KMGT]iB|ms|s|min|h)(?![\w/]))")
+_FRACTION = re.compile(
+    r"(?<![\w.,/='\"-])(\d+)\.(\d+)(?=[ \u00a0\u202f](?:%|[KMGT]iB|ms|s|min|h)(?![\w/]))"
+)
 """A number before its unit; others may be versions."""
 _TOKEN = r"(?:'[^']*'|\([^()]*\)|\S+?)"
 _LONGEST = 2000  # characters of a line that is looked up: what a tool says may be endless
@@ -86,11 +89,52 @@ OF_OTHERS = (
 FIRST = ("vtax", "hint", "where", "warning", "error")
 """Before what failed, where, and how to fix it."""
 LABELS = (
-    *FIRST[1:], "Usage", "Options", "Commands", "yes", "no", "unknown", "bad", "warn", "ok", "present", "missing",
-    "off", "on", "none", "counters", "packages", "battery", "heat", "turbo", "available", "marks", "note", "reason",
-    "version", "probe", "driver", "question", "platforms", "baseline", "guest", "tuning", "design", "cells",
-    "publication", "tool", "resource", "attachments", "order", "or", "and", "all", "text", "higher", "lower",
-)  # fmt: skip
+    *FIRST[1:],
+    "Usage",
+    "Options",
+    "Commands",
+    "yes",
+    "no",
+    "unknown",
+    "bad",
+    "warn",
+    "ok",
+    "present",
+    "missing",
+    "off",
+    "on",
+    "none",
+    "counters",
+    "packages",
+    "battery",
+    "heat",
+    "turbo",
+    "available",
+    "marks",
+    "note",
+    "reason",
+    "version",
+    "probe",
+    "driver",
+    "question",
+    "platforms",
+    "baseline",
+    "guest",
+    "tuning",
+    "design",
+    "cells",
+    "publication",
+    "tool",
+    "resource",
+    "attachments",
+    "order",
+    "or",
+    "and",
+    "all",
+    "text",
+    "higher",
+    "lower",
+)
 
 
 @dataclass(frozen=True)
@@ -112,10 +156,14 @@ class Catalogue:
         indent = _INDENT.match(line)[0]  # type: ignore[index]
         text = line[len(indent) :]
         label = _LABEL.match(text)
-        if label and label[1] == "where" and " " not in (name := text[label.end() :]):  # a file, or a key
+        if (
+            label and label[1] == "where" and " " not in (name := text[label.end() :])
+        ):  # a file, or a key
             return f"{indent}{self.exact.get(label[1], label[1])}: {name}"
         if label and (label[1] in FIRST or self._known(text, _WITHIN) is None):
-            return f"{indent}{self.exact.get(label[1], label[1])}: {self._line(text[label.end() :])}"
+            return (
+                f"{indent}{self.exact.get(label[1], label[1])}: {self._line(text[label.end() :])}"
+            )
         return indent + self._sentences(text)
 
     def _sentences(self, text: str) -> str:
@@ -156,7 +204,10 @@ class Catalogue:
         for piece, template, translated in self.templates:
             if piece in text and (match := _pattern(template, data).fullmatch(text)):
                 parts = _NAME.split(translated)
-                return "".join(self._datum(part, match[part]) if n % 2 else part for n, part in enumerate(parts))
+                return "".join(
+                    self._datum(part, match[part]) if n % 2 else part
+                    for n, part in enumerate(parts)
+                )
         return None
 
     def _datum(self, name: str, text: str) -> str:
@@ -164,7 +215,11 @@ class Catalogue:
         if name == "count":
             return text.replace(".", self.decimal)
         words = text.strip()
-        return text.replace(words, self._known(text) or self._sentences(words)) if " " in words else text
+        return (
+            text.replace(words, self._known(text) or self._sentences(words))
+            if " " in words
+            else text
+        )
 
 
 @cache
@@ -174,9 +229,11 @@ def _pattern(template: str, data: str) -> re.Pattern[str]:
     any_text = _TOKEN if template in FORMS else f"{data}*?"
     parts = _NAME.split(template)
     return re.compile(
-        "".join(f"(?P<{p}>{_NUMBER if p == 'count' else any_text})" if n % 2 else re.escape(p)
-                for n, p in enumerate(parts))
-    )  # fmt: skip
+        "".join(
+            f"(?P<{p}>{_NUMBER if p == 'count' else any_text})" if n % 2 else re.escape(p)
+            for n, p in enumerate(parts)
+        )
+    )
 
 
 def said(text: str) -> str:
@@ -223,9 +280,13 @@ class _Formatter(click.HelpFormatter):
     def write_text(self, text: str) -> None:
         super().write_text("\n\n".join(map(said, paragraphs(text))))
 
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
         parted = ((name, text.partition(EXTRA)) for name, text in rows)
-        super().write_dl([(name, f"{said(text)}{extra}{more}") for name, (text, extra, more) in parted], col_max)
+        super().write_dl(
+            [(name, f"{said(text)}{extra}{more}") for name, (text, extra, more) in parted], col_max
+        )
 
 
 class HelpContext(click.Context):
@@ -236,7 +297,9 @@ class HelpContext(click.Context):
 
 def _here() -> str:
     """Return the code of the locale's language."""
-    locale = next((os.environ[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(n)), "")
+    locale = next(
+        (os.environ[n] for n in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(n)), ""
+    )
     if _ENGLISH.fullmatch(locale):
         return "en"
     from vtax.report.renderers.language import of_locale
@@ -255,9 +318,19 @@ def _read(code: str) -> Catalogue:
     for path in (REPORTS / f"{code}.po", LANGUAGES / f"{code}.po"):
         with path.open("rb") as file:
             for each in read_po(file):
-                ids, strings = ((x,) if isinstance(x, str) else tuple(x) for x in (each.id, each.string or ""))
+                ids, strings = (
+                    (x,) if isinstance(x, str) else tuple(x) for x in (each.id, each.string or "")
+                )
                 pairs.update(pair for pair in zip(ids, strings, strict=False) if all(pair))
-    templates = [(max(_NAME.split(text)[::2], key=len), text, other) for text, other in pairs.items() if "{" in text]
-    worded = (each for each in templates if each[1] in FORMS or _WORDS.search(_NAME.sub(" ", each[1])))
+    templates = [
+        (max(_NAME.split(text)[::2], key=len), text, other)
+        for text, other in pairs.items()
+        if "{" in text
+    ]
+    worded = (
+        each for each in templates if each[1] in FORMS or _WORDS.search(_NAME.sub(" ", each[1]))
+    )
     decimal = str(Locale.parse(code, sep="-").number_symbols["latn"]["decimal"])
-    return Catalogue(pairs, tuple(sorted(worded, key=lambda each: -len(_NAME.sub("", each[1])))), decimal)
+    return Catalogue(
+        pairs, tuple(sorted(worded, key=lambda each: -len(_NAME.sub("", each[1])))), decimal
+    )

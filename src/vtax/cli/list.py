@@ -51,7 +51,9 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
     there, runs = bool(runs), [run for run in runs if is_wanted(run)]
     how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}
     if as_json:
-        print_json([values_of(ListedRun(**vars(run), resume_hint=how.get(run.name, ""))) for run in runs])
+        print_json(
+            [values_of(ListedRun(**vars(run), resume_hint=how.get(run.name, ""))) for run in runs]
+        )
         return
     if there and not runs:
         click.echo(in_language(msg("no run with {conditions}", conditions=", ".join(conditions))))
@@ -120,7 +122,9 @@ def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
     for condition in conditions:
         key, equals, value = condition.partition("=")
         if not equals and key in (*_TEXTS, "since"):
-            raise BadInput(f"--where {condition} has no value", hint=f"write --where {condition}=VALUE")
+            raise BadInput(
+                f"--where {condition} has no value", hint=f"write --where {condition}=VALUE"
+            )
         if not equals or key not in (*_TEXTS, "since"):
             raise BadInput(
                 f"--where {condition!r} is no condition on a run",
@@ -130,7 +134,9 @@ def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
             since = max(since, moment_of(value, "--where since"))
         else:
             values.setdefault(key, []).append(value)
-    return lambda run: run.started_at >= since and all(_has(run, key, wanted) for key, wanted in values.items())
+    return lambda run: (
+        run.started_at >= since and all(_has(run, key, wanted) for key, wanted in values.items())
+    )
 
 
 def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:

@@ -64,7 +64,9 @@ class LazyGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         found = [
-            CompletionItem(name, help=said(text)) for name, text in COMMANDS.items() if name.startswith(incomplete)
+            CompletionItem(name, help=said(text))
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -87,9 +89,12 @@ BUG = os.EX_SOFTWARE
 _STOPPED = [128 + number for number in (SIGHUP, SIGINT, SIGTERM)]
 _HOST_ERRORS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on that disk"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "run it again with sudo, or as the owner of that file"),
     **dict.fromkeys(
-        (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), "stop other programs, or raise that limit"
+        (errno.EACCES, errno.EPERM), "run it again with sudo, or as the owner of that file"
+    ),
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+        "stop other programs, or raise that limit",
     ),
     **dict.fromkeys((errno.EIO, errno.EROFS, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP), ""),
 }
@@ -103,9 +108,14 @@ _DRAIN_TIMEOUT_S = 1.0  # after a request to stop: how long the last lines may w
 )
 @click.version_option(__version__, prog_name="vtax")
 @click.option(
-    "--plugin", multiple=True, metavar="FILE", is_eager=True, expose_value=False, callback=_add_plugins,
+    "--plugin",
+    multiple=True,
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_add_plugins,
     help="Use the platform, benchmark, topology or view in this Python file too (repeatable).",
-)  # fmt: skip
+)
 def group() -> None:
     """Measure what a virtualization layer costs, on this machine.
 
@@ -118,7 +128,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
     Errors that a user can fix are printed without a traceback. A bug of vtax is written to a report file.
     """
-    gc.set_threshold(100_000, 50, 100)  # results are many small objects that stay; saves 3 % of `show`
+    gc.set_threshold(
+        100_000, 50, 100
+    )  # results are many small objects that stay; saves 3 % of `show`
     _open_standard_streams()
     if COMPLETE_VARIABLE in os.environ:
         complete(group)
@@ -163,7 +175,12 @@ def _status(arguments: list[str] | None) -> Any:
         if error.errno not in _HOST_ERRORS:
             return _report_bug(error)
         return _print_error(
-            VtaxError(os.strerror(error.errno), where=str(error.filename or ""), hint=_HOST_ERRORS[error.errno]), 1
+            VtaxError(
+                os.strerror(error.errno),
+                where=str(error.filename or ""),
+                hint=_HOST_ERRORS[error.errno],
+            ),
+            1,
         )
     except BaseException as error:  # an extension's panic is no Exception
         if isinstance(error, ModuleNotFoundError):
@@ -205,7 +222,9 @@ def _thread_exceptions() -> Iterator[list[int]]:
 
 
 def _print_message(text: str) -> None:
-    with suppress(OSError, RuntimeError):  # RuntimeError: a request to stop came in the middle of a write
+    with suppress(
+        OSError, RuntimeError
+    ):  # RuntimeError: a request to stop came in the middle of a write
         click.echo(text, err=True)
 
 

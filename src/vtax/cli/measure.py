@@ -60,7 +60,9 @@ def wait_s(text: str | None) -> float:
     """Seconds of --wait; 0 without it. Says for whom. Raises BadInput for what is no duration."""
     found = seconds_of(text, "--wait") or 0.0
     if found > 0 and is_measuring():
-        notify(f"waiting up to {format_duration(found)} for {measuring_process()[0] or 'another command'}")
+        notify(
+            f"waiting up to {format_duration(found)} for {measuring_process()[0] or 'another command'}"
+        )
     return found
 
 
@@ -88,7 +90,12 @@ def prepare_host(home: Home) -> None:
 
 
 def measure(
-    plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False, cells: Collection[str] | None = None
+    plan: Plan,
+    run: RunHandle,
+    home: Home,
+    *,
+    tune_host: bool = False,
+    cells: Collection[str] | None = None,
 ) -> None:
     """Execute the plan. tune_host: set the host's tunables during the run and restore them. cells: see `execute`.
 
@@ -105,8 +112,12 @@ def measure(
             hint=f"sudo vtax resume {run.name}",
         ) from stop
     except VtaxError as error:
-        resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, after fixing that"
-        raise type(error)(f"{run.name} failed: {error.what}", where=error.where, hint=error.hint or resume) from error
+        resume = (
+            "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, after fixing that"
+        )
+        raise type(error)(
+            f"{run.name} failed: {error.what}", where=error.where, hint=error.hint or resume
+        ) from error
 
 
 def wait(run: RunHandle, pause_s: float) -> None:
@@ -118,7 +129,9 @@ def wait(run: RunHandle, pause_s: float) -> None:
             time.sleep(pause_s)
     except RunInterrupted as stop:
         hint = f"sudo vtax resume {run.name} --session"
-        raise RunInterrupted(f"{run.name} is paused between sessions", signal=stop.signal, hint=hint) from stop
+        raise RunInterrupted(
+            f"{run.name} is paused between sessions", signal=stop.signal, hint=hint
+        ) from stop
 
 
 def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
@@ -151,7 +164,9 @@ def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> Non
     if analysis.trials and analysis.failed == analysis.trials:
         raise VtaxError(f"every trial of {run_name} failed", hint=f"see vtax show {run_name}")
     if strict and analysis.missed_targets:
-        raise VtaxError("a declared target was missed", where="; ".join(map(english, analysis.missed_targets)))
+        raise VtaxError(
+            "a declared target was missed", where="; ".join(map(english, analysis.missed_targets))
+        )
 
 
 @contextmanager
@@ -162,7 +177,11 @@ def _tuned_host(run: RunHandle, home: Home, tune_host: bool) -> Iterator[None]:
         return
     from vtax.doctor.tunables import tuned
 
-    with stop_requests(notify) as ignore_further, Journal(home.journal) as journal, tuned(journal) as changed:
+    with (
+        stop_requests(notify) as ignore_further,
+        Journal(home.journal) as journal,
+        tuned(journal) as changed,
+    ):
         try:
             changes = "; ".join(changed) or "no change needed"
             notify(f"host tuning: {changes}")

@@ -29,8 +29,14 @@ def packages_for(study: Study) -> tuple[str, ...]:
     """Return the packages that the benchmarks, programs and topologies of a study name, in the base image or not."""
     named = (table.topology for table in study.benchmark if table.topology)
     used = {table.name for table in study.benchmark}
-    of_programs = (package for table in study.program if table.name in used for package in table.packages)
-    return (*tools.packages_of(table.name for table in study.benchmark), *of_programs, *topologies.packages_of(named))
+    of_programs = (
+        package for table in study.program if table.name in used for package in table.packages
+    )
+    return (
+        *tools.packages_of(table.name for table in study.benchmark),
+        *of_programs,
+        *topologies.packages_of(named),
+    )
 
 
 def recipe_for(loaded: LoadedStudy) -> Recipe:
@@ -44,14 +50,18 @@ def recipe_for(loaded: LoadedStudy) -> Recipe:
     if not any(benchmark and benchmark.makes_data for benchmark in named):
         return recipe
     points = checked_points(loaded, Image("none", Path()))
-    return recipe.with_data(each.benchmark.data(each.parameters) for each in points if each.benchmark.makes_data)
+    return recipe.with_data(
+        each.benchmark.data(each.parameters) for each in points if each.benchmark.makes_data
+    )
 
 
 def _check_entry(study: Study, image: Recipe) -> None:
     """Raise BadInput where a server is to be the program that an image names, and it names none."""
     used = {table.name for table in study.benchmark}
     for table in study.program if image.own and not image.own.entry else ():
-        if table.name in used and [f"{{{ENTRY}}}"] in [list(argv) for argv in table.argv.roles.values()]:
+        if table.name in used and [f"{{{ENTRY}}}"] in [
+            list(argv) for argv in table.argv.roles.values()
+        ]:
             raise BadInput(
                 f"the image {study.guest.image} names no program to run",
                 where=f"[[program]] {table.name}",
@@ -62,7 +72,9 @@ def _check_entry(study: Study, image: Recipe) -> None:
 def recipe_of(benchmark: Benchmark) -> Recipe:
     """Return the image of a benchmark by itself, with the data of its default parameters."""
     recipe = DEFAULT.with_packages(tools.packages_of([benchmark.name]))
-    return recipe.with_data([benchmark.data(benchmark.Parameters())] if benchmark.makes_data else [])
+    return recipe.with_data(
+        [benchmark.data(benchmark.Parameters())] if benchmark.makes_data else []
+    )
 
 
 def all_recipes() -> list[Recipe]:
@@ -70,7 +82,9 @@ def all_recipes() -> list[Recipe]:
     recipes = [DEFAULT]
     recipes += [recipe_for(load(name)) for name in shipped()]
     recipes += [recipe_of(benchmark) for benchmark in tools.benchmarks().values()]
-    recipes += [DEFAULT.with_packages(topologies.packages_of([name])) for name in topologies.topologies()]
+    recipes += [
+        DEFAULT.with_packages(topologies.packages_of([name])) for name in topologies.topologies()
+    ]
     return list({recipe.key: recipe for recipe in recipes}.values())
 
 
@@ -130,7 +144,9 @@ class NeededImage:
             return f"{named}; only root can see whether it is built"
         if self.built:
             return f"{named}, built, {about_size(self.size_bytes)} of disk"
-        lacking = f", and {about_size(self.free_bytes)} are free" if self.free_bytes is not None else ""
+        lacking = (
+            f", and {about_size(self.free_bytes)} are free" if self.free_bytes is not None else ""
+        )
         return f"{named}, not built yet; {self._size()} of disk{lacking}"
 
     def _size(self) -> str:
@@ -148,5 +164,7 @@ def examine(home: Home, recipe: Recipe) -> NeededImage:
     if base := images.find(home, recipe.base):
         size_bytes, complete = estimated_bytes(recipe, base)
         free_bytes = shutil.disk_usage(home.images).free
-        return NeededImage(recipe, False, size_bytes, complete, free_bytes if free_bytes < size_bytes else None)
+        return NeededImage(
+            recipe, False, size_bytes, complete, free_bytes if free_bytes < size_bytes else None
+        )
     return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.is_layered)

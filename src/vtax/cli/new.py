@@ -36,22 +36,44 @@ Answer = TypeVar("Answer")
 @click.argument("name")
 @click.option("--question", type=click.Choice(list(QUESTIONS)), help="What the study answers.")
 @click.option(
-    "--platforms", metavar="P,...", shell_complete=platform_names,
+    "--platforms",
+    metavar="P,...",
+    shell_complete=platform_names,
     help="Compare these platforms with native.",
-)  # fmt: skip
+)
 @click.option("--time", "time", metavar="TIME", help="How long the run may take, e.g. 30min.")
-@click.option("--margin", metavar="PERCENT", help="Ratios within this of 1 are equivalent.  [default: 2%]")
 @click.option(
-    "--resource", "resources", multiple=True, callback=listed, metavar="R,...",
+    "--margin", metavar="PERCENT", help="Ratios within this of 1 are equivalent.  [default: 2%]"
+)
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    callback=listed,
+    metavar="R,...",
     help=f"Measure {', '.join(TABLES)} (repeatable); of compare, difference and density.",
-)  # fmt: skip
-@click.option("--difference", metavar="PERCENT", help="The difference to find; of the question difference.")
-@click.option("--guests", type=click.IntRange(2, MAX_GUESTS), help="Most guests at once; of density.  [default: 4]")
-@click.option("--command", "program", metavar="LINE", help="The command line of a program; of the question program.")
+)
 @click.option(
-    "--file", "files", multiple=True, metavar="FILE",
+    "--difference", metavar="PERCENT", help="The difference to find; of the question difference."
+)
+@click.option(
+    "--guests",
+    type=click.IntRange(2, MAX_GUESTS),
+    help="Most guests at once; of density.  [default: 4]",
+)
+@click.option(
+    "--command",
+    "program",
+    metavar="LINE",
+    help="The command line of a program; of the question program.",
+)
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
     help="A file that the program needs in the guest, as the command line names it (repeatable).",
-)  # fmt: skip
+)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @json_option
 def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
@@ -71,7 +93,9 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
     _check_name(name)
     path = Path(f"{name}.toml")
     if path.exists() and not force:
-        raise BadInput(f"{path} is there already", hint="choose another name, or add --force to replace it")
+        raise BadInput(
+            f"{path} is there already", hint="choose another name, or add --force to replace it"
+        )
     draft = _answers(name, given)
     found = preview(draft, path)
     if as_json:
@@ -86,9 +110,14 @@ def _check_name(name: str) -> None:
         checked_name(name)
     except ValueError as error:
         what = f"{name!r} cannot name a study: {error}"
-        raise BadInput(what, hint="the file is written into this directory, such as mine.toml") from error
+        raise BadInput(
+            what, hint="the file is written into this directory, such as mine.toml"
+        ) from error
     if name in shipped():
-        raise BadInput(f"{name} is a study of vtax", hint="choose another name; vtax studies lists those of vtax")
+        raise BadInput(
+            f"{name} is a study of vtax",
+            hint="choose another name; vtax studies lists those of vtax",
+        )
 
 
 def is_terminal() -> bool:
@@ -101,9 +130,7 @@ def _answers(name: str, given: dict[str, Any]) -> Draft:
     asks = is_terminal()
     missing = [f"--{each}" for each in ("question", "platforms", "time") if not given[each]]
     if missing and not asks:
-        what = (
-            f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, and there is no terminal to ask"
-        )
+        what = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, and there is no terminal to ask"
         raise BadInput(what, hint=f"give {_NEEDED}; vtax new --help has an example")
     question = cast(Question, given["question"] or _ask_question())
     _check_belongs(question, given)
@@ -121,15 +148,27 @@ def _answers(name: str, given: dict[str, Any]) -> Draft:
     margin = _margin(given["margin"]) if given["margin"] else default
     if given["margin"] is None and missing:
         margin = _answer(
-            "Within which percentage are platforms equivalent?", f"{100 * default:g}%", _margin,
-        )  # fmt: skip
+            "Within which percentage are platforms equivalent?",
+            f"{100 * default:g}%",
+            _margin,
+        )
     if difference is not None and margin >= difference:
         what = f"a difference of {format_percent(difference, 'g')} within the margin of {format_percent(margin, 'g')}"
-        raise BadInput(f"{what} counts as none", where="--margin", hint="give a margin below the difference")
+        raise BadInput(
+            f"{what} counts as none", where="--margin", hint="give a margin below the difference"
+        )
     return Draft(
-        name, question, platforms, time, margin, resources, difference, guests,
-        tuple(line), _files(given["files"], line, asks=asks and not given["program"]),
-    )  # fmt: skip
+        name,
+        question,
+        platforms,
+        time,
+        margin,
+        resources,
+        difference,
+        guests,
+        tuple(line),
+        _files(given["files"], line, asks=asks and not given["program"]),
+    )
 
 
 def _ask(text: str, default: str) -> str:
@@ -149,7 +188,9 @@ def _ask_question() -> str:
     notify("What should the study answer?")
     for question, text in QUESTIONS.items():
         notify(f"  {question}: {text}")
-    return str(click.prompt("Question", type=click.Choice(list(QUESTIONS)), default="compare", err=True))
+    return str(
+        click.prompt("Question", type=click.Choice(list(QUESTIONS)), default="compare", err=True)
+    )
 
 
 def _check_belongs(question: Question, given: dict[str, Any]) -> None:
@@ -164,7 +205,8 @@ def _check_belongs(question: Question, given: dict[str, Any]) -> None:
     for parameter, (option, questions) in of.items():
         if given[parameter] and question not in questions:
             raise BadInput(
-                f"{option} has no effect on the question {question}", hint=f"it belongs to {', '.join(questions)}"
+                f"{option} has no effect on the question {question}",
+                hint=f"it belongs to {', '.join(questions)}",
             )
 
 
@@ -179,7 +221,9 @@ def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tup
         for each in chosen or ("resource",):
             if each not in known:
                 raise BadInput(
-                    f"{question} measures no {each}", where="--resource", hint=f"it knows {', '.join(known)}"
+                    f"{question} measures no {each}",
+                    where="--resource",
+                    hint=f"it knows {', '.join(known)}",
                 )
         return chosen
 
@@ -192,7 +236,10 @@ def _guests(question: Question, given: int | None, *, asks: bool) -> int:
     """Most guests at once, of density."""
     if given is None and asks and question == "density":
         number = click.prompt(
-            "How many guests at once, at most?", type=click.IntRange(2, MAX_GUESTS), default=4, err=True
+            "How many guests at once, at most?",
+            type=click.IntRange(2, MAX_GUESTS),
+            default=4,
+            err=True,
         )
         return int(number)
     return given or 4
@@ -202,9 +249,15 @@ def _difference(question: Question, text: str | None, *, asks: bool) -> float | 
     if question != "difference":
         return None
     if text is None and not asks:
-        raise BadInput("the question difference needs --difference", hint="for example --difference 5%")
+        raise BadInput(
+            "the question difference needs --difference", hint="for example --difference 5%"
+        )
     if text is None:
-        return _answer("Which difference should be found?", "5%", lambda answer: share_of(answer, "--difference"))
+        return _answer(
+            "Which difference should be found?",
+            "5%",
+            lambda answer: share_of(answer, "--difference"),
+        )
     return share_of(text, "--difference")
 
 
@@ -213,10 +266,13 @@ def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
         return []
     if text is None and not asks:
         raise BadInput(
-            "the question program needs --command", hint="for example --command './zip.sh 9' --file ./zip.sh"
+            "the question program needs --command",
+            hint="for example --command './zip.sh 9' --file ./zip.sh",
         )
     if text is None:
-        return _answer("Which command line should be timed?", "sha256sum /usr/bin/python3", _command_line)
+        return _answer(
+            "Which command line should be timed?", "sha256sum /usr/bin/python3", _command_line
+        )
     return _command_line(text)
 
 
@@ -236,7 +292,9 @@ def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str,
     if there and asks:
         default = ", ".join(there)
         return _answer(
-            "Which of its files does the guest need?", default, lambda text: _known_files(_words(text), line)
+            "Which of its files does the guest need?",
+            default,
+            lambda text: _known_files(_words(text), line),
         )
     if there:
         what = f"{there[0]} is a file of this directory, which no guest has"
@@ -247,9 +305,15 @@ def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str,
 def _known_files(named: Sequence[str], line: list[str]) -> tuple[str, ...]:
     for each in named:
         if each not in line:
-            raise BadInput(f"the command line does not name {each}", where="--file", hint="write it alike in both")
+            raise BadInput(
+                f"the command line does not name {each}",
+                where="--file",
+                hint="write it alike in both",
+            )
         if not Path(each).is_file():
-            raise BadInput(f"{each} is no file here", where="--file", hint="files are copied into the guest")
+            raise BadInput(
+                f"{each} is no file here", where="--file", hint="files are copied into the guest"
+            )
     return tuple(named)
 
 
@@ -265,7 +329,9 @@ def _known_platforms(named: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys([BASELINE, *chosen]))
     if len(found) == 1:
         raise BadInput(
-            f"{BASELINE} alone has nothing to be compared with", where="--platforms", hint="name a platform"
+            f"{BASELINE} alone has nothing to be compared with",
+            where="--platforms",
+            hint="name a platform",
         )
     return found
 
@@ -290,7 +356,9 @@ def _margin(text: str) -> float:
     margin = share_of(text, "--margin")
     if margin > _LARGEST_MARGIN:
         what = f"a margin of {format_percent(margin, 'g')}: at most {format_percent(_LARGEST_MARGIN, 'g')}"
-        raise BadInput(what, where="--margin", hint="platforms that differ by more are hardly equivalent")
+        raise BadInput(
+            what, where="--margin", hint="platforms that differ by more are hardly equivalent"
+        )
     return margin
 
 
@@ -299,17 +367,23 @@ def _checked_time(text: str) -> str:
     try:
         seconds = duration_s(text)
     except ValueError as error:
-        raise BadInput(str(error), where="--time", hint="write a duration such as 30min or 2h") from error
+        raise BadInput(
+            str(error), where="--time", hint="write a duration such as 30min or 2h"
+        ) from error
     if seconds > _LONGEST_S:
         what = f"the time is {text}; vtax new drafts runs of at most {format_duration(_LONGEST_S)}"
         raise BadInput(what, where="--time", hint="raise budget in the file for a longer one")
     if seconds <= 0:
-        raise BadInput(f"the time is {text}; it must be above 0 s", where="--time", hint="for example 30min")
+        raise BadInput(
+            f"the time is {text}; it must be above 0 s", where="--time", hint="for example 30min"
+        )
     return text
 
 
 def _print(draft: Draft, path: Path, found: Preview) -> None:
-    say(f"wrote {path.resolve()}: {format_count(found.cells, 'cell')} on {', '.join(draft.platforms)}")
+    say(
+        f"wrote {path.resolve()}: {format_count(found.cells, 'cell')} on {', '.join(draft.platforms)}"
+    )
     say(
         f"{draft.time} fits about {format_count(found.blocks, 'block')} of {format_duration(found.block_s)} "
         f"({found.block_s_from})"
@@ -319,7 +393,12 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
         say(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
     within = format_percent(draft.margin, "g")
     print_table(
-        ("benchmark", "noise of a block's ratio", "finds a difference of", f"can show equality within ±{within}"),
+        (
+            "benchmark",
+            "noise of a block's ratio",
+            "finds a difference of",
+            f"can show equality within ±{within}",
+        ),
         [
             (
                 each.label,

@@ -12,12 +12,18 @@ from vtax.report.document.text import msg
 from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
 
 
-def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[int, ...]:
+def _numbers(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[int, ...]:
     """Return the numbers of --remove. Raises BadInput."""
     texts = listed(context, parameter, given)
     for text in texts:
         if not text.isdecimal():
-            raise BadInput(f"{text!r} is no number of a note", where="--remove", hint="vtax note RUN numbers them")
+            raise BadInput(
+                f"{text!r} is no number of a note",
+                where="--remove",
+                hint="vtax note RUN numbers them",
+            )
     return tuple(map(int, texts))
 
 
@@ -34,15 +40,28 @@ def _numbers(context: click.Context, parameter: click.Parameter, given: tuple[st
     help="Add tags (repeatable).",
 )
 @click.option(
-    "--untag", "untags", multiple=True, callback=listed, metavar="TAG,...", shell_complete=tags_of_runs,
+    "--untag",
+    "untags",
+    multiple=True,
+    callback=listed,
+    metavar="TAG,...",
+    shell_complete=tags_of_runs,
     help="Remove tags (repeatable).",
-)  # fmt: skip
+)
 @click.option(
-    "--remove", "removed", multiple=True, callback=_numbers, metavar="NUMBER,...",
+    "--remove",
+    "removed",
+    multiple=True,
+    callback=_numbers,
+    metavar="NUMBER,...",
     help="Remove notes, by their numbers in the list (repeatable).",
-)  # fmt: skip
+)
 def command(
-    run_name: str, words: tuple[str, ...], tags: tuple[str, ...], untags: tuple[str, ...], removed: tuple[int, ...]
+    run_name: str,
+    words: tuple[str, ...],
+    tags: tuple[str, ...],
+    untags: tuple[str, ...],
+    removed: tuple[int, ...],
 ) -> None:
     """Add a note or tags to RUN, or remove them; without either, list them.
 
@@ -57,18 +76,23 @@ def command(
         for tag in untags:
             if tag not in before.tags:
                 has = ", ".join(before.tags) or "none"
-                raise BadInput(f"{run.name} has no tag {tag!r}", where="--untag", hint=f"its tags: {has}")
+                raise BadInput(
+                    f"{run.name} has no tag {tag!r}", where="--untag", hint=f"its tags: {has}"
+                )
         kept = tuple(tag for tag in before.tags if tag not in untags)
-        return Annotations(tuple(dict.fromkeys((*kept, *tags))), (*without_notes(before.notes, removed), *added))
+        return Annotations(
+            tuple(dict.fromkeys((*kept, *tags))), (*without_notes(before.notes, removed), *added)
+        )
 
     found = run.annotations
     if added or tags or untags or removed:
         found = annotate(store.engine, run.id, changed)
     if not found.tags and not found.notes:
         nothing = (
-            msg("{run} has no tags and no notes", run=run.name) if removed or untags
+            msg("{run} has no tags and no notes", run=run.name)
+            if removed or untags
             else msg("{run} has no tags and no notes; add one: vtax note {run} TEXT", run=run.name)
-        )  # fmt: skip
+        )
         click.echo(with_program_path(in_language(nothing)))
     if found.tags:
         click.echo(in_language(msg("tags: {tags}", tags=", ".join(found.tags))))

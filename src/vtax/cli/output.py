@@ -42,7 +42,9 @@ def in_language(message: Message) -> str:
     return template.format(**{**message.data, "count": message.count})
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table."
+)
 
 
 def notify(text: str) -> None:
@@ -99,16 +101,22 @@ def resume_hint(store: Store, run_name: str, status: str) -> str:
     if reason := obstacle(store, run_name, Home.from_environment()):
         return with_program_path(f"it cannot be resumed: {reason}")
     if store.open_run(run_name).declared.get("boot"):
-        return with_program_path(f"resume with: sudo vtax resume {run_name}, in the boot that is next")
+        return with_program_path(
+            f"resume with: sudo vtax resume {run_name}, in the boot that is next"
+        )
     if status == "paused":
-        return with_program_path(f"start the next session with: sudo vtax resume {run_name} --session")
+        return with_program_path(
+            f"start the next session with: sudo vtax resume {run_name} --session"
+        )
     return with_program_path(f"resume with: sudo vtax resume {run_name}")
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout, in ASCII unless stdout is UTF-8."""
     is_ascii = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
-    document_stream().write(json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=str)) + "\n")
+    document_stream().write(
+        json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=str)) + "\n"
+    )
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
@@ -124,11 +132,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
     for column in columns:
         table.add_column(said(column))
     for row in rows:
-        table.add_row(*(said(cell) if isinstance(cell, str) and " " in cell else cell for cell in row))
+        table.add_row(
+            *(said(cell) if isinstance(cell, str) and " " in cell else cell for cell in row)
+        )
     console = Console(file=document_stream(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
-    document_stream().write("\n".join([*(line.rstrip() for line in captured.get().splitlines()), "\n"]))
+    document_stream().write(
+        "\n".join([*(line.rstrip() for line in captured.get().splitlines()), "\n"])
+    )
 
 
 def width() -> int | None:
@@ -169,12 +181,18 @@ def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Im
     recipe = recipe or DEFAULT
     image = checked(home, recipe)
     if image is None and hides_images(home):
-        raise BadInput("only root can see whether the guest image is built", hint="run it again with sudo")
+        raise BadInput(
+            "only root can see whether the guest image is built", hint="run it again with sudo"
+        )
     if image is None:
         disk = [f"a disk of {about_size(recipe.disk_bytes)}"] if recipe.disk_bytes else []
-        what = "the guest image" + (f" with {', '.join((*recipe.added, *disk))}" if recipe.is_layered or disk else "")
+        what = "the guest image" + (
+            f" with {', '.join((*recipe.added, *disk))}" if recipe.is_layered or disk else ""
+        )
         of_study = recipe.data or recipe.disk_bytes
-        more = f" {study}" if of_study else "".join(f" --with {package}" for package in recipe.layer)
+        more = (
+            f" {study}" if of_study else "".join(f" --with {package}" for package in recipe.layer)
+        )
         hint = "vtax run builds it" if recipe.own else f"sudo vtax image build{more}"
         raise BadInput(f"{what} is not built yet", hint=hint)
     return image

@@ -19,7 +19,9 @@ _BOOT_FORM = "--boot xen='Xen 4.17':xen-pv,xen-dom0, once for each boot"
 _OWN_BOOTS = "; the boots of {study} know their platforms: --boot {names}"
 
 
-def of_guest(image: str | None, vcpus: int | None, memory: str | None, disk: str | None) -> dict[str, Any]:
+def of_guest(
+    image: str | None, vcpus: int | None, memory: str | None, disk: str | None
+) -> dict[str, Any]:
     """Return what --image, --vcpus, --memory and --disk change."""
     given = {"image": image, "vcpus": vcpus, "memory": memory, "disk": disk}
     changed = {key: value for key, value in given.items() if value is not None}
@@ -38,26 +40,39 @@ def of_links(study: Study, given: Sequence[str]) -> dict[str, Any]:
     linked = [table for table in tables if _has_link(table)]
     if not linked:
         raise BadInput(
-            f"{study.name} has no network benchmark, so it has no links", where="--link", hint="omit --link"
+            f"{study.name} has no network benchmark, so it has no links",
+            where="--link",
+            hint="omit --link",
         )
     for table in linked:
-        if table["link"].get("packet_bytes") and (sizes := sorted(settings.keys() & {"mtu", "packet_bytes"})):
+        if table["link"].get("packet_bytes") and (
+            sizes := sorted(settings.keys() & {"mtu", "packet_bytes"})
+        ):
             raise BadInput(
-                f"{sizes[0]} makes the packets that {table['label'] or table['name']} is about", where="--link",
+                f"{sizes[0]} makes the packets that {table['label'] or table['name']} is about",
+                where="--link",
                 hint=f"change it in a copy: vtax studies {study.name} --toml > mine.toml",
-            )  # fmt: skip
+            )
         if both := sorted(settings.keys() & table["link_factors"].keys()):
             raise BadInput(
-                f"{both[0]} is a factor of {table['label'] or table['name']}, with levels of its own", where="--link",
+                f"{both[0]} is a factor of {table['label'] or table['name']}, with levels of its own",
+                where="--link",
                 hint=f"change it in a copy: vtax studies {study.name} --toml > mine.toml",
-            )  # fmt: skip
-    changed = [{**table, "link": {**table["link"], **settings}} if _has_link(table) else table for table in tables]
-    return {"benchmark": [{key: value for key, value in table.items() if value is not None} for table in changed]}
+            )
+    changed = [
+        {**table, "link": {**table["link"], **settings}} if _has_link(table) else table
+        for table in tables
+    ]
+    return {
+        "benchmark": [
+            {key: value for key, value in table.items() if value is not None} for table in changed
+        ]
+    }
 
 
 def of_boots(
     study: Study, given: Sequence[str], blocks: int | None, platforms: Sequence[str] = ()
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return what --boot changes: the boots of the host, and, where the study has none, a session for each block; as
     many blocks as its rule allows at most, where that looks at figures. platforms: those of --platforms.
 
@@ -66,12 +81,20 @@ def of_boots(
     if not given:
         return {}
     tables = {boot.name: boot.model_dump() for boot in study.boot}
-    own = {name: table["platforms"] for name, table in tables.items()} or (study.paper.boots if study.paper else {})
-    of_study = {name: [p for p in listed if not platforms or p in platforms] for name, listed in own.items()}
+    own = {name: table["platforms"] for name, table in tables.items()} or (
+        study.paper.boots if study.paper else {}
+    )
+    of_study = {
+        name: [p for p in listed if not platforms or p in platforms] for name, listed in own.items()
+    }
     boots = [_boot(text, of_study, study) for text in given]
     if tables:
         return {"boot": list((tables | {boot["name"]: boot for boot in boots}).values())}
-    rule = {} if study.design.stop == "fixed" or blocks is not None else {"blocks": study.design.max_blocks}
+    rule = (
+        {}
+        if study.design.stop == "fixed" or blocks is not None
+        else {"blocks": study.design.max_blocks}
+    )
     sessions = blocks or rule.get("blocks") or study.design.blocks
     return {"boot": boots, "design": {"stop": "fixed", **rule, "sessions": sessions}}
 
@@ -84,7 +107,9 @@ def named(study: Study, **given: Any) -> dict[str, Any]:
         if value not in (None, ()):
             text = ", ".join(value) if isinstance(value, tuple) else str(value)
             found.append(changed_by(f"--{option}", [ChangedPart(what=text)]))
-    return {"changed_by": [*(each.model_dump() for each in study.changed_by), *found]} if found else {}
+    return (
+        {"changed_by": [*(each.model_dump() for each in study.changed_by), *found]} if found else {}
+    )
 
 
 @contextmanager
@@ -138,11 +163,15 @@ def _boot(text: str, own: Mapping[str, Sequence[str]], study: Study) -> dict[str
             raise BadInput(f"there is no platform {unknown[0]!r}", where="--boot", hint=_BOOT_FORM)
         entry, listed = rest, list(own[name])
         if not listed:
-            raise BadInput(f"no platform of the boot {name} is measured", where="--boot", hint="omit this boot")
+            raise BadInput(
+                f"no platform of the boot {name} is measured", where="--boot", hint="omit this boot"
+            )
     if not (name and entry.strip() and listed):
         hint = _BOOT_FORM
         if own:
             names = " --boot ".join(f"{each}=ENTRY" for each in own)
             hint += _OWN_BOOTS.format(study=study.name, names=names)
-        raise BadInput(f"{text!r} is not of the form NAME=ENTRY:PLATFORM,...", where="--boot", hint=hint)
+        raise BadInput(
+            f"{text!r} is not of the form NAME=ENTRY:PLATFORM,...", where="--boot", hint=hint
+        )
     return {"name": name, "entry": entry.strip(), "platforms": listed}

@@ -14,28 +14,38 @@ from vtax.study.fields import checked_name
 from vtax.study.programs import ENTRY
 
 load_option = click.option(
-    "--load", "load_of", metavar="COMMAND",
+    "--load",
+    "load_of",
+    metavar="COMMAND",
     help="Load the server of --image with this command from a machine beside it, in place of STUDY; {url}, "
     "{guest_address} and {port} stand for where it listens.",
-)  # fmt: skip
+)
 serve_option = click.option(
-    "--serve", metavar="COMMAND", help="Run this in the image as the server; default its own program."
+    "--serve",
+    metavar="COMMAND",
+    help="Run this in the image as the server; default its own program.",
 )
 port_option = click.option(
     "--port", type=click.IntRange(1, 65000), help="Load this port of the server; default 8080."
 )
 
 
-def study_of(study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None) -> str:
+def study_of(
+    study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None
+) -> str:
     """Return what `vtax run` runs: STUDY, or a file made of the options, gone when the command ends.
 
     Raises BadInput for options that do not go together.
     """
     if load_of is None:
         if serve or port:
-            raise BadInput("--serve and --port are of a server that is loaded", hint="add --load COMMAND")
+            raise BadInput(
+                "--serve and --port are of a server that is loaded", hint="add --load COMMAND"
+            )
         if study is None:
-            raise BadInput("STUDY is missing", hint="vtax studies lists them; or --image NAME --load COMMAND")
+            raise BadInput(
+                "STUDY is missing", hint="vtax studies lists them; or --image NAME --load COMMAND"
+            )
         return study
     if study is not None or image is None:
         what = "--load takes the place of STUDY, and needs --image"
@@ -46,7 +56,9 @@ def study_of(study: str | None, image: str | None, load_of: str | None, serve: s
         raise BadInput(f"image cannot be {image!r}: {error}", where="--image") from None
     words = words_of(load_of, "--load")
     if not any(name in load_of for name in ("{url}", "{guest_address}")):
-        raise BadInput("the command does not say what it loads", where="--load", hint="write {url} in it")
+        raise BadInput(
+            "the command does not say what it loads", where="--load", hint="write {url} in it"
+        )
     directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
     path = Path(directory, "study.toml")
     server = [f"{{{ENTRY}}}", *(words_of(serve, "--serve") if serve else [])]

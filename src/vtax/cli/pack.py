@@ -22,12 +22,20 @@ from vtax.study.units import about_size
 @click.command("pack")
 @click.argument("study", shell_complete=study_names)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File to write. [STUDY.vtax-pack]"
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write. [STUDY.vtax-pack]",
 )
 @click.option(
-    "--python", "pythons", multiple=True, callback=listed, metavar="3.N,...",
+    "--python",
+    "pythons",
+    multiple=True,
+    callback=listed,
+    metavar="3.N,...",
     help="Take the wheels for these Pythons only (repeatable). [3.11,3.12,3.13]",
-)  # fmt: skip
+)
 @json_option
 def command(study: str, output: Path | None, pythons: tuple[str, ...], as_json: bool) -> None:
     """Write vtax, STUDY and its image to one file, from which another host is prepared without a network.
@@ -43,7 +51,10 @@ def command(study: str, output: Path | None, pythons: tuple[str, ...], as_json: 
     image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
     target = output or Path(f"{loaded.study.name}.vtax-pack")
     with measuring_lock("vtax pack"), replacing(target, "-o") as file:
-        found = replace(write_pack(Path(loaded.source), image, file, pythons or PYTHONS, notify), file=str(target))
+        found = replace(
+            write_pack(Path(loaded.source), image, file, pythons or PYTHONS, notify),
+            file=str(target),
+        )
     if as_json:
         print_json({"schema": "vtax.pack/1", **values_of(found)})
         return

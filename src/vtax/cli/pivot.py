@@ -32,28 +32,48 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
     `requested`."""
     options = (
         click.option(
-            "--rows", metavar="FACTOR", shell_complete=factors_of_run,
+            "--rows",
+            metavar="FACTOR",
+            shell_complete=factors_of_run,
             help="Show one figure a cell in a table with a row for each level of this factor (default: platform).",
         ),
-        click.option("--cols", metavar="FACTOR", shell_complete=factors_of_run, help="A column for each level."),
-        click.option("--panel", metavar="FACTOR", shell_complete=factors_of_run, help="A table for each level."),
         click.option(
-            "--metric", metavar="METRIC", shell_complete=metrics_of_run, help="The metric of such a table."
+            "--cols",
+            metavar="FACTOR",
+            shell_complete=factors_of_run,
+            help="A column for each level.",
         ),
         click.option(
-            "--value", type=click.Choice(_VALUES), metavar="FIGURE",
+            "--panel",
+            metavar="FACTOR",
+            shell_complete=factors_of_run,
+            help="A table for each level.",
+        ),
+        click.option(
+            "--metric",
+            metavar="METRIC",
+            shell_complete=metrics_of_run,
+            help="The metric of such a table.",
+        ),
+        click.option(
+            "--value",
+            type=click.Choice(_VALUES),
+            metavar="FIGURE",
             help="The figure of such a table: mean (default); efficiency, percent of the baseline; p50, p95 or p99, "
             "percentiles of single values, such as starts.",
         ),
         click.option(
-            "--to", metavar="FACTOR=LEVEL",
+            "--to",
+            metavar="FACTOR=LEVEL",
             help="Show such a figure as percent of that at this level; its factor is the columns by default.",
         ),
         click.option(
-            "--figure", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+            "--figure",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
             help="Draw such a table as FILE.svg, .pdf or .png: rows as colours, columns along the axis.",
         ),
-    )  # fmt: skip
+    )
     for option in reversed(options):
         command = option(command)
     return command
@@ -73,7 +93,9 @@ def requested(options: dict[str, Any]) -> Axes | None:
     options.pop("to")
     for name, option in _OTHERS.items():
         if options.pop(name) is not None:
-            raise BadInput(f"{option} is of a table by factors", hint="add --rows FACTOR or --cols FACTOR")
+            raise BadInput(
+                f"{option} is of a table by factors", hint="add --rows FACTOR or --cols FACTOR"
+            )
     return None
 
 
@@ -85,9 +107,15 @@ def refuse_beside_axes(raw: str | None, views: Mapping[str, Any]) -> None:
 
 
 def print_pivot(
-    store: Store, run_name: str, axes: Axes, options: dict[str, Any], *, as_json: bool, every_metric: bool,
+    store: Store,
+    run_name: str,
+    axes: Axes,
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+    every_metric: bool,
     console: Console,
-) -> None:  # fmt: skip
+) -> None:
     """Print a table by factors, or draw it. options: those of filters, --metric, --value, --to and --figure."""
     from dataclasses import replace
 
@@ -105,15 +133,22 @@ def print_pivot(
     source = source_of(store, run_name, wanted=replace(only, where=()))
     analysis = source.analysis
     found = pivot(
-        source, axes, options["value"] or "mean", metric=options["metric"] or "", where=only.where,
-        to=options["to"] or "", every_metric=every_metric,
-    )  # fmt: skip
+        source,
+        axes,
+        options["value"] or "mean",
+        metric=options["metric"] or "",
+        where=only.where,
+        to=options["to"] or "",
+        every_metric=every_metric,
+    )
     document = document_of(found, analysis)
     if file is not None:
         _draw(found, analysis, file, chosen)
     if as_json:
         filtered = {"filter": analysis.filter.plain()} if analysis.filter else {}
-        print_json({"schema": "vtax.pivot/1", "run": analysis.name, **filtered, **values_of(document)})
+        print_json(
+            {"schema": "vtax.pivot/1", "run": analysis.name, **filtered, **values_of(document)}
+        )
     elif file is None:
         render(document, console, chosen)
     else:

@@ -64,10 +64,12 @@ def as_json(plan: Plan) -> dict[str, Any]:
             for each in plan.untested
         ],
         "runs_as_root": [
-            {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what} for p in plan.programs
+            {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what}
+            for p in plan.programs
         ],
         "cells": [
-            {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]} for cell in plan.cells
+            {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]}
+            for cell in plan.cells
         ],
     }
 
@@ -83,12 +85,20 @@ def _declared(plan: Plan) -> dict[str, Any]:
 def _estimate(plan: Plan) -> dict[str, Any]:
     """Return the estimated duration of a block, and the reboots beside it, as JSON. reboot_s: assumed."""
     source = plan.stored_costs.source if plan.stored_costs else None
-    return {"block_s": plan.expected_block_s(), "block_s_from": source, "host_boots": _boots_as_json(plan)}
+    return {
+        "block_s": plan.expected_block_s(),
+        "block_s_from": source,
+        "host_boots": _boots_as_json(plan),
+    }
 
 
 def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield the guests in the order they start, as JSON."""
-    visit_of = {(id(s.platform), s.block): visit for visit, s in boots.guests(plan)} if plan.study.boot else {}
+    visit_of = (
+        {(id(s.platform), s.block): visit for visit, s in boots.guests(plan)}
+        if plan.study.boot
+        else {}
+    )
     for session in _limited(_certain_sessions(plan)):
         visit = visit_of.get((id(session.platform), session.block))
         yield {
@@ -146,7 +156,9 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{ORDERS[design.order]}, seed {plan.seed}"
     )
-    notify(f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}; {_source(plan)}")
+    notify(
+        f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}; {_source(plan)}"
+    )
     for line in _factor_lines(plan):
         notify(line)
     for line in [*_guest_resources(plan), *_cache_lines(plan)]:
@@ -155,18 +167,28 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     for line in _boots(plan):
         notify(line)
     more = f"{'--blocks' if design.is_counted else 'min_blocks ='} {MINIMUM_BLOCKS}"
-    few = "" if design.stop in ("verdict", "budget") else _too_few_for_verdicts(plan.min_blocks, more)
-    notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
+    few = (
+        "" if design.stop in ("verdict", "budget") else _too_few_for_verdicts(plan.min_blocks, more)
+    )
+    notify(
+        f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}"
+    )
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        few = _too_few_for_verdicts(bought, f"--budget {_written(MINIMUM_BLOCKS * plan.expected_block_s())}")
+        few = _too_few_for_verdicts(
+            bought, f"--budget {_written(MINIMUM_BLOCKS * plan.expected_block_s())}"
+        )
         blocks = format_count(bought, "whole block")
-        notify(f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}")
+        notify(
+            f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}"
+        )
     for program in plan.programs:
         notify(f"this study runs as root of this host: {program}")
     for planned in plan.platforms:
         if not planned.probe.available:
-            notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
+            notify(
+                f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}"
+            )
     for line in _not_tested(plan):
         notify(line)
 
@@ -180,7 +202,9 @@ def _sessions(plan: Plan) -> str:
         return f" in {design.sessions} sessions of {format_duration((design.budget or 0.0) / design.sessions)} each"
     counts = Counter(blocks_of_sessions(design))
     of = " and ".join(
-        f"{number} of {format_count(blocks, 'block')}" if len(counts) > 1 else f"{format_count(blocks, 'block')} each"
+        f"{number} of {format_count(blocks, 'block')}"
+        if len(counts) > 1
+        else f"{format_count(blocks, 'block')} each"
         for blocks, number in counts.items()
     )
     return f" in {design.sessions} sessions, {of}"
@@ -189,7 +213,9 @@ def _sessions(plan: Plan) -> str:
 def _too_few_for_verdicts(blocks: int, more: str) -> str:
     """`; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. more: how to get them."""
     return (
-        "" if blocks >= MINIMUM_BLOCKS else "; " + f"a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
+        ""
+        if blocks >= MINIMUM_BLOCKS
+        else "; " + f"a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
     )
 
 
@@ -208,7 +234,11 @@ def _guest_resources(plan: Plan) -> list[str]:
         if (largest := plan.largest_of(name)) is None:
             continue
         each = f"{limits}, disk of {about_size(disk)}" if disk and planned.platform.disk else limits
-        uses = each if planned.platform.driver.tunings else "all of the machine; vtax sets no limits there"
+        uses = (
+            each
+            if planned.platform.driver.tunings
+            else "all of the machine; vtax sets no limits there"
+        )
         if largest.guests > 1 and uses is each:
             memory = about_size(largest.guests * plan.resources.memory_bytes)
             uses += f"; {largest.guests} at once in {largest.topology or largest.label}: {memory}"
@@ -231,7 +261,11 @@ def _not_tested(plan: Plan) -> list[str]:
     of_label = Counter(point.label for point in plan.points)
     lines = []
     for (platform, label, topology, why), points in groups.items():
-        some = "" if len(points) == of_label[label] else f" ({len(points)} of {of_label[label]} points)"
+        some = (
+            ""
+            if len(points) == of_label[label]
+            else f" ({len(points)} of {of_label[label]} points)"
+        )
         of = ", ".join(filter(None, (label, topology)))
         lines.append(f"not tested: {platform} in {of}{some}: {why}")
     return lines
@@ -267,7 +301,9 @@ def _order(plan: Plan) -> str:
         f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
         for block, sessions in islice(groups, _ORDER_SHOWN + 1)
     ]
-    return f"order: {'; '.join(blocks[:_ORDER_SHOWN])}" + ("; ..." if len(blocks) > _ORDER_SHOWN else "")
+    return f"order: {'; '.join(blocks[:_ORDER_SHOWN])}" + (
+        "; ..." if len(blocks) > _ORDER_SHOWN else ""
+    )
 
 
 def _order_by_boot(plan: Plan) -> str:
@@ -278,7 +314,9 @@ def _order_by_boot(plan: Plan) -> str:
         f"{', '.join(dict.fromkeys(session.platform.name for _, session in each))}"
         for (visit, block), each in islice(groups, _ORDER_SHOWN + 1)
     ]
-    return f"order: {'; '.join(shown[:_ORDER_SHOWN])}" + ("; ..." if len(shown) > _ORDER_SHOWN else "")
+    return f"order: {'; '.join(shown[:_ORDER_SHOWN])}" + (
+        "; ..." if len(shown) > _ORDER_SHOWN else ""
+    )
 
 
 def _boots(plan: Plan) -> Iterator[str]:
@@ -309,7 +347,9 @@ def _boots_as_json(plan: Plan) -> dict[str, Any] | None:
         return None
     found = boots.visits(plan.study, plan.seed)
     return {
-        "boots": {name: boots.platforms_of(plan.study, name) for name in boots.used_boots(plan.study)},
+        "boots": {
+            name: boots.platforms_of(plan.study, name) for name in boots.used_boots(plan.study)
+        },
         "order": [{"session": visit.session, "boot": visit.boot} for visit in found],
         "max_reboots": len(found),
         "reboot_s": boots.REBOOT_S,
@@ -325,8 +365,14 @@ def _factor_lines(plan: Plan) -> list[str]:
         label = table.label or table.name
         topology = topologies_of[label]
         tool = f" ({table.name})" if label != table.name else ""
-        varied = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
-        lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {varied}" if varied else ""))
+        varied = "; ".join(
+            f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items()
+        )
+        lines.append(
+            f"  {label}{tool}"
+            + (f", {topology}" if topology else "")
+            + (f": {varied}" if varied else "")
+        )
     if plan.study.tuning:
         lines.append(f"  tuning = {', '.join(plan.study.tuning)}")
     return lines

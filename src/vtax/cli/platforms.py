@@ -43,10 +43,15 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
         _explain_named(name, as_json, no_probe=no_probe)
         return
     probes = {} if no_probe else _probes()
-    rows = [(name, get(name).driver.name, get(name).driver.summary, probes.get(name)) for name in names()]
+    rows = [
+        (name, get(name).driver.name, get(name).driver.summary, probes.get(name))
+        for name in names()
+    ]
     rows += [(form, driver.name, driver.summary, None) for form, driver in forms().items()]
     if as_json:
-        print_json([{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows])
+        print_json(
+            [{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows]
+        )
         return
     first_of: dict[tuple[str, str], str] = {}
     shown = []
@@ -85,8 +90,15 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
     probe, why_not = (None, "--no-probe") if no_probe else _probe_of(platform)
     own = platform.options.model_dump(exclude_unset=True)
     if as_json:
-        print_json({"platform": name, **_driver_json(platform.driver), "own_options": own,
-                    **_probe_json(probe), "not_probed": why_not})  # fmt: skip
+        print_json(
+            {
+                "platform": name,
+                **_driver_json(platform.driver),
+                "own_options": own,
+                **_probe_json(probe),
+                "not_probed": why_not,
+            }
+        )
         return
     driver = ", ".join(filter(None, (platform.driver.name, _written(own))))
     say(f"{name}: {platform.driver.summary}\n  driver: {driver}")
@@ -114,15 +126,25 @@ def _probe_facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
 def _probe_of(platform: Platform) -> tuple[Probe | None, str]:
     """(probe of the platform, why it was not probed)."""
     home = Home.from_environment()
-    if platform.host_programs and not has_consent(home, [each.identity for each in platform.host_programs], ""):
-        return None, "root would run programs that it names, without consent: see vtax shell --trust"
+    if platform.host_programs and not has_consent(
+        home, [each.identity for each in platform.host_programs], ""
+    ):
+        return (
+            None,
+            "root would run programs that it names, without consent: see vtax shell --trust",
+        )
     with probing_lock(f"vtax platforms {platform.name}") as why_not:
         return (None, why_not) if why_not else (platform.probe(checked(home)), "")
 
 
 def _driver_json(driver: Driver) -> dict[str, Any]:
     options = [key.as_json() for key in keys(driver.Options)]
-    return {"driver": driver.name, "summary": driver.summary, "options": options, "variants": driver.variants}
+    return {
+        "driver": driver.name,
+        "summary": driver.summary,
+        "options": options,
+        "variants": driver.variants,
+    }
 
 
 def _print_driver(driver: Driver) -> None:
@@ -158,13 +180,17 @@ def _options(name: str) -> str:
 def _same_as(name: str) -> str:
     """Return the first of the names of a platform that has several; empty where it is this one."""
     variants = get(name).driver.variants if name in names() else {}
-    first = min((each for each, options in variants.items() if options == variants[name]), default=name)
+    first = min(
+        (each for each, options in variants.items() if options == variants[name]), default=name
+    )
     return "" if first == name else first
 
 
 def _written(options: Mapping[str, Any]) -> str:
     """`accel=kvm, userns=true`: options, with booleans as in a study."""
-    return ", ".join(f"{key}={str(v).lower() if isinstance(v, bool) else v}" for key, v in options.items())
+    return ", ".join(
+        f"{key}={str(v).lower() if isinstance(v, bool) else v}" for key, v in options.items()
+    )
 
 
 def _availability(probe: Probe | None) -> str:
@@ -177,5 +203,7 @@ def _availability(probe: Probe | None) -> str:
 
 def _note(probe: Probe | None, summary: str) -> str:
     if probe is None or (probe.available and not probe.reason):
-        return f"{said(summary)} [{said(probe.version)}]" if probe and probe.version else said(summary)
+        return (
+            f"{said(summary)} [{said(probe.version)}]" if probe and probe.version else said(summary)
+        )
     return said(probe.reason) if probe.available else said(with_hint(probe.reason, probe.hint))

@@ -74,7 +74,11 @@ def startable() -> tuple[list[str], str]:
         return [], "probing needs root"
     image = checked(Home.from_environment())
     with probing_lock("vtax new") as why_not:
-        return ([], why_not) if why_not else ([name for name in names() if get(name).probe(image).available], "")
+        return (
+            ([], why_not)
+            if why_not
+            else ([name for name in names() if get(name).probe(image).available], "")
+        )
 
 
 def preview(draft: Draft, path: Path) -> Preview:
@@ -86,8 +90,12 @@ def preview(draft: Draft, path: Path) -> Preview:
         block_s = plan.expected_block_s()
         blocks = int(duration_s(draft.time) / block_s)
         if blocks < 1:
-            what = f"{draft.time} is too short for one block, which takes about {math.ceil(block_s)} s"
-            raise BadInput(what, where="--time", hint="raise --time, or name fewer platforms or resources")
+            what = (
+                f"{draft.time} is too short for one block, which takes about {math.ceil(block_s)} s"
+            )
+            raise BadInput(
+                what, where="--time", hint="raise --time, or name fewer platforms or resources"
+            )
         if draft.question == "difference":
             draft = draft.within(blocks)
             blocks = min(blocks, draft.max_blocks)
@@ -95,11 +103,16 @@ def preview(draft: Draft, path: Path) -> Preview:
             load(str(new))
     source = plan.stored_costs.source if plan.stored_costs else ""
     return Preview(
-        draft.name, draft.platforms, len(plan.points), block_s,
+        draft.name,
+        draft.platforms,
+        len(plan.points),
+        block_s,
         f"estimated from {source}" if source else "a rough estimate",
-        blocks, tuple(_sights(draft, plan, blocks)), tuple(_notes(plan, why_not)),
+        blocks,
+        tuple(_sights(draft, plan, blocks)),
+        tuple(_notes(plan, why_not)),
         len(plan.cells),
-    )  # fmt: skip
+    )
 
 
 def _plan(path: Path) -> tuple[Plan, str]:
@@ -126,9 +139,10 @@ def _check_comparison(plan: Plan, why_not: str) -> None:
         return
     reasons = "; ".join(_notes(plan, why_not))
     raise BadInput(
-        f"nothing can be compared with {baseline} here: {reasons}", where="--platforms",
+        f"nothing can be compared with {baseline} here: {reasons}",
+        where="--platforms",
         hint="name platforms that vtax platforms lists as available, or another --question",
-    )  # fmt: skip
+    )
 
 
 def _lost_before(plan: Plan) -> list[str]:
@@ -138,7 +152,11 @@ def _lost_before(plan: Plan) -> list[str]:
         store = existing_store()
         for run in store.newest(machine_id()):
             for each in run.platforms:
-                why = "" if each.available else f"not tested in {run.name}: {each.name}: {each.reason}"
+                why = (
+                    ""
+                    if each.available
+                    else f"not tested in {run.name}: {each.name}: {each.reason}"
+                )
                 found.setdefault(each.name, why)
     return [found[p.platform.name] for p in plan.platforms if found.get(p.platform.name)]
 
@@ -166,6 +184,11 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
 def _notes(plan: Plan, why_not: str) -> list[str]:
     notes = [f"the platforms were not probed: {why_not}", *_lost_before(plan)] if why_not else []
     lost = [planned for planned in plan.platforms if not planned.probe.available]
-    notes += [f"not tested: {p.platform.name}: {with_hint(p.probe.reason, p.probe.hint)}" for p in lost]
-    points = [f"not tested: {each.platform.name} in {each.point.label}: {each.error.what}" for each in plan.untested]
+    notes += [
+        f"not tested: {p.platform.name}: {with_hint(p.probe.reason, p.probe.hint)}" for p in lost
+    ]
+    points = [
+        f"not tested: {each.platform.name} in {each.point.label}: {each.error.what}"
+        for each in plan.untested
+    ]
     return [*notes, *dict.fromkeys(points)]

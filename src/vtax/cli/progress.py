@@ -38,7 +38,11 @@ def figure_text(figure: Figure | None) -> str:
 def observer() -> PlainProgress | BarProgress:
     """Return the observer for stderr: a bar on a terminal, else plain lines."""
     stream = sys.stderr
-    return BarProgress(stream) if isinstance(stream, StandardError) and stream.isatty() else PlainProgress()
+    return (
+        BarProgress(stream)
+        if isinstance(stream, StandardError) and stream.isatty()
+        else PlainProgress()
+    )
 
 
 class PlainProgress(Observer):
@@ -51,7 +55,10 @@ class PlainProgress(Observer):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Nothing to close."""
 
@@ -67,10 +74,14 @@ class PlainProgress(Observer):
         """Keep the levels for the line at the trial's end."""
         self._levels = levels
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         """Print the trial's outcome."""
         outcome = error.splitlines()[0] if error else figure_text(figure)
-        number = "warm-up" if progress.is_warmup else f"{progress.done_trials}/{progress.total_trials}"
+        number = (
+            "warm-up" if progress.is_warmup else f"{progress.done_trials}/{progress.total_trials}"
+        )
         where = f"[{block_text(progress)}, {number}]"
         left = f"about {format_duration(progress.left_s)} left"
         what = f"{label} {self._levels}".rstrip()
@@ -102,7 +113,10 @@ class BarProgress(PlainProgress):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stream.status_line("")
 
@@ -119,7 +133,9 @@ class BarProgress(PlainProgress):
         self._levels = levels
         self._draw(now=f"{platform}: {label} {levels}")
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         """Advance the bar; print a failure on its own line."""
         if error:
             what = f"{label} {self._levels}".rstrip()
@@ -131,7 +147,8 @@ class BarProgress(PlainProgress):
         )
 
     def _draw(self, **fields: str) -> None:
-        self._bar.update(self._task, **{name: one_line(said(text)) for name, text in fields.items()})  # type: ignore[arg-type]
+        lines = {name: one_line(said(text)) for name, text in fields.items()}
+        self._bar.update(self._task, **lines)  # type: ignore[arg-type]
         with self._console.capture() as captured:
             self._console.print(self._bar.get_renderable(), end="")
         self._stream.status_line(captured.get().partition("\n")[0])

@@ -20,7 +20,9 @@ EVERY = "all"
 _NO_OUTPUT = "no output is stored for this trial"
 
 
-def print_raw(store: Store, run_name: str, trial: str, wanted: FilterWords, *, as_json: bool) -> None:
+def print_raw(
+    store: Store, run_name: str, trial: str, wanted: FilterWords, *, as_json: bool
+) -> None:
     """Print the outputs of one trial, by its position, or of EVERY selected one.
 
     Raises BadInput when no selected trial has this position, StoreError.
@@ -49,7 +51,9 @@ def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
     hint = f"vtax show {run} --trials lists them"
     if not wanted.isdecimal():
         raise BadInput(
-            f"{wanted!r} is not the number of a trial", where="--raw", hint=f"write RUN before --raw; {hint}"
+            f"{wanted!r} is not the number of a trial",
+            where="--raw",
+            hint=f"write RUN before --raw; {hint}",
         )
     raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", hint=hint)
 
@@ -58,7 +62,14 @@ def _heading(trial: Trial) -> str:
     block = f"block {trial.block + 1}" if trial.block >= 0 else "before the first block"
     outcome = "ok" if trial.is_ok else f"failed: {one_line(trial.error)}"
     levels = format_levels(trial.cell.levels)
-    parts = [trial.cell.platform, trial.cell.label, levels, block, "warm-up" if trial.is_warmup else "", outcome]
+    parts = [
+        trial.cell.platform,
+        trial.cell.label,
+        levels,
+        block,
+        "warm-up" if trial.is_warmup else "",
+        outcome,
+    ]
     return f"==== trial {trial.position}: {', '.join(filter(None, parts))} ({started(trial)})"
 
 

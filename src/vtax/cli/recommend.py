@@ -17,13 +17,19 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 @click.command("recommend")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option(
-    "--weights", metavar="RESOURCE=N,...",
+    "--weights",
+    metavar="RESOURCE=N,...",
     help="How much each resource counts; those that are not named do not. Default: all measured resources alike.",
-)  # fmt: skip
+)
 @click.option(
-    "--platform", "platforms", multiple=True, callback=listed, metavar="P,...", shell_complete=platforms_of_run,
+    "--platform",
+    "platforms",
+    multiple=True,
+    callback=listed,
+    metavar="P,...",
+    shell_complete=platforms_of_run,
     help="Rank these platforms only (repeatable).",
-)  # fmt: skip
+)
 @json_option
 def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_json: bool) -> None:
     """Rank the platforms of RUN (default: the last run) for a workload.
@@ -58,9 +64,13 @@ def weights_of(text: str) -> dict[str, float]:
     for part in text.split(","):
         name, equals, number = (each.strip() for each in part.partition("="))
         if not (name and equals and number):
-            raise BadInput(f"--weights {part.strip() or text} is not of the form RESOURCE=N", hint=WEIGHTS_FORM)
+            raise BadInput(
+                f"--weights {part.strip() or text} is not of the form RESOURCE=N", hint=WEIGHTS_FORM
+            )
         if name in found:
-            raise BadInput(f"{name} has two weights", where=f"--weights {text}", hint="name each resource once")
+            raise BadInput(
+                f"{name} has two weights", where=f"--weights {text}", hint="name each resource once"
+            )
         try:
             weight = float(number)
         except ValueError:

@@ -33,7 +33,8 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
     )
     what = "this run" if len(runs) == 1 else f"these {len(runs)} runs"
     unanswered = BadInput(
-        f"no answer whether to delete {what}; nothing was removed", hint="vtax remove --yes skips the confirmation"
+        f"no answer whether to delete {what}; nothing was removed",
+        hint="vtax remove --yes skips the confirmation",
     )
     if not yes and not confirmed(f"delete {what}", unanswered):
         raise VtaxError("nothing was removed")
@@ -46,4 +47,6 @@ def _refuse_unless_writable(store: Store) -> None:
     """Raise BadInput before the confirmation when the store is read-only."""
     file = sqlite_file(store.engine.url)
     if file is not None and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
-        raise BadInput("removing runs needs a writable store", where=str(file), hint="run it again with sudo")
+        raise BadInput(
+            "removing runs needs a writable store", where=str(file), hint="run it again with sudo"
+        )

@@ -20,10 +20,14 @@ from vtax.cli.output import print_path
     help="Write to this file; default: RUN.html, or report.html for several; - is standard output.",
 )
 @click.option(
-    "--map", "mapped", multiple=True, callback=listed, metavar="THERE=HERE,...",
+    "--map",
+    "mapped",
+    multiple=True,
+    callback=listed,
+    metavar="THERE=HERE,...",
     help="Let platform HERE of the run stand for platform THERE of the publication, in claims and figures "
     "(repeatable).",
-)  # fmt: skip
+)
 def command(names: tuple[str, ...], output: Path | None, mapped: tuple[str, ...]) -> None:
     """Write the report of every RUN (default: the last run) to one self-contained HTML file.
 

@@ -8,7 +8,15 @@ import click
 
 from vtax.cli.completion import unfinished_runs
 from vtax.cli.host_boots import measure_boot, refuse_other_boot
-from vtax.cli.measure import budget_s, conclude, measure, prepare_host, tune_host_option, wait_option, wait_s
+from vtax.cli.measure import (
+    budget_s,
+    conclude,
+    measure,
+    prepare_host,
+    tune_host_option,
+    wait_option,
+    wait_s,
+)
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
 from vtax.cli.trust import consented, trust_option
@@ -21,7 +29,14 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
-from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot, why_no_more_blocks
+from vtax.runner.host_sessions import (
+    add_blocks,
+    begin_next,
+    check_more,
+    check_next,
+    note_boot,
+    why_no_more_blocks,
+)
 from vtax.runner.machines import check_same, held_machines
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
@@ -31,12 +46,20 @@ from vtax.store.store import Store
 
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
-@click.option("--session", is_flag=True, help="Start the next session of RUN, after a reboot or at another hour.")
-@click.option("--budget", metavar="TIME", help="Add as many blocks to a finished RUN as fit into this time.")
+@click.option(
+    "--session",
+    is_flag=True,
+    help="Start the next session of RUN, after a reboot or at another hour.",
+)
+@click.option(
+    "--budget", metavar="TIME", help="Add as many blocks to a finished RUN as fit into this time."
+)
 @trust_option
 @tune_host_option
 @wait_option
-@click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
+@click.option(
+    "--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     run_name: str,
@@ -58,7 +81,9 @@ def command(
     more_s = budget_s(budget)
     if more_s is not None and session:
         raise BadInput(
-            "a session has as many blocks as the first", where="--budget", hint="omit --session or --budget"
+            "a session has as many blocks as the first",
+            where="--budget",
+            hint="omit --session or --budget",
         )
     need_root("measuring")
     home = Home.from_environment().ensure()
@@ -73,12 +98,21 @@ def command(
             raise BadInput(what, where="--session", hint="omit --session")
         _in_this_boot(run, home, trust=trust, tune_host=tune_host, wait=wait)
     else:
-        _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait)
+        _go_on(
+            run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait
+        )
     conclude(run.name, store, as_json=as_json, strict=strict)
 
 
 def _go_on(
-    run: RunHandle, home: Home, *, session: bool, more_s: float | None, trust: bool, tune_host: bool, wait: str | None
+    run: RunHandle,
+    home: Home,
+    *,
+    session: bool,
+    more_s: float | None,
+    trust: bool,
+    tune_host: bool,
+    wait: str | None,
 ) -> None:
     """Measure what is left of a run in one boot, its next session, or for more_s seconds more."""
     programs: Sequence[HostProgram] = ()
@@ -87,7 +121,10 @@ def _go_on(
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
     with measuring_lock(run.name, wait_s=wait_s(wait)):
         added = _check_status(run, session=session, more_s=more_s)
-        facts = {**host_facts(), **contents.facts(Image(run.image_key, home.images / run.image_key))}
+        facts = {
+            **host_facts(),
+            **contents.facts(Image(run.image_key, home.images / run.image_key)),
+        }
         number = run.session.number + 1 if session else None
         changed = check_host(run, facts, number)
         prepare_host(home)
@@ -107,10 +144,14 @@ def _go_on(
             measure(plan, run, home, tune_host=tune_host)
 
 
-def _in_this_boot(run: RunHandle, home: Home, *, trust: bool, tune_host: bool, wait: str | None) -> None:
+def _in_this_boot(
+    run: RunHandle, home: Home, *, trust: bool, tune_host: bool, wait: str | None
+) -> None:
     """Measure what this boot of the host can of a run over several. Raises BadInput where it needs another one."""
     if run.status == "finished":
-        raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
+        raise BadInput(
+            f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}"
+        )
     loaded = stored_study(run)
     with measuring_lock(run.name, wait_s=wait_s(wait)):
         here = boots.look(loaded.study)
@@ -140,6 +181,7 @@ def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> Not
         raise BadInput(f"{run.name} is finished", hint=hint)
     if run.status == "paused":
         raise BadInput(
-            f"{run.name} is paused between sessions", hint=f"vtax resume {run.name} --session starts the next one"
+            f"{run.name} is paused between sessions",
+            hint=f"vtax resume {run.name} --session starts the next one",
         )
     return None

@@ -59,7 +59,9 @@ from vtax.study.redesigned import of_design
 from vtax.study.units import format_duration
 
 
-def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _tags(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the tags of --tag. Raises BadInput."""
     with placed("--tag"):
         return checked_tags(listed(context, parameter, given))
@@ -82,7 +84,12 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     metavar="P:OPTION=OLD,P:OPTION=NEW",
     help="Compare two platforms of one driver, old and new, in place of those of STUDY; with --check a gate.",
 )
-@click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option(
+    "--scale",
+    metavar="NAME",
+    default="",
+    help="Run a smaller form that STUDY declares, such as quick.",
+)
 @click.option(
     "--protocol",
     metavar="NAME",
@@ -90,12 +97,18 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     help="Use an order and repetition that STUDY declares, such as those of its paper.",
 )
 @click.option("--vcpus", type=click.IntRange(1), help="Give every guest so many virtual CPUs.")
-@click.option("--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB.")
-@click.option("--image", metavar="NAME", help="Start guests from an image of your own; see vtax image add.")
+@click.option(
+    "--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB."
+)
+@click.option(
+    "--image", metavar="NAME", help="Start guests from an image of your own; see vtax image add."
+)
 @load_option
 @serve_option
 @port_option
-@click.option("--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB.")
+@click.option(
+    "--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB."
+)
 @click.option(
     "--link",
     multiple=True,
@@ -104,10 +117,12 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     help="Set this of every link, e.g. delay_us=50 (repeatable).",
 )
 @click.option(
-    "--boot", multiple=True, metavar="NAME=ENTRY[:P,...]",
+    "--boot",
+    multiple=True,
+    metavar="NAME=ENTRY[:P,...]",
     help="Measure platforms P, or those that the study names for this boot, in the boot ENTRY of this host, as a "
     "[[boot]] table does (repeatable).",
-)  # fmt: skip
+)
 @click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
@@ -118,7 +133,11 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     type=click.IntRange(1, MAX_SESSIONS),
     help="Split the blocks over this many sessions, and run the first; vtax resume --session runs the next.",
 )
-@click.option("--pause", metavar="TIME", help="Run all sessions, with a pause of this time between them, e.g. 2h.")
+@click.option(
+    "--pause",
+    metavar="TIME",
+    help="Run all sessions, with a pause of this time between them, e.g. 2h.",
+)
 @click.option(
     "--budget",
     metavar="TIME",
@@ -130,19 +149,29 @@ def _tags(context: click.Context, parameter: click.Parameter, given: tuple[str, 
     help="Set the seed of the random order (recorded in any case).",
 )
 @click.option(
-    "--tag", "tags", multiple=True, callback=_tags, metavar="TAG,...", shell_complete=tags_of_runs,
+    "--tag",
+    "tags",
+    multiple=True,
+    callback=_tags,
+    metavar="TAG,...",
+    shell_complete=tags_of_runs,
     help="Give the run a tag, to find it by with vtax list --where tag=TAG (repeatable).",
-)  # fmt: skip
+)
 @yes_option
-@click.option("--dry-run", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
+@click.option(
+    "--dry-run", "only_plan", is_flag=True, help="Print the plan and exit; needs no root."
+)
 @trust_option
 @tune_host_option
 @wait_option
-@click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
 @click.option(
-    "--check", metavar="SHARE",
+    "--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed."
+)
+@click.option(
+    "--check",
+    metavar="SHARE",
     help="Judge this run: exit with 1 where a platform is slower than the baseline by more, such as 5%.",
-)  # fmt: skip
+)
 @detect_option
 @junit_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
@@ -186,11 +215,12 @@ def command(
     \b
       vtax run tour --budget 20min
       vtax run tour --ab podman:runtime=runc,podman:runtime=crun --check 5%
-    \f
-    Long because every option is a parameter.
     """
     budget_s(budget)
-    study, is_typed = study_of(study, image, load_of, serve, port), load_of is not None  # typed: consented to
+    study, is_typed = (
+        study_of(study, image, load_of, serve, port),
+        load_of is not None,
+    )  # typed: consented to
     limits = _limits(check, detect, junit)
     varied = _varied(study, Chosen(scale, protocol))
     _check_platforms(platforms, varied)
@@ -201,13 +231,19 @@ def command(
         overrides.of_links(varied, link),
         overrides.of_boots(varied, boot, blocks, platforms),
         of_design(varied, blocks, sessions, budget),
-        overrides.named(varied, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot),
+        overrides.named(
+            varied, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot
+        ),
     )
     if sides is not None:
         if platforms:
-            raise BadInput("--ab names the platforms", where="--platforms", hint="give one of the two options")
+            raise BadInput(
+                "--ab names the platforms", where="--platforms", hint="give one of the two options"
+            )
         platforms = (sides.old.name, sides.new.name)
-    with overrides.blamed(study, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot):
+    with overrides.blamed(
+        study, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot
+    ):
         loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
     if limits:
@@ -218,7 +254,9 @@ def command(
     here = boots.look(loaded.study)
     home = Home.from_environment().ensure()
     trust = trust or is_typed
-    programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
+    programs = consented(
+        home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust
+    )
     with measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename:
         prepare_host(home)
         guest_image = provide(home, recipe_for(loaded))
@@ -231,7 +269,12 @@ def command(
             confirm(plan)
         with held_machines(plan, loaded.study.name) as machines:
             run = begin(
-                store, plan, vtax_version=__version__, views=views.foreign(), tags=tags, machines=machines.facts
+                store,
+                plan,
+                vtax_version=__version__,
+                views=views.foreign(),
+                tags=tags,
+                machines=machines.facts,
             )
             machines.run = run
             rename(run.name)
@@ -259,11 +302,11 @@ def _limits(check: str | None, detect: str | None, junit: Path | None) -> GateLi
 def _require_one_part(study: Study, pause_s: float | None) -> None:
     """Raise BadInput for a run that does not end in this command, which no gate can judge."""
     if study.boot or (study.design.sessions > 1 and pause_s is None):
-        what = (
-            "--check judges the run at its end, and this command ends before: the study has several sessions or boots"
-        )
+        what = "--check judges the run at its end, and this command ends before: the study has several sessions or boots"
         raise BadInput(
-            what, where="--check", hint="add --pause, or judge it later: vtax compare RUN --fail-if slower-by 5%"
+            what,
+            where="--check",
+            hint="add --pause, or judge it later: vtax compare RUN --fail-if slower-by 5%",
         )
 
 
@@ -301,7 +344,9 @@ def _print_plan(
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
         probes = unprobed(loaded.study.platforms) if why_not or loaded.study.boot else None
-        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=probes, dry=True)
+        plan = make_plan(
+            loaded, image=image or Image("none", home.images), seed=seed, probes=probes, dry=True
+        )
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
         plan = with_costs(plan, store)
@@ -335,7 +380,11 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
     """Return seconds of --pause. Raises BadInput for what is no duration, and for a study of one session."""
     found = seconds_of(pause, "--pause")
     if found is not None and study.design.sessions == 1:
-        raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
+        raise BadInput(
+            "a pause is between sessions, and the study has one",
+            where="--pause",
+            hint="add --sessions",
+        )
     if found is not None and study.boot:
         what = "a pause is between sessions of one boot, and the study has several"
         raise BadInput(what, where="--pause", hint="omit --pause")
@@ -362,12 +411,17 @@ def _check_platforms(named: tuple[str, ...], study: Study) -> None:
 def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
     """Raise BadInput when a platform of --platforms does not run here; others are reported as not tested."""
     for planned in _absent(plan, named):
-        raise BadInput(f"{planned.platform.name} does not run here: {planned.probe.reason}", hint=planned.probe.hint)
+        raise BadInput(
+            f"{planned.platform.name} does not run here: {planned.probe.reason}",
+            hint=planned.probe.hint,
+        )
 
 
 def _absent(plan: Plan, named: tuple[str, ...]) -> list[PlannedPlatform]:
     """Return the platforms of a plan that were named and do not run here."""
-    return [each for each in plan.platforms if each.platform.name in named and not each.probe.available]
+    return [
+        each for each in plan.platforms if each.platform.name in named and not each.probe.available
+    ]
 
 
 def check_budget_holds_block(plan: Plan) -> None:

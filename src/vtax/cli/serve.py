@@ -28,11 +28,18 @@ _TOKEN_BYTES = 24
 
 @click.command("serve")
 @click.option(
-    "--host", default=LOOPBACK, show_default=True, metavar="ADDRESS",
+    "--host",
+    default=LOOPBACK,
+    show_default=True,
+    metavar="ADDRESS",
     help="Listen on this address (0.0.0.0: all); on any but 127.0.0.1 and ::1, the page needs a token.",
-)  # fmt: skip
+)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes one that is free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="0 takes one that is free.",
 )
 @click.option(
     "--name",
@@ -60,16 +67,24 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
         Store.existing(home.store_url).close()
     listening = _listening(host, port)
     with listening:
-        token = "" if listening.getsockname()[0] in _WITHOUT_TOKEN else secrets.token_urlsafe(_TOKEN_BYTES)
+        token = (
+            ""
+            if listening.getsockname()[0] in _WITHOUT_TOKEN
+            else secrets.token_urlsafe(_TOKEN_BYTES)
+        )
         access = Access(own_names(host, *names), token)
-        app = make_app(home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"), said_in)
+        app = make_app(
+            home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"), said_in
+        )
         server = Server(app, is_polite=True)
         signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
         for name in own_addresses() if host in _ALL else [host]:
             address = _address(name, listening.getsockname()[1])
             click.echo(f"{address}?{urlencode({TOKEN: token})}" if token else address)
         if token:
-            notify("whoever has this address sees every run; the page is not encrypted; Ctrl-C ends it")
+            notify(
+                "whoever has this address sees every run; the page is not encrypted; Ctrl-C ends it"
+            )
         server.run(sockets=[listening])
 
 
@@ -81,7 +96,9 @@ def _listening(host: str, port: int) -> socket.socket:
     except socket.gaierror as error:
         raise BadInput(f"{host!r} is no address: {error.strerror}", where="--host") from error
     except UnicodeError as error:  # a name that IDNA cannot encode
-        raise BadInput(f"{host!r} is no address: {error.__class__.__name__}", where="--host") from error
+        raise BadInput(
+            f"{host!r} is no address: {error.__class__.__name__}", where="--host"
+        ) from error
     except OSError as error:
         known = {
             errno.EADDRINUSE: (
@@ -101,7 +118,9 @@ def _listening(host: str, port: int) -> socket.socket:
 def own_addresses() -> list[str]:
     """Return the IPv4 addresses by which other machines reach this host; its name where ip(8) shows none."""
     try:
-        shown = run(["ip", "-j", "-4", "address", "show", "up", "scope", "global"], timeout_s=5).stdout
+        shown = run(
+            ["ip", "-j", "-4", "address", "show", "up", "scope", "global"], timeout_s=5
+        ).stdout
         found = [each["local"] for link in json.loads(shown) for each in link.get("addr_info", ())]
     except (CommandFailed, ValueError):
         found = []

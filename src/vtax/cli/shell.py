@@ -35,19 +35,28 @@ from vtax.study.units import size_bytes
 _READY_S = 120.0
 ANSWER_WAIT_S = 0.03  # how long one exchange waits for output of the shell
 END_OF_INPUT = b"\x04"
-SIGNAL_STATUS_BASE = 128  # added to the signal number: the exit status of a shell killed by a signal
+SIGNAL_STATUS_BASE = (
+    128  # added to the signal number: the exit status of a shell killed by a signal
+)
 
 
 @click.command("shell")
 @click.argument("platform", shell_complete=platform_names)
 @trust_option
 @click.option(
-    "--vcpus", default=1, show_default=True, type=click.IntRange(1), help="Give the guest so many virtual CPUs."
+    "--vcpus",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Give the guest so many virtual CPUs.",
 )
 @click.option(
-    "--memory", default="512MiB", show_default=True, metavar="SIZE",
+    "--memory",
+    default="512MiB",
+    show_default=True,
+    metavar="SIZE",
     help="Limit the memory of the guest to this, e.g. 2GiB.",
-)  # fmt: skip
+)
 def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
     """Open a shell in a fresh guest of PLATFORM. Exit with the shell's status; the guest is stopped."""
     need_root("starting a guest")

@@ -36,7 +36,9 @@ class _Command(click.Command):
     """Finds the options of views, which imports every view, only where an argument could be one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WITHOUT_OPTIONS] = not (ctx.resilient_parsing or any(each.startswith("-") for each in args))
+        ctx.meta[_WITHOUT_OPTIONS] = not (
+            ctx.resilient_parsing or any(each.startswith("-") for each in args)
+        )
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -47,7 +49,9 @@ class _Command(click.Command):
 
 @click.command("show", epilog=FILTERS, cls=_Command)
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option("--all", "every_metric", is_flag=True, help="Show the table of every metric, and every warning.")
+@click.option(
+    "--all", "every_metric", is_flag=True, help="Show the table of every metric, and every warning."
+)
 @click.option(
     "--raw",
     metavar="[TRIAL]",
@@ -58,15 +62,22 @@ class _Command(click.Command):
 @pivot_options
 @filter_options
 @json_option
-def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    run_name: str, every_metric: bool, raw: str | None, as_json: bool, **options: Any
+) -> None:
     """Print the result of RUN (default: the last run), or other views of it."""
     store = existing_store()
     if axes := requested(options):
         refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
         print_pivot(
-            store, run_name, axes, options, as_json=as_json, every_metric=every_metric,
+            store,
+            run_name,
+            axes,
+            options,
+            as_json=as_json,
+            every_metric=every_metric,
             console=console(),
-        )  # fmt: skip
+        )
         return
     only = wanted(options)
     chosen = [name for name in _offered(options) if options[_parameter(name)]]
@@ -115,7 +126,9 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -
         print_json(plain(exported_whole(source)))
         return
     print_document(result.VIEW.document(source, options), as_json=False)
-    if source.store and (how := resume_hint(source.store, source.analysis.name, source.analysis.status)):
+    if source.store and (
+        how := resume_hint(source.store, source.analysis.name, source.analysis.status)
+    ):
         click.echo(how)
 
 
@@ -131,7 +144,9 @@ def console() -> Console:
     return Printer(file=document_stream(), highlight=False, width=width())
 
 
-def print_document(document: doc.Document, *, as_json: bool, schema: str = "", of: Analysis | None = None) -> None:
+def print_document(
+    document: doc.Document, *, as_json: bool, schema: str = "", of: Analysis | None = None
+) -> None:
     """Print a document, or its values as JSON; those of a run after the schema, the run and its study."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import of_reader
@@ -139,12 +154,16 @@ def print_document(document: doc.Document, *, as_json: bool, schema: str = "", o
 
     if as_json:
         values = values_of(document)
-        print_json({"schema": schema, "run": of.name, "study": of.study, **values} if of else values)
+        print_json(
+            {"schema": schema, "run": of.name, "study": of.study, **values} if of else values
+        )
     else:
         render(document, console(), of_reader())
 
 
-def print_views(chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool) -> None:
+def print_views(
+    chosen: Collection[str], source: Source, *, as_json: bool, every_metric: bool
+) -> None:
     """Print the views of these names."""
     from vtax.report.renderers.json import as_json as values_of
 
@@ -156,8 +175,10 @@ def print_views(chosen: Collection[str], source: Source, *, as_json: bool, every
     }
     if as_json:
         values: dict[str, Any] = {
-            "schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence,
-        }  # fmt: skip
+            "schema": "vtax.views/1",
+            "run": analysis.name,
+            "confidence": analysis.rule.confidence,
+        }
         if analysis.filter:
             values["filter"] = analysis.filter.plain()
         print_json(values | {name: values_of(document) for name, document in documents.items()})
@@ -169,4 +190,8 @@ def print_views(chosen: Collection[str], source: Source, *, as_json: bool, every
 def _with_filter(document: doc.Document, analysis: Analysis) -> doc.Document:
     """Return a view with a line that names the filter, unless it has one or nothing is filtered."""
     line = filter_line(analysis)
-    return document if line == "" or line in document.lead else replace(document, lead=(*document.lead, line))
+    return (
+        document
+        if line == "" or line in document.lead
+        else replace(document, lead=(*document.lead, line))
+    )

@@ -102,7 +102,9 @@ class StandardOutput(Output):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise VtaxError(f"the output cannot be written: {error.strerror or error}", where="stdout") from error
+            raise VtaxError(
+                f"the output cannot be written: {error.strerror or error}", where="stdout"
+            ) from error
 
     def flush(self) -> None:
         """Flush the stream below; this class has no buffer."""
@@ -121,7 +123,9 @@ class StandardError(Output):
         self._dropped = 0
         self._status_line = ""
         self._drawn = ""
-        self._writers: dict[int, Thread] = {}  # process -> its writing thread: no thread outlives a fork
+        self._writers: dict[
+            int, Thread
+        ] = {}  # process -> its writing thread: no thread outlives a fork
 
     def status_line(self, line: str) -> None:
         """Draw the status line below all other text; empty: erase it. For terminals."""
@@ -157,12 +161,16 @@ class StandardError(Output):
     def _note_dropped(self) -> None:
         dropped, self._dropped = self._dropped, 0
         if dropped:
-            self._enqueue(f"({dropped} {'line' if dropped == 1 else 'lines'} dropped: the reader was too slow)\n")
+            self._enqueue(
+                f"({dropped} {'line' if dropped == 1 else 'lines'} dropped: the reader was too slow)\n"
+            )
 
     def _enqueue(self, text: str) -> None:
         if os.getpid() not in self._writers:
             writer = Thread(target=self._write_queued, name="vtax-stderr", daemon=True)
-            if self._writers.setdefault(os.getpid(), writer) is writer:  # atomic: one thread writes, in order
+            if (
+                self._writers.setdefault(os.getpid(), writer) is writer
+            ):  # atomic: one thread writes, in order
                 self._start(writer)
         self._queue.put(text)
 
@@ -243,7 +251,9 @@ def document_stream() -> IO[str]:
 
 def coloured(text: str) -> str:
     """Return text without escape sequences except colours."""
-    return "".join(part if number % 2 else printable(part) for number, part in enumerate(_COLOURS.split(text)))
+    return "".join(
+        part if number % 2 else printable(part) for number, part in enumerate(_COLOURS.split(text))
+    )
 
 
 def bounded_lines(text: str) -> str:
@@ -251,7 +261,9 @@ def bounded_lines(text: str) -> str:
     if len(text) <= MAX_LINE_CHARS:
         return text
     return "\n".join(
-        line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + left_out(len(line) - MAX_LINE_CHARS)
+        line
+        if len(line) <= MAX_LINE_CHARS
+        else line[:MAX_LINE_CHARS] + left_out(len(line) - MAX_LINE_CHARS)
         for line in text.split("\n")
     )
 

@@ -21,7 +21,9 @@ from vtax.study.units import about_size, format_count, format_levels
 
 @click.command("studies")
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=study_names)
-@click.option("--toml", "as_toml", is_flag=True, help="Print the file of NAME, to change a copy of it.")
+@click.option(
+    "--toml", "as_toml", is_flag=True, help="Print the file of NAME, to change a copy of it."
+)
 @json_option
 def command(name: str | None, as_toml: bool, as_json: bool) -> None:
     """List the shipped studies.
@@ -31,7 +33,9 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
     """
     if as_toml and (not name or as_json):
         raise BadInput(
-            "--toml prints the file of one study", where="--toml", hint="vtax studies NAME --toml > mine.toml"
+            "--toml prints the file of one study",
+            where="--toml",
+            hint="vtax studies NAME --toml > mine.toml",
         )
     if name and as_toml:
         click.echo(read(find(name)).decode(), nl=False)
@@ -62,7 +66,11 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         return
     say(": ".join(filter(None, (study.name, study.title))))
     design, rule = study.design, study.design.stop
-    blocks = format_count(design.blocks, "block") if design.is_counted else f"{design.min_blocks} blocks or more"
+    blocks = (
+        format_count(design.blocks, "block")
+        if design.is_counted
+        else f"{design.min_blocks} blocks or more"
+    )
     facts = {
         "question": study.question,
         "platforms": ", ".join(study.platforms),
@@ -96,13 +104,17 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
             [(each.id, _finding(each), each.source) for each in study.claim],
         )
     if study.figure:
-        print_table(("figure", "shows", "kind"), [(each.id, each.title, each.kind) for each in study.figure])
+        print_table(
+            ("figure", "shows", "kind"), [(each.id, each.title, each.kind) for each in study.figure]
+        )
     say(f"vtax run {reference} --dry-run prints its plan on this host")
 
 
 def _variants(study: Study, reference: str) -> list[StudyChange]:
     """Return what each scale and each protocol of the study changes, by the option that chooses it."""
-    chosen = [Chosen(scale=name) for name in study.scale] + [Chosen(protocol=name) for name in study.protocol]
+    chosen = [Chosen(scale=name) for name in study.scale] + [
+        Chosen(protocol=name) for name in study.protocol
+    ]
     return [change for each in chosen for change in load(reference, chosen=each).study.changed_by]
 
 
@@ -113,15 +125,23 @@ def _list(heading: str, lines: Sequence[str]) -> None:
 
 
 def _finding(claim: ClaimTable) -> str:
-    return f"{claim.statement} (not tested: {claim.not_tested})" if claim.not_tested else claim.statement
+    return (
+        f"{claim.statement} (not tested: {claim.not_tested})"
+        if claim.not_tested
+        else claim.statement
+    )
 
 
 def _settings(table: BenchmarkTable) -> str:
-    return format_levels({**table.parameters, **{f"link.{name}": value for name, value in table.link.items()}})
+    return format_levels(
+        {**table.parameters, **{f"link.{name}": value for name, value in table.link.items()}}
+    )
 
 
 def _factors(table: BenchmarkTable) -> str:
-    return "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
+    return "; ".join(
+        f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items()
+    )
 
 
 def _cells(study: Study) -> int:

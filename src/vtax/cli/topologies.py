@@ -43,7 +43,10 @@ def command(name: str | None, as_json: bool) -> None:
     settings += [(topology.name, key) for topology in found for key in _own_settings(topology)]
     print_table(
         ("link setting", "topology", "default", "allowed", "meaning"),
-        [(key.name, where, key.default_text, allowed_text(key), key.meaning) for where, key in settings],
+        [
+            (key.name, where, key.default_text, allowed_text(key), key.meaning)
+            for where, key in settings
+        ],
     )
 
 

@@ -22,7 +22,12 @@ trust_option = click.option(
 
 
 def consented(
-    home: Home, programs: Sequence[HostProgram], source: str, *, digest: str = "", trust: bool = False
+    home: Home,
+    programs: Sequence[HostProgram],
+    source: str,
+    *,
+    digest: str = "",
+    trust: bool = False,
 ) -> Sequence[HostProgram]:
     """Return the programs, after the user has consented to them for this file.
 

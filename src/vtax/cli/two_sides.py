@@ -16,10 +16,10 @@ from vtax.study.model import Study
 from vtax.study.two_sides import PlatformSide, TwoSides
 
 _FORM = "for example --ab podman:runtime=runc,podman:runtime=crun"
-_IN_STUDY = (
-    "a value with a comma needs a [[platform]] table for each side in the study, and their names here: --ab OLD,NEW"
-)
-_OPTION = re.compile(r":(?=[a-z][a-z0-9_]*=)")  # a colon inside a value, as in qemu:///system, stays
+_IN_STUDY = "a value with a comma needs a [[platform]] table for each side in the study, and their names here: --ab OLD,NEW"
+_OPTION = re.compile(
+    r":(?=[a-z][a-z0-9_]*=)"
+)  # a colon inside a value, as in qemu:///system, stays
 _IN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 32  # characters of a name that is made of values: it is the first column of every table
 
@@ -31,30 +31,34 @@ def two_sides(text: str, study: Study) -> TwoSides:
     if len(written) != 2 or not all(written):
         count = len(list(filter(None, written)))
         raise BadInput(
-            f"--ab takes two platforms with a comma between them, and {text!r} names {count}", where="--ab",
+            f"--ab takes two platforms with a comma between them, and {text!r} names {count}",
+            where="--ab",
             hint=_IN_STUDY if count > 2 else _FORM,
-        )  # fmt: skip
+        )
     (old, of_old), (new, of_new) = (_side(each, study) for each in written)
     if of_old.driver is not of_new.driver:
         raise BadInput(
             f"{written[0]} is of the driver {of_old.driver.name}, and {written[1]} of {of_new.driver.name}; "
             "--ab compares two platforms of one driver",
-            where="--ab", hint="--platforms compares platforms of any drivers",
-        )  # fmt: skip
+            where="--ab",
+            hint="--platforms compares platforms of any drivers",
+        )
     if of_old.identity() == of_new.identity():
         raise BadInput(
-            f"{written[0]} and {written[1]} are the same platform; nothing differs", where="--ab",
+            f"{written[0]} and {written[1]} are the same platform; nothing differs",
+            where="--ab",
             hint=f"give the sides different options: vtax platforms {of_old.driver.name} lists them",
-        )  # fmt: skip
+        )
     taken = {*registry.names(), *(table.name for table in study.platform)}
     if not _are_free(old, new, taken):
         old, new = _renamed(old, written[0], "old"), _renamed(new, written[1], "new")
     if not _are_free(old, new, taken):
         names = " and ".join(side.name for side in (old, new) if side.options is not None)
         raise BadInput(
-            f"the study has platforms of the names that the sides would have: {names}", where="--ab",
+            f"the study has platforms of the names that the sides would have: {names}",
+            where="--ab",
             hint="define both sides as [[platform]] tables of the study, and name these: --ab OLD,NEW",
-        )  # fmt: skip
+        )
     return TwoSides(text, old, new)
 
 
@@ -75,7 +79,9 @@ def _side(text: str, study: Study) -> tuple[PlatformSide, Platform]:
     if is_there and not given:
         return PlatformSide(name, driver), platform
     values = {key: getattr(platform.options, key) for key in (*base, *given)}
-    return PlatformSide(_name_of(name, {key: values[key] for key in given}), driver, values), platform
+    return PlatformSide(
+        _name_of(name, {key: values[key] for key in given}), driver, values
+    ), platform
 
 
 def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
@@ -100,7 +106,9 @@ def _options(written: list[str], text: str) -> dict[str, Level]:
     for each in written:
         key, _, value = each.partition("=")
         if key in found:
-            raise BadInput(f"{text} gives {key} twice", where="--ab", hint="give each option of a side once")
+            raise BadInput(
+                f"{text} gives {key} twice", where="--ab", hint="give each option of a side once"
+            )
         found[key] = {"true": True, "false": False}.get(value, value)
     return found
 
@@ -119,4 +127,6 @@ def _name_of(base: str, given: Mapping[str, Level]) -> str:
 
 def _renamed(side: PlatformSide, text: str, suffix: str) -> PlatformSide:
     """Return a side whose name cannot be made of its values, or is taken."""
-    return side if side.options is None else replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")
+    return (
+        side if side.options is None else replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")
+    )

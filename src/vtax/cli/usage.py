@@ -84,11 +84,22 @@ def _near(kind: str, typed: str, context: click.Context | None) -> str:
     """
     if context is None:
         return ""
-    if kind == "option" and context.parent and any(typed in param.opts for param in context.parent.command.params):
+    if (
+        kind == "option"
+        and context.parent
+        and any(typed in param.opts for param in context.parent.command.params)
+    ):
         return f"{context.parent.command_path} {typed} ... {context.info_name}"
     if kind == "option":
-        known = [name for param in context.command.get_params(context) for name in param.opts if name[:2] == "--"]
-        return next((name for name in known if name.startswith(typed)), "") or _nearest(typed, known, 0.75)
+        known = [
+            name
+            for param in context.command.get_params(context)
+            for name in param.opts
+            if name[:2] == "--"
+        ]
+        return next((name for name in known if name.startswith(typed)), "") or _nearest(
+            typed, known, 0.75
+        )
     meant = next((name for name, words in _SYNONYMS.items() if typed in words.split()), "")
     if not meant or context.parent:
         meant = _nearest(typed.lower(), context.command.list_commands(context))  # type: ignore[attr-defined]

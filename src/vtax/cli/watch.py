@@ -39,7 +39,9 @@ def command(run_name: str) -> None:
     set_idle(is_measuring())
     shown: _Shown = _LiveScreen(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:
-        for state, results in _states(LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results):
+        for state, results in _states(
+            LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results
+        ):
             shown.show(state, results)
 
 
@@ -65,7 +67,9 @@ class _Results:
             self.analysis = analyse(store, run.name)
 
 
-def _states(run: LiveRun, home: Home, *, wants_results: bool) -> Iterator[tuple[LiveState, _Results]]:
+def _states(
+    run: LiveRun, home: Home, *, wants_results: bool
+) -> Iterator[tuple[LiveState, _Results]]:
     """Yield every state that differs from the one before, the last one included."""
     results, change = _Results(), None
     while True:

@@ -11,7 +11,16 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Place, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    Metric,
+    Outcome,
+    Parameters,
+    Place,
+    Role,
+)
 from vtax.conformance import declared
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.fillings import NAMES, filling
@@ -63,7 +72,9 @@ class BenchmarkSubject:
         try:
             return self.benchmark.Parameters(**self._values)
         except ValidationError as error:
-            raise Failed(f"parameters {self._values or 'by default'}: {error.errors()[0]['msg']}") from error
+            raise Failed(
+                f"parameters {self._values or 'by default'}: {error.errors()[0]['msg']}"
+            ) from error
 
     def parsed(self, text: str, status: int = 0, timeout_s: float = TIMEOUT_S) -> Outcome:
         """Return the parser's outcome for a text on stdout and stderr of every program of the trial."""
@@ -84,25 +95,44 @@ class BenchmarkSubject:
         return self._trial
 
 
-def _trial(benchmark: Benchmark, parameters: Parameters, environment: CheckEnvironment) -> TrialResult:
+def _trial(
+    benchmark: Benchmark, parameters: Parameters, environment: CheckEnvironment
+) -> TrialResult:
     native = platforms.get("native")
     with GuestStage(environment) as stage, Parsers() as parsers:
         if not benchmark.needs_network:
             stage.start(native)
             lane = Lane(Context(1, MEMORY_BYTES), {"guest": stage.endpoints["guest"]})
             point = Point("point", benchmark.name, benchmark, parameters, "", None, {})
-            return run_trial(parsers, PlannedCell("cell", native, point), [lane], stage.endpoints, None, _TIMEOUT_S)
+            return run_trial(
+                parsers,
+                PlannedCell("cell", native, point),
+                [lane],
+                stage.endpoints,
+                None,
+                _TIMEOUT_S,
+            )
         settings = topologies.settings("point-to-point", {})
         links = topologies.get("point-to-point").build(stage.journal, settings)
         stage.start_ends(links, {"guest": native})
         links.apply(settings)
         flow = links.flows[0]
         context = Context(
-            1, MEMORY_BYTES, guest_address=flow.client_address, peer_address=flow.server_address, mtu=settings.mtu
+            1,
+            MEMORY_BYTES,
+            guest_address=flow.client_address,
+            peer_address=flow.server_address,
+            mtu=settings.mtu,
         )
-        lane = Lane(context, {"guest": stage.endpoints[flow.client], "peer": stage.endpoints[flow.server]})
-        point = Point("point", benchmark.name, benchmark, parameters, "point-to-point", settings, {})
-        return run_trial(parsers, PlannedCell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S)
+        lane = Lane(
+            context, {"guest": stage.endpoints[flow.client], "peer": stage.endpoints[flow.server]}
+        )
+        point = Point(
+            "point", benchmark.name, benchmark, parameters, "point-to-point", settings, {}
+        )
+        return run_trial(
+            parsers, PlannedCell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S
+        )
 
 
 def _metrics(subject: BenchmarkSubject) -> None:
@@ -114,7 +144,9 @@ def _metrics(subject: BenchmarkSubject) -> None:
     for metric in metrics:
         require(metric.unit, f"{metric.name} has no unit")
         require(metric.better in get_args(Better), f"{metric.name}: better is {metric.better!r}")
-        require(metric.average in get_args(Average), f"{metric.name}: average is {metric.average!r}")
+        require(
+            metric.average in get_args(Average), f"{metric.name}: average is {metric.average!r}"
+        )
 
 
 def _json(subject: BenchmarkSubject) -> None:
@@ -124,17 +156,25 @@ def _json(subject: BenchmarkSubject) -> None:
 def _commands(subject: BenchmarkSubject) -> None:
     benchmark = subject.benchmark
     commands = benchmark.commands(subject.parameters, _CONTEXT)
-    require(commands and all(isinstance(c, Command) for c in commands), f"commands returns {commands!r}")
+    require(
+        commands and all(isinstance(c, Command) for c in commands), f"commands returns {commands!r}"
+    )
     roles = [command.role for command in commands]
     foreground = [role for role in roles if role in ("single", "client")]
-    require(set(roles) <= set(get_args(Role)) and len(foreground) == 1, f"the roles are {', '.join(roles)}")
+    require(
+        set(roles) <= set(get_args(Role)) and len(foreground) == 1,
+        f"the roles are {', '.join(roles)}",
+    )
     for command in commands:
         require(command.place in get_args(Place), f"{command.role} runs at {command.place!r}")
         for argv in (command.argv, *command.before, *command.after):
             words = isinstance(argv, tuple) and argv and all(isinstance(word, str) for word in argv)
             require(words, f"{command.role}: {argv!r} is no tuple of words")
     uses_peer = any(command.place == "peer" for command in commands)
-    require(uses_peer <= benchmark.needs_network, "a command runs at the peer, and needs_network is false")
+    require(
+        uses_peer <= benchmark.needs_network,
+        "a command runs at the peer, and needs_network is false",
+    )
 
 
 def _expected(subject: BenchmarkSubject) -> None:
@@ -147,7 +187,9 @@ def _version(subject: BenchmarkSubject) -> None:
     argv = subject.benchmark.version_argv
     require(isinstance(argv, tuple) and argv, f"version_argv is {argv!r}")
     with Parsers() as parsers:
-        _check_raises("version_of", lambda: parsers.version(subject.benchmark, "sh: command not found\n"))
+        _check_raises(
+            "version_of", lambda: parsers.version(subject.benchmark, "sh: command not found\n")
+        )
 
 
 def _parser_garbage(subject: BenchmarkSubject) -> None:
@@ -159,10 +201,14 @@ def _parser_time(subject: BenchmarkSubject) -> None:
     real = subject.outputs[0].read_text() if subject.outputs else ""
     for name in NAMES:
         try:
-            subject.parsed(filling(name, _LONG_OUTPUT, real), timeout_s=_PARSER_S * timeout_factor())
+            subject.parsed(
+                filling(name, _LONG_OUTPUT, real), timeout_s=_PARSER_S * timeout_factor()
+            )
         except BenchmarkError as error:
             if isinstance(error.__cause__, CallEnded):
-                raise Failed(f"parse of {_LONG_OUTPUT >> 20} MiB of {name}: {error.what}") from error
+                raise Failed(
+                    f"parse of {_LONG_OUTPUT >> 20} MiB of {name}: {error.what}"
+                ) from error
 
 
 def _failed_tool(subject: BenchmarkSubject) -> None:
@@ -224,9 +270,15 @@ def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
     known = {metric.name for metric in benchmark.metrics}
     unknown = sorted(set(outcome.values) - known)
     require(not unknown, f"values of undeclared metrics: {', '.join(unknown)}")
-    missing = [metric.name for metric in benchmark.metrics if metric.primary and metric.name not in outcome.values]
+    missing = [
+        metric.name
+        for metric in benchmark.metrics
+        if metric.primary and metric.name not in outcome.values
+    ]
     require(not missing, f"no value of {', '.join(missing)}")
-    wrong = [f"{name} = {value!r}" for name, value in outcome.values.items() if not _is_value(value)]
+    wrong = [
+        f"{name} = {value!r}" for name, value in outcome.values.items() if not _is_value(value)
+    ]
     require(not wrong, f"values that are not finite or negative: {', '.join(wrong)}")
     try:
         json.dumps({**outcome.effective, **outcome.samples}, allow_nan=False)
@@ -235,13 +287,20 @@ def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
 
 
 def _is_value(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
+    )
 
 
 _S = BenchmarkSubject
 CHECKS: tuple[Check[BenchmarkSubject], ...] = (
     Check[_S](
-        "type", lambda s: declared.check_type(s.benchmark, Benchmark), "derive from vtax.benchmarks.base.Benchmark"
+        "type",
+        lambda s: declared.check_type(s.benchmark, Benchmark),
+        "derive from vtax.benchmarks.base.Benchmark",
     ),
     Check[_S](
         "name",
@@ -250,7 +309,10 @@ CHECKS: tuple[Check[BenchmarkSubject], ...] = (
         ("type",),
     ),
     Check[_S](
-        "title", lambda s: declared.check_line("title", s.benchmark.title), "describe it in one line", ("type",)
+        "title",
+        lambda s: declared.check_line("title", s.benchmark.title),
+        "describe it in one line",
+        ("type",),
     ),
     Check[_S](
         "parameters-model",
@@ -259,25 +321,58 @@ CHECKS: tuple[Check[BenchmarkSubject], ...] = (
         ("type",),
     ),
     Check[_S](
-        "parameters-json", _json, "use types that pydantic writes as JSON and reads again", ("parameters-model",)
+        "parameters-json",
+        _json,
+        "use types that pydantic writes as JSON and reads again",
+        ("parameters-model",),
     ),
-    Check[_S]("metrics", _metrics, "declare a Metric for each value, at least one primary", ("type",)),
     Check[_S](
-        "commands", _commands, "one `single`, or a `client` and a `server`; words in tuples", ("parameters-json",)
+        "metrics", _metrics, "declare a Metric for each value, at least one primary", ("type",)
+    ),
+    Check[_S](
+        "commands",
+        _commands,
+        "one `single`, or a `client` and a `server`; words in tuples",
+        ("parameters-json",),
     ),
     Check[_S]("packages", _packages, "name Debian packages in a tuple of words", ("type",)),
-    Check[_S]("expected-time", _expected, "return seconds, above 0 and below an hour", ("parameters-json",)),
+    Check[_S](
+        "expected-time",
+        _expected,
+        "return seconds, above 0 and below an hour",
+        ("parameters-json",),
+    ),
     Check[_S]("version", _version, "raise BenchmarkError for output without a version", ("type",)),
-    Check[_S]("parser-garbage", _parser_garbage, "raise BenchmarkError for unrecognized output", ("commands",)),
+    Check[_S](
+        "parser-garbage",
+        _parser_garbage,
+        "raise BenchmarkError for unrecognized output",
+        ("commands",),
+    ),
     Check[_S](
         "parser-time",
         _parser_time,
         "replace nested repetitions, and \\s that crosses lines, in patterns",
         ("commands",),
     ),
-    Check[_S]("parser-failed-tool", _failed_tool, "raise BenchmarkError unless the tool ended with 0", ("commands",)),
+    Check[_S](
+        "parser-failed-tool",
+        _failed_tool,
+        "raise BenchmarkError unless the tool ended with 0",
+        ("commands",),
+    ),
     Check[_S]("parser-outputs", _outputs, "parse the output of the tool", ("commands", "metrics")),
-    Check[_S]("parser-failed-outputs", _failed_outputs, "raise BenchmarkError for a failed run", ("commands",)),
-    Check[_S]("runs", _runs, "see the error; `vtax shell native` opens the same guest", ("commands", "metrics")),
+    Check[_S](
+        "parser-failed-outputs",
+        _failed_outputs,
+        "raise BenchmarkError for a failed run",
+        ("commands",),
+    ),
+    Check[_S](
+        "runs",
+        _runs,
+        "see the error; `vtax shell native` opens the same guest",
+        ("commands", "metrics"),
+    ),
     Check[_S]("version-in-guest", _versions, "print the version with version_argv", ("version",)),
 )

@@ -77,7 +77,9 @@ def _result(check: Check[S], subject: S, passed: set[str]) -> CheckResult:
     except RunInterrupted:
         raise
     except VtaxError as error:
-        return CheckResult(check.name, "fail", ": ".join(filter(None, (error.what, error.where))), check.hint)
+        return CheckResult(
+            check.name, "fail", ": ".join(filter(None, (error.what, error.where))), check.hint
+        )
     except Exception as error:  # third-party code may raise anything
         return CheckResult(check.name, "fail", f"{type(error).__name__}: {error}", check.hint)
     return CheckResult(check.name, "pass")

@@ -26,7 +26,9 @@ def check_name(name: object, shipped: Collection[str]) -> None:
     """Require a name of at most 40 lower-case letters, digits and hyphens that no shipped plug-in has."""
     require(isinstance(name, str), f"the name is {name!r}, which is not a string")
     require(_NAME.fullmatch(str(name)), f"the name is {name!r}")
-    require(name not in shipped, f"vtax ships a plug-in with the name {name!r}, which takes precedence")
+    require(
+        name not in shipped, f"vtax ships a plug-in with the name {name!r}, which takes precedence"
+    )
 
 
 def check_line(what: str, text: object) -> None:

@@ -5,9 +5,24 @@ from __future__ import annotations
 from itertools import islice, pairwise
 
 NAMES = (
-    "line-breaks", "blanks", "tabs", "digits", "letters", "keys", "commas", "signs", "controls", "brackets", "report",
-    "lines", "one-line", "line-breaks-in-report", "blanks-in-report", "digits-in-report", "field-in-report",
-)  # fmt: skip
+    "line-breaks",
+    "blanks",
+    "tabs",
+    "digits",
+    "letters",
+    "keys",
+    "commas",
+    "signs",
+    "controls",
+    "brackets",
+    "report",
+    "lines",
+    "one-line",
+    "line-breaks-in-report",
+    "blanks-in-report",
+    "digits-in-report",
+    "field-in-report",
+)
 _REPEATED = {
     "line-breaks": "\n",
     "blanks": " ",
@@ -27,7 +42,9 @@ def filling(name: str, size: int, report: str = "") -> str:
     repeat."""
     report = report or "name: 1.5 units\n"
     if name == "field-in-report":
-        start, end = max(pairwise([0, *islice(_ends(report), 100)]), key=lambda ends: ends[1] - ends[0])
+        start, end = max(
+            pairwise([0, *islice(_ends(report), 100)]), key=lambda ends: ends[1] - ends[0]
+        )
         return report[:start] + _repeated(report[start:end], size - len(report)) + report[end:]
     if name.endswith("-in-report"):
         half, part = len(report) // 2, _REPEATED[name.removesuffix("-in-report")]

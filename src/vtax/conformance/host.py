@@ -36,7 +36,10 @@ class HostResources:
         return cls(
             {
                 "process": frozenset(_processes(token)),
-                "mount": frozenset(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+                "mount": frozenset(
+                    line.split()[4]
+                    for line in Path("/proc/self/mountinfo").read_text().splitlines()
+                ),
                 "interface": frozenset(_names(Path("/sys/class/net"))),
                 "network namespace": frozenset(_names(Path("/run/netns"))),
                 "control group": frozenset(_control_groups()),
@@ -46,12 +49,20 @@ class HostResources:
 
     def more_than(self, before: HostResources) -> list[str]:
         """Resources that did not exist before: `mount /tmp/x`."""
-        return [f"{kind} {name}" for kind, names in self.found.items() for name in sorted(names - before.found[kind])]
+        return [
+            f"{kind} {name}"
+            for kind, names in self.found.items()
+            for name in sorted(names - before.found[kind])
+        ]
 
 
 def check_no_leaks(before: HostResources, home: Home, token: str) -> None:
     """Require that no resource was leaked, after a settling time of the kernel."""
-    wait_until(lambda: not HostResources.now(home, token).more_than(before), _SETTLE_S * timeout_factor(), 0.2)
+    wait_until(
+        lambda: not HostResources.now(home, token).more_than(before),
+        _SETTLE_S * timeout_factor(),
+        0.2,
+    )
     left = HostResources.now(home, token).more_than(before)
     require(not left, f"leaked resources: {', '.join(left[:5])}")
 
@@ -60,9 +71,19 @@ def check_killed(target: Target, home: Home, token: str) -> None:
     """Kill a process that started the plug-in's guest or lab; require that `vtax clean` removes all resources."""
     before = HostResources.now(home, token)
     argv = [sys.executable, "-m", "vtax.conformance.killed", target.kind, target.argument]
-    environment = {**os.environ, TAG: token, "VTAX_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {
+        **os.environ,
+        TAG: token,
+        "VTAX_HOME": str(home.root),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     with subprocess.Popen(
-        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        argv,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as child:
         try:
             message = _first_line(child)

@@ -65,7 +65,9 @@ def _variants(subject: PlatformSubject) -> None:
     driver = subject.driver
     require(driver.variants or driver.argument, "it has no variants and takes no argument")
     for name, options in driver.variants.items():
-        shipped = {n for d in registry.drivers().values() if d.name != driver.name for n in d.variants}
+        shipped = {
+            n for d in registry.drivers().values() if d.name != driver.name for n in d.variants
+        }
         declared.check_name(name, shipped)
         driver.Options.model_validate(dict(options))
 
@@ -74,7 +76,9 @@ def _argument(subject: PlatformSubject) -> None:
     driver = subject.driver
     if not driver.argument:
         raise Skipped("its platforms take no argument")
-    require(driver.argument in driver.Options.model_fields, f"Options has no field {driver.argument!r}")
+    require(
+        driver.argument in driver.Options.model_fields, f"Options has no field {driver.argument!r}"
+    )
 
 
 def _tunings(subject: PlatformSubject) -> None:
@@ -110,12 +114,18 @@ def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
     elapsed_s = time.monotonic() - started_at
     require(isinstance(probe, Probe), f"probe returns {probe!r}")
     require(elapsed_s <= PROBE_S * timeout_factor(), f"the probe ended after {elapsed_s:.0f} s")
-    require(probe.available or probe.reason, "the probe gives no reason why the platform is not available")
+    require(
+        probe.available or probe.reason,
+        "the probe gives no reason why the platform is not available",
+    )
     return probe
 
 
 def _probe_leaks(subject: PlatformSubject) -> None:
-    home, before = subject.environment.home, HostResources.now(subject.environment.home, subject.token)
+    home, before = (
+        subject.environment.home,
+        HostResources.now(subject.environment.home, subject.token),
+    )
     with host.tagged(subject.token):
         _probed(subject, with_image=True)
     host.check_no_leaks(before, home, subject.token)
@@ -146,7 +156,10 @@ def _files(subject: PlatformSubject) -> None:
     stage, running = subject.started
     payload, path = os.urandom(_PAYLOAD_BYTES), f"{running.scratch}/vtax-conformance"
     stage.guest().put(path, payload)
-    require(stage.guest().get(path) == payload, f"a file in {running.scratch} is read back with other content")
+    require(
+        stage.guest().get(path) == payload,
+        f"a file in {running.scratch} is read back with other content",
+    )
     run_checked(stage.guest(), ["rm", path])
 
 
@@ -162,7 +175,10 @@ def _same_files(subject: PlatformSubject) -> None:
 def _limits(subject: PlatformSubject) -> None:
     stage, running = subject.started
     notes = running.notes
-    require(isinstance(notes, tuple) and all(isinstance(note, str) for note in notes), f"notes is {notes!r}")
+    require(
+        isinstance(notes, tuple) and all(isinstance(note, str) for note in notes),
+        f"notes is {notes!r}",
+    )
     cpus = run_checked(stage.guest(), ["nproc"]).strip()
     require(cpus == "1" or notes, f"a guest with one vCPU may use {cpus} CPUs, and no note says so")
     in_force = running.limits_in_force()
@@ -179,7 +195,10 @@ def _cpu_time(subject: PlatformSubject) -> None:
         raise Skipped("the host does not account its CPU time")
     run_checked(stage.guest(), ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
     second = running.host_cpu_s()
-    require(second is not None and 0 <= first < second, f"host_cpu_s is {first!r}, and {second!r} after work")
+    require(
+        second is not None and 0 <= first < second,
+        f"host_cpu_s is {first!r}, and {second!r} after work",
+    )
 
 
 def _stop(subject: PlatformSubject) -> None:
@@ -213,7 +232,11 @@ def _network(subject: PlatformSubject) -> None:
         before = links.counters()
         run_checked(stage.guest("guest"), ["ping", "-q", "-c", "3", "-W", "10", links.peer_address])
         after = links.counters()
-        grown = [name for name in after if name.endswith("_bytes") and after[name] > before.get(name, 0.0)]
+        grown = [
+            name
+            for name in after
+            if name.endswith("_bytes") and after[name] > before.get(name, 0.0)
+        ]
         require(grown, "no interface of the lab counts packets of the guest")
         if platform_of(subject.driver).network_limits.links_change:
             links.apply(settings.model_copy(update={"mtu": _LAB_MTU}))
@@ -225,16 +248,27 @@ def _network(subject: PlatformSubject) -> None:
 
 _S = PlatformSubject
 CHECKS: tuple[Check[PlatformSubject], ...] = (
-    Check[_S]("type", lambda s: declared.check_type(s.driver, Driver), "derive from vtax.platforms.base.Driver"),
+    Check[_S](
+        "type",
+        lambda s: declared.check_type(s.driver, Driver),
+        "derive from vtax.platforms.base.Driver",
+    ),
     Check[_S]("name", _name, "choose a name of lower-case letters, digits and hyphens", ("type",)),
-    Check[_S]("summary", lambda s: declared.check_line("summary", s.driver.summary), "say it in a line", ("type",)),
+    Check[_S](
+        "summary",
+        lambda s: declared.check_line("summary", s.driver.summary),
+        "say it in a line",
+        ("type",),
+    ),
     Check[_S](
         "options-model",
         lambda s: declared.check_model(s.driver.Options, defaults=True),
         'ConfigDict(extra="forbid", frozen=True), and Field(default, description=...) for each option',
         ("type",),
     ),
-    Check[_S]("variants", _variants, "map names of platforms to values of options", ("options-model",)),
+    Check[_S](
+        "variants", _variants, "map names of platforms to values of options", ("options-model",)
+    ),
     Check[_S]("argument", _argument, "name a field of Options", ("options-model",)),
     Check[_S](
         "options-json",
@@ -243,12 +277,21 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         ("variants",),
     ),
     Check[_S]("tunings", _tunings, "use levels of the study's `tuning`", ("type",)),
-    Check[_S]("network-limits", _network_limits, "return a NetworkLimits of positive sizes", ("variants",)),
     Check[_S](
-        "probe-without-image", _probe_without_image, "return a Probe with a reason; do not raise", ("variants",)
+        "network-limits", _network_limits, "return a NetworkLimits of positive sizes", ("variants",)
     ),
     Check[_S](
-        "probe", _probe, "start a guest, wait for its agent, stop it, return a Probe within 20 s", ("variants",), 60
+        "probe-without-image",
+        _probe_without_image,
+        "return a Probe with a reason; do not raise",
+        ("variants",),
+    ),
+    Check[_S](
+        "probe",
+        _probe,
+        "start a guest, wait for its agent, stop it, return a Probe within 20 s",
+        ("variants",),
+        60,
     ),
     Check[_S](
         "probe-leaks",
@@ -256,20 +299,46 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         "stop everything that the probe starts; register it in a journal first",
         ("probe",),
     ),
-    Check[_S]("start", _start, "run bootstrap.argv(...) in the guest with the channel as its stream", ("probe",)),
-    Check[_S]("journal", _journal, "call spec.journal.register(...) before creating a resource", ("start",)),
-    Check[_S]("run", _run, "leave processes and exit statuses of the guest to the agent", ("start",)),
+    Check[_S](
+        "start",
+        _start,
+        "run bootstrap.argv(...) in the guest with the channel as its stream",
+        ("probe",),
+    ),
+    Check[_S](
+        "journal",
+        _journal,
+        "call spec.journal.register(...) before creating a resource",
+        ("start",),
+    ),
+    Check[_S](
+        "run", _run, "leave processes and exit statuses of the guest to the agent", ("start",)
+    ),
     Check[_S]("image-files", _same_files, "start the guest from spec.image", ("start",)),
-    Check[_S]("limits", _limits, "enforce spec.resources, or list unenforced limits in notes", ("start",)),
-    Check[_S]("cpu-time", _cpu_time, "return seconds of CPU time since the guest's start", ("start",)),
+    Check[_S](
+        "limits", _limits, "enforce spec.resources, or list unenforced limits in notes", ("start",)
+    ),
+    Check[_S](
+        "cpu-time", _cpu_time, "return seconds of CPU time since the guest's start", ("start",)
+    ),
     Check[_S]("files", _files, "set scratch to a writable directory of the guest", ("start",)),
     Check[_S]("stop", _stop, "stop the guest; a second call does nothing", ("start",)),
-    Check[_S]("leaks-after-stop", _leaks_after_stop, "remove all resources of start() in stop()", ("stop",)),
+    Check[_S](
+        "leaks-after-stop",
+        _leaks_after_stop,
+        "remove all resources of start() in stop()",
+        ("stop",),
+    ),
     Check[_S](
         "leaks-after-kill",
         _leaks_after_kill,
         "register resources in spec.journal before creating them",
         ("leaks-after-stop",),
     ),
-    Check[_S]("network", _network, "join spec.plugboard: plug_namespace(...) or taps()", ("leaks-after-stop",)),
+    Check[_S](
+        "network",
+        _network,
+        "join spec.plugboard: plug_namespace(...) or taps()",
+        ("leaks-after-stop",),
+    ),
 )

@@ -13,9 +13,15 @@ from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRe
 from vtax.store.store import RunHandle, Store
 
 _PLATFORMS = (
-    PlatformRecord("native", {"driver": "native", "options": {}}, True, version="6.1", is_baseline=True),
-    PlatformRecord("podman", {"driver": "podman", "options": {}}, True, version="4.3", marks=("nested",)),
-    PlatformRecord("lxc", {"driver": "lxc", "options": {}}, False, reason="lxc-start is not installed"),
+    PlatformRecord(
+        "native", {"driver": "native", "options": {}}, True, version="6.1", is_baseline=True
+    ),
+    PlatformRecord(
+        "podman", {"driver": "podman", "options": {}}, True, version="4.3", marks=("nested",)
+    ),
+    PlatformRecord(
+        "lxc", {"driver": "lxc", "options": {}}, False, reason="lxc-start is not installed"
+    ),
 )
 _METRICS = (
     MetricRecord("tool", "rate", "rate", "MB/s", "higher", True),
@@ -49,7 +55,9 @@ def runs() -> Iterator[list[Store]]:
 
 def _begin(store: Store) -> RunHandle:
     cells = [
-        CellRecord(f"{p.name}-{size}", str(size), p.name, "tool", "tool", "1.0", levels={"size": size})
+        CellRecord(
+            f"{p.name}-{size}", str(size), p.name, "tool", "tool", "1.0", levels={"size": size}
+        )
         for p in _PLATFORMS
         if p.available
         for size in (1, 2)
@@ -81,14 +89,29 @@ def _fill(run: RunHandle) -> None:
                     values = {"rate": 900.0 * noise, "delay": 2.0 / noise}
                     run.add_trial(
                         TrialRecord(
-                            cell.key, guest, block, number, position, False, "failed" if is_failed else "ok",
-                            1.7e9 + position, 1.0, 1.0, error="the tool failed" if is_failed else "",
-                            values={} if is_failed else values, counters={("guest", "ctxt"): 12.0},
+                            cell.key,
+                            guest,
+                            block,
+                            number,
+                            position,
+                            False,
+                            "failed" if is_failed else "ok",
+                            1.7e9 + position,
+                            1.0,
+                            1.0,
+                            error="the tool failed" if is_failed else "",
+                            values={} if is_failed else values,
+                            counters={("guest", "ctxt"): 12.0},
                             warnings=(quoted("a warning"),) if position == 0 else (),
                         )
-                    )  # fmt: skip
+                    )
                     position += 1
             run.end_guest(
-                guest, ready_s=0.1, clock_offset_s=0.0, facts={"kernel": "6.1"}, notes=("a note",), error=""
+                guest,
+                ready_s=0.1,
+                clock_offset_s=0.0,
+                facts={"kernel": "6.1"},
+                notes=("a note",),
+                error="",
             )
     run.finish("finished", "all blocks", 1.7e9 + 100)

@@ -46,9 +46,13 @@ class CheckEnvironment:
         if os.geteuid() != 0:
             return cls(home, None, "guests are started as root")
         image = checked(home, recipe)
-        build = " ".join(("sudo vtax image build", *(f"--with {package}" for package in recipe.layer)))
+        build = " ".join(
+            ("sudo vtax image build", *(f"--with {package}" for package in recipe.layer))
+        )
         if recipe.data:
-            build = f"sudo vtax image build STUDY, a study that needs the data {recipe.data[0].name}"
+            build = (
+                f"sudo vtax image build STUDY, a study that needs the data {recipe.data[0].name}"
+            )
         return cls(home.ensure(), image, "" if image else f"the guest image is not built: {build}")
 
     def need_image(self) -> Image:
@@ -87,7 +91,9 @@ class GuestStage:
         resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
         return GuestSpec(name, self.image, resources, self.directory(name), self.journal, end)
 
-    def start(self, platform: Platform, end: NetworkEnd | None = None, role: str = "guest") -> RunningGuest:
+    def start(
+        self, platform: Platform, end: NetworkEnd | None = None, role: str = "guest"
+    ) -> RunningGuest:
         """Start a guest and wait for its agent."""
         running = platform.start(self.spec(end))
         self._stack.callback(running.stop)

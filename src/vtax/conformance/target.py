@@ -58,7 +58,12 @@ def find(argument: str) -> list[Target]:
 def _plugins(argument: str) -> list[tuple[str, Any]]:
     if argument.endswith(".py") or Path(argument).is_file():
         return _defined(module_of(Path(argument)))
-    entries = [(k, e) for k, group in GROUPS.items() for e in entry_points(group=group) if e.name == argument]
+    entries = [
+        (k, e)
+        for k, group in GROUPS.items()
+        for e in entry_points(group=group)
+        if e.name == argument
+    ]
     if entries:
         return [(kind, _loaded(kind, entry)) for kind, entry in entries]
     return _defined(importlib.import_module(argument))

@@ -66,7 +66,10 @@ def _settings_model(subject: TopologySubject) -> None:
 
 def _attachments(subject: TopologySubject) -> None:
     attachments, known = subject.topology.attachments, get_args(Attachment)
-    require(attachments and set(attachments) <= set(known), f"attachments is {attachments!r}, of {', '.join(known)}")
+    require(
+        attachments and set(attachments) <= set(known),
+        f"attachments is {attachments!r}, of {', '.join(known)}",
+    )
 
 
 def _sizes(subject: TopologySubject) -> None:
@@ -78,7 +81,9 @@ def _sizes(subject: TopologySubject) -> None:
     ):
         require(isinstance(size, int) and size > 0, f"{what} is {size!r}")
     natives = topology.natives
-    require(isinstance(natives, tuple) and len(set(natives)) == len(natives), f"natives is {natives!r}")
+    require(
+        isinstance(natives, tuple) and len(set(natives)) == len(natives), f"natives is {natives!r}"
+    )
 
 
 def _host(subject: TopologySubject) -> None:
@@ -103,9 +108,14 @@ def _ends(subject: TopologySubject) -> None:
         under_test = links.guests
         roles = [end.role for end in links.ends]
         require(len(set(roles)) == len(roles), f"two ends have the same role: {', '.join(roles)}")
-        require("guest" in [end.role for end in under_test], "no end under test has the role `guest`")
+        require(
+            "guest" in [end.role for end in under_test], "no end under test has the role `guest`"
+        )
         guests, natives = len(under_test), [end.role for end in links.ends if not end.under_test]
-        require(guests == topology.guests(settings), f"{guests} ends are under test, not {topology.guests(settings)}")
+        require(
+            guests == topology.guests(settings),
+            f"{guests} ends are under test, not {topology.guests(settings)}",
+        )
         require(
             sorted(natives) == sorted(topology.natives),
             f"the native ends are {', '.join(natives) or 'none'}, not {', '.join(topology.natives) or 'none'}",
@@ -113,7 +123,8 @@ def _ends(subject: TopologySubject) -> None:
         for end in under_test:
             expected = topology.interfaces(settings)
             require(
-                len(end.interfaces) == expected, f"{end.role} has {len(end.interfaces)} interfaces, not {expected}"
+                len(end.interfaces) == expected,
+                f"{end.role} has {len(end.interfaces)} interfaces, not {expected}",
             )
 
     subject.with_links(use)
@@ -125,7 +136,8 @@ def _flows(subject: TopologySubject) -> None:
         roles = {end.role for end in links.ends}
         for flow in links.flows:
             require(
-                {flow.client, flow.server} <= roles, f"no end has a role of the flow {flow.client}, {flow.server}"
+                {flow.client, flow.server} <= roles,
+                f"no end has a role of the flow {flow.client}, {flow.server}",
             )
             for address in (flow.client_address, flow.server_address):
                 own = any(ip_address(address) in network for network in _LAB)
@@ -143,7 +155,10 @@ def _traffic(subject: TopologySubject) -> None:
         before = links.counters()
         links.verify()
         after = links.counters()
-        require(any(after[n] > before[n] for n in after if n.endswith("_bytes")), "no interface counts a packet")
+        require(
+            any(after[n] > before[n] for n in after if n.endswith("_bytes")),
+            "no interface counts a packet",
+        )
         if links.warnings:
             raise Failed(links.warnings[0])
 
@@ -188,14 +203,23 @@ def _killed(subject: TopologySubject) -> None:
 
 _S = TopologySubject
 CHECKS: tuple[Check[TopologySubject], ...] = (
-    Check[_S]("type", lambda s: declared.check_type(s.topology, Topology), "make a vtax.network.topology.Topology"),
+    Check[_S](
+        "type",
+        lambda s: declared.check_type(s.topology, Topology),
+        "make a vtax.network.topology.Topology",
+    ),
     Check[_S](
         "name",
         lambda s: declared.check_name(s.topology.name, s.target.shipped_names),
         "choose a name of lower-case letters, digits and hyphens",
         ("type",),
     ),
-    Check[_S]("summary", lambda s: declared.check_line("summary", s.topology.summary), "say it in a line", ("type",)),
+    Check[_S](
+        "summary",
+        lambda s: declared.check_line("summary", s.topology.summary),
+        "say it in a line",
+        ("type",),
+    ),
     Check[_S](
         "settings-model",
         _settings_model,
@@ -213,14 +237,29 @@ CHECKS: tuple[Check[TopologySubject], ...] = (
     Check[_S]("check-host", _host, "raise BadInput where it cannot be built", ("sizes",)),
     Check[_S]("build", _build, "return Links from wire(lab, settings)", ("check-host",)),
     Check[_S]("ends", _ends, "make the ends that guests, interfaces and natives name", ("build",)),
-    Check[_S]("flows", _flows, "name ends by their roles, with addresses of network.lab.address", ("build",)),
     Check[_S](
-        "host-untouched", _host_untouched, "create interfaces in namespaces of the lab, none on the host", ("build",)
+        "flows",
+        _flows,
+        "name ends by their roles, with addresses of network.lab.address",
+        ("build",),
     ),
-    Check[_S]("close", _close, "create all resources through the lab, which removes them", ("build",)),
     Check[_S](
-        "traffic", _traffic, "connect the interfaces of all ends to segments that reach each other", ("ends", "flows")
+        "host-untouched",
+        _host_untouched,
+        "create interfaces in namespaces of the lab, none on the host",
+        ("build",),
+    ),
+    Check[_S](
+        "close", _close, "create all resources through the lab, which removes them", ("build",)
+    ),
+    Check[_S](
+        "traffic",
+        _traffic,
+        "connect the interfaces of all ends to segments that reach each other",
+        ("ends", "flows"),
     ),
     Check[_S]("mtu-change", _mtu, "put interfaces between segments into more_hops", ("traffic",)),
-    Check[_S]("leaks-after-kill", _killed, "call lab.register(...) before creating a resource", ("close",)),
+    Check[_S](
+        "leaks-after-kill", _killed, "call lab.register(...) before creating a resource", ("close",)
+    ),
 )

@@ -46,11 +46,16 @@ class ViewSubject:
 
 
 def _type(subject: ViewSubject) -> None:
-    require(isinstance(subject.view, View), f"VIEW is {subject.view!r}, not a vtax.report.views.base.View")
+    require(
+        isinstance(subject.view, View),
+        f"VIEW is {subject.view!r}, not a vtax.report.views.base.View",
+    )
 
 
 def _name(subject: ViewSubject) -> None:
-    require(_OPTION.fullmatch(subject.view.name), f"--{subject.view.name} is not a valid option name")
+    require(
+        _OPTION.fullmatch(subject.view.name), f"--{subject.view.name} is not a valid option name"
+    )
 
 
 def _help(subject: ViewSubject) -> None:
@@ -95,7 +100,9 @@ CHECKS: tuple[Check[ViewSubject], ...] = (
     Check[_S]("name", _name, "choose a name of lower-case letters and hyphens", ("type",)),
     Check[_S]("help", _help, "say it in a line", ("type",)),
     Check[_S]("document", _document, "return a Document, also of a run without trials", ("type",)),
-    Check[_S]("json", _json, "return plain values as `data`, or tables with column keys", ("document",)),
+    Check[_S](
+        "json", _json, "return plain values as `data`, or tables with column keys", ("document",)
+    ),
     Check[_S]("rendered", _rendered, "use the parts and cells of report/document", ("document",)),
     Check[_S]("repeatable", _repeatable, "make the document depend on the run only", ("document",)),
 )

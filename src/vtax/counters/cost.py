@@ -59,7 +59,11 @@ def host_cpu_s(counted: Counted) -> float | None:
         cpu_s = counted.get((LAYER, HOST_CPU.name))
     if cpu_s is None:
         return None
-    beside = [value for (place, name), value in counted.items() if name == HOST_CPU.name and _is_guest(place)]
+    beside = [
+        value
+        for (place, name), value in counted.items()
+        if name == HOST_CPU.name and _is_guest(place)
+    ]
     return cpu_s + sum(beside) + counted.get((LAYER, PART_CPU.of(DAEMON)), 0.0)
 
 

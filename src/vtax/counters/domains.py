@@ -92,7 +92,9 @@ def _open(root: Path) -> _Library | str:
     if not is_dom0(root):
         return ""
     try:
-        version = ".".join((root / _VERSION / part).read_text().strip() for part in ("major", "minor"))
+        version = ".".join(
+            (root / _VERSION / part).read_text().strip() for part in ("major", "minor")
+        )
     except OSError:
         return ""
     try:

@@ -123,7 +123,9 @@ def _diskstats(text: str) -> Iterator[tuple[str, float]]:
     disks = [
         counts
         for name, words in rows.items()
-        if not _NO_DISK.match(name) and not _is_partition(name, rows) and (counts := _numbers(words[3:14]))
+        if not _NO_DISK.match(name)
+        and not _is_partition(name, rows)
+        and (counts := _numbers(words[3:14]))
     ]
     for column, counter in table.DISK_COLUMNS.items() if disks else ():
         yield counter.name, sum(counts[column - 3] for counts in disks) * counter.step

@@ -59,7 +59,9 @@ class Events:
 
     def read(self) -> dict[str, list[bytes]]:
         """Read the counts since the events were opened, event -> for each CPU: see `counted`."""
-        return {name: [os.read(fd, _COUNT.size) for fd in files] for name, files in self._files.items()}
+        return {
+            name: [os.read(fd, _COUNT.size) for fd in files] for name, files in self._files.items()
+        }
 
     def counted(self, read: Mapping[str, Sequence[bytes]]) -> dict[str, float]:
         """Return counts of a reading, all CPUs, by the names of counters.table."""
@@ -107,7 +109,9 @@ def _open(name: str, cpu: int) -> int:
     if number is None:
         raise OSError(errno.ENOSYS, f"not known how to ask a {platform.machine()} kernel")
     kind, config = _EVENTS[name]
-    attributes = ctypes.create_string_buffer(_ATTRIBUTES.pack(kind, _SIZE, config, 0, 0, _TIMES, 0), _SIZE)
+    attributes = ctypes.create_string_buffer(
+        _ATTRIBUTES.pack(kind, _SIZE, config, 0, 0, _TIMES, 0), _SIZE
+    )
     libc = ctypes.CDLL(None, use_errno=True)
     fd = int(libc.syscall(number, attributes, -1, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC)))
     if fd < 0:

@@ -45,11 +45,23 @@ KERNEL_OPTIONS = frozenset({
 })
 # fmt: on
 
-_PLACEHOLDERS = frozenset({
-    "none", "not specified", "not applicable", "n/a", "unknown", "default string", "base board serial number",
-    "to be filled by o.e.m.", "system serial number", "empty", "invalid", "03000200-0400-0500-0006-000700080009",
-    "123456789",
-})  # fmt: skip
+_PLACEHOLDERS = frozenset(
+    {
+        "none",
+        "not specified",
+        "not applicable",
+        "n/a",
+        "unknown",
+        "default string",
+        "base board serial number",
+        "to be filled by o.e.m.",
+        "system serial number",
+        "empty",
+        "invalid",
+        "03000200-0400-0500-0006-000700080009",
+        "123456789",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +105,9 @@ class HostSample:
         )
 
 
-def host_warnings(before: HostSample, after: HostSample, own_cpu_s: float | None = None) -> tuple[Note, ...]:
+def host_warnings(
+    before: HostSample, after: HostSample, own_cpu_s: float | None = None
+) -> tuple[Note, ...]:
     """Return what happened on the host between two samples that a reader of the trial must know.
 
     own_cpu_s: CPU seconds that the trial's own guests spent meanwhile, as the host counts them; with it, the CPU
@@ -106,14 +120,20 @@ def host_warnings(before: HostSample, after: HostSample, own_cpu_s: float | None
 def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[Note]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     if elapsed_s >= MIN_DURATION_S:
-        spent = {kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s}
+        spent = {
+            kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s
+        }
         total_s = sum(spent.values())
         if total_s > 0 and (share := spent.get("steal", 0.0) / total_s) > STEAL_LIMIT:
             yield Note("host-steal", share=round(share, 4))
         if own_cpu_s is not None:
             busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
-            busy_s += max(0.0, after.domains_cpu_s - before.domains_cpu_s)  # one that ended is not counted any more
-            others = (busy_s - own_cpu_s - (after.controller_cpu_s - before.controller_cpu_s)) / elapsed_s
+            busy_s += max(
+                0.0, after.domains_cpu_s - before.domains_cpu_s
+            )  # one that ended is not counted any more
+            others = (
+                busy_s - own_cpu_s - (after.controller_cpu_s - before.controller_cpu_s)
+            ) / elapsed_s
             if others > OTHERS_LIMIT_CPUS:
                 yield Note("host-busy", cpus=round(others, 2))
         if before.memory_stall_s is not None and after.memory_stall_s is not None:
@@ -126,7 +146,11 @@ def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) ->
         change = after.frequency_hz / before.frequency_hz - 1
         if abs(change) > FREQUENCY_LIMIT:
             yield Note("host-frequency", change=round(change, 4))
-    if before.throttled is not None and after.throttled is not None and after.throttled > before.throttled:
+    if (
+        before.throttled is not None
+        and after.throttled is not None
+        and after.throttled > before.throttled
+    ):
         yield Note("host-throttled", times=round(after.throttled - before.throttled))
 
 
@@ -146,14 +170,20 @@ def host_facts() -> dict[str, Any]:
         "kernel_options": kernel_options(_text("/proc/cmdline")),
         "machine": platform.machine(),
         MACHINE_ID: machine_id(),
-        HARDWARE_ID: hardware_id(*(_text(f"/sys/class/dmi/id/{name}") for name in ("product_uuid", "board_serial"))),
+        HARDWARE_ID: hardware_id(
+            *(_text(f"/sys/class/dmi/id/{name}") for name in ("product_uuid", "board_serial"))
+        ),
         "distribution": distribution(_text("/etc/os-release")),
         "mitigations": _directory("/sys/devices/system/cpu/vulnerabilities"),
-        "frequency_governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip(),
+        "frequency_governor": _text(
+            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+        ).strip(),
         "frequency_driver": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver").strip(),
         "hyperthreading": _text("/sys/devices/system/cpu/smt/control").strip(),
         "transparent_huge_pages": chosen(_text("/sys/kernel/mm/transparent_hugepage/enabled")),
-        "clock_source": _text("/sys/devices/system/clocksource/clocksource0/current_clocksource").strip(),
+        "clock_source": _text(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ).strip(),
         "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
         "cgroups": cgroup_version(_text("/proc/self/mountinfo")),
         "systemd": _text("/proc/1/comm").strip() == "systemd",
@@ -205,7 +235,9 @@ def cpu_facts(cpuinfo: str) -> dict[str, Any]:
     cores = {(p.get("physical id", "0"), p.get("core id", p.get("processor"))) for p in processors}
     return {
         "cpu_model": first.get("model name", ""),
-        "cpu_family_model_stepping": "/".join(first.get(k, "?") for k in ("cpu family", "model", "stepping")),
+        "cpu_family_model_stepping": "/".join(
+            first.get(k, "?") for k in ("cpu family", "model", "stepping")
+        ),
         "cpu_microcode": first.get("microcode", ""),
         "cpu_sockets": len(sockets),
         "cpu_cores": len(cores),
@@ -218,7 +250,11 @@ def memory_facts(meminfo: str) -> dict[str, Any]:
     """Total memory and swap in bytes, from the text of /proc/meminfo."""
     pairs = _pairs(meminfo)
     found = {}
-    for key, name in (("MemTotal", "memory_bytes"), ("SwapTotal", "swap_bytes"), ("Hugepagesize", "huge_page_bytes")):
+    for key, name in (
+        ("MemTotal", "memory_bytes"),
+        ("SwapTotal", "swap_bytes"),
+        ("Hugepagesize", "huge_page_bytes"),
+    ):
         number = pairs.get(key, "").removesuffix(" kB")
         if number.isdigit():
             found[name] = int(number) * 1024
@@ -238,8 +274,14 @@ def distribution(os_release: str) -> str:
 
 def cgroup_version(mountinfo: str) -> str:
     """`v2`, `v1`, `hybrid` (v1 controllers beside a v2 tree), or nothing, from the text of /proc/self/mountinfo."""
-    kinds = {line.partition(" - ")[2].split(" ")[0] for line in mountinfo.splitlines() if " - " in line}
-    names = {frozenset({"cgroup"}): "v1", frozenset({"cgroup2"}): "v2", frozenset({"cgroup", "cgroup2"}): "hybrid"}
+    kinds = {
+        line.partition(" - ")[2].split(" ")[0] for line in mountinfo.splitlines() if " - " in line
+    }
+    names = {
+        frozenset({"cgroup"}): "v1",
+        frozenset({"cgroup2"}): "v2",
+        frozenset({"cgroup", "cgroup2"}): "hybrid",
+    }
     return names.get(frozenset(kinds & {"cgroup", "cgroup2"}), "")
 
 
@@ -258,12 +300,18 @@ def _hypervisor() -> str:
             name = run(["systemd-detect-virt", "--vm"], timeout_s=5, check=False).stdout.strip()
             if name not in ("", "none"):
                 return name
-    vendor = " ".join(_text(f"/sys/class/dmi/id/{name}").strip() for name in ("sys_vendor", "product_name"))
+    vendor = " ".join(
+        _text(f"/sys/class/dmi/id/{name}").strip() for name in ("sys_vendor", "product_name")
+    )
     return vendor.strip() or "unknown"
 
 
 def _pairs(text: str) -> Mapping[str, str]:
-    return {k.strip(): v.strip() for k, colon, v in (line.partition(":") for line in text.splitlines()) if colon}
+    return {
+        k.strip(): v.strip()
+        for k, colon, v in (line.partition(":") for line in text.splitlines())
+        if colon
+    }
 
 
 def _text(path: str) -> str:

@@ -46,7 +46,9 @@ class LayerParts:
                 self._process(self._proc / str(pid), peaks)
         found = {table.PART_MEMORY.of(part): value for part, value in peaks.items()}
         for (part, _, _), values in self._threads.items():
-            for counter, value in zip((table.PART_CPU, table.PART_WAIT, table.PART_SLICES), values, strict=True):
+            for counter, value in zip(
+                (table.PART_CPU, table.PART_WAIT, table.PART_SLICES), values, strict=True
+            ):
                 found[counter.of(part)] = found.get(counter.of(part), 0.0) + value
         return found
 
@@ -61,9 +63,15 @@ class LayerParts:
                 if part is None:
                     continue
                 run, wait, slices = map(float, (task / "schedstat").read_text().split()[:3])
-                self._threads[part, directory.name, task.name] = run / _NANOSECONDS, wait / _NANOSECONDS, slices
+                self._threads[part, directory.name, task.name] = (
+                    run / _NANOSECONDS,
+                    wait / _NANOSECONDS,
+                    slices,
+                )
                 if task.name == directory.name:
-                    peaks[part] = peaks.get(part, 0.0) + _peak_bytes((directory / "status").read_text())
+                    peaks[part] = peaks.get(part, 0.0) + _peak_bytes(
+                        (directory / "status").read_text()
+                    )
 
 
 def _name(directory: Path) -> str:

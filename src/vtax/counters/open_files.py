@@ -10,7 +10,9 @@ import os
 from pathlib import Path
 
 _CHUNK = 1 << 16
-_MOST = 128  # of the 1024 that a process may have as a rule; what is beyond is opened for every reading
+_MOST = (
+    128  # of the 1024 that a process may have as a rule; what is beyond is opened for every reading
+)
 
 
 class OpenFiles:

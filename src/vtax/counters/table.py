@@ -32,7 +32,9 @@ class Counter:
     meaning: Annotated[str, Means("what it counts")]
     per_interface: bool = False
     per_part: bool = False
-    is_gauge: Annotated[bool, Means("whether it is a value after the trial, not a difference")] = False
+    is_gauge: Annotated[bool, Means("whether it is a value after the trial, not a difference")] = (
+        False
+    )
     step: float = 1.0
 
     def of(self, owner: str) -> str:
@@ -58,28 +60,49 @@ def _of_kernel(name: str, source: str, meaning: str, unit: str = "") -> Counter:
 
 
 HOST_CPU = Counter(
-    "host_cpu_s", "s", "cgroup", "CPU time of a guest and its layer, counted by the host", step=_NANOSECOND_S
+    "host_cpu_s",
+    "s",
+    "cgroup",
+    "CPU time of a guest and its layer, counted by the host",
+    step=_NANOSECOND_S,
 )
 KERNEL_CPU = Counter(
-    "kernel_cpu_s", "s", "/proc/stat", "CPU time of a guest with a kernel of its own, by that kernel", step=_TICK_S
+    "kernel_cpu_s",
+    "s",
+    "/proc/stat",
+    "CPU time of a guest with a kernel of its own, by that kernel",
+    step=_TICK_S,
 )
 UNDER_TEST_CPU = Counter(
     "under_test_cpu_s", "s", "cgroup", "CPU time of all guests under test and their layers, counted by the host",
     step=_NANOSECOND_S,
 )  # fmt: skip
 UNDER_TEST_BYTES = Counter(
-    "under_test.bytes", "bytes", "/proc/net/dev", "bytes through the interfaces of the guests under test"
+    "under_test.bytes",
+    "bytes",
+    "/proc/net/dev",
+    "bytes through the interfaces of the guests under test",
 )
-DROPS = Counter("drops.packets", "packets", "/proc/net/dev", "packets dropped or broken on the path, each once")
-SWITCH_CPU = Counter("switch.cpu_s", "s", "/proc/PID/stat", "CPU time of the lab's Open vSwitch", step=_TICK_S)
+DROPS = Counter(
+    "drops.packets", "packets", "/proc/net/dev", "packets dropped or broken on the path, each once"
+)
+SWITCH_CPU = Counter(
+    "switch.cpu_s", "s", "/proc/PID/stat", "CPU time of the lab's Open vSwitch", step=_TICK_S
+)
 CONTROLLER_PACKETS = Counter(
     "openflow.to_guest_packets", "packets", "ovs-appctl", "packets the controller decided on"
 )
 OPENFLOW_FLOWS = Counter("openflow.flows", "flows", "ovs-ofctl", "flows the controller installed")
-SWITCHED_PACKETS = Counter("openflow.switched_packets", "packets", "ovs-ofctl", "packets the switch carried alone")
-SWITCHED_BYTES = Counter("openflow.switched_bytes", "bytes", "ovs-ofctl", "bytes the switch carried alone")
+SWITCHED_PACKETS = Counter(
+    "openflow.switched_packets", "packets", "ovs-ofctl", "packets the switch carried alone"
+)
+SWITCHED_BYTES = Counter(
+    "openflow.switched_bytes", "bytes", "ovs-ofctl", "bytes the switch carried alone"
+)
 
-CPU_TIMES = tuple(map(_cpu, ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")))
+CPU_TIMES = tuple(
+    map(_cpu, ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"))
+)
 """In the order of the columns of the first line of /proc/stat."""
 BUSY = tuple(c for c in CPU_TIMES if c.name not in ("cpu_idle_s", "cpu_iowait_s", "cpu_steal_s"))
 """CPU times in which something ran."""
@@ -92,11 +115,21 @@ STAT = {
 """By the first word of a line of /proc/stat."""
 VMSTAT = {
     "pgfault": _of_kernel("page_faults", "/proc/vmstat pgfault", "page faults"),
-    "pgmajfault": _of_kernel("major_page_faults", "/proc/vmstat pgmajfault", "page faults that needed a disk"),
-    "pswpin": _of_kernel("swapped_in_pages", "/proc/vmstat pswpin", "pages read from swap", "pages"),
-    "pswpout": _of_kernel("swapped_out_pages", "/proc/vmstat pswpout", "pages written to swap", "pages"),
-    "oom_kill": _of_kernel("out_of_memory_kills", "/proc/vmstat oom_kill", "processes killed for lack of memory"),
-    "thp_fault_alloc": _of_kernel("huge_page_faults", "/proc/vmstat thp_fault_alloc", "page faults with a huge page"),
+    "pgmajfault": _of_kernel(
+        "major_page_faults", "/proc/vmstat pgmajfault", "page faults that needed a disk"
+    ),
+    "pswpin": _of_kernel(
+        "swapped_in_pages", "/proc/vmstat pswpin", "pages read from swap", "pages"
+    ),
+    "pswpout": _of_kernel(
+        "swapped_out_pages", "/proc/vmstat pswpout", "pages written to swap", "pages"
+    ),
+    "oom_kill": _of_kernel(
+        "out_of_memory_kills", "/proc/vmstat oom_kill", "processes killed for lack of memory"
+    ),
+    "thp_fault_alloc": _of_kernel(
+        "huge_page_faults", "/proc/vmstat thp_fault_alloc", "page faults with a huge page"
+    ),
 }
 """By the name in /proc/vmstat."""
 SWAP = (VMSTAT["pswpin"], VMSTAT["pswpout"])
@@ -129,8 +162,16 @@ INTERRUPTS = {
         ("LOC", "timer_interrupts", "interrupts of the CPUs' own timers"),
         ("IWI", "irq_work_interrupts", "interrupts for deferred work of an interrupt handler"),
         ("RES", "rescheduling_interrupts", "interrupts by which one CPU makes another schedule"),
-        ("CAL", "function_call_interrupts", "interrupts by which one CPU makes others run a function"),
-        ("TLB", "tlb_shootdowns", "interrupts by which one CPU makes others drop address translations"),
+        (
+            "CAL",
+            "function_call_interrupts",
+            "interrupts by which one CPU makes others run a function",
+        ),
+        (
+            "TLB",
+            "tlb_shootdowns",
+            "interrupts by which one CPU makes others drop address translations",
+        ),
         ("HYP", "hypervisor_interrupts", "interrupts by which a hypervisor calls its guest"),
     )
 }
@@ -145,10 +186,18 @@ SOFTIRQS = {
 
 _SECTOR = 512.0
 DISK_COLUMNS = {
-    3: _of_kernel("disk_reads", "/proc/diskstats", "read requests that disks completed", "requests"),
-    5: Counter("disk_read_bytes", "bytes", "/proc/diskstats", "bytes read from disks", step=_SECTOR),
-    7: _of_kernel("disk_writes", "/proc/diskstats", "write requests that disks completed", "requests"),
-    9: Counter("disk_written_bytes", "bytes", "/proc/diskstats", "bytes written to disks", step=_SECTOR),
+    3: _of_kernel(
+        "disk_reads", "/proc/diskstats", "read requests that disks completed", "requests"
+    ),
+    5: Counter(
+        "disk_read_bytes", "bytes", "/proc/diskstats", "bytes read from disks", step=_SECTOR
+    ),
+    7: _of_kernel(
+        "disk_writes", "/proc/diskstats", "write requests that disks completed", "requests"
+    ),
+    9: Counter(
+        "disk_written_bytes", "bytes", "/proc/diskstats", "bytes written to disks", step=_SECTOR
+    ),
 }
 """By the number of the column in /proc/diskstats (Documentation/admin-guide/iostats.rst); those of bytes are in
 sectors of 512 bytes there. Sums over whole disks: no partition, no device on top of another."""
@@ -162,19 +211,29 @@ NETWORK_TOTALS = {
 """Counters of the host, by the number of the column in /proc/net/dev. Interfaces of the lab are not the host's."""
 
 
-def _of_program(name: str, unit: str, meaning: str, step: float = 1.0, *, is_gauge: bool = False) -> Counter:
+def _of_program(
+    name: str, unit: str, meaning: str, step: float = 1.0, *, is_gauge: bool = False
+) -> Counter:
     return Counter(name, unit, "getrusage(2) of the program", meaning, is_gauge=is_gauge, step=step)
 
 
 USER_CPU = _of_program("user_cpu_s", "s", "CPU time of the program itself", 1e-6)
-SYSTEM_CPU = _of_program("system_cpu_s", "s", "CPU time of the kernel on behalf of the program", 1e-6)
-MAX_RSS = _of_program("max_rss_bytes", "bytes", "peak memory of the program's largest process", 4096, is_gauge=True)
+SYSTEM_CPU = _of_program(
+    "system_cpu_s", "s", "CPU time of the kernel on behalf of the program", 1e-6
+)
+MAX_RSS = _of_program(
+    "max_rss_bytes", "bytes", "peak memory of the program's largest process", 4096, is_gauge=True
+)
 MINOR_FAULTS = _of_program("minor_faults", "", "page faults of the program that needed no disk")
 MAJOR_FAULTS = _of_program("major_faults", "", "page faults of the program that needed a disk")
 BLOCKS_IN = _of_program("blocks_in", "", "blocks of 512 bytes that the program made a disk read")
 BLOCKS_OUT = _of_program("blocks_out", "", "blocks of 512 bytes that the program made a disk write")
-VOLUNTARY = _of_program("voluntary_switches", "", "context switches at which the program waited for something")
-INVOLUNTARY = _of_program("involuntary_switches", "", "context switches at which its CPU was taken from the program")
+VOLUNTARY = _of_program(
+    "voluntary_switches", "", "context switches at which the program waited for something"
+)
+INVOLUNTARY = _of_program(
+    "involuntary_switches", "", "context switches at which its CPU was taken from the program"
+)
 RUSAGE = {
     0: USER_CPU, 1: SYSTEM_CPU, 2: MAX_RSS, 6: MINOR_FAULTS, 7: MAJOR_FAULTS, 9: BLOCKS_IN, 10: BLOCKS_OUT,
     14: VOLUNTARY, 15: INVOLUNTARY,
@@ -195,15 +254,23 @@ PART_WAIT = Counter(
     per_part=True, step=_NANOSECOND_S,
 )  # fmt: skip
 PART_SLICES = Counter(
-    "thread_slices", "", "/proc/PID/task/TID/schedstat", "times a part was put on a CPU", per_part=True
+    "thread_slices",
+    "",
+    "/proc/PID/task/TID/schedstat",
+    "times a part was put on a CPU",
+    per_part=True,
 )
 PART_MEMORY = Counter(
     "peak_memory_bytes", "bytes", "/proc/PID/status VmHWM", "peak memory of a part's processes since their start",
     per_part=True, is_gauge=True, step=1024,
 )  # fmt: skip
 
-QUOTA_PERIODS = _of_quota("quota_periods", "nr_periods", "periods of a quota of CPU time in which the guest ran")
-THROTTLED_PERIODS = _of_quota("throttled_periods", "nr_throttled", "those at whose quota it was stopped")
+QUOTA_PERIODS = _of_quota(
+    "quota_periods", "nr_periods", "periods of a quota of CPU time in which the guest ran"
+)
+THROTTLED_PERIODS = _of_quota(
+    "throttled_periods", "nr_throttled", "those at whose quota it was stopped"
+)
 THROTTLED = Counter(
     "throttled_s", "s", "cgroup cpu.stat throttled_usec", "time for which it was stopped, summed over CPUs",
     step=_NANOSECOND_S,
@@ -222,7 +289,11 @@ HARDWARE = {
         ("cache-misses", "cache_misses", "accesses that missed the last cache"),
         ("branch-misses", "branch_misses", "branches that were predicted wrongly"),
         ("dTLB-load-misses", "dtlb_misses", "loads whose address translation was not cached"),
-        ("iTLB-load-misses", "itlb_misses", "instructions whose address translation was not cached"),
+        (
+            "iTLB-load-misses",
+            "itlb_misses",
+            "instructions whose address translation was not cached",
+        ),
         ("cpu-migrations", "cpu_migrations", "tasks moved from one CPU to another"),
     )
 }
@@ -235,19 +306,37 @@ VM_EXITS = {
         ("mmio_exits", "vm_exits_mmio", "exits for a register of a device in memory"),
         ("halt_exits", "vm_exits_halt", "exits because a virtual CPU was idle"),
         ("irq_exits", "vm_exits_interrupt", "exits for an interrupt of the host"),
-        ("irq_window_exits", "vm_exits_interrupt_window", "exits because the guest could take an interrupt again"),
-        ("request_irq_exits", "vm_exits_interrupt_request", "exits to user space to inject an interrupt"),
+        (
+            "irq_window_exits",
+            "vm_exits_interrupt_window",
+            "exits because the guest could take an interrupt again",
+        ),
+        (
+            "request_irq_exits",
+            "vm_exits_interrupt_request",
+            "exits to user space to inject an interrupt",
+        ),
         ("signal_exits", "vm_exits_signal", "exits because a signal was pending"),
         ("hypercalls", "vm_hypercalls", "calls of guests to the hypervisor"),
         ("insn_emulation", "vm_emulated_instructions", "instructions that KVM emulated"),
-        ("pf_fixed", "vm_page_table_faults", "faults of the hypervisor's page tables that were served"),
+        (
+            "pf_fixed",
+            "vm_page_table_faults",
+            "faults of the hypervisor's page tables that were served",
+        ),
     )
 }
 """By the name of a file of KVM in debugfs (struct kvm_vcpu_stat of arch/x86/include/asm/kvm_host.h)."""
 
-DOM0_CPU = Counter("dom0_cpu_s", "s", "libxenstat", "CPU time of Xen's dom0, all in it", step=_NANOSECOND_S)
+DOM0_CPU = Counter(
+    "dom0_cpu_s", "s", "libxenstat", "CPU time of Xen's dom0, all in it", step=_NANOSECOND_S
+)
 DOMAINS_CPU = Counter(
-    "other_domains_cpu_s", "s", "libxenstat", "CPU time of all domains of Xen but dom0", step=_NANOSECOND_S
+    "other_domains_cpu_s",
+    "s",
+    "libxenstat",
+    "CPU time of all domains of Xen but dom0",
+    step=_NANOSECOND_S,
 )
 
 CLOCK_RATE = Counter(
@@ -259,37 +348,56 @@ CLOCK_RATE_ERROR = Counter(
     is_gauge=True, step=_NANOSECOND_S,
 )  # fmt: skip
 CLOCK_OFFSET = Counter(
-    "wall_clock_offset_s", "s", "agent", "the guest's wall clock minus the controller's", is_gauge=True, step=1e-6
+    "wall_clock_offset_s",
+    "s",
+    "agent",
+    "the guest's wall clock minus the controller's",
+    is_gauge=True,
+    step=1e-6,
 )
 CLOCK = (CLOCK_RATE, CLOCK_RATE_ERROR, CLOCK_OFFSET)
 
-TCP_RETRANSMITS = _of_kernel("tcp_retransmits", "/proc/net/snmp Tcp RetransSegs", "TCP retransmits", "segments")
+TCP_RETRANSMITS = _of_kernel(
+    "tcp_retransmits", "/proc/net/snmp Tcp RetransSegs", "TCP retransmits", "segments"
+)
 SNMP = {
     ("Tcp", "InSegs"): _of_kernel(
         "tcp_segments_in", "/proc/net/snmp Tcp InSegs", "TCP segments received", "segments"
     ),
-    ("Tcp", "OutSegs"): _of_kernel("tcp_segments_out", "/proc/net/snmp Tcp OutSegs", "TCP segments sent", "segments"),
+    ("Tcp", "OutSegs"): _of_kernel(
+        "tcp_segments_out", "/proc/net/snmp Tcp OutSegs", "TCP segments sent", "segments"
+    ),
     ("Tcp", "RetransSegs"): TCP_RETRANSMITS,
-    ("Tcp", "InErrs"): _of_kernel("tcp_errors_in", "/proc/net/snmp Tcp InErrs", "bad TCP segments", "segments"),
+    ("Tcp", "InErrs"): _of_kernel(
+        "tcp_errors_in", "/proc/net/snmp Tcp InErrs", "bad TCP segments", "segments"
+    ),
     ("Udp", "InDatagrams"): _of_kernel(
         "udp_datagrams_in", "/proc/net/snmp Udp InDatagrams", "UDP datagrams received"
     ),
-    ("Udp", "OutDatagrams"): _of_kernel("udp_datagrams_out", "/proc/net/snmp Udp OutDatagrams", "UDP datagrams sent"),
-    ("Udp", "InErrors"): _of_kernel("udp_errors_in", "/proc/net/snmp Udp InErrors", "UDP datagrams not delivered"),
+    ("Udp", "OutDatagrams"): _of_kernel(
+        "udp_datagrams_out", "/proc/net/snmp Udp OutDatagrams", "UDP datagrams sent"
+    ),
+    ("Udp", "InErrors"): _of_kernel(
+        "udp_errors_in", "/proc/net/snmp Udp InErrors", "UDP datagrams not delivered"
+    ),
     ("Udp", "RcvbufErrors"): _of_kernel(
         "udp_receive_buffer_errors",
         "/proc/net/snmp Udp RcvbufErrors",
         "UDP datagrams dropped at a full receive buffer",
     ),
     ("Udp", "SndbufErrors"): _of_kernel(
-        "udp_send_buffer_errors", "/proc/net/snmp Udp SndbufErrors", "UDP datagrams dropped at a full send buffer"
+        "udp_send_buffer_errors",
+        "/proc/net/snmp Udp SndbufErrors",
+        "UDP datagrams dropped at a full send buffer",
     ),
 }
 """By protocol and name in /proc/net/snmp (RFC 4022, RFC 4113)."""
 
 
 def _column(name: str, unit: str) -> Counter:
-    return Counter(name, unit, "/proc/net/dev", f"{name.replace('_', ' ')} of an interface", per_interface=True)
+    return Counter(
+        name, unit, "/proc/net/dev", f"{name.replace('_', ' ')} of an interface", per_interface=True
+    )
 
 
 RX_BYTES, TX_BYTES = _column("rx_bytes", "bytes"), _column("tx_bytes", "bytes")
@@ -303,7 +411,16 @@ RX_DROPPED, TX_DROPPED = (RX_DROPS, RX_ERRORS), (TX_DROPS, TX_ERRORS)
 HOP_COLUMNS = dict(zip((0, 1, 2, 3, 8, 9, 10, 11), HOP, strict=True))
 """By the number of the column in /proc/net/dev (proc_net(5))."""
 
-_IN_GUEST = ("bytes_in", "packets_in", "errors_in", "drops_in", "bytes_out", "packets_out", "errors_out", "drops_out")
+_IN_GUEST = (
+    "bytes_in",
+    "packets_in",
+    "errors_in",
+    "drops_in",
+    "bytes_out",
+    "packets_out",
+    "errors_out",
+    "drops_out",
+)
 OWN_INTERFACE_COLUMNS = {
     column: Counter(
         name,
@@ -337,7 +454,9 @@ COUNTERS = (
     *SNMP.values(), *HOP, *OWN_INTERFACE_COLUMNS.values(),
 )  # fmt: skip
 """All of them."""
-_BY_NAME = {(counter.per_interface or counter.per_part, counter.name): counter for counter in COUNTERS}
+_BY_NAME = {
+    (counter.per_interface or counter.per_part, counter.name): counter for counter in COUNTERS
+}
 
 
 def find(name: str) -> Counter | None:

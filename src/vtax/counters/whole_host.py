@@ -68,10 +68,19 @@ class HostCounters:
         """
         files = {name: reading.files[path] for name, path in self._of_kernel.items()}
         totals = network_totals(files.pop(_NETWORK))
-        texts = {name: (reading.files.get(path) or b"").strip() for name, path in self._of_kvm.items()}
+        texts = {
+            name: (reading.files.get(path) or b"").strip() for name, path in self._of_kvm.items()
+        }
         exits = {name: float(text) for name, text in texts.items() if text.isdigit()}
         events = hardware.events().counted(reading.events)
-        return {**parse(files), **totals, **exits, **reading.domains, **self._energy.counted(reading.files), **events}
+        return {
+            **parse(files),
+            **totals,
+            **exits,
+            **reading.domains,
+            **self._energy.counted(reading.files),
+            **events,
+        }
 
 
 @cache

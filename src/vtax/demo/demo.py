@@ -22,12 +22,20 @@ from vtax.study.units import about_size, format_duration
 
 Progress = Callable[[str], None]
 
-_PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-system-x86_64": "qemu-system-x86"}
+_PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "qemu-system-x86_64": "qemu-system-x86",
+}
 _DISK_BYTES = 5 * 1024**3
 _HOST_BYTES = 512 * 1024**2  # what QEMU itself and the host need beside the machine's memory
-_OUT, _ERR, _STATUS, _BUNDLE = (f"/root/demo.{name}" for name in ("out", "err", "status", "vtax.gz"))
+_OUT, _ERR, _STATUS, _BUNDLE = (
+    f"/root/demo.{name}" for name in ("out", "err", "status", "vtax.gz")
+)
 _RUN = f"{PYTHON} -m vtax run $1 >{_OUT} 2>{_ERR}; echo $? >{_STATUS}"
-_MACHINES_OWN = "report: "  # the machine's store goes with it; the run in this host's store has a report
+_MACHINES_OWN = (
+    "report: "  # the machine's store goes with it; the run in this host's store has a report
+)
 _POLL_S = 5.0
 _LIMIT_S = 4 * 3600.0
 _IMAGE_S = 180.0
@@ -58,7 +66,11 @@ class Demo:
     def needs(self, home: Home) -> str:
         """Return its study, and the memory and disk that the machine uses, in words."""
         memory = about_size(self.machine.memory_mib * 1024**2 + _HOST_BYTES)
-        disk = "" if self.is_built(home) else f", and about {about_size(_DISK_BYTES)} of disk in {home.root}"
+        disk = (
+            ""
+            if self.is_built(home)
+            else f", and about {about_size(_DISK_BYTES)} of disk in {home.root}"
+        )
         return f"study: {self.study}\nthe machine needs about {memory} of memory{disk}"
 
     def expected(self, home: Home, *, has_image: bool) -> str:
@@ -72,7 +84,11 @@ class Demo:
 
 
 DEMOS = {
-    demo.name: demo for demo in (Demo("kvm", MACHINES["debian-12"], 480, 600), Demo("xen", MACHINES["xen"], 480, 600))
+    demo.name: demo
+    for demo in (
+        Demo("kvm", MACHINES["debian-12"], 480, 600),
+        Demo("xen", MACHINES["xen"], 480, 600),
+    )
 }
 
 
@@ -102,8 +118,11 @@ def lock_file() -> Path:
     one."""
     path = Path(vtax.__file__).parents[2] / "requirements.lock"
     if not path.is_file():
-        raise BadInput("this installation of vtax is no checkout, and has no requirements.lock",
-                       where=str(path), hint="install it by quickstart, as README says")  # fmt: skip
+        raise BadInput(
+            "this installation of vtax is no checkout, and has no requirements.lock",
+            where=str(path),
+            hint="install it by quickstart, as README says",
+        )
     return path
 
 
@@ -115,10 +134,14 @@ def measured(demo: Demo, home: Home, images: Sequence[Image], progress: Progress
     MachineFailed with the study's last lines, GuestError, ImageError.
     """
     if not demo.is_built(home):
-        progress(f"building the machine {demo.machine.name} (about {format_duration(demo.build_s)})")
+        progress(
+            f"building the machine {demo.machine.name} (about {format_duration(demo.build_s)})"
+        )
     progress(f"booting the machine {demo.machine.name}, emulated by QEMU")
     with booted(demo.machine, home, images, lock_file()) as nested:
-        progress(f"the machine answers after {format_duration(nested.boot_s)}; the study runs in it")
+        progress(
+            f"the machine answers after {format_duration(nested.boot_s)}; the study runs in it"
+        )
         _run(nested, f"/{INSIDE}/src/vtax/demo/{demo.study.name}", progress)
         nested.vtax("export", "last", "--output", _BUNDLE, timeout_s=1800)
         bundle = nested.directory / "demo.vtax.gz"
@@ -142,7 +165,11 @@ def _run(nested: BootedMachine, study: str, progress: Progress) -> None:
         if status == b"0":
             return
         if status or time.monotonic() - began > _LIMIT_S:
-            ended = f"ended with status {status.decode()}" if status else f"lasted {format_duration(_LIMIT_S)}"
+            ended = (
+                f"ended with status {status.decode()}"
+                if status
+                else f"lasted {format_duration(_LIMIT_S)}"
+            )
             raise MachineFailed(
                 f"the study in the emulated machine {ended}",
                 where="; ".join(one_line(line) for line in lines[-3:]),

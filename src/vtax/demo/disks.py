@@ -47,7 +47,9 @@ TasksMax=infinity
 [Install]
 WantedBy=multi-user.target
 """
-_NO_INITRD = {"INITRD": "No"}  # for initramfs-tools: what it would make in half a minute is not used
+_NO_INITRD = {
+    "INITRD": "No"
+}  # for initramfs-tools: what it would make in half a minute is not used
 _ACCEPT_EXPIRED = '--aptopt=Acquire::Check-Valid-Until "false"'
 _BUILD_S = 1800.0
 _KEY = "[0-9a-f]" * 12
@@ -88,7 +90,11 @@ def ensure(home: Home, machine: MachineRecipe, image: Image, journal: Journal) -
     """
     name = directory_of(home, machine).name
     earlier = f"{machine.name}-{_KEY}"
-    return Disks(ensure_directory(home, name, earlier, lambda path: _build(machine, image, journal, path), journal))
+    return Disks(
+        ensure_directory(
+            home, name, earlier, lambda path: _build(machine, image, journal, path), journal
+        )
+    )
 
 
 def directory_of(home: Home, machine: MachineRecipe) -> Path:
@@ -96,7 +102,9 @@ def directory_of(home: Home, machine: MachineRecipe) -> Path:
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
     loader = [Path(machine.loader.__file__)] if machine.loader else []
-    key = machine.key(init, _SERVICE.encode(), agent.encode(), *(path.read_bytes() for path in loader))
+    key = machine.key(
+        init, _SERVICE.encode(), agent.encode(), *(path.read_bytes() for path in loader)
+    )
     return home.root / "nested" / f"{machine.name}-{key}"
 
 
@@ -104,7 +112,9 @@ def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> 
     """Return an ext4 disk with the directories of guest images, as they lie in a home's `images`."""
 
     def fill(tree: Path) -> None:
-        directories = [image.directory.resolve() for image in images]  # another home may share them by links
+        directories = [
+            image.directory.resolve() for image in images
+        ]  # another home may share them by links
         run(["cp", "--archive", "--reflink=auto", *directories, tree], timeout_s=_BUILD_S)
 
     return ensure_data_disk(home, "image", "-".join(image.key for image in images), fill, journal)
@@ -119,8 +129,22 @@ def ensure_packages_disk(home: Home, lock: Path, python_version: str, journal: J
     def fill(tree: Path) -> None:
         run(
             [
-                *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"),
-                *("--no-deps", "--only-binary", ":all:", "--require-hashes", "--root-user-action=ignore"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--no-input",
+                    "--disable-pip-version-check",
+                ),
+                *(
+                    "--no-deps",
+                    "--only-binary",
+                    ":all:",
+                    "--require-hashes",
+                    "--root-user-action=ignore",
+                ),
                 *("--python-version", python_version, "--target", tree, "-r", lock),
             ],
             timeout_s=_BUILD_S,
@@ -130,7 +154,9 @@ def ensure_packages_disk(home: Home, lock: Path, python_version: str, journal: J
     return ensure_data_disk(home, f"{lock.stem}-{python_version}", key, fill, journal)
 
 
-def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], None], journal: Journal) -> Path:
+def ensure_data_disk(
+    home: Home, kind: str, key: str, fill: Callable[[Path], None], journal: Journal
+) -> Path:
     """Return an ext4 disk with what `fill` writes into a directory, made once. Those of this kind with other keys
     go."""
 
@@ -145,7 +171,9 @@ def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], Non
     return ensure_directory(home, f"{kind}-{key}", f"{kind}-*", make, journal) / "disk.raw"
 
 
-def ensure_directory(home: Home, name: str, pattern: str, make: Callable[[Path], None], journal: Journal) -> Path:
+def ensure_directory(
+    home: Home, name: str, pattern: str, make: Callable[[Path], None], journal: Journal
+) -> Path:
     """Return a directory of that name with what `make` writes into it, made once. Others of the pattern (of fnmatch)
     go."""
     with _one_at_a_time(home):
@@ -183,8 +211,15 @@ def _build(machine: MachineRecipe, image: Image, journal: Journal, directory: Pa
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
     try:
         options = [_ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
-        debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options,
-                    environment=_NO_INITRD)  # fmt: skip
+        debootstrap(
+            machine.suite,
+            machine.packages,
+            tree,
+            tag,
+            components=machine.components,
+            options=options,
+            environment=_NO_INITRD,
+        )
         _settle(machine, tree)
         modules = next((tree / "usr/lib/modules").iterdir())
         packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
@@ -195,10 +230,14 @@ def _build(machine: MachineRecipe, image: Image, journal: Journal, directory: Pa
         for hypervisor in (tree / "boot").glob("xen-*.gz"):
             (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
         loader = machine.loader
-        disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules, is_partition=loader is not None))
+        disks.initrd.write_bytes(
+            _initrd(image.tree / "usr/bin/busybox", modules, is_partition=loader is not None)
+        )
         if loader is not None:
             loader.install(tree, modules.name, disks.initrd)
-        _write_disk(tree, disks.root, machine.disk_mib, loader.PARTITION if loader is not None else 0)
+        _write_disk(
+            tree, disks.root, machine.disk_mib, loader.PARTITION if loader is not None else 0
+        )
         if loader is not None:
             loader.make_bootable(disks.root, tree)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
@@ -214,13 +253,25 @@ def _settle(machine: MachineRecipe, tree: Path) -> None:
     (tree / "etc/machine-id").write_text("")
     (tree / AGENT).write_text(bootstrap.argv()[-2])
     (tree / "etc/systemd/system" / SERVICE).write_text(_SERVICE)
-    there = [unit for unit in machine.disabled if list(tree.glob(f"*/systemd/system/{unit}"))
-             or list(tree.glob(f"usr/lib/systemd/system/{unit}"))]  # fmt: skip
+    there = [
+        unit
+        for unit in machine.disabled
+        if list(tree.glob(f"*/systemd/system/{unit}"))
+        or list(tree.glob(f"usr/lib/systemd/system/{unit}"))
+    ]
     if there:
         run(["chroot", tree, "systemctl", "--quiet", "disable", *there])
     run(["chroot", tree, "systemctl", "--quiet", "enable", SERVICE])
     run(
-        ["chroot", tree, "systemctl", "--quiet", "mask", "getty@tty1.service", "systemd-networkd-wait-online.service"]
+        [
+            "chroot",
+            tree,
+            "systemctl",
+            "--quiet",
+            "mask",
+            "getty@tty1.service",
+            "systemd-networkd-wait-online.service",
+        ]
     )
 
 
@@ -235,9 +286,14 @@ def _initrd(busybox: Path, modules: Path, *, is_partition: bool) -> bytes:
             CpioEntry("dev/console", 0o020600, device=(5, 1)),
             CpioEntry("bin/busybox", 0o100755, busybox.read_bytes()),
             *(CpioEntry(f"bin/{name}", 0o120777, b"busybox") for name in APPLETS),
-            *(CpioEntry(f"modules/{name}.ko", 0o100644, trimmed(content)) for name, content in found.files.items()),
+            *(
+                CpioEntry(f"modules/{name}.ko", 0o100644, trimmed(content))
+                for name, content in found.files.items()
+            ),
             CpioEntry("modules/order", 0o100644, "".join(f"{name}\n" for name in order).encode()),
-            CpioEntry("init", 0o100755, init.replace(b"/dev/vda", b"/dev/vda1") if is_partition else init),
+            CpioEntry(
+                "init", 0o100755, init.replace(b"/dev/vda", b"/dev/vda1") if is_partition else init
+            ),
         ]
     )
 
@@ -248,16 +304,31 @@ def _write_disk(tree: Path, target: Path, size_mib: int, offset: int = 0) -> Non
     with target.open("xb") as file:
         file.truncate(offset + (size_mib << 20))
     run(
-        ["mke2fs", "-q", "-t", "ext4", "-d", tree, "-m", "0", "-E", options, target, f"{size_mib}m"],
+        [
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-d",
+            tree,
+            "-m",
+            "0",
+            "-E",
+            options,
+            target,
+            f"{size_mib}m",
+        ],
         timeout_s=_BUILD_S,
-    )  # fmt: skip
+    )
 
 
 @contextmanager
 def _one_at_a_time(home: Home) -> Iterator[None]:
     """Let one process build at a time. The kernel frees the lock when a build dies."""
     (home.root / "nested").mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(home.root / "nested" / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(
+        home.root / "nested" / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+    )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

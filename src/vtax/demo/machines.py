@@ -24,7 +24,17 @@ Words = tuple[str | Path, ...]
 """Words of QEMU's command line."""
 
 SYSTEM = (
-    *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "util-linux", "procps", "python3", "linux-image-amd64"),
+    *(
+        "systemd",
+        "systemd-sysv",
+        "dbus",
+        "udev",
+        "kmod",
+        "util-linux",
+        "procps",
+        "python3",
+        "linux-image-amd64",
+    ),
     *("iproute2", "iptables", "ethtool", "e2fsprogs"),
 )
 _RUNTIMES = (
@@ -57,7 +67,15 @@ def boot_xen(kernel: Path, initrd: Path, append: str, dom0_mib: int = 1280) -> W
     memory = f"dom0_mem={dom0_mib}M,max:{dom0_mib}M"
     hypervisor = f"console=com1 com1=115200,8n1 {memory} dom0_max_vcpus=1 dom0_vcpus_pin noreboot loglvl=warning"
     modules = f"{kernel} {append},{initrd}"
-    return ("-no-reboot", "-kernel", kernel.with_name(HYPERVISOR), "-initrd", modules, "-append", hypervisor)
+    return (
+        "-no-reboot",
+        "-kernel",
+        kernel.with_name(HYPERVISOR),
+        "-initrd",
+        modules,
+        "-append",
+        hypervisor,
+    )
 
 
 @dataclass(frozen=True)
@@ -126,7 +144,14 @@ MACHINES = {
     for machine in (
         MachineRecipe("debian-12", "bookworm", (*SYSTEM, *_RUNTIMES), OFF),
         MachineRecipe(
-            "xen", "bookworm", (*SYSTEM, *XEN), OFF, cpu=XEN_CPU, accel=BY_INSTRUCTIONS, boot=boot_xen, serial=True
+            "xen",
+            "bookworm",
+            (*SYSTEM, *XEN),
+            OFF,
+            cpu=XEN_CPU,
+            accel=BY_INSTRUCTIONS,
+            boot=boot_xen,
+            serial=True,
         ),
     )
 }

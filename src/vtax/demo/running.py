@@ -65,23 +65,33 @@ class BootedMachine:
 
     def run(self, *argv: str, timeout_s: float = 120.0, status: int | None = 0) -> CommandResult:
         """Run a program in it. status: the wanted one, None for any; another is an error with both outputs."""
-        result = self.guest.run(argv, timeout_s=timeout_s, cwd="/root", environment={"COLUMNS": "200"})
+        result = self.guest.run(
+            argv, timeout_s=timeout_s, cwd="/root", environment={"COLUMNS": "200"}
+        )
         if result.timed_out or (status is not None and result.status != status):
-            ended = "did not end in time" if result.timed_out else f"ended with status {result.status}"
+            ended = (
+                "did not end in time" if result.timed_out else f"ended with status {result.status}"
+            )
             raise MachineFailed(
                 f"in the emulated machine {self.machine.name} `{' '.join(argv)}` {ended}",
                 where=f"{result.stdout[-6000:]}\n{result.stderr[-3000:]}".strip(),
             )
         return result
 
-    def vtax(self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0) -> CommandResult:
+    def vtax(
+        self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0
+    ) -> CommandResult:
         """Run vtax in it."""
         return self.run(PYTHON, "-m", "vtax", *arguments, timeout_s=timeout_s, status=status)
 
 
 @contextmanager
 def booted(
-    machine: MachineRecipe, home: Home, images: Sequence[Image], lock: Path, more: Mapping[str, Path] | None = None
+    machine: MachineRecipe,
+    home: Home,
+    images: Sequence[Image],
+    lock: Path,
+    more: Mapping[str, Path] | None = None,
 ) -> Iterator[BootedMachine]:
     """Boot a machine with these guest images in its home and vtax in /root/vtax/src; gone at the end.
 
@@ -102,18 +112,27 @@ def booted(
 
 
 @contextmanager
-def started(machine: MachineRecipe, home: Home, made: disks.Disks, *data_disks: Path) -> Iterator[BootedMachine]:
+def started(
+    machine: MachineRecipe, home: Home, made: disks.Disks, *data_disks: Path
+) -> Iterator[BootedMachine]:
     """Boot a machine with more disks (/dev/vdb, ...) and nothing of vtax but its agent; gone at the end.
 
     Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
-    with Journal(home.journal) as journal, _answering(machine, home, made, data_disks, journal) as nested:
+    with (
+        Journal(home.journal) as journal,
+        _answering(machine, home, made, data_disks, journal) as nested,
+    ):
         yield nested
 
 
 @contextmanager
 def _answering(
-    machine: MachineRecipe, home: Home, made: disks.Disks, data_disks: Sequence[Path], journal: Journal
+    machine: MachineRecipe,
+    home: Home,
+    made: disks.Disks,
+    data_disks: Sequence[Path],
+    journal: Journal,
 ) -> Iterator[BootedMachine]:
     """Yield a machine with its disks, once it answers."""
     directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
@@ -133,12 +152,22 @@ def _answering(
             *(word for path in (made.root, *data_disks) for word in _disk(path)),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
             *("-chardev", f"file,id=console,path={console}"),
-            *(("-serial", "chardev:console") if machine.serial else ("-device", "virtconsole,chardev=console")),
+            *(
+                ("-serial", "chardev:console")
+                if machine.serial
+                else ("-device", "virtconsole,chardev=console")
+            ),
             *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
             *("-device", f"virtserialport,chardev=agent,name={PORT}"),
-        ]  # fmt: skip
+        ]
         temporary = {"TMPDIR": str(directory)}
-        process = spawn(argv, tag=tag, stderr=stderr.fileno(), pass_fds=(stranger.fileno(),), environment=temporary)
+        process = spawn(
+            argv,
+            tag=tag,
+            stderr=stderr.fileno(),
+            pass_fds=(stranger.fileno(),),
+            environment=temporary,
+        )
     fd = ours.detach()
     channel = Channel(fd, fd, lambda: describe(process, errors, console))
     guest = Guest(channel)
@@ -164,7 +193,13 @@ def _send(nested: BootedMachine, files: Mapping[str, Path]) -> None:
             archive.add(path, name)
     nested.guest.put("/root/sent.tar.gz", packed.getvalue())
     nested.run("mkdir", "--parents", f"/{INSIDE}")
-    unpack = ("tar", "--extract", "--no-same-owner", "--file=/root/sent.tar.gz", f"--directory=/{INSIDE}")
+    unpack = (
+        "tar",
+        "--extract",
+        "--no-same-owner",
+        "--file=/root/sent.tar.gz",
+        f"--directory=/{INSIDE}",
+    )
     nested.run(*unpack, timeout_s=BOOT_S)
 
 

@@ -40,7 +40,9 @@ def _processors(root: Path) -> Observation | None:
     if usable == 1:
         return Observation("bad", "1 CPU: every other process takes CPU time from the guest", hint)
     if usable < 4:
-        return Observation("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint)
+        return Observation(
+            "warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint
+        )
     return Observation("ok", f"{usable} CPUs")
 
 
@@ -79,7 +81,11 @@ def _transparent_huge_pages(root: Path) -> Observation | None:
     chosen = tunable.show()
     if chosen == "never":
         return Observation("ok", "never")
-    message = "always: by chance" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
+    message = (
+        "always: by chance"
+        if chosen == "always"
+        else "madvise: for QEMU's guests, not for containers"
+    )
     return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -90,8 +96,11 @@ def _address_layout(root: Path) -> Observation | None:
         return None
     if found == ["2"]:
         return Observation("ok", "random for every process")
-    return Observation("warn", "fixed: one layout is measured, not the typical one",
-                "sysctl kernel.randomize_va_space=2")  # fmt: skip
+    return Observation(
+        "warn",
+        "fixed: one layout is measured, not the typical one",
+        "sysctl kernel.randomize_va_space=2",
+    )
 
 
 def _swap(root: Path) -> Observation | None:
@@ -100,10 +109,14 @@ def _swap(root: Path) -> Observation | None:
     if total == 0:
         return Observation("ok", "none")
     if total - free > 16 << 20:  # a low swappiness does not swap memory in
-        return Observation("warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False)
+        return Observation(
+            "warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False
+        )
     low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
     return Observation(
-        "ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else "sysctl vm.swappiness=1"
+        "ok" if low else "warn",
+        f"{about_size(total)}, not in use",
+        "" if low else "sysctl vm.swappiness=1",
     )
 
 
@@ -113,7 +126,9 @@ def _numa(root: Path) -> Observation | None:
         return Observation("ok", "one node") if nodes else None
     balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
     moves = ", and the kernel moves memory between them" if balancing else ""
-    hint = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
+    hint = "pin guests to CPUs of one node" + (
+        "; sysctl kernel.numa_balancing=0" if balancing else ""
+    )
     return Observation("warn", f"{len(nodes)} nodes{moves}", hint, by_tunable=balancing)
 
 
@@ -122,7 +137,9 @@ def _free_memory(root: Path) -> Observation | None:
     if available is None:
         return None
     hint = "stop other programs, or use smaller guests ([guest] memory)"
-    level: Severity = "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
+    level: Severity = (
+        "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
+    )
     return Observation(level, f"{about_size(available)} available", "" if level == "ok" else hint)
 
 
@@ -132,9 +149,14 @@ def _virtual_host(root: Path) -> Observation | None:
         flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
         if "hypervisor" not in flags:
             return Observation("ok", "no")
-        names = [*_values(root, "sys/class/dmi/id/sys_vendor"), *_values(root, "sys/class/dmi/id/product_name")]
+        names = [
+            *_values(root, "sys/class/dmi/id/sys_vendor"),
+            *_values(root, "sys/class/dmi/id/product_name"),
+        ]
         kind = f" ({' '.join(names)})" if names else ""
-        return Observation("warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure")
+        return Observation(
+            "warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure"
+        )
     return None
 
 
@@ -159,7 +181,9 @@ def _throttling(root: Path) -> Observation | None:
     events = max(int(count) for count in counts)
     if events == 0:
         return Observation("ok", "no throttling since boot")
-    return Observation("warn", f"{events} throttling events since boot", "improve cooling, or disable turbo")
+    return Observation(
+        "warn", f"{events} throttling events since boot", "improve cooling, or disable turbo"
+    )
 
 
 def _counters(root: Path) -> Observation | None:
@@ -169,7 +193,9 @@ def _counters(root: Path) -> Observation | None:
         missing.setdefault(reason, []).append(what)
     texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
     severity: Severity = "none" if found.keys() >= EXPLAINING else "ok"
-    return Observation(severity, f"not available here: {'; '.join(texts)}" if texts else "all are available")
+    return Observation(
+        severity, f"not available here: {'; '.join(texts)}" if texts else "all are available"
+    )
 
 
 CHECKS = (
@@ -201,9 +227,13 @@ CHECKS = (
     ),
     HostCheck(tunables.SWAPPINESS.name, "swapped memory is read back during a trial", _swap),
     HostCheck(
-        tunables.NUMA_BALANCING.name, "remote memory is slower, and balancing migrates pages during a trial", _numa
+        tunables.NUMA_BALANCING.name,
+        "remote memory is slower, and balancing migrates pages during a trial",
+        _numa,
     ),
-    HostCheck("free memory", "a host short of memory reclaims and swaps while it measures", _free_memory),
+    HostCheck(
+        "free memory", "a host short of memory reclaims and swaps while it measures", _free_memory
+    ),
     HostCheck(
         "virtual host",
         "other guests of the outer host use the CPUs unseen, and hardware virtualization is missing or nested",
@@ -226,31 +256,49 @@ def findings(root: Path = Path("/")) -> list[Finding]:
     for check in CHECKS:
         if (seen := check.look(root)) is not None:
             can = check.name in tunable and seen.by_tunable and seen.severity != "ok"
-            found.append(Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can))
+            found.append(
+                Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can)
+            )
     return found
 
 
 def judge_load(load: HostLoad) -> list[Finding]:
     """Return findings about the load of the host while it was sampled."""
-    steal_severity: Severity = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
+    steal_severity: Severity = (
+        "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
+    )
     busy_share = load.busy_cpus / load.cpus
     busy_severity: Severity = (
-        "bad" if busy_share > BUSY_BAD_SHARE else "warn" if load.busy_cpus > BUSY_WARN_CPUS else "ok"
+        "bad"
+        if busy_share > BUSY_BAD_SHARE
+        else "warn"
+        if load.busy_cpus > BUSY_WARN_CPUS
+        else "ok"
     )
     count = load.busy_cpus
-    maximum = f"; busiest: {', '.join(load.busiest)}" if load.busiest and busy_severity != "ok" else ""
+    maximum = (
+        f"; busiest: {', '.join(load.busiest)}" if load.busiest and busy_severity != "ok" else ""
+    )
     return [
         Finding(
-            "other load", busy_severity, f"{count:.2f} of {load.cpus} CPUs busy{maximum}",
+            "other load",
+            busy_severity,
+            f"{count:.2f} of {load.cpus} CPUs busy{maximum}",
             "other programs take CPU time, cache and bandwidth from the guests",
-            "" if busy_severity == "ok" else "stop other programs while measuring", False,
+            "" if busy_severity == "ok" else "stop other programs while measuring",
+            False,
         ),
         Finding(
-            "steal", steal_severity, f"{format_percent(load.steal)} of CPU time",
+            "steal",
+            steal_severity,
+            f"{format_percent(load.steal)} of CPU time",
             "the hypervisor of this host gave this CPU time to other guests",
-            "" if steal_severity == "ok" else "use a dedicated machine, or measure at a time of lower load", False,
+            ""
+            if steal_severity == "ok"
+            else "use a dedicated machine, or measure at a time of lower load",
+            False,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def meminfo(root: Path) -> dict[str, int]:

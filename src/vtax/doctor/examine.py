@@ -34,7 +34,9 @@ from vtax.platforms.base import Platform, Probe
 BOUND_S = 30.0
 _WORKERS = 2
 _CLEANUP_S = 5.0  # to remove resources of killed probes
-_FORK = get_context("fork")  # children of a process of one thread, which have the drivers loaded already
+_FORK = get_context(
+    "fork"
+)  # children of a process of one thread, which have the drivers loaded already
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Examination:
         """For `--json`."""
         return {
             "platforms": [
-                {"name": name, **(_as_json(probe) if probe else {})} for name, probe in self.platforms.items()
+                {"name": name, **(_as_json(probe) if probe else {})}
+                for name, probe in self.platforms.items()
             ],
             "not_probed": self.not_probed,
             "findings": [asdict(finding) for finding in self.findings],
@@ -90,7 +93,9 @@ def examine(
     progress("checking the host")
     found = (*judge_load(sample_load()), judge_packages(), *findings(), *optional())
     if not_probed:
-        return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed)
+        return Examination(
+            dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed
+        )
     platforms = [registry.get(name) for name in registry.names()]
     deadline = started_at + BOUND_S * timeout_factor() - _CLEANUP_S
     probes = probe_all(platforms, image, deadline, progress)
@@ -140,13 +145,17 @@ def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
         return Probe(False, reason, "sudo vtax clean", is_made=False)
     if late:
         return Probe(
-            False, "its probe exceeded the time limit of the examination", "vtax platforms has no time limit",
+            False,
+            "its probe exceeded the time limit of the examination",
+            "vtax platforms has no time limit",
             is_made=False,
-        )  # fmt: skip
+        )
     return Probe(False, "its probe ended without a result", is_made=False)
 
 
-def _start_probes(platforms: Sequence[Platform], image: Image | None) -> tuple[Connection, ForkProcess]:
+def _start_probes(
+    platforms: Sequence[Platform], image: Image | None
+) -> tuple[Connection, ForkProcess]:
     """Return a child process that probes these platforms, and the connection for its results."""
     answers, to_parent = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=_probe_each, args=(platforms, image, to_parent), daemon=True)
@@ -169,7 +178,9 @@ def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
     with deferred_interrupts():
         for process in late:
             if process.pid:
-                with suppress(ProcessLookupError):  # it does not lead its group yet and has started no program
+                with suppress(
+                    ProcessLookupError
+                ):  # it does not lead its group yet and has started no program
                     os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()

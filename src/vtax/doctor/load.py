@@ -31,7 +31,11 @@ def sample_load(seconds: float = 1.0) -> HostLoad:
     time.sleep(seconds)
     after, programs_after = HostSample.take(), _programs()
     elapsed_s = after.monotonic_s - before.monotonic_s
-    spent = {kind: after.cpu_s[kind] - cpu_s for kind, cpu_s in before.cpu_s.items() if kind in after.cpu_s}
+    spent = {
+        kind: after.cpu_s[kind] - cpu_s
+        for kind, cpu_s in before.cpu_s.items()
+        if kind in after.cpu_s
+    }
     busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
     own_s = after.controller_cpu_s - before.controller_cpu_s
     used = {
@@ -43,9 +47,15 @@ def sample_load(seconds: float = 1.0) -> HostLoad:
     cpus = os.cpu_count() or 1
     return HostLoad(
         cpus=cpus,
-        busy_cpus=min(cpus, max(0.0, busy_s - own_s) / elapsed_s),  # CPU time is counted in steps of 10 ms
+        busy_cpus=min(
+            cpus, max(0.0, busy_s - own_s) / elapsed_s
+        ),  # CPU time is counted in steps of 10 ms
         steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),
-        busiest=tuple(f"{program} {format_percent(share, '.0f')}" for program, share in top if share > _SHOWN_SHARE),
+        busiest=tuple(
+            f"{program} {format_percent(share, '.0f')}"
+            for program, share in top
+            if share > _SHOWN_SHARE
+        ),
     )
 
 

@@ -31,7 +31,10 @@ class NativeProbe:
     seconds: Annotated[float, Means("how long it took", unit="s")]
     readings: Annotated[
         Mapping[str, tuple[float, ...]],
-        Means("`cpu`: SHA-256 of 1 MiB; `memory`: copy of 32 MiB; `process`: start and end of a program", unit="s"),
+        Means(
+            "`cpu`: SHA-256 of 1 MiB; `memory`: copy of 32 MiB; `process`: start and end of a program",
+            unit="s",
+        ),
     ]
 
 
@@ -46,7 +49,8 @@ def native_probe(seconds: float) -> NativeProbe:
             does()
             found[kind].append(max(time.perf_counter() - before, _LONG_ENOUGH_S))
     return NativeProbe(
-        round(time.perf_counter() - started, 3), {kind: _thinned(each) for kind, each in found.items()}
+        round(time.perf_counter() - started, 3),
+        {kind: _thinned(each) for kind, each in found.items()},
     )
 
 

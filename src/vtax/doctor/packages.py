@@ -40,11 +40,14 @@ OPTIONAL: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "SELinux": ("/sys/fs/selinux/enforce",),
     },
     "runtimes": {
-        "crun": ("crun",), "youki": ("youki",), "runsc": ("runsc",), "kata": ("containerd-shim-kata-v2",)
+        "crun": ("crun",),
+        "youki": ("youki",),
+        "runsc": ("runsc",),
+        "kata": ("containerd-shim-kata-v2",),
     },
     "shared directories": {"virtiofsd": (*VIRTIOFSD_PLACES, "virtiofsd")},
     "own images": {"skopeo": ("skopeo",), "umoci": ("umoci",)},
-}  # fmt: skip
+}
 """Finding -> what options of platforms use -> its signs, of which one suffices."""
 
 
@@ -53,7 +56,9 @@ def judge_packages() -> Finding:
     why = "without them no image is built and no lab network is made"
     missing = [need for need in NEEDS if not all(map(is_present, need.signs))]
     if not missing:
-        return Finding("packages", "ok", "all packages that every run needs are there", why, "", False)
+        return Finding(
+            "packages", "ok", "all packages that every run needs are there", why, "", False
+        )
     signs: dict[str, list[str]] = {}
     for need in missing:
         signs.setdefault(need.purpose, []).extend(need.signs)
@@ -67,7 +72,11 @@ def optional() -> Iterator[Finding]:
     for name, wanted in OPTIONAL.items():
         there = [what for what, signs in wanted.items() if any(map(is_present, signs))]
         missing = [what for what in wanted if what not in there]
-        texts = [f"{word}: {', '.join(each)}" for word, each in (("present", there), ("missing", missing)) if each]
+        texts = [
+            f"{word}: {', '.join(each)}"
+            for word, each in (("present", there), ("missing", missing))
+            if each
+        ]
         why = "an option of a platform that needs what is missing fails"
         yield Finding(name, "ok" if there else "none", "; ".join(texts), why, "", False)
 

@@ -35,7 +35,9 @@ AGENTS = frozenset({
 """Programs that stay on hosts of a fleet and work now and then: orchestration, monitoring, scanning, updates."""
 _COMM = 15  # characters of a name that the kernel keeps
 _WORDS = 3  # of a command line: an interpreter, an option, the script
-_LEAST_FREE_BYTES = 256 * 1024**2  # that a run is begun with: its store, its bundle, what guests write
+_LEAST_FREE_BYTES = (
+    256 * 1024**2
+)  # that a run is begun with: its store, its bundle, what guests write
 _CODES = Literal["not-root", "lock-held", "space", "no-machine-id", "peer"]
 
 
@@ -53,7 +55,9 @@ class Obstacle:
     """Why this host cannot measure now."""
 
     code: Annotated[_CODES, Means("`not-root`, `lock-held`, `space`, `no-machine-id` or `peer`")]
-    detail: Annotated[str, Means("whose lock, how much space is free, or what is missing on the peer")]
+    detail: Annotated[
+        str, Means("whose lock, how much space is free, or what is missing on the peer")
+    ]
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,10 @@ class Readiness:
     """Findings of `vtax host check`."""
 
     identity: Annotated[
-        str, Means("hash of machine-id, DMI UUID and board serial number; of the machine-id alone without root")
+        str,
+        Means(
+            "hash of machine-id, DMI UUID and board serial number; of the machine-id alone without root"
+        ),
     ]
     host: Annotated[Mapping[str, Any], Means("facts of the host, as a run keeps them")]
     vtax_version: Annotated[str, Means("version of vtax")]
@@ -78,7 +85,9 @@ class Readiness:
     free_bytes: Annotated[int, Means("space that is free there", unit="bytes")]
     measures: Annotated[str, Means("run that measures here now; empty when none does")]
     images: Annotated[tuple[HeldImage, ...], Means("images that are here; none without root")]
-    agents: Annotated[tuple[Agent, ...], Means("resident agents, such as kubelet and node_exporter")]
+    agents: Annotated[
+        tuple[Agent, ...], Means("resident agents, such as kubelet and node_exporter")
+    ]
     findings: tuple[Finding, ...]
     obstacles: Annotated[tuple[Obstacle, ...], Means("why it cannot measure now; none when it can")]
 
@@ -88,9 +97,13 @@ class Readiness:
         return not self.obstacles
 
     @property
-    def disturbances(self) -> Annotated[tuple[str, ...], Means("checks of vtax doctor that found a disturbance")]:
+    def disturbances(
+        self,
+    ) -> Annotated[tuple[str, ...], Means("checks of vtax doctor that found a disturbance")]:
         """Names of the checks that warn, or are bad."""
-        return tuple(finding.name for finding in self.findings if finding.severity in ("warn", "bad"))
+        return tuple(
+            finding.name for finding in self.findings if finding.severity in ("warn", "bad")
+        )
 
 
 def readiness(home: Home) -> Readiness:
@@ -102,14 +115,23 @@ def readiness(home: Home) -> Readiness:
     with suppress(BadInput):
         images = tuple(HeldImage(image.key, contents.digest(image)) for image in list_images(home))
     return Readiness(
-        identity=host_id(facts), host=facts, vtax_version=__version__, time=time.time(), home=str(home.root),
-        free_bytes=free, measures=measures, images=images, agents=agents(),
+        identity=host_id(facts),
+        host=facts,
+        vtax_version=__version__,
+        time=time.time(),
+        home=str(home.root),
+        free_bytes=free,
+        measures=measures,
+        images=images,
+        agents=agents(),
         findings=(*judge_load(sample_load()), *findings()),
         obstacles=tuple(_obstacles(facts, free, measures, has_image=bool(images))),
-    )  # fmt: skip
+    )
 
 
-def _obstacles(facts: Mapping[str, Any], free: int, measures: str, *, has_image: bool) -> Iterator[Obstacle]:
+def _obstacles(
+    facts: Mapping[str, Any], free: int, measures: str, *, has_image: bool
+) -> Iterator[Obstacle]:
     if os.geteuid() != 0:
         yield Obstacle("not-root", "")
     if measures:
@@ -128,14 +150,18 @@ def _free_bytes(directory: Path) -> int:
     return 0
 
 
-def agents(proc: Path = Path("/proc"), names: Sequence[str] | frozenset[str] = AGENTS) -> tuple[Agent, ...]:
+def agents(
+    proc: Path = Path("/proc"), names: Sequence[str] | frozenset[str] = AGENTS
+) -> tuple[Agent, ...]:
     """Return the resident agents among the processes of a host, by name."""
     known = {**{name[:_COMM]: name for name in names}, **{name: name for name in names}}
     found: dict[str, list[float]] = {}
     for directory in proc.iterdir():
         if directory.name.isdigit() and (name := _agent(directory, known)):
             found.setdefault(name, []).append(_cpu_s(directory))
-    return tuple(Agent(name, len(each), round(sum(each), 2)) for name, each in sorted(found.items()))
+    return tuple(
+        Agent(name, len(each), round(sum(each), 2)) for name, each in sorted(found.items())
+    )
 
 
 def _agent(directory: Path, known: Mapping[str, str]) -> str:
@@ -151,6 +177,8 @@ def _agent(directory: Path, known: Mapping[str, str]) -> str:
 
 def _cpu_s(directory: Path) -> float:
     with suppress(OSError, ValueError, IndexError):
-        fields = (directory / "stat").read_text().rpartition(")")[2].split()  # proc(5): utime and stime
+        fields = (
+            (directory / "stat").read_text().rpartition(")")[2].split()
+        )  # proc(5): utime and stime
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0

@@ -35,7 +35,9 @@ class Tunable:
 
     def files(self) -> list[Path]:
         """Return the files of the setting on this host; none when the host does not have it."""
-        return next((found for pattern in self.values if (found := sorted(self.root.glob(pattern)))), [])
+        return next(
+            (found for pattern in self.values if (found := sorted(self.root.glob(pattern)))), []
+        )
 
     @property
     def wanted(self) -> str:
@@ -65,13 +67,24 @@ class Tunable:
 
 
 _CPU = "sys/devices/system/cpu"
-FREQUENCY_GOVERNOR = Tunable("frequency governor", {f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor": "performance"})
+FREQUENCY_GOVERNOR = Tunable(
+    "frequency governor", {f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor": "performance"}
+)
 TURBO = Tunable("turbo", {f"{_CPU}/intel_pstate/no_turbo": "1", f"{_CPU}/cpufreq/boost": "0"})
-TRANSPARENT_HUGE_PAGES = Tunable("transparent huge pages", {"sys/kernel/mm/transparent_hugepage/enabled": "never"})
+TRANSPARENT_HUGE_PAGES = Tunable(
+    "transparent huge pages", {"sys/kernel/mm/transparent_hugepage/enabled": "never"}
+)
 ADDRESS_LAYOUT = Tunable("address layout", {"proc/sys/kernel/randomize_va_space": "2"})
 SWAPPINESS = Tunable("swap", {"proc/sys/vm/swappiness": "1"})
 NUMA_BALANCING = Tunable("NUMA", {"proc/sys/kernel/numa_balancing": "0"})
-TUNABLES = (FREQUENCY_GOVERNOR, TURBO, TRANSPARENT_HUGE_PAGES, ADDRESS_LAYOUT, SWAPPINESS, NUMA_BALANCING)
+TUNABLES = (
+    FREQUENCY_GOVERNOR,
+    TURBO,
+    TRANSPARENT_HUGE_PAGES,
+    ADDRESS_LAYOUT,
+    SWAPPINESS,
+    NUMA_BALANCING,
+)
 
 
 @contextmanager

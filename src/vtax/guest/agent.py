@@ -109,7 +109,11 @@ def to_json(value: object) -> str:
         return "[" + ",".join(map(to_json, value)) + "]"
     units = str(value).encode("utf-16-be", "surrogatepass")
     codes = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
-    return '"' + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes) + '"'
+    return (
+        '"'
+        + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes)
+        + '"'
+    )
 
 
 # Programs
@@ -135,7 +139,9 @@ class Job:
                 find_program(argv[0], environment.get("PATH", "")),
                 argv,
                 environment,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(inside)],
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(inside)
+                ],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=range(1, 32),
@@ -216,7 +222,9 @@ def reap() -> None:
         if ended is None:
             return
         ended_at = time.monotonic()
-        job = next((job for job in JOBS.values() if job.pid == ended.si_pid and job.status is None), None)
+        job = next(
+            (job for job in JOBS.values() if job.pid == ended.si_pid and job.status is None), None
+        )
         run_delay_s = None if job is None else run_delay(ended.si_pid)
         _, status, usage = os.wait4(ended.si_pid, 0)
         if job is not None:
@@ -287,9 +295,15 @@ def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes
             raise TimeoutError(f"process {job.pid} does not end after SIGKILL")
     job.finish()
     del JOBS[handle]
-    found = {"status": os.waitstatus_to_exitcode(job.status or 0), "timed_out": timed_out, "truncated": job.truncated,
-             "inside_s": job.seconds, "usage": job.usage, "delay_s": job.run_delay_s,
-             "stdout_size": len(job.texts[0])}  # fmt: skip
+    found = {
+        "status": os.waitstatus_to_exitcode(job.status or 0),
+        "timed_out": timed_out,
+        "truncated": job.truncated,
+        "inside_s": job.seconds,
+        "usage": job.usage,
+        "delay_s": job.run_delay_s,
+        "stdout_size": len(job.texts[0]),
+    }
     return found, bytes(job.texts[0] + job.texts[1])
 
 
@@ -310,7 +324,12 @@ def sample(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], b
     sizes = [None if t is None else len(t) for t in texts]
     data = b"".join(t for t in texts if t)
     wall_s = time.time()
-    return {"sizes": sizes, "began_s": began_s, "monotonic_s": time.monotonic(), "wall_s": wall_s}, data
+    return {
+        "sizes": sizes,
+        "began_s": began_s,
+        "monotonic_s": time.monotonic(),
+        "wall_s": wall_s,
+    }, data
 
 
 def read_file(path: str, limit: int, offset: int = 0) -> bytes:
@@ -344,7 +363,9 @@ def shutdown(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     raise Disconnected
 
 
-REQUESTS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (run, start, sample, extend, shutdown)}
+REQUESTS: dict[str, Callable[..., Any]] = {
+    f.__name__: f for f in (run, start, sample, extend, shutdown)
+}
 
 
 # Life
@@ -363,7 +384,13 @@ def main() -> None:
                 raise
             except Exception as error:
                 said = getattr(error, "strerror", None) or type(error).__name__
-                answer = {"ok": False, "error": f"{said}: {getattr(error, 'filename', None) or error}"[:2000]}, b""
+                answer = (
+                    {
+                        "ok": False,
+                        "error": f"{said}: {getattr(error, 'filename', None) or error}"[:2000],
+                    },
+                    b"",
+                )
             header, data = answer if isinstance(answer, tuple) else (answer, b"")
             send_answer({"id": requested["id"], "ok": True, **header}, data)
     except Disconnected:
@@ -385,7 +412,9 @@ def end() -> NoReturn:
     os._exit(0)
 
 
-while (_spare := os.open("/dev/null", os.O_RDWR)) <= 2:  # or a pipe could become a program's standard stream
+while (
+    _spare := os.open("/dev/null", os.O_RDWR)
+) <= 2:  # or a pipe could become a program's standard stream
     pass
 os.close(_spare)
 os.chdir("/")

@@ -84,7 +84,11 @@ def put(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     first = requested["offset"] == 0
     if first:
         make_directories(requested["path"])
-    fd = os.open(requested["path"], os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if first else 0), requested["mode"])
+    fd = os.open(
+        requested["path"],
+        os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if first else 0),
+        requested["mode"],
+    )
     try:
         os.lseek(fd, requested["offset"], 0)
         view = memoryview(payload)
@@ -114,7 +118,11 @@ SYSTEM_FILES = {
     "tcp_receive_buffer": "/proc/sys/net/ipv4/tcp_rmem",
     "tcp_send_buffer": "/proc/sys/net/ipv4/tcp_wmem",
 }
-OWN_OPTIONS = ("vtax.", "vec", "ssl")  # the agent's stream and the interfaces, which differ between guests
+OWN_OPTIONS = (
+    "vtax.",
+    "vec",
+    "ssl",
+)  # the agent's stream and the interfaces, which differ between guests
 SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
 STATUS_NAMES = {
     "NoNewPrivs": "no_new_privs",
@@ -141,7 +149,17 @@ def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     def hashes() -> dict[str, Any]:
         return hashes_of(requested["programs"])
 
-    for collect_some in (kernel, processor, memory, control_group, mounts, disks, interfaces, hashes, limits):
+    for collect_some in (
+        kernel,
+        processor,
+        memory,
+        control_group,
+        mounts,
+        disks,
+        interfaces,
+        hashes,
+        limits,
+    ):
         try:
             found.update(collect_some())
         except (OSError, ValueError, IndexError, KeyError) as error:
@@ -179,7 +197,11 @@ def names_in(directory: str) -> list[str]:
 
 def pairs_of(text: str) -> dict[str, str]:
     """Lines of `key: value`."""
-    return {key.strip(): value.strip() for key, colon, value in (n.partition(":") for n in text.split("\n")) if colon}
+    return {
+        key.strip(): value.strip()
+        for key, colon, value in (n.partition(":") for n in text.split("\n"))
+        if colon
+    }
 
 
 def bracketed(text: str) -> str:
@@ -197,7 +219,10 @@ def kernel() -> dict[str, Any]:
         "transparent_huge_pages": bracketed(text_of("/sys/kernel/mm/transparent_hugepage/enabled")),
         **{name: " ".join(text_of(path).split()) for name, path in SYSTEM_FILES.items()},
         **{name: status.get(key, "") for key, name in STATUS_NAMES.items()},
-        **{f"mitigation.{name}": text_of(f"{vulnerabilities}/{name}") for name in names_in(vulnerabilities)},
+        **{
+            f"mitigation.{name}": text_of(f"{vulnerabilities}/{name}")
+            for name in names_in(vulnerabilities)
+        },
     }
 
 
@@ -206,11 +231,17 @@ def processor() -> dict[str, Any]:
     first = pairs_of(text_of("/proc/cpuinfo").partition("\n\n")[0])
     return {
         "cpu_model": first.get("model name", ""),
-        "cpu_family_model_stepping": "/".join(first[k] for k in ("cpu family", "model", "stepping") if k in first),
+        "cpu_family_model_stepping": "/".join(
+            first[k] for k in ("cpu family", "model", "stepping") if k in first
+        ),
         "cpu_cache": first.get("cache size", ""),
         "cpu_flags": sorted(first.get("flags", "").split()),
         "cpu_topology": topology("/sys/devices/system/cpu"),
-        "numa_nodes": sum(name[4:].isdigit() for name in names_in("/sys/devices/system/node") if name[:4] == "node"),
+        "numa_nodes": sum(
+            name[4:].isdigit()
+            for name in names_in("/sys/devices/system/node")
+            if name[:4] == "node"
+        ),
         "cpus_visible": os.cpu_count(),
         "cpus_allowed": sorted(os.sched_getaffinity(0)),
     }
@@ -218,12 +249,20 @@ def processor() -> dict[str, Any]:
 
 def topology(place: str) -> str:
     """`1 socket, 2 cores, 1 thread a core` of the CPUs that are seen; empty when the kernel does not say."""
-    cpus = [f"{place}/{name}/topology" for name in names_in(place) if name[:3] == "cpu" and name[3:].isdigit()]
+    cpus = [
+        f"{place}/{name}/topology"
+        for name in names_in(place)
+        if name[:3] == "cpu" and name[3:].isdigit()
+    ]
     sockets = [text_of(f"{cpu}/physical_package_id") for cpu in cpus]
     cores = {(socket, text_of(f"{cpu}/core_id")) for cpu, socket in zip(cpus, sockets, strict=True)}
     if not all(sockets) or not cores:
         return ""
-    counts = (("socket", len(set(sockets))), ("core", len(cores)), ("thread", len(cpus) // len(cores)))
+    counts = (
+        ("socket", len(set(sockets))),
+        ("core", len(cores)),
+        ("thread", len(cpus) // len(cores)),
+    )
     return ", ".join(f"{count} {what}{'s' * (count != 1)}" for what, count in counts) + " a core"
 
 
@@ -249,7 +288,9 @@ def control_group() -> dict[str, Any]:
     cpu = places.get("cpu", "")
     quota = text_of(f"{cpu}/cpu.cfs_quota_us") if cpu else text_of(f"{v2}/cpu.max")
     return {
-        "cgroup.memory": limit_of(text_of(f"{v1}/memory.limit_in_bytes" if v1 else f"{v2}/memory.max")),
+        "cgroup.memory": limit_of(
+            text_of(f"{v1}/memory.limit_in_bytes" if v1 else f"{v2}/memory.max")
+        ),
         "cgroup.cpu_quota": limit_of(quota),
         "cgroup.cpu_set": text_of(f"{places.get('cpuset', v2)}/cpuset.cpus"),
     }
@@ -266,13 +307,26 @@ def mounts() -> dict[str, Any]:
     found: dict[str, Any] = {}
     table = [line.split() for line in text_of("/proc/self/mountinfo").split("\n")]
     for name, path in (("root", "/"), ("scratch", "/scratch")):
-        over = [row for row in table if len(row) > 9 and (path + "/").startswith(row[4].rstrip("/") + "/")]
+        over = [
+            row
+            for row in table
+            if len(row) > 9 and (path + "/").startswith(row[4].rstrip("/") + "/")
+        ]
         if over:
             row = max(reversed(over), key=lambda r: len(r[4].rstrip("/")))
             kind, _, options = row[row.index("-") + 1 :][:3]
             found[f"{name}_file_system"] = kind
-            hidden = ("lowerdir", "upperdir", "workdir", "uuid")  # differ from guest to guest, whatever the platform
-            shown = {o for o in [*row[5].split(","), *options.split(",")] if o.partition("=")[0] not in hidden}
+            hidden = (
+                "lowerdir",
+                "upperdir",
+                "workdir",
+                "uuid",
+            )  # differ from guest to guest, whatever the platform
+            shown = {
+                o
+                for o in [*row[5].split(","), *options.split(",")]
+                if o.partition("=")[0] not in hidden
+            }
             found[f"{name}_mount_options"] = sorted(shown)
     return found
 
@@ -282,7 +336,9 @@ def disks() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for disk in names_in("/sys/block"):
         if not disk.startswith(("loop", "ram", "zram")):
-            found[f"disk.{disk}.scheduler"] = bracketed(text_of(f"/sys/block/{disk}/queue/scheduler"))
+            found[f"disk.{disk}.scheduler"] = bracketed(
+                text_of(f"/sys/block/{disk}/queue/scheduler")
+            )
             found[f"disk.{disk}.write_cache"] = text_of(f"/sys/block/{disk}/queue/write_cache")
     return found
 
@@ -294,7 +350,9 @@ def interfaces() -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    for interface in [line.partition(":")[0].strip() for line in text_of("/proc/net/dev").split("\n")[2:]]:
+    for interface in [
+        line.partition(":")[0].strip() for line in text_of("/proc/net/dev").split("\n")[2:]
+    ]:
         request = interface.encode()[:15].ljust(40, b"\0")
         up = fcntl.ioctl(probe, SIOCGIFFLAGS, request)[16] & 1
         if up and interface != "lo":
@@ -303,7 +361,9 @@ def interfaces() -> dict[str, Any]:
             found[f"interface.{interface}.driver"] = driver.get("driver", "")
             mtu = fcntl.ioctl(probe, SIOCGIFMTU, request)[16:20]
             found[f"interface.{interface}.mtu"] = int.from_bytes(mtu, "little")
-            found[f"interface.{interface}.offloads"] = [f for f in OFFLOADS if features.get(f, "").startswith("on")]
+            found[f"interface.{interface}.offloads"] = [
+                f for f in OFFLOADS if features.get(f, "").startswith("on")
+            ]
     probe.close()
     return found
 
@@ -312,7 +372,13 @@ def output_of(argv: list[str]) -> str:
     """Return what a program prints; nothing when it is missing or does not end in 5 s."""
     try:
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-        request = {"argv": argv, "environment": environment, "cwd": "/", "limit": 1 << 16, "timeout_s": 5.0}
+        request = {
+            "argv": argv,
+            "environment": environment,
+            "cwd": "/",
+            "limit": 1 << 16,
+            "timeout_s": 5.0,
+        }
         header, text = run(request, b"")
     except OSError:
         return ""
@@ -324,7 +390,9 @@ def hashes_of(programs: list[str]) -> dict[str, Any]:
     from _blake2 import blake2b
 
     directories = [f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/lib"]
-    wanted = [(name, directories) for name in LIBRARIES] + [(name, ["/usr/bin", "/usr/sbin"]) for name in programs]
+    wanted = [(name, directories) for name in LIBRARIES] + [
+        (name, ["/usr/bin", "/usr/sbin"]) for name in programs
+    ]
     found = {}
     for name, places in wanted:
         for place in places:

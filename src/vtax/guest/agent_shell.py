@@ -23,7 +23,9 @@ END_WAIT_S = 5.0  # between the closing of a shell's terminal and its end
 class Shell(Job):
     """A program on a pseudo-terminal instead of pipes; it is reaped, and killed at the end, like every other."""
 
-    def __init__(self, argv: list[str], environment: dict[str, str], rows: int, columns: int) -> None:
+    def __init__(
+        self, argv: list[str], environment: dict[str, str], rows: int, columns: int
+    ) -> None:
         import fcntl
 
         self.outputs, self.status = {}, None
@@ -38,7 +40,13 @@ class Shell(Job):
             argv,
             environment,
             file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0),  # a session leader's first terminal becomes its own
+                (
+                    os.POSIX_SPAWN_OPEN,
+                    0,
+                    name,
+                    os.O_RDWR,
+                    0,
+                ),  # a session leader's first terminal becomes its own
                 (os.POSIX_SPAWN_DUP2, 0, 1),
                 (os.POSIX_SPAWN_DUP2, 0, 2),
                 (os.POSIX_SPAWN_CLOSE, self.master),
@@ -52,7 +60,9 @@ SHELLS: list[Shell] = []
 
 def shell_open(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Start a program as the session of a new pseudo-terminal of the given size."""
-    shell = Shell(requested["argv"], requested["environment"], requested["rows"], requested["columns"])
+    shell = Shell(
+        requested["argv"], requested["environment"], requested["rows"], requested["columns"]
+    )
     JOBS[max(JOBS, default=0) + 1] = shell
     SHELLS[:] = [shell]
     return {}

@@ -25,9 +25,14 @@ _MAX_AUDIT_CHARACTERS = 1 << 18  # characters of all of it; a real one has some 
 ABSENT = "(not reported)"
 COMMON = "(common items only)"
 _IN_BYTES = {
-    "memory_visible_bytes", "swap_bytes", "cgroup.memory", "limit.memory", "limit.locked_memory", "limit.stack_size",
+    "memory_visible_bytes",
+    "swap_bytes",
+    "cgroup.memory",
+    "limit.memory",
+    "limit.locked_memory",
+    "limit.stack_size",
     "limit.address_space",
-}  # fmt: skip
+}
 _SIZE = re.compile(r"[0-9]{1,19}")
 STARTED = ("tuning", "started.topology", "started.link")
 """Facts that say how a guest was started; only guests that were started alike are compared."""
@@ -49,7 +54,9 @@ def checked(facts: Any) -> dict[str, Fact]:
     """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
     if not isinstance(facts, dict) or len(facts) > _MAX_FACTS:
         raise GuestError("the guest's audit is not a bounded list of facts")
-    found = {one_line(name, _MAX_NAME_CHARACTERS): _checked(name, value) for name, value in facts.items()}
+    found = {
+        one_line(name, _MAX_NAME_CHARACTERS): _checked(name, value) for name, value in facts.items()
+    }
     if len(str(found)) > _MAX_AUDIT_CHARACTERS:
         raise GuestError("the guest's audit is too long")
     return found
@@ -69,7 +76,9 @@ def _scalar(name: str, value: Any) -> str | float:
     raise GuestError(f"the guest's audit holds {clean(repr(value), 60)} for {one_line(name, 60)}")
 
 
-def started_alike(guests: Iterable[tuple[str, Mapping[str, Fact]]]) -> dict[str, dict[str, list[Mapping[str, Fact]]]]:
+def started_alike(
+    guests: Iterable[tuple[str, Mapping[str, Fact]]],
+) -> dict[str, dict[str, list[Mapping[str, Fact]]]]:
     """Audits that can be compared: how the guests were started -> platform -> audits, in the order given."""
     groups: dict[str, dict[str, list[Mapping[str, Fact]]]] = {}
     for platform, facts in guests:
@@ -122,7 +131,9 @@ def _shown(name: str, values: Mapping[str, Fact | None]) -> dict[str, str]:
     shown = {}
     for platform, value in values.items():
         if isinstance(value, list) and common:
-            shown[platform] = " ".join(f"+{item}" for item in value if str(item) not in common) or COMMON
+            shown[platform] = (
+                " ".join(f"+{item}" for item in value if str(item) not in common) or COMMON
+            )
         else:
             shown[platform] = text_of(value, name)
     return shown

@@ -66,7 +66,9 @@ def compiled(tree: Path) -> bytes:
     Raises CommandFailed when the tree's Python cannot be run here.
     """
     command: list[str | Path] = ["chroot", tree, PYTHON, "-I", "-S", "-B", "-c", _COMPILE]
-    code = run(command, input_text=payload().decode().partition("\n")[2], environment={"LC_ALL": "C.UTF-8"}).stdout
+    code = run(
+        command, input_text=payload().decode().partition("\n")[2], environment={"LC_ALL": "C.UTF-8"}
+    ).stdout
     source = f"import marshal,binascii\nexec(marshal.loads(binascii.a2b_base64('{code.strip()}')))\n".encode()
     return f"{len(source)}\n".encode() + source
 

@@ -31,7 +31,9 @@ class Channel:
     when nothing ever came.
     """
 
-    def __init__(self, read_fd: int, write_fd: int, diagnose: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self, read_fd: int, write_fd: int, diagnose: Callable[[], str] = lambda: ""
+    ) -> None:
         self._read_fd = read_fd
         self._write_fd = write_fd
         self.diagnose = diagnose
@@ -44,7 +46,9 @@ class Channel:
             os.set_blocking(fd, False)
 
     @classmethod
-    def to_unix_socket(cls, path: Path, *, timeout_s: float, diagnose: Callable[[], str] = lambda: "") -> Self:
+    def to_unix_socket(
+        cls, path: Path, *, timeout_s: float, diagnose: Callable[[], str] = lambda: ""
+    ) -> Self:
         """Connect to a unix stream socket that may not exist yet. Raises GuestError after timeout_s."""
         errors: list[OSError] = []
 
@@ -60,7 +64,9 @@ class Channel:
 
         def failed() -> GuestError:
             state = diagnose().strip()[-_SHOWN_TAIL:]
-            return GuestError(f"no connection to {path} within {timeout_s:g} s: {errors[-1]}", where=state)
+            return GuestError(
+                f"no connection to {path} within {timeout_s:g} s: {errors[-1]}", where=state
+            )
 
         found = wait_until(connected, timeout_s, 0.005, otherwise=failed)
         assert found is not None
@@ -97,7 +103,9 @@ class Channel:
         """
         while (at := self._buffer.find(marker)) < 0:
             if len(self._buffer) > limit:
-                raise self.broken(f"the guest sent {limit} bytes and none of them is the agent's greeting")
+                raise self.broken(
+                    f"the guest sent {limit} bytes and none of them is the agent's greeting"
+                )
             self._fill(deadline)
         skipped = bytes(self._buffer[:at])
         del self._buffer[: at + len(marker)]

@@ -24,7 +24,14 @@ from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
 from vtax.guest.protocol import Reply, encode, receive
-from vtax.guest.results import Begun, ClockReading, CommandResult, GuestSample, command_result, files_in
+from vtax.guest.results import (
+    Begun,
+    ClockReading,
+    CommandResult,
+    GuestSample,
+    command_result,
+    files_in,
+)
 from vtax.host.emulated_cpu import timeout_factor
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
@@ -37,7 +44,9 @@ OF_VTAX = {"PATH": f"{bootstrap.TOOLBOX}/bin:{ENVIRONMENT['PATH']}"}
 """Environment of what vtax itself does in a guest, whose own files may have another `ip` or `sh`."""
 OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20
-_ANSWER_S = 30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
+_ANSWER_S = (
+    30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
+)
 _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
@@ -55,7 +64,9 @@ class Guest:
         self._broken = ""
         self._extensions: set[str] = set()
         self._started: dict[int, tuple[str, ...]] = {}  # handle -> argv
-        self._put: dict[str, dict[str, bytes]] = {}  # directory -> path -> SHA-256 of what was put there
+        self._put: dict[
+            str, dict[str, bytes]
+        ] = {}  # directory -> path -> SHA-256 of what was put there
         self._has_own_kernel: bool | None = None
 
     @property
@@ -72,7 +83,9 @@ class Guest:
         try:
             self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, deadline)
             self._channel.write(self._channel.agent or bootstrap.payload(), deadline)
-            self._exchange({"op": "sample", "paths": [], "limit": 0}, b"", deadline, skip=_CONSOLE_LIMIT)
+            self._exchange(
+                {"op": "sample", "paths": [], "limit": 0}, b"", deadline, skip=_CONSOLE_LIMIT
+            )
         except BaseException as error:
             self._broken = self._broken or str(error) or type(error).__name__
             raise
@@ -118,7 +131,9 @@ class Guest:
         """Return the descriptor that is readable when a begun program has ended, for poll(2)."""
         return self._channel.fileno()
 
-    def start(self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, cwd: str = "/") -> int:
+    def start(
+        self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, cwd: str = "/"
+    ) -> int:
         """Start a program in the background; returns the handle to poll and stop it with."""
         handle = self._ask({"op": "start", **_program(argv, environment, cwd)}).integer("handle", 1)
         self._started[handle] = tuple(argv)
@@ -135,7 +150,9 @@ class Guest:
         the program ran.
         """
         started_at = time.monotonic()
-        answer = self._ask_more({"op": "stop", "handle": handle, "grace_s": grace_s}, extra_s=grace_s + _KILL_S)
+        answer = self._ask_more(
+            {"op": "stop", "handle": handle, "grace_s": grace_s}, extra_s=grace_s + _KILL_S
+        )
         return self._ended(handle, answer, started_at)
 
     def finish(self, handle: int, *, timeout_s: float) -> CommandResult:
@@ -145,7 +162,9 @@ class Guest:
         return self._ended(handle, self._ask_more(request, extra_s=timeout_s + _KILL_S), started_at)
 
     def _ended(self, handle: int, answer: Reply, started_at: float) -> CommandResult:
-        return command_result(self._started.pop(handle, ()), answer, time.monotonic() - started_at, OUTPUT_LIMIT)
+        return command_result(
+            self._started.pop(handle, ()), answer, time.monotonic() - started_at, OUTPUT_LIMIT
+        )
 
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
@@ -154,7 +173,9 @@ class Guest:
         """
         request = {"op": "wait_port", "port": port, "timeout_s": timeout_s, "handle": handle}
         if not self._ask_more(request, extra_s=timeout_s).flag("listening"):
-            raise GuestError(f"nothing listens on TCP port {port} in the guest after {timeout_s:g} s")
+            raise GuestError(
+                f"nothing listens on TCP port {port} in the guest after {timeout_s:g} s"
+            )
 
     def put(self, path: str, data: bytes, *, mode: int = 0o644, directory: str = "") -> None:
         """Write a file in the guest, directories included, in pieces that a slow line carries in time.
@@ -182,7 +203,9 @@ class Guest:
         """Read a file of the guest. Raises GuestError when it is missing or larger than FILE_LIMIT bytes."""
         data = bytearray()
         while len(data) <= FILE_LIMIT:
-            piece = self._ask_more({"op": "get", "path": path, "offset": len(data), "size": _PIECE}).payload
+            piece = self._ask_more(
+                {"op": "get", "path": path, "offset": len(data), "size": _PIECE}
+            ).payload
             data += piece
             if len(piece) < _PIECE and len(data) <= FILE_LIMIT:
                 return bytes(data)
@@ -225,7 +248,9 @@ class Guest:
                 and abs((guest_boot_s or 0) - (host_boot_s or 0)) > _SAME_BOOT_S
             )
         busy = [found[counter.name] for counter in table.BUSY if counter.name in found]
-        return {**found, table.KERNEL_CPU.name: sum(busy)} if self._has_own_kernel and busy else found
+        return (
+            {**found, table.KERNEL_CPU.name: sum(busy)} if self._has_own_kernel and busy else found
+        )
 
     def clock(self) -> ClockReading:
         """Compare clocks: the best of five exchanges."""
@@ -237,10 +262,16 @@ class Guest:
 
         programs: names of those to hash with the libraries.
         """
-        request = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS), "programs": sorted(set(programs))}
+        request = {
+            "op": "facts",
+            "kernel_options": sorted(KERNEL_OPTIONS),
+            "programs": sorted(set(programs)),
+        }
         return checked(self._ask_more(request, extra_s=30.0).header.get("facts"))
 
-    def open_shell(self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int) -> None:
+    def open_shell(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int
+    ) -> None:
         """Start a program on a terminal of its own in the guest, to be talked to with `talk`."""
         self._extend("agent_shell")
         size = {"rows": rows, "columns": columns}
@@ -273,7 +304,9 @@ class Guest:
         self._broken = self._broken or "it was closed"
         self._channel.close()
 
-    def _ask_more(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
+    def _ask_more(
+        self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0
+    ) -> Reply:
         self._extend("agent_more")
         return self._ask(request, payload, extra_s)
 
@@ -284,9 +317,13 @@ class Guest:
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
         self._refuse_broken()
-        return self._exchange(request, payload, time.monotonic() + _ANSWER_S * timeout_factor() + extra_s)
+        return self._exchange(
+            request, payload, time.monotonic() + _ANSWER_S * timeout_factor() + extra_s
+        )
 
-    def _exchange(self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Reply:
+    def _exchange(
+        self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0
+    ) -> Reply:
         """Return one request and its answer. Anything but an answer to it breaks the stream for good."""
         self._send(request, payload, deadline)
         return self._receive(str(request["op"]), deadline, skip)
@@ -322,6 +359,8 @@ class Guest:
         return answer
 
 
-def _program(argv: Sequence[str], environment: Mapping[str, str] | None, cwd: str) -> dict[str, Any]:
+def _program(
+    argv: Sequence[str], environment: Mapping[str, str] | None, cwd: str
+) -> dict[str, Any]:
     variables = {**ENVIRONMENT, **(environment or {})}
     return {"argv": list(argv), "environment": variables, "cwd": cwd, "limit": OUTPUT_LIMIT}

@@ -27,7 +27,9 @@ def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
     """Return one frame. Raises GuestError when it is larger than a frame may be, or holds text that is not
     Unicode."""
     try:
-        text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(
+            header, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        ).encode()
     except ValueError as error:
         raise GuestError(f"this request cannot be sent to a guest: {error}") from error
     if len(text) > MAX_HEADER or len(payload) > MAX_PAYLOAD:
@@ -144,4 +146,6 @@ def checked_number(value: Any, name: str, low: float, high: float) -> float:
 
 
 def _wrong(name: str, value: Any, wanted: str) -> GuestError:
-    return GuestError(f"the guest answered {name} = {clean(repr(value), 80)} where {wanted} must be")
+    return GuestError(
+        f"the guest answered {name} = {clean(repr(value), 80)} where {wanted} must be"
+    )

@@ -107,7 +107,9 @@ def files_in(answer: Reply, paths: Sequence[str], limit: int) -> dict[str, bytes
     return found
 
 
-def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: int) -> CommandResult:
+def command_result(
+    argv: Sequence[str], answer: Reply, outside_s: float, limit: int
+) -> CommandResult:
     """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
 
     limit: max bytes kept of each output, however many the agent sent.
@@ -120,7 +122,9 @@ def command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: 
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
     delay = answer.header.get("delay_s")
-    delays = {} if delay is None else {table.RUN_DELAY.name: checked_number(delay, "delay_s", 0, 1e15)}
+    delays = (
+        {} if delay is None else {table.RUN_DELAY.name: checked_number(delay, "delay_s", 0, 1e15)}
+    )
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),

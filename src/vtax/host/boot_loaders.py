@@ -63,12 +63,16 @@ class BootLoader(ABC):
     def find(self, named: str) -> Entry:
         """Return the entry of an id or a title. Raises BadInput: there is none, or there are several."""
         entries = self.entries()
-        found = [entry for entry in entries if named == entry.id] or [e for e in entries if named == e.title]
+        found = [entry for entry in entries if named == entry.id] or [
+            e for e in entries if named == e.title
+        ]
         if len(found) == 1:
             return found[0]
         if found:
             ids = ", ".join(repr(entry.id) for entry in found)
-            raise BadInput(f"{self.name} has several entries {named!r}", hint=f"name one by its id: {ids}")
+            raise BadInput(
+                f"{self.name} has several entries {named!r}", hint=f"name one by its id: {ids}"
+            )
         titles = ", ".join(repr(entry.title) for entry in entries) or "none"
         raise BadInput(f"{self.name} has no entry {named!r}", hint=f"its entries: {titles}")
 
@@ -95,8 +99,12 @@ class Grub(BootLoader):
     def is_current(self, entry: Entry) -> bool:
         """By hypervisor, kernel and options."""
         words = shlex.split((ROOT / "proc/cmdline").read_text())
-        image = next((word.partition("=")[2] for word in words if word.startswith("BOOT_IMAGE=")), "")
-        given = [word for word in words if not word.startswith("BOOT_IMAGE=") and word != "placeholder"]
+        image = next(
+            (word.partition("=")[2] for word in words if word.startswith("BOOT_IMAGE=")), ""
+        )
+        given = [
+            word for word in words if not word.startswith("BOOT_IMAGE=") and word != "placeholder"
+        ]
         literal = [word for word in entry.options if "$" not in word and word != "placeholder"]
         if entry.is_xen != is_dom0(ROOT) or not _is_release(entry.kernel, os.uname().release):
             return False
@@ -104,22 +112,35 @@ class Grub(BootLoader):
             return set(literal) <= set(given)
         if image and not image.endswith(entry.kernel):
             return False
-        return set(literal) <= set(given) if len(literal) < len(entry.options) else sorted(literal) == sorted(given)
+        return (
+            set(literal) <= set(given)
+            if len(literal) < len(entry.options)
+            else sorted(literal) == sorted(given)
+        )
 
     def find(self, named: str) -> Entry:
         """See BootLoader. Raises BadInput for an entry that loads no Linux itself: it would not be known again."""
         entry = super().find(named)
         if not entry.kernel:
-            raise BadInput(f"GRUB's entry {named!r} names no kernel", hint="name an entry that loads Linux, or Xen")
+            raise BadInput(
+                f"GRUB's entry {named!r} names no kernel",
+                hint="name an entry that loads Linux, or Xen",
+            )
         return entry
 
     def _configuration(self) -> str:
         try:
             return (self._directory / "grub.cfg").read_text(errors="replace")
         except OSError as error:
-            hint = "run it again with sudo" if os.geteuid() != 0 else "make the file anew with update-grub"
+            hint = (
+                "run it again with sudo"
+                if os.geteuid() != 0
+                else "make the file anew with update-grub"
+            )
             raise BadInput(
-                f"the entries of GRUB cannot be read: {error.strerror}", where=str(error.filename), hint=hint
+                f"the entries of GRUB cannot be read: {error.strerror}",
+                where=str(error.filename),
+                hint=hint,
             ) from error
 
 
@@ -132,10 +153,14 @@ class SystemdBoot(BootLoader):
         """Return those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
         try:
             listed = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
-            found = json.loads(listed if listed.startswith("[") else f"[{','.join(listed.splitlines())}]")
+            found = json.loads(
+                listed if listed.startswith("[") else f"[{','.join(listed.splitlines())}]"
+            )
         except (VtaxError, ValueError) as error:
             hint = "as root, bootctl list --json=short must print them (systemd 250 or later)"
-            raise BadInput(f"the entries of {self.name} cannot be listed: {error}", hint=hint) from error
+            raise BadInput(
+                f"the entries of {self.name} cannot be listed: {error}", hint=hint
+            ) from error
         return [
             Entry(str(each["id"]), str(each.get("title") or each["id"]))
             for each in found
@@ -170,7 +195,9 @@ def current(known: BootLoader, named: Sequence[Entry]) -> Entry | None:
     if len(found) > 1:
         titles = " and ".join(repr(entry.title) for entry in found)
         what = f"the entries {titles} look the same: kernel, options and hypervisor are equal"
-        raise BadInput(what, hint="give one of them a further kernel option, such as vtax.boot=NAME")
+        raise BadInput(
+            what, hint="give one of them a further kernel option, such as vtax.boot=NAME"
+        )
     return found[0] if found else None
 
 
@@ -227,7 +254,9 @@ def _entry(identity: str, title: str, body: Sequence[Sequence[str]]) -> Entry:
     is_xen = any(words[0].startswith("multiboot") for words in commands)
     loads = r"module2?$" if is_xen else r"linux(16|efi)?$"
     for words in commands:
-        arguments = [word for word in words[1:] if not word.startswith("--")] if is_xen else list(words[1:])
+        arguments = (
+            [word for word in words[1:] if not word.startswith("--")] if is_xen else list(words[1:])
+        )
         if re.match(loads, words[0]) and arguments:
             return Entry(identity, title, arguments[0], tuple(arguments[1:]), is_xen)
     return Entry(identity, title, is_xen=is_xen)

@@ -63,7 +63,9 @@ class BoundedCalls:
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # a thread beside it holds no locks (cli.streams)
+                warnings.simplefilter(
+                    "ignore", DeprecationWarning
+                )  # a thread beside it holds no locks (cli.streams)
                 self._pid = os.fork()
             if self._pid == 0:
                 self._be_child(other, parent)
@@ -197,4 +199,6 @@ def _peak_bytes() -> int:
 
 def _named(status: int) -> str:
     """Return an exit status or a signal in words."""
-    return f"status {status}" if status >= 0 else f"signal {-status} ({signal.Signals(-status).name})"
+    return (
+        f"status {status}" if status >= 0 else f"signal {-status} ({signal.Signals(-status).name})"
+    )

@@ -28,6 +28,8 @@ def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
         names = frozenset(options.split()[-1].split(",")) - {"rw", "ro", "xattr", "clone_children"}
         named = any(name.startswith("name=") for name in names)
         found[mount] = Hierarchy(
-            mount, kind == "cgroup2", frozenset() if named or kind == "cgroup2" else frozenset(map(str, names))
+            mount,
+            kind == "cgroup2",
+            frozenset() if named or kind == "cgroup2" else frozenset(map(str, names)),
         )
     return tuple(found.values())

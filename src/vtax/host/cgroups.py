@@ -23,9 +23,14 @@ from vtax.host.resources import ControlGroup, RestoreCommand
 from vtax.messages import Note
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
-NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
+NO_LIMIT = (
+    1 << 62
+)  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
 _NO_SUCH_UNIT = (1, 4, 5)
-_SHARES, _WEIGHT = 1024, 100  # of a group that nobody gave another: cpu.shares of v1, cpu.weight of v2
+_SHARES, _WEIGHT = (
+    1024,
+    100,
+)  # of a group that nobody gave another: cpu.shares of v1, cpu.weight of v2
 
 
 @dataclass(frozen=True)
@@ -104,13 +109,18 @@ class Cgroup:
         for path in [only] if only else [path for _, path in self.directories]:
             for directory, _, _ in os.walk(path):
                 with suppress(OSError):
-                    found.update(int(word) for word in Path(directory, "cgroup.procs").read_text().split())
+                    found.update(
+                        int(word) for word in Path(directory, "cgroup.procs").read_text().split()
+                    )
         return sorted(found)
 
     @contextmanager
     def procs_file(self) -> Iterator[tuple[int, ...]]:
         """Open cgroup.procs files; a child that writes `0` to each is in the group (namespaces.private, join)."""
-        fds = [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for _, path in self.directories]
+        fds = [
+            os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            for _, path in self.directories
+        ]
         try:
             yield tuple(fds)
         finally:
@@ -133,7 +143,11 @@ class Cgroup:
         with suppress(OSError, ValueError, KeyError):
             found = _fields((self.directory("cpu") or Path()) / "cpu.stat")
             is_unified = "throttled_usec" in found
-            stopped_s = int(found["throttled_usec"]) / 1e6 if is_unified else int(found["throttled_time"]) / 1e9
+            stopped_s = (
+                int(found["throttled_usec"]) / 1e6
+                if is_unified
+                else int(found["throttled_time"]) / 1e9
+            )
             return int(found["nr_periods"]), int(found["nr_throttled"]), stopped_s
         return None
 
@@ -164,7 +178,9 @@ class Cgroup:
                 _write_if_there(path / "memory.swap.max", "0")
             else:
                 (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
-                if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
+                if not _write_if_there(
+                    path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)
+                ):
                     notes.append(Note("swap-not-limited"))
         self.limit_time(limits.time)
         return notes + self.check(limits)
@@ -180,7 +196,9 @@ class Cgroup:
                 _write_if_there(path / "cpu.cfs_quota_us", str(quota_us))
         if time.burst_us and not _write_if_there(path / "cpu.max.burst", str(time.burst_us)):
             _write_if_there(path / "cpu.cfs_burst_us", str(time.burst_us))
-        if time.weight != 1 and not _write_if_there(path / "cpu.weight", str(round(time.weight * _WEIGHT))):
+        if time.weight != 1 and not _write_if_there(
+            path / "cpu.weight", str(round(time.weight * _WEIGHT))
+        ):
             _write_if_there(path / "cpu.shares", str(round(time.weight * _SHARES)))
 
     def check(self, limits: Limits) -> list[str]:
@@ -197,7 +215,9 @@ class Cgroup:
         elif memory >= NO_LIMIT:
             notes.append(Note("no-memory-limit", memory_bytes=limits.memory_bytes))
         elif memory // page != limits.memory_bytes // page:
-            notes.append(Note("other-memory-limit", memory=memory, memory_bytes=limits.memory_bytes))
+            notes.append(
+                Note("other-memory-limit", memory=memory, memory_bytes=limits.memory_bytes)
+            )
         return notes + self.check_time(limits.time)
 
     def check_time(self, wanted: CpuTime) -> list[str]:
@@ -209,7 +229,9 @@ class Cgroup:
         for name in ("period_us", "burst_us", "weight"):
             has, asked = getattr(found, name), getattr(wanted, name)
             if asked != getattr(CpuTime(), name) and has != asked:
-                notes.append(Note("cpu-time-setting", name=name, found=f"{has:g}", requested=f"{asked:g}"))
+                notes.append(
+                    Note("cpu-time-setting", name=name, found=f"{has:g}", requested=f"{asked:g}")
+                )
         return notes
 
     def time(self) -> CpuTime:
@@ -226,19 +248,29 @@ class Cgroup:
         None for an unknown value; NO_LIMIT without a limit.
         """
         cpus = next(filter(None, (_effective_cpus(path) for path in self._upwards("cpuset"))), None)
-        limits = [limit for path in self._upwards("memory") if (limit := _memory_limit(path)) is not None]
+        limits = [
+            limit for path in self._upwards("memory") if (limit := _memory_limit(path)) is not None
+        ]
         return cpus, min(limits, default=None)
 
     def _upwards(self, controller: str) -> list[Path]:
         """Return the directories of this group and its ancestors for a controller, its own first."""
         for unified in (False, True):
             for hierarchy, path in self.directories:
-                if hierarchy.unified == unified and (unified or controller in hierarchy.controllers):
-                    return [path, *(above for above in path.parents if above.is_relative_to(hierarchy.mount))]
+                if hierarchy.unified == unified and (
+                    unified or controller in hierarchy.controllers
+                ):
+                    return [
+                        path,
+                        *(above for above in path.parents if above.is_relative_to(hierarchy.mount)),
+                    ]
         return []
 
     def _v1(self, controller: str) -> Path | None:
-        return next((path for hierarchy, path in self.directories if controller in hierarchy.controllers), None)
+        return next(
+            (path for hierarchy, path in self.directories if controller in hierarchy.controllers),
+            None,
+        )
 
 
 def create(name: str, journal: Journal) -> tuple[Cgroup, Registration]:
@@ -307,8 +339,17 @@ def _delegate(unified: Hierarchy, journal: Journal) -> Path:
     unit = f"vtax-{journal.token}.service"
     journal.register(RestoreCommand(f"unit {unit}", ("systemctl", "stop", unit), _NO_SUCH_UNIT))
     settings = ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue")
-    run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *(f"--property={s}" for s in settings),
-         "sleep", "infinity"])  # fmt: skip
+    run(
+        [
+            "systemd-run",
+            "--quiet",
+            "--collect",
+            f"--unit={unit}",
+            *(f"--property={s}" for s in settings),
+            "sleep",
+            "infinity",
+        ]
+    )
     shown = run(["systemctl", "show", "--property=ControlGroup,MainPID", unit]).stdout
     values = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
     base = unified.mount / values["ControlGroup"].lstrip("/")
@@ -321,7 +362,9 @@ def _delegate(unified: Hierarchy, journal: Journal) -> Path:
 
 def _turn_on_controllers(path: Path) -> None:
     for name in _WANTED:
-        if name in _words(path / "cgroup.controllers") and name not in _words(path / "cgroup.subtree_control"):
+        if name in _words(path / "cgroup.controllers") and name not in _words(
+            path / "cgroup.subtree_control"
+        ):
             with suppress(OSError):
                 (path / "cgroup.subtree_control").write_text(f"+{name}")
 

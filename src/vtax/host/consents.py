@@ -33,7 +33,9 @@ def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
     Raises BadInput when a user other than root could have written the consents.
     """
     wanted = set(programs)
-    return any(wanted <= set(known.programs) for known in _consents(home) if digest in ("", known.digest))
+    return any(
+        wanted <= set(known.programs) for known in _consents(home) if digest in ("", known.digest)
+    )
 
 
 def record_consent(home: Home, consent: Consent) -> None:
@@ -49,14 +51,20 @@ def record_consent(home: Home, consent: Consent) -> None:
             json.dump([asdict(each) for each in (*known, consent)], file, indent=1)
         beside.replace(path)
     except OSError as error:
-        raise BadInput(f"the consent cannot be recorded: {error.strerror}", where=str(path)) from error
+        raise BadInput(
+            f"the consent cannot be recorded: {error.strerror}", where=str(path)
+        ) from error
 
 
 def _consents(home: Home) -> list[Consent]:
     text = _read(home.consents)
     try:
         return [
-            Consent(str(each["digest"]), str(each["source"]), tuple((a, b, c) for a, b, c in each["programs"]))
+            Consent(
+                str(each["digest"]),
+                str(each["source"]),
+                tuple((a, b, c) for a, b, c in each["programs"]),
+            )
             for each in json.loads(text or "[]")
         ]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -70,10 +78,16 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise BadInput(f"the recorded consents cannot be read: {error.strerror}", where=str(path)) from error
+        raise BadInput(
+            f"the recorded consents cannot be read: {error.strerror}", where=str(path)
+        ) from error
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        if (
+            not stat.S_ISREG(status.st_mode)
+            or status.st_uid != os.geteuid()
+            or status.st_mode & 0o022
+        ):
             raise BadInput(
                 "other users could have written the recorded consents",
                 where=str(path),

@@ -31,7 +31,9 @@ def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
     for pid in pids:
         with suppress(OSError, StopIteration, ValueError):
             lines = (proc / str(pid) / "smaps_rollup").read_text().splitlines()
-            found.append(int(next(line for line in lines if line.startswith("Pss:")).split()[1]) * 1024)
+            found.append(
+                int(next(line for line in lines if line.startswith("Pss:")).split()[1]) * 1024
+            )
     return sum(found) if found else None
 
 

@@ -32,7 +32,9 @@ def always(journal: Journal, policy: Path | None = None) -> list[Registration]:
     return change(
         journal,
         ((path, chosen(path.read_text()), "always") for path in there),
-        lambda path, error: PlatformError(f"huge pages cannot be turned on: {error.strerror}", where=str(path)),
+        lambda path, error: PlatformError(
+            f"huge pages cannot be turned on: {error.strerror}", where=str(path)
+        ),
     )
 
 

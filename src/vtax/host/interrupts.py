@@ -66,7 +66,9 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
             message("cleaning up, please wait ...")
         if not requested:
             requested = True
-            request_stop(RunInterrupted(Note("stopped", name=signal.Signals(number).name), signal=number))
+            request_stop(
+                RunInterrupted(Note("stopped", name=signal.Signals(number).name), signal=number)
+            )
 
     def ignore_further() -> None:
         nonlocal requested
@@ -74,7 +76,9 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
         _Pending.request = None
 
     left_alone = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone}
+    before = {
+        number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone
+    }
     try:
         yield ignore_further
     finally:

@@ -37,9 +37,7 @@ from vtax.host.process import start_time_of, tag_of_run
 from vtax.host.resources import Remote, Resource, TaggedProcesses, Tree, from_record, to_record
 from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
 
-_UNTRUSTED_JOURNAL = (
-    "it may contain commands of other users, and none was run; inspect it, then remove it, or vtax clean --forget"
-)
+_UNTRUSTED_JOURNAL = "it may contain commands of other users, and none was run; inspect it, then remove it, or vtax clean --forget"
 _DAMAGED = "their resources are not removed; inspect the file, then vtax clean --forget"
 _SURVIVE_REBOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # timeout from fork to exec of a program
@@ -91,7 +89,9 @@ class Journal:
         self.path = directory / f"{owner}-{self.token}-{boot_id()}.jsonl"
         private_directory(directory)
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = (
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
             self._file = os.open(self.path, flags, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -107,7 +107,9 @@ class Journal:
         """
         registered = Registration(resource, self._next, self)
         self._next += 1
-        self._write({"register": registered.number, "at": time.monotonic_ns(), **to_record(resource)})
+        self._write(
+            {"register": registered.number, "at": time.monotonic_ns(), **to_record(resource)}
+        )
         self._registered.append(registered)
         return registered
 
@@ -160,7 +162,9 @@ class Journal:
 
     def _unwritable(self, error: OSError) -> VtaxError:
         hint = "free some space on that disk" if error.errno == errno.ENOSPC else ""
-        return VtaxError(f"the journal cannot be written: {error.strerror}", where=str(self.path), hint=hint)
+        return VtaxError(
+            f"the journal cannot be written: {error.strerror}", where=str(self.path), hint=hint
+        )
 
 
 def _on_stderr(text: str) -> None:
@@ -176,7 +180,9 @@ class Cleaned:
     problems: tuple[str, ...]
 
 
-def clean(directory: Path, notify: Callable[[str], None] | None = None, *, forget: bool = False) -> Cleaned:
+def clean(
+    directory: Path, notify: Callable[[str], None] | None = None, *, forget: bool = False
+) -> Cleaned:
     """Remove leaked resources of dead vtax processes, last created first. Running processes are not affected.
 
     notify: called with a line before a wait, as for another clean. forget: deregister resources that cannot be
@@ -190,15 +196,23 @@ def clean(directory: Path, notify: Callable[[str], None] | None = None, *, forge
         return Cleaned((), ())
     private_directory(directory)
     with _clean_lock(directory, notify or _on_stderr):
-        dead = [left for path in sorted(directory.glob("*.jsonl")) if (left := _journal_of_dead(path))]
+        dead = [
+            left for path in sorted(directory.glob("*.jsonl")) if (left := _journal_of_dead(path))
+        ]
         failed = {left.path for left in dead if not left.is_trusted}
         problems += [
-            f"journal {path.name} is not of this user alone ({_UNTRUSTED_JOURNAL})" for path in sorted(failed)
+            f"journal {path.name} is not of this user alone ({_UNTRUSTED_JOURNAL})"
+            for path in sorted(failed)
         ]
-        _wait_for_exec([left.path for left in dead if left.of_this_boot and left.is_trusted], notify or _on_stderr)
+        _wait_for_exec(
+            [left.path for left in dead if left.of_this_boot and left.is_trusted],
+            notify or _on_stderr,
+        )
         records, damaged = _removal_order(left for left in dead if left.is_trusted)
         failed.update(damaged)
-        problems += [f"journal {path.name}: {problem} ({_DAMAGED})" for path, problem in damaged.items()]
+        problems += [
+            f"journal {path.name}: {problem} ({_DAMAGED})" for path, problem in damaged.items()
+        ]
         for record, left in records:
             what = left.path.name
             try:
@@ -261,7 +275,9 @@ def _journal_of_dead(path: Path) -> _DeadJournal | None:
     if of_this_boot and start_time_of(pid) == start_time:
         return None
     return _DeadJournal(
-        path, of_this_boot, TaggedProcesses(tag_of_run(pid, start_time), f"vtax {pid}, which was killed")
+        path,
+        of_this_boot,
+        TaggedProcesses(tag_of_run(pid, start_time), f"vtax {pid}, which was killed"),
     )
 
 
@@ -270,12 +286,19 @@ def _wait_for_exec(paths: Sequence[Path], notify: Callable[[str], None]) -> None
     deadline = time.monotonic() + _FORKED_S
     for path in paths:
         with suppress(FileNotFoundError, VtaxError), path.open("rb") as file:
-            wait_for_lock(file.fileno(), "was started by a killed vtax process", notify, deadline - time.monotonic())
+            wait_for_lock(
+                file.fileno(),
+                "was started by a killed vtax process",
+                notify,
+                deadline - time.monotonic(),
+            )
     if paths:
         time.sleep(_EXEC_S)
 
 
-def _removal_order(dead: Iterable[_DeadJournal]) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
+def _removal_order(
+    dead: Iterable[_DeadJournal],
+) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
     """Resources of all journals in removal order, programs first; and damaged journals with the reason."""
     damaged: dict[Path, str] = {}
     programs: list[tuple[dict[str, Any], _DeadJournal]] = []
@@ -289,7 +312,9 @@ def _removal_order(dead: Iterable[_DeadJournal]) -> tuple[list[tuple[dict[str, A
         made += [
             (record, left)
             for record in unreleased
-            if left.of_this_boot or record.get("kind") in _SURVIVE_REBOOT or record.get("outlives_boot")
+            if left.of_this_boot
+            or record.get("kind") in _SURVIVE_REBOOT
+            or record.get("outlives_boot")
         ]
     made.sort(key=lambda each: each[0].get("at", 0))
     return programs + made[::-1], damaged
@@ -322,7 +347,9 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
     except OSError as error:
         return [], f"it cannot be read: {error.strerror}"
     if damaged:
-        return list(registered.values()), "1 line is damaged" if damaged == 1 else f"{damaged} lines are damaged"
+        return list(
+            registered.values()
+        ), "1 line is damaged" if damaged == 1 else f"{damaged} lines are damaged"
     return list(registered.values()), ""
 
 
@@ -358,5 +385,7 @@ def _is_truncated(line: bytes, following: bytes) -> bool:
 def _in_one_line(error: VtaxError | OSError) -> str:
     text = str(error)
     if isinstance(error, VtaxError):
-        text = ": ".join(filter(None, (error.what, error.where))) + (f" ({error.hint})" if error.hint else "")
+        text = ": ".join(filter(None, (error.what, error.where))) + (
+            f" ({error.hint})" if error.hint else ""
+        )
     return " ".join(text.split())

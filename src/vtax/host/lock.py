@@ -29,7 +29,9 @@ _COMMAND_SHOWN = 80
 
 
 @contextmanager
-def measuring_lock(name: str, path: Path | None = None, *, wait_s: float = 0.0) -> Iterator[Callable[[str], None]]:
+def measuring_lock(
+    name: str, path: Path | None = None, *, wait_s: float = 0.0
+) -> Iterator[Callable[[str], None]]:
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
     name: of the run, shown to a refused one; the block gets a function that changes it once the run has a name.
@@ -39,14 +41,18 @@ def measuring_lock(name: str, path: Path | None = None, *, wait_s: float = 0.0) 
     descriptor = open_lock(path or HOST_LOCK)
     try:
         if not wait_until(partial(_take, descriptor), wait_s, _MEASURING_POLL_S):
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[0] or holder_of(descriptor)
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[
+                0
+            ] or holder_of(descriptor)
             raise Busy(
                 f"{holder} has this host to itself; a second command would disturb its figures",
                 hint="wait for its end, as vtax run --wait 1h does; this exit status means: try again later",
             )
 
         with suppress(OSError):  # a file system without locks
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            fcntl.fcntl(
+                descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            )
 
         def rename(text: str) -> None:
             os.ftruncate(descriptor, 0)
@@ -79,7 +85,9 @@ def is_measuring(path: Path | None = None) -> bool:
     except OSError:
         return True
     try:
-        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _RECORD.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+        found = fcntl.fcntl(
+            descriptor, fcntl.F_OFD_GETLK, _RECORD.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        )
         return bool(_RECORD.unpack(found)[0] != fcntl.F_UNLCK)
     except OSError:
         return True
@@ -108,17 +116,24 @@ def open_lock(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise BadInput(f"the lock file cannot be opened: {error.strerror}", where=str(path),
-                       hint="" if os.geteuid() == 0 else "run it again with sudo") from error  # fmt: skip
+        raise BadInput(
+            f"the lock file cannot be opened: {error.strerror}",
+            where=str(path),
+            hint="" if os.geteuid() == 0 else "run it again with sudo",
+        ) from error
     if not is_this_users(os.fstat(descriptor)):
         os.close(descriptor)
-        raise BadInput("the lock file belongs to another user", where=str(path), hint=f"rm {path}, as root")
+        raise BadInput(
+            "the lock file belongs to another user", where=str(path), hint=f"rm {path}, as root"
+        )
     with suppress(OSError):  # whoever else could open it could hold it
         os.fchmod(descriptor, 0o600)
     return descriptor
 
 
-def wait_for_lock(descriptor: int, does: str, notify: Callable[[str], None], timeout_s: float) -> None:
+def wait_for_lock(
+    descriptor: int, does: str, notify: Callable[[str], None], timeout_s: float
+) -> None:
     """Take the lock of an open file or directory; wait at most timeout_s for its holder.
 
     does: the holder's activity, as in `cleans up`. notify: called with a line before waiting. Raises VtaxError that
@@ -159,7 +174,13 @@ def locker_of(path: Path) -> str:
 def _process(pid: int) -> str:
     command = ""
     with suppress(OSError):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        command = (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
     shown = "".join(letter if letter.isprintable() else "?" for letter in command[:_COMMAND_SHOWN])
     return f"process {pid} ({shown})" if shown else f"process {pid}"
 

@@ -85,9 +85,12 @@ def overlay(lower: Path, upper: Path, work: Path, target: Path) -> MountStep:
     for path in (lower, upper, work):
         if _OVERLAY_SPECIAL & set(str(path)):
             raise BadInput(
-                f"overlayfs cannot use {path}: it contains ':', ',' or a backslash", hint="move VTAX_HOME elsewhere"
+                f"overlayfs cannot use {path}: it contains ':', ',' or a backslash",
+                hint="move VTAX_HOME elsewhere",
             )
-    return MountStep(target, "overlay", "overlay", UNTRUSTED, f"lowerdir={lower},upperdir={upper},workdir={work}")
+    return MountStep(
+        target, "overlay", "overlay", UNTRUSTED, f"lowerdir={lower},upperdir={upper},workdir={work}"
+    )
 
 
 def private(
@@ -117,7 +120,9 @@ def private(
             _check(_libc.setns(inside, CLONE_NEWNS), "entering a mount namespace")
         else:
             _check(_libc.unshare(flags), "unshare")
-            _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
+            _check(
+                _libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private"
+            )
         for step in mounts:
             _mount(step, ids_of)
         if network:
@@ -153,8 +158,16 @@ def _mount_id_mapped(step: MountStep, ids_of: int | None) -> None:
     tree = call(_OPEN_TREE, _AT_FDCWD, os.fsencode(step.source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
     _check(min(tree, 0), what)
     attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_IDMAP, 0, 0, ids_of or 0)
-    _check(call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, ctypes.c_size_t(len(attributes))), what)
-    _check(call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(step.target), _MOVE_MOUNT_F_EMPTY_PATH), what)
+    _check(
+        call(
+            _MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, ctypes.c_size_t(len(attributes))
+        ),
+        what,
+    )
+    _check(
+        call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(step.target), _MOVE_MOUNT_F_EMPTY_PATH),
+        what,
+    )
     os.close(tree)
 
 

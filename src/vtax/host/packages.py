@@ -11,9 +11,13 @@ from vtax.messages import Note
 TABLE = Path(__file__).with_name("packages.txt")
 OS_RELEASE = Path("/etc/os-release")
 FAMILIES: Mapping[str, tuple[str, int]] = {
-    "debian": ("apt install", 0), "ubuntu": ("apt install", 0), "suse": ("zypper install", 2),
-    "fedora": ("dnf install", 1), "rhel": ("dnf install", 1), "centos": ("dnf install", 1),
-}  # fmt: skip
+    "debian": ("apt install", 0),
+    "ubuntu": ("apt install", 0),
+    "suse": ("zypper install", 2),
+    "fedora": ("dnf install", 1),
+    "rhel": ("dnf install", 1),
+    "centos": ("dnf install", 1),
+}
 """A word of ID or ID_LIKE -> command, column of TABLE. quickstart's `find_family` knows the same."""
 
 

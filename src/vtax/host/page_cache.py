@@ -56,7 +56,9 @@ def _resident(descriptor: int, size: int) -> int:
     """Resident bytes of an open file, by whole pages."""
     pages = -(-size // mmap.PAGESIZE)
     states = (ctypes.c_ubyte * pages)()
-    with mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as mapped:
+    with mmap.mmap(
+        descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE
+    ) as mapped:
         view = ctypes.c_char.from_buffer(mapped)
         try:
             start = ctypes.c_void_p(ctypes.addressof(view))

@@ -26,7 +26,12 @@ from typing import Any, get_type_hints
 from vtax.errors import BadInput
 from vtax.host.trust import refuse_file_of_others
 
-ATTRIBUTES = {"platform": "DRIVER", "benchmark": "BENCHMARK", "topology": "TOPOLOGY", "view": "VIEW"}
+ATTRIBUTES = {
+    "platform": "DRIVER",
+    "benchmark": "BENCHMARK",
+    "topology": "TOPOLOGY",
+    "view": "VIEW",
+}
 """Kind of plug-in -> what its module calls it."""
 SHIPPED = {
     "vtax.benchmarks": "bonnie compile dd fio iperf2 iperf3 kernel_paths linpack memcached "
@@ -69,7 +74,9 @@ def discover(
     shape: what an entry point must be, see problem_of. notify: called with a line for
     each skipped entry point, by default on stderr. Skipped entry points raise nothing.
     """
-    return {plugin.name: plugin for plugin, _ in _found(package, attribute, shape, notify or _on_stderr)}
+    return {
+        plugin.name: plugin for plugin, _ in _found(package, attribute, shape, notify or _on_stderr)
+    }
 
 
 def module_of(path: Path) -> ModuleType:
@@ -79,7 +86,9 @@ def module_of(path: Path) -> ModuleType:
     module = ModuleType(name := f"vtax_file_{path.stem}")
     module.__file__ = str(path)
     sys.modules[name] = module  # pydantic resolves annotations through it
-    exec(compile(path.read_bytes(), path, "exec"), vars(module))  # not a cached compilation of an earlier version
+    exec(
+        compile(path.read_bytes(), path, "exec"), vars(module)
+    )  # not a cached compilation of an earlier version
     return module
 
 
@@ -92,7 +101,9 @@ def add_file(path: Path) -> None:
     except (Exception, SystemExit) as error:  # a third-party file may raise anything on import
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{path} cannot be imported: {type(error).__name__}: {error}", where="--plugin") from error
+        raise BadInput(
+            f"{path} cannot be imported: {type(error).__name__}: {error}", where="--plugin"
+        ) from error
     if not any(hasattr(module, name) for name in ATTRIBUTES.values()):
         what = f"{path} defines none of {', '.join(ATTRIBUTES.values())}"
         raise BadInput(what, where="--plugin", hint="vtax conformance FILE checks a plug-in")
@@ -123,7 +134,11 @@ def _found(
             if not problem and plugin.name in names:
                 problem = f"a plug-in with the name {plugin.name!r} exists already"
             if problem:
-                raise BadInput(problem, where=f"--plugin {module.__file__}", hint="vtax conformance FILE checks it")
+                raise BadInput(
+                    problem,
+                    where=f"--plugin {module.__file__}",
+                    hint="vtax conformance FILE checks it",
+                )
             names.add(plugin.name)
             yield plugin, module
     for entry in entry_points(group=package.__name__):
@@ -131,9 +146,18 @@ def _found(
             plugin = _loaded(entry, attribute, shape)
             if plugin.name in names:
                 raise ValueError(f"a plug-in with the name {plugin.name!r} exists already")
-        except (Exception, SystemExit) as error:  # a third-party package may raise anything on import
-            reason = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-            notify(f"skipped plug-in: {entry.name} ({entry.value}) of {_package_of(entry)}: {reason}")
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # a third-party package may raise anything on import
+            reason = (
+                f"{type(error).__name__}: {error}"
+                if not isinstance(error, ValueError)
+                else str(error)
+            )
+            notify(
+                f"skipped plug-in: {entry.name} ({entry.value}) of {_package_of(entry)}: {reason}"
+            )
         else:
             names.add(plugin.name)
             yield plugin, entry
@@ -173,7 +197,9 @@ def _loaded(entry: EntryPoint, attribute: str, shape: type) -> Any:
     """Return the plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
     plugin = entry.load()
     if isinstance(plugin, ModuleType):
-        raise ValueError(f"it is a module, not a {shape.__name__.lower()}; write {entry.value}:{attribute}")
+        raise ValueError(
+            f"it is a module, not a {shape.__name__.lower()}; write {entry.value}:{attribute}"
+        )
     if problem := problem_of(plugin, shape):
         raise ValueError(problem)
     return plugin
@@ -187,7 +213,9 @@ def problem_of(plugin: Any, shape: type) -> str:
     """
     what = f"a {shape.__name__.lower()}"
     if getattr(shape, "_is_protocol", False):
-        names = [name for name in {**shape.__annotations__, **vars(shape)} if not name.startswith("_")]
+        names = [
+            name for name in {**shape.__annotations__, **vars(shape)} if not name.startswith("_")
+        ]
         missing = [name for name in names if not hasattr(plugin, name)]
         return f"{what} must have {', '.join(missing)}, and it has not" if missing else ""
     if not isinstance(plugin, shape):
@@ -214,7 +242,11 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 
 def _package_of(entry: EntryPoint) -> str:
-    return f"the package {entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
+    return (
+        f"the package {entry.dist.name} {entry.dist.version}"
+        if entry.dist
+        else "a package without a name"
+    )
 
 
 def _on_stderr(text: str) -> None:

@@ -60,7 +60,10 @@ def find_program(name: str) -> str | None:
 
 
 def child_environment(
-    extra: Mapping[str, str] | None = None, tag: str | None = None, *, only: Collection[str] | None = None
+    extra: Mapping[str, str] | None = None,
+    tag: str | None = None,
+    *,
+    only: Collection[str] | None = None,
 ) -> dict[str, str]:
     """Return the environment of a child: the C locale (output is parsed), the full PATH, the tag.
 
@@ -162,5 +165,9 @@ def spawn(
 
 def _not_started(program: str, error: OSError) -> CommandFailed:
     if isinstance(error, FileNotFoundError) and error.filename == program:
-        return CommandFailed(f"{program} is not installed", hint=f"install the package that provides {program}")
-    return CommandFailed(f"{program} cannot be started: {error.strerror}", where=str(error.filename or ""))
+        return CommandFailed(
+            f"{program} is not installed", hint=f"install the package that provides {program}"
+        )
+    return CommandFailed(
+        f"{program} cannot be started: {error.strerror}", where=str(error.filename or "")
+    )

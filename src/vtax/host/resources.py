@@ -145,7 +145,9 @@ class Tree:
         if not path.exists() and not path.is_symlink():
             return False
         for mounted in mounts_below(path):
-            raise VtaxError(f"{mounted} is still mounted", hint=f"umount {mounted}, then run vtax clean")
+            raise VtaxError(
+                f"{mounted} is still mounted", hint=f"umount {mounted}, then run vtax clean"
+            )
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -254,10 +256,15 @@ class RestoreCommand:
         return True
 
     def _has_ended(self) -> bool:
-        return bool(self.until) and run(list(self.until), check=False).stdout.strip() in self.until_says
+        return (
+            bool(self.until)
+            and run(list(self.until), check=False).stdout.strip() in self.until_says
+        )
 
     def _is_harmless(self, result: Result) -> bool:
-        is_known = not self.harmless_words or any(word in result.stderr for word in self.harmless_words)
+        is_known = not self.harmless_words or any(
+            word in result.stderr for word in self.harmless_words
+        )
         return is_known and result.status in self.harmless_statuses
 
     def __str__(self) -> str:
@@ -322,7 +329,16 @@ class Remote:
 
 KINDS: dict[str, type[Any]] = {
     cls.kind: cls
-    for cls in (TaggedProcesses, NetworkNamespace, Mount, Tree, ControlGroup, RestoreCommand, FileValue, Remote)
+    for cls in (
+        TaggedProcesses,
+        NetworkNamespace,
+        Mount,
+        Tree,
+        ControlGroup,
+        RestoreCommand,
+        FileValue,
+        Remote,
+    )
 }
 
 
@@ -340,12 +356,16 @@ def from_record(record: dict[str, Any]) -> Resource:
     try:
         cls = KINDS[record["kind"]]
         values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
-        made: Resource = cls(**{f: _checked(str(cls.__annotations__[f]), value) for f, value in values.items()})
+        made: Resource = cls(
+            **{f: _checked(str(cls.__annotations__[f]), value) for f, value in values.items()}
+        )
         if isinstance(made, Tree | Mount | FileValue) and not Path(made.path).is_absolute():
             raise ValueError("a relative path")
     except (KeyError, TypeError, ValueError) as error:
         kind = repr(record.get("kind"))[:_KIND_SHOWN]
-        raise VtaxError(f"this version of vtax cannot remove {kind}", hint="use the version that made it") from error
+        raise VtaxError(
+            f"this version of vtax cannot remove {kind}", hint="use the version that made it"
+        ) from error
     return made
 
 
@@ -354,7 +374,9 @@ def _checked(annotation: str, value: Any) -> Any:
     take."""
     if annotation.startswith("tuple[") and isinstance(value, list | tuple):
         return tuple(_checked(annotation[len("tuple[") : -len(", ...]")], each) for each in value)
-    if not isinstance(value, {"str": str, "bool": bool, "int": int, "float": int | float}.get(annotation, ())):
+    if not isinstance(
+        value, {"str": str, "bool": bool, "int": int, "float": int | float}.get(annotation, ())
+    ):
         raise TypeError(f"{annotation} is expected")
     if isinstance(value, str) and b"\0" in os.fsencode(value):
         raise ValueError("a null byte")
@@ -366,7 +388,10 @@ def _checked(annotation: str, value: Any) -> Any:
 def mounts_below(path: Path) -> list[str]:
     """Mount points at or below a path, deepest first (from /proc/self/mountinfo)."""
     prefix = str(path.resolve())
-    points = [line.split()[4].replace("\\040", " ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    points = [
+        line.split()[4].replace("\\040", " ")
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+    ]
     return sorted((p for p in points if p == prefix or p.startswith(prefix + "/")), reverse=True)
 
 

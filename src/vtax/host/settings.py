@@ -11,7 +11,9 @@ from vtax.host.resources import FileValue
 
 
 def change(
-    journal: Journal, settings: Iterable[tuple[Path, str, str]], refused: Callable[[Path, OSError], VtaxError]
+    journal: Journal,
+    settings: Iterable[tuple[Path, str, str]],
+    refused: Callable[[Path, OSError], VtaxError],
 ) -> list[Registration]:
     """Write the values that differ; returns registrations for `restore`.
 

@@ -58,8 +58,11 @@ def private_directory(path: Path) -> None:
         path.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise BadInput(f"the directory cannot be made: {error.strerror}", where=str(path),
-                       hint="free some space, or name another directory in VTAX_HOME") from error  # fmt: skip
+        raise BadInput(
+            f"the directory cannot be made: {error.strerror}",
+            where=str(path),
+            hint="free some space, or name another directory in VTAX_HOME",
+        ) from error
     try:
         seen = os.fstat(descriptor)
         if not is_this_users(seen):

@@ -19,7 +19,10 @@ from vtax.host import namespaces
 from vtax.host.process import spawn, start_time_of, tag_of_run
 
 COUNT = 1 << 16
-_FIRST, _END = 0x78000000, 0x7FFE0000  # 2013265920; 2147352576, where systemd's foreign range begins
+_FIRST, _END = (
+    0x78000000,
+    0x7FFE0000,
+)  # 2013265920; 2147352576, where systemd's foreign range begins
 _ETC = Path("/etc")
 
 
@@ -44,11 +47,18 @@ class IdRange:
 def unused_range(etc: Path = _ETC) -> IdRange:
     """Return the first range that no user, group or owner of subordinate ids has. Raises VtaxError when all are
     taken."""
-    taken = [*_ids(etc / "subuid", 1), *_ids(etc / "subgid", 1), *_ids(etc / "passwd", 2), *_ids(etc / "group", 2)]
+    taken = [
+        *_ids(etc / "subuid", 1),
+        *_ids(etc / "subgid", 1),
+        *_ids(etc / "passwd", 2),
+        *_ids(etc / "group", 2),
+    ]
     for first in range(_FIRST, _END, COUNT):
         if not any(begin < first + COUNT and first < begin + count for begin, count in taken):
             return IdRange(first)
-    raise VtaxError("every range of user ids for guests is taken", where=f"{etc}/subuid, {_FIRST} to {_END - 1}")
+    raise VtaxError(
+        "every range of user ids for guests is taken", where=f"{etc}/subuid, {_FIRST} to {_END - 1}"
+    )
 
 
 @contextmanager
@@ -66,7 +76,8 @@ def user_namespace(ids: IdRange) -> Iterator[int]:
         )
     except subprocess.SubprocessError as error:
         raise VtaxError(
-            "this kernel makes no user namespace", hint="sysctl user.max_user_namespaces=65536, or a kernel with them"
+            "this kernel makes no user namespace",
+            hint="sysctl user.max_user_namespaces=65536, or a kernel with them",
         ) from error
     with maker:
         process = Path(f"/proc/{maker.pid}")

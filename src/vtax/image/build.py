@@ -45,7 +45,12 @@ Progress = Callable[[str], None]
 
 SPACE_NEEDED_BYTES = 2 * 1024**3
 _BUILD_S = 2400.0  # max. wait for another build
-_PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "unshare": "util-linux"}
+_PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "tar": "tar",
+    "unshare": "util-linux",
+}
 
 
 def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
@@ -81,8 +86,12 @@ def list_images(home: Home) -> list[Image]:
     if not home.images.is_dir():
         return []
     if not os.access(home.images, os.R_OK | os.X_OK):
-        raise BadInput("only root can see the images", where=str(home.images), hint="run it again with sudo")
-    directories = [path for path in home.images.iterdir() if re.fullmatch(r"[0-9a-f]{12}", path.name)]
+        raise BadInput(
+            "only root can see the images", where=str(home.images), hint="run it again with sudo"
+        )
+    directories = [
+        path for path in home.images.iterdir() if re.fullmatch(r"[0-9a-f]{12}", path.name)
+    ]
     directories.sort(key=lambda path: path.stat().st_mtime)
     return [Image(path.name, path) for path in directories]
 
@@ -113,7 +122,9 @@ def build(
         return _build(home, recipe, journal, progress, files)
 
 
-def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress, files: Path | None = None) -> Image:
+def _build(
+    home: Home, recipe: Recipe, journal: Journal, progress: Progress, files: Path | None = None
+) -> Image:
     """As `build`, with the lock."""
     if image := checked(home, recipe):
         return image
@@ -139,7 +150,9 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress, fil
         if recipe.own and base:
             (image.directory / OWN).write_text(f"{base.key}\n")
         progress("initrd")
-        image.initrd.write_bytes(build_initrd((base or image).tree / "usr/bin/busybox", partial / MODULES))
+        image.initrd.write_bytes(
+            build_initrd((base or image).tree / "usr/bin/busybox", partial / MODULES)
+        )
         if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
             image.elf_kernel.write_bytes(elf)
         record |= {
@@ -162,7 +175,11 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress, fil
 
 
 def add(
-    home: Home, name: str, source: FileSource, journal: Journal, progress: Progress = lambda stage: None
+    home: Home,
+    name: str,
+    source: FileSource,
+    journal: Journal,
+    progress: Progress = lambda stage: None,
 ) -> Image:
     """Make an image of files of the user's. Raises BadInput for files that cannot be one, else ImageError."""
     _check_host(home, DEFAULT)
@@ -196,7 +213,9 @@ def named(home: Home, name: str) -> Recipe:
     known = ", ".join(sorted(names))
     raise BadInput(
         f"there is no image {name}",
-        hint=f"there are: {known}" if known else f"sudo vtax image add {name} --from docker-archive:FILE",
+        hint=f"there are: {known}"
+        if known
+        else f"sudo vtax image add {name} --from docker-archive:FILE",
     )
 
 
@@ -210,7 +229,9 @@ def _own(image: Image) -> dict[str, Any]:
 def known(home: Home, name: str) -> list[Image]:
     """Return the image of a key, or those of a name of the user's. Raises BadInput for none."""
     images = list_images(home)
-    if found := [i for i in images if i.key == name] or [i for i in images if _own(i).get("name") == name]:
+    if found := [i for i in images if i.key == name] or [
+        i for i in images if _own(i).get("name") == name
+    ]:
         return found
     raise BadInput(f"there is no image {name!r}", hint="vtax image list shows what is there")
 
@@ -221,7 +242,8 @@ def removable(home: Home, name: str) -> list[Image]:
     for image in found:
         if users := _users(image.directory):
             raise BadInput(
-                f"image {image.key} is in use by process {users[0]}", hint="stop its guests first, or vtax clean"
+                f"image {image.key} is in use by process {users[0]}",
+                hint="stop its guests first, or vtax clean",
             )
     return found
 
@@ -236,7 +258,9 @@ def remove(home: Home, name: str) -> None:
             image.directory.rename(removed_image)
 
 
-def _make(recipe: Recipe, base: Image | None, image: Image, journal: Journal, progress: Progress) -> dict[str, Any]:
+def _make(
+    recipe: Recipe, base: Image | None, image: Image, journal: Journal, progress: Progress
+) -> dict[str, Any]:
     """Everything but the initrd; returns what the manifest says of it. base: what the recipe's layer lies over."""
     tag = f"image-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image build"))
@@ -277,7 +301,9 @@ def _make_base(
         "kernel": build_root.modules.name,
         "packages": package_versions(image.tree),
         "programs": list(recipe.programs),
-        "compiler": run(["chroot", build_root.directory, "/usr/bin/gcc", "--version"]).stdout.partition("\n")[0],
+        "compiler": run(
+            ["chroot", build_root.directory, "/usr/bin/gcc", "--version"]
+        ).stdout.partition("\n")[0],
         "disk_bytes": DISK_BYTES,
     }
     shutil.rmtree(build_root.directory)
@@ -366,6 +392,9 @@ def _users(directory: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
-                if needle in (entry / "mountinfo").read_bytes() or needle in (entry / "cmdline").read_bytes():
+                if (
+                    needle in (entry / "mountinfo").read_bytes()
+                    or needle in (entry / "cmdline").read_bytes()
+                ):
                     found.append(int(entry.name))
     return found

@@ -41,8 +41,16 @@ _SHOWN = 80  # characters of a name
 _MAGIC = b"\x28\xb5\x2f\xfd"  # of zstd
 _DERIVED = ("rootfs.tar", "disk.raw")
 _KERNEL, _SUITE = re.compile(r"[\w.+~-]{1,80}"), re.compile(r"[a-z]{1,40}")
-_DAMAGE = (tarfile.TarError, ValueError, EOFError, RecursionError, OverflowError, LookupError, TypeError,
-           AttributeError)  # fmt: skip
+_DAMAGE = (
+    tarfile.TarError,
+    ValueError,
+    EOFError,
+    RecursionError,
+    OverflowError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 
 
 @dataclass(frozen=True)
@@ -65,16 +73,30 @@ def export_image(image: Image, target: Path) -> None:
     names = [name for name in (*FILES, *DIRECTORIES) if (image.directory / name).exists()]
     run(
         [
-            *("tar", "--create", f"--file={target}", f"--directory={image.directory}", "--sort=name"),
+            *(
+                "tar",
+                "--create",
+                f"--file={target}",
+                f"--directory={image.directory}",
+                "--sort=name",
+            ),
             *("--numeric-owner", "--xattrs", "--xattrs-include=security.capability"),
-            *("--pax-option=delete=atime,delete=ctime", "--use-compress-program=zstd -q -9 -T0", *names),
+            *(
+                "--pax-option=delete=atime,delete=ctime",
+                "--use-compress-program=zstd -q -9 -T0",
+                *names,
+            ),
         ],
         timeout_s=_TIMEOUT_S,
     )
 
 
 def import_image(
-    home: Home, file: Path, journal: Journal, digest: str = "", progress: Progress = lambda stage: None
+    home: Home,
+    file: Path,
+    journal: Journal,
+    digest: str = "",
+    progress: Progress = lambda stage: None,
 ) -> Carried:
     """Add the image of a file to a home; of one that is there with the same digest nothing is changed.
 
@@ -109,7 +131,12 @@ def import_image(
 def _check_programs() -> None:
     if os.geteuid() != 0:
         raise BadInput("carrying an image needs root", hint="run it again with sudo")
-    for program, package in (("zstd", "zstd"), ("tar", "tar"), ("mke2fs", "e2fsprogs"), ("debugfs", "e2fsprogs")):
+    for program, package in (
+        ("zstd", "zstd"),
+        ("tar", "tar"),
+        ("mke2fs", "e2fsprogs"),
+        ("debugfs", "e2fsprogs"),
+    ):
         if find_program(program) is None:
             raise BadInput(f"{program} is not installed", hint=packages_hint(package))
 
@@ -191,7 +218,9 @@ def _damage(file: Path) -> Iterator[None]:
     except _DAMAGE as error:
         why = str(error) if type(error) is ValueError and str(error) else "it cannot be unpacked"
         raise BadInput(
-            f"the image is damaged: {why}", where=str(file), hint="copy it again, or export it again"
+            f"the image is damaged: {why}",
+            where=str(file),
+            hint="copy it again, or export it again",
         ) from error
     except OSError as error:
         raise ImageError(
@@ -205,17 +234,25 @@ def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
     try:
         is_file = stat.S_ISREG(file.stat().st_mode)  # a pipe or a device may never end
     except FileNotFoundError:
-        raise BadInput("there is no such file", where=str(file), hint="vtax image export writes images") from None
+        raise BadInput(
+            "there is no such file", where=str(file), hint="vtax image export writes images"
+        ) from None
     if not is_file:
-        raise BadInput("this is no file", where=str(file), hint="name an image that vtax image export wrote")
+        raise BadInput(
+            "this is no file", where=str(file), hint="name an image that vtax image export wrote"
+        )
     tag = f"image-import-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image import"))
     try:
         with file.open("rb", buffering=0) as source:  # zstd reads on from where it is
             if source.read(len(_MAGIC)) != _MAGIC:
-                raise BadInput("this is no image of vtax", where=str(file), hint="vtax image export writes one")
+                raise BadInput(
+                    "this is no image of vtax", where=str(file), hint="vtax image export writes one"
+                )
             source.seek(0)
-            process = spawn(["zstd", "-dcq"], tag=tag, stdin=source.fileno(), stdout=subprocess.PIPE)
+            process = spawn(
+                ["zstd", "-dcq"], tag=tag, stdin=source.fileno(), stdout=subprocess.PIPE
+            )
             assert process.stdout is not None
             try:
                 stream = Forward(process.stdout)

@@ -130,8 +130,16 @@ def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
 def _stamp(top: Path) -> str:
     digest = hashlib.sha256()
     for name, seen in _walk(top):
-        facts = (seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, seen.st_rdev, seen.st_ino, seen.st_mtime_ns,
-                seen.st_ctime_ns)  # fmt: skip
+        facts = (
+            seen.st_mode,
+            seen.st_uid,
+            seen.st_gid,
+            seen.st_size,
+            seen.st_rdev,
+            seen.st_ino,
+            seen.st_mtime_ns,
+            seen.st_ctime_ns,
+        )
         digest.update(f"{json.dumps(name)} {facts}\n".encode())
     return digest.hexdigest()
 
@@ -142,7 +150,16 @@ def _lines(top: Path) -> list[str]:
         found = list(_walk(top))
         contents = pool.map(lambda each: _content(top / each[0], each[1]), found)
         return [
-            json.dumps([name, oct(seen.st_mode), seen.st_uid, seen.st_gid, content, _capabilities(top / name)])
+            json.dumps(
+                [
+                    name,
+                    oct(seen.st_mode),
+                    seen.st_uid,
+                    seen.st_gid,
+                    content,
+                    _capabilities(top / name),
+                ]
+            )
             for (name, seen), content in zip(found, contents, strict=True)
         ]
 

@@ -26,9 +26,20 @@ _UUID = "76746178-0000-4000-8000-000000000001"
 _EXPORT_TIMEOUT_S = 600.0
 _PAX = "--pax-option=delete=atime,delete=ctime,exthdr.name=%d/PaxHeaders/%f"  # names without a PID
 _TIME = 1735689600  # 2025-01-01, of all that has no time of its own
-_FIXED = {"atime": f"@{_TIME}", "ctime": f"@{_TIME}", "atime_extra": "0", "ctime_extra": "0", "mtime_extra": "0"}
-_ROOT_INODE, _FIRST_INODE = 2, 11  # the first that is not reserved, and those after it are taken in order
-_SUPERBLOCK = 1024  # bytes from the start of the disk (Linux, Documentation/filesystems/ext4/super.rst)
+_FIXED = {
+    "atime": f"@{_TIME}",
+    "ctime": f"@{_TIME}",
+    "atime_extra": "0",
+    "ctime_extra": "0",
+    "mtime_extra": "0",
+}
+_ROOT_INODE, _FIRST_INODE = (
+    2,
+    11,
+)  # the first that is not reserved, and those after it are taken in order
+_SUPERBLOCK = (
+    1024  # bytes from the start of the disk (Linux, Documentation/filesystems/ext4/super.rst)
+)
 _RESERVED_BLOCKS = 4096  # that ext4 keeps for its own metadata (fs/ext4/super.c, s_resv_clusters)
 
 
@@ -36,7 +47,14 @@ def write_archive(tree: Path, target: Path) -> None:
     """Write a tar with numeric owners and file capabilities; no device nodes: every runtime makes them."""
     run(
         [
-            *("tar", "--create", f"--file={target}", f"--directory={tree}", "--sort=name", "--numeric-owner"),
+            *(
+                "tar",
+                "--create",
+                f"--file={target}",
+                f"--directory={tree}",
+                "--sort=name",
+                "--numeric-owner",
+            ),
             *("--xattrs", "--xattrs-include=security.capability", _PAX, "--exclude=./dev/*", "."),
         ],
         timeout_s=_EXPORT_TIMEOUT_S,
@@ -68,8 +86,10 @@ def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> str:
     )
     run(
         ["debugfs", "-w", "-f", "/dev/stdin", target],
-        timeout_s=_EXPORT_TIMEOUT_S, environment=environment, input_text=commands,
-    )  # fmt: skip
+        timeout_s=_EXPORT_TIMEOUT_S,
+        environment=environment,
+        input_text=commands,
+    )
     return disk_maker()
 
 

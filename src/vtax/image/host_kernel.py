@@ -35,7 +35,9 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
     Raises ImageError that says what is missing.
     """
     release = release or os.uname().release
-    kernel = next((path for place in _PLACES if (path := root / place.format(release)).is_file()), None)
+    kernel = next(
+        (path for place in _PLACES if (path := root / place.format(release)).is_file()), None
+    )
     if kernel is None:
         raise ImageError(
             f"the file of this host's kernel {release} is not on this host",
@@ -52,7 +54,9 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
     return kernel, modules
 
 
-def prepare(home: Home, image: Image, wanted: Sequence[str], root: Path = Path("/"), release: str = "") -> HostKernel:
+def prepare(
+    home: Home, image: Image, wanted: Sequence[str], root: Path = Path("/"), release: str = ""
+) -> HostKernel:
     """Return the host's kernel with an initrd of the wanted modules; made once per kernel, image and choice of
     modules.
 
@@ -66,7 +70,9 @@ def prepare(home: Home, image: Image, wanted: Sequence[str], root: Path = Path("
     return HostKernel(modules.name, directory / "kernel", directory / "initrd.cpio")
 
 
-def _make(home: Home, image: Image, wanted: Sequence[str], kernel: Path, modules: Path, directory: Path) -> None:
+def _make(
+    home: Home, image: Image, wanted: Sequence[str], kernel: Path, modules: Path, directory: Path
+) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     partial = directory.with_name(f"{directory.name}.{secrets.token_hex(4)}.partial")
     with Journal(home.journal) as journal:
@@ -75,7 +81,9 @@ def _make(home: Home, image: Image, wanted: Sequence[str], kernel: Path, modules
         packed = kernel.read_bytes()
         (partial / "kernel").write_bytes(elf_of(packed) or packed)
         write_modules(collect_modules(modules, wanted), partial / "modules")
-        (partial / "initrd.cpio").write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / "modules"))
+        (partial / "initrd.cpio").write_bytes(
+            build_initrd(image.tree / "usr/bin/busybox", partial / "modules")
+        )
         try:
             partial.rename(directory)
         except OSError:

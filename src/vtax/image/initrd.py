@@ -59,9 +59,27 @@ def cpio(entries: Iterable[CpioEntry]) -> bytes:
     parts = []
     for number, entry in enumerate([*entries, CpioEntry("TRAILER!!!", 0)], start=1):
         name = entry.name.encode() + b"\0"
-        fields = (number, entry.mode, 0, 0, 1, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
+        fields = (
+            number,
+            entry.mode,
+            0,
+            0,
+            1,
+            0,
+            len(entry.content),
+            0,
+            0,
+            *entry.device,
+            len(name),
+            0,
+        )
         header = b"070701" + b"".join(b"%08X" % field for field in fields) + name
-        parts += [header, b"\0" * (-len(header) % 4), entry.content, b"\0" * (-len(entry.content) % 4)]
+        parts += [
+            header,
+            b"\0" * (-len(header) % 4),
+            entry.content,
+            b"\0" * (-len(entry.content) % 4),
+        ]
     return b"".join(parts)
 
 
@@ -79,7 +97,9 @@ def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
     A module built into the kernel has an empty chain. Raises ImageError when one is neither there nor built in.
     """
     paths = {_normal(path.name.partition(".ko")[0]): path for path in directory.rglob("*.ko*")}
-    built_in = {_normal(Path(line).stem) for line in (directory / "modules.builtin").read_text().split()}
+    built_in = {
+        _normal(Path(line).stem) for line in (directory / "modules.builtin").read_text().split()
+    }
     contents: dict[str, bytes] = {}
     chains: dict[str, tuple[str, ...]] = {}
 
@@ -117,8 +137,14 @@ def build_initrd(busybox: Path, modules: Path) -> bytes:
         CpioEntry("dev/console", _CHARACTER, device=(5, 1)),
         CpioEntry("bin/busybox", _PROGRAM, busybox.read_bytes()),
         *(CpioEntry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
-        *(CpioEntry(f"links/{name}", _LINK, target.encode()) for name, target in DEVICE_LINKS.items()),
-        *(CpioEntry(f"modules/{path.name}", _FILE, trimmed(path.read_bytes())) for path in sorted(modules.iterdir())),
+        *(
+            CpioEntry(f"links/{name}", _LINK, target.encode())
+            for name, target in DEVICE_LINKS.items()
+        ),
+        *(
+            CpioEntry(f"modules/{path.name}", _FILE, trimmed(path.read_bytes()))
+            for path in sorted(modules.iterdir())
+        ),
         CpioEntry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
         CpioEntry("bootstrap", _FILE, code.encode()),
         CpioEntry("init", _PROGRAM, data("init")),

@@ -37,7 +37,12 @@ def unpack_zstd(packed: bytes, size: int) -> bytes:
     """Unpack one zstd frame of at most size bytes with the library that dpkg itself needs. Raises OSError."""
     library = ctypes.CDLL("libzstd.so.1")
     library.ZSTD_decompress.restype = ctypes.c_size_t
-    library.ZSTD_decompress.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+    library.ZSTD_decompress.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+    )
     target = ctypes.create_string_buffer(size)
     written = library.ZSTD_decompress(target, size, packed, len(packed))
     if library.ZSTD_isError(ctypes.c_size_t(written)):
@@ -49,9 +54,14 @@ def has_pvh_entry(elf: bytes) -> bool:
     """Return whether an ELF kernel carries the note that names its 32-bit entry point."""
     if elf[:5] != b"\x7fELF\x02":
         return False
-    table, entry_bytes, entries = *struct.unpack_from("<Q", elf, 0x20), *struct.unpack_from("<HH", elf, 0x36)
+    table, entry_bytes, entries = (
+        *struct.unpack_from("<Q", elf, 0x20),
+        *struct.unpack_from("<HH", elf, 0x36),
+    )
     for number in range(entries):
-        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", elf, table + number * entry_bytes)
+        kind, _, offset, _, _, size = struct.unpack_from(
+            "<IIQQQQ", elf, table + number * entry_bytes
+        )
         if kind == _PT_NOTE and _note_of(elf[offset : offset + size]):
             return True
     return False

@@ -24,7 +24,9 @@ from vtax.image.tree import add_layer, make_data, package_versions
 _DISK_STEP_BYTES = 64 * 1024**2
 FORMS = 3  # that the files of an image exist in: tree, archive, disk
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-_APT_ANSWER = re.compile(r"After this operation, ([0-9.,]+) ([kMG]?B) of additional disk space will be used")
+_APT_ANSWER = re.compile(
+    r"After this operation, ([0-9.,]+) ([kMG]?B) of additional disk space will be used"
+)
 
 
 def make_layer(
@@ -50,13 +52,17 @@ def make_layer(
         **with_base(base, image, tag, progress),
         "packages": packages,
         "added": {name: version for name, version in packages.items() if name not in old},
-        "changed": {name: version for name, version in packages.items() if old.get(name, version) != version},
+        "changed": {
+            name: version for name, version in packages.items() if old.get(name, version) != version
+        },
         "added_bytes": added_bytes,
         "data_s": data_s,
     }
 
 
-def with_base(base: Image, image: Image, tag: str | None, progress: Callable[[str], None]) -> dict[str, Any]:
+def with_base(
+    base: Image, image: Image, tag: str | None, progress: Callable[[str], None]
+) -> dict[str, Any]:
     """Add the base's kernel and modules, an archive, and a disk with as much scratch space as the base's.
 
     Returns what the manifest says of these. tag: see make_layer.
@@ -68,7 +74,10 @@ def with_base(base: Image, image: Image, tag: str | None, progress: Callable[[st
     progress("archive")
     write_archive(image.tree, image.archive)
     progress("disk")
-    maker, below = write_disk(image.tree, image.disk, disk_bytes), json.loads(base.manifest.read_text())
+    maker, below = (
+        write_disk(image.tree, image.disk, disk_bytes),
+        json.loads(base.manifest.read_text()),
+    )
     kept = {name: below[name] for name in ("kernel", "programs", "compiler")}
     return {**kept, "disk_bytes": disk_bytes, "mke2fs": maker}
 
@@ -88,7 +97,12 @@ def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
         answer = run(
             [
                 *("apt-get", "install", "--assume-no", "--no-install-recommends"),
-                *("-o", f"Dir::State::status={base.tree}/var/lib/dpkg/status", "-o", "Debug::NoLocking=1"),
+                *(
+                    "-o",
+                    f"Dir::State::status={base.tree}/var/lib/dpkg/status",
+                    "-o",
+                    "Debug::NoLocking=1",
+                ),
                 *("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", *recipe.layer),
             ],
             check=False,

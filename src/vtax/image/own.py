@@ -46,12 +46,29 @@ MAX_FILES = 100_000
 _SPARE_BYTES = 1 << 30  # that unpacking leaves of the disk of images
 _UNPACK_S = 1800.0
 _LOOK_S = 0.2
-_DIRECTORIES = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "run": 0o755, "etc": 0o755, "root": 0o700, "tmp": 0o1777,
-                "scratch": 0o1777}  # fmt: skip
-_NO_REASON = re.compile(r"^tar: (Exiting with|Skipping to next|Error is not recov|Removing leading)")
-_MACHINES = {3: "i386", 8: "mips", 20: "ppc", 21: "ppc64", 22: "s390x", 40: "arm", 243: "riscv", 258: "loongarch"} | {
-    each.elf_machine: each.machine for each in KNOWN.values()
+_DIRECTORIES = {
+    "dev": 0o755,
+    "proc": 0o555,
+    "sys": 0o555,
+    "run": 0o755,
+    "etc": 0o755,
+    "root": 0o700,
+    "tmp": 0o1777,
+    "scratch": 0o1777,
 }
+_NO_REASON = re.compile(
+    r"^tar: (Exiting with|Skipping to next|Error is not recov|Removing leading)"
+)
+_MACHINES = {
+    3: "i386",
+    8: "mips",
+    20: "ppc",
+    21: "ppc64",
+    22: "s390x",
+    40: "arm",
+    243: "riscv",
+    258: "loongarch",
+} | {each.elf_machine: each.machine for each in KNOWN.values()}
 """e_machine of a program (elf.h) -> what it is called."""
 _GZIP = b"\x1f\x8b"
 _BIG_ENDIAN = 2  # e_ident[EI_DATA]
@@ -76,7 +93,8 @@ class FileSource:
         kinds = (*_PLAIN, *SOURCES)
         if kind not in kinds or not place:
             raise BadInput(
-                f"{text!r} is no source of an image", hint=f"one of {', '.join(f'{each}:...' for each in kinds)}"
+                f"{text!r} is no source of an image",
+                hint=f"one of {', '.join(f'{each}:...' for each in kinds)}",
             )
         path = Path(place if kind in _PLAIN else place.partition(":")[0])
         if kind in (*_FILES, "dir", "oci") and not path.exists():
@@ -86,10 +104,17 @@ class FileSource:
         if kind == "docker-archive" and _begins(path) == _GZIP:
             raise BadInput(f"{path} is compressed", where=text, hint=f"gunzip {path}")
         if kind == "dir" and not path.is_dir():
-            raise BadInput(f"{path} is a file, not a directory", where=text, hint=f"for an archive: tar:{path}")
+            raise BadInput(
+                f"{path} is a file, not a directory", where=text, hint=f"for an archive: tar:{path}"
+            )
         if kind == "dir" and _is_of_this_host(path.resolve()):
-            raise BadInput("dir: needs a directory with a root file system, not the one of this host", where=text)
-        programs = {"patchelf": "patchelf"} | ({} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"})
+            raise BadInput(
+                "dir: needs a directory with a root file system, not the one of this host",
+                where=text,
+            )
+        programs = {"patchelf": "patchelf"} | (
+            {} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"}
+        )
         for program, package in programs.items():
             if find_program(program) is None:
                 raise BadInput(f"{program} is not installed", hint=packages_hint(package))
@@ -108,7 +133,11 @@ def unpack(name: str, source: FileSource, directory: Path, tag: str) -> OwnFiles
     """
     tree = directory / "tree"
     with _while_room(directory, tag):
-        config = _unpack_plain(source, tree, tag) if source.kind in _PLAIN else _unpack_oci(source, directory, tag)
+        config = (
+            _unpack_plain(source, tree, tag)
+            if source.kind in _PLAIN
+            else _unpack_oci(source, directory, tag)
+        )
     try:
         _refuse_size(tree)
         _refuse_foreign_programs(tree)
@@ -154,7 +183,14 @@ def has_program(tree: Path, program: str, places: Sequence[str]) -> bool:
 
 def _unpack_plain(source: FileSource, tree: Path, tag: str) -> dict[str, Any]:
     tree.mkdir()
-    copy: list[str | Path] = ["cp", "--archive", "--reflink=auto", "--one-file-system", f"{source.place}/.", tree]
+    copy: list[str | Path] = [
+        "cp",
+        "--archive",
+        "--reflink=auto",
+        "--one-file-system",
+        f"{source.place}/.",
+        tree,
+    ]
     extract: list[str | Path] = [
         "tar",
         "--extract",
@@ -167,7 +203,11 @@ def _unpack_plain(source: FileSource, tree: Path, tag: str) -> dict[str, Any]:
         "--xattrs-include=security.capability",
     ]
     is_copied = source.kind == "dir"
-    _run(copy if is_copied else extract, tag, "" if is_copied else f"tar --list --file {source.place}")
+    _run(
+        copy if is_copied else extract,
+        tag,
+        "" if is_copied else f"tar --list --file {source.place}",
+    )
     return {}
 
 
@@ -182,7 +222,10 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
         raise BadInput(
             f"the image is for {described.get('os')} on {found}, and guests here run linux on {HOST.debian}"
         )
-    _run(["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"], tag)
+    _run(
+        ["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"],
+        tag,
+    )
     shutil.rmtree(directory / "layout")
     config: dict[str, Any] = described.get("config") or {}
     return config
@@ -192,7 +235,11 @@ def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
     """Return what a program prints. hint: a command that shows what it cannot read. Raises BadInput."""
     done = run(argv, timeout_s=_UNPACK_S, tag=tag, check=False)
     if done.status != 0:
-        lines = [line for line in done.stderr.splitlines() if line.strip() and not _NO_REASON.search(line)]
+        lines = [
+            line
+            for line in done.stderr.splitlines()
+            if line.strip() and not _NO_REASON.search(line)
+        ]
         reason = lines[-1] if lines else f"{argv[0]} failed with status {done.status}"
         raise BadInput(f"the image could not be unpacked: {reason}", hint=hint)
     return done.stdout
@@ -285,11 +332,16 @@ def _refuse_foreign_programs(tree: Path) -> None:
             with path.open("rb") as file:
                 header = file.read(20)
             if header[:4] == b"\x7fELF":
-                number = int.from_bytes(header[18:20], "big" if header[5] == _BIG_ENDIAN else "little")
+                number = int.from_bytes(
+                    header[18:20], "big" if header[5] == _BIG_ENDIAN else "little"
+                )
                 if number == HOST.elf_machine:
                     return
                 if not foreign:
-                    foreign, machine = f"/{path.relative_to(tree)}", _MACHINES.get(number, f"machine {number} of ELF")
+                    foreign, machine = (
+                        f"/{path.relative_to(tree)}",
+                        _MACHINES.get(number, f"machine {number} of ELF"),
+                    )
     if foreign:
         raise BadInput(
             f"{foreign} is a program for {machine}, and guests here need {HOST.machine}",
@@ -309,7 +361,12 @@ def _clean(tree: Path) -> None:
     os.chown(tree, 0, 0)
     for name in ("dev", "scratch", TOOLBOX.lstrip("/"), *_DIRECTORIES):
         path = tree / name
-        if name not in _DIRECTORIES or name in ("dev", "scratch") or path.is_symlink() or not path.is_dir():
+        if (
+            name not in _DIRECTORIES
+            or name in ("dev", "scratch")
+            or path.is_symlink()
+            or not path.is_dir()
+        ):
             _remove(path)
     for name, mode in _DIRECTORIES.items():
         path = tree / name

@@ -126,7 +126,9 @@ def _hash(*parts: bytes) -> str:
 PROGRAMS = (
     # copy is a loop like the other kernels: the C library's memcpy chooses its instructions by what the virtual CPU
     # says of its caches
-    CompiledProgram("vtax-stream", "stream.c", ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns"), ()),
+    CompiledProgram(
+        "vtax-stream", "stream.c", ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns"), ()
+    ),
     CompiledProgram("vtax-linpack", "linpack.c", ("-O3",), ("program.h", "linpack_solve.h")),
     CompiledProgram("vtax-pi", "pi.c"),
     CompiledProgram("vtax-kernel-paths", "kernel_paths.c", ("-O2", "-pthread")),
@@ -213,7 +215,11 @@ class Recipe:
         none."""
         if self.own:
             return replace(self, own=None, disk_bytes=0)
-        return replace(self, layer=(), data=(), disk_bytes=0) if self.is_layered or self.disk_bytes else self
+        return (
+            replace(self, layer=(), data=(), disk_bytes=0)
+            if self.is_layered or self.disk_bytes
+            else self
+        )
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -237,7 +243,9 @@ class Recipe:
     def tree_key(self) -> str:
         """The same without initrd and size of the disk: images that share it differ in nothing that takes long."""
         one_disk = self.with_disk(0)
-        return (replace(one_disk, layer=(), data=()) if self.own else one_disk)._key_without("initrd")
+        return (replace(one_disk, layer=(), data=()) if self.own else one_disk)._key_without(
+            "initrd"
+        )
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
         """Return the recipe of an image with more packages in its layer; itself when it has them all.
@@ -248,7 +256,8 @@ class Recipe:
         for name in sorted(more):
             if not is_package_name(name):
                 raise BadInput(
-                    f"{name!r} is not the name of a Debian package", hint="names are as in apt-get install"
+                    f"{name!r} is not the name of a Debian package",
+                    hint="names are as in apt-get install",
                 )
         return replace(self, layer=tuple(sorted((*self.layer, *more)))) if more else self
 
@@ -269,7 +278,9 @@ class Recipe:
         )
         own = record.get("own")
         lists = {name: tuple(own[name]) for name in ("entry", "environment")} if own else {}
-        return replace(made, own=OwnFiles(**{**own, **lists}) if own else None).with_disk(record.get("disk_bytes", 0))
+        return replace(made, own=OwnFiles(**{**own, **lists}) if own else None).with_disk(
+            record.get("disk_bytes", 0)
+        )
 
     def record(self) -> dict[str, Any]:
         """Return its JSON form, for the manifest."""
@@ -282,7 +293,11 @@ class Recipe:
         for each in fields(cls):
             value, default = record.get(each.name), each.default
             if each.name == "data":
-                value = tuple(DataSet(**_texts(of)) for of in value) if isinstance(value, list) else None
+                value = (
+                    tuple(DataSet(**_texts(of)) for of in value)
+                    if isinstance(value, list)
+                    else None
+                )
             elif isinstance(default, tuple) and isinstance(value, list):
                 value = tuple(value) if all(isinstance(text, str) for text in value) else None
             if type(value) is not type(default):
@@ -294,12 +309,22 @@ class Recipe:
 
     def _key_without(self, *left_out: str) -> str:
         of_layer = ("layer", "data", "disk_bytes", "own")
-        fields = {name: value for name, value in asdict(self).items() if name not in (*of_layer, *left_out)}
+        fields = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in (*of_layer, *left_out)
+        }
         base = _hash(json.dumps(fields, sort_keys=True).encode())
         made = [f"{each.name}\0{each.script}".encode() for each in self.data]
-        key = _hash(base.encode(), "\0".join(self.layer).encode(), *made) if self.is_layered else base
+        key = (
+            _hash(base.encode(), "\0".join(self.layer).encode(), *made) if self.is_layered else base
+        )
         if self.own:
-            of_own = (json.dumps(asdict(self.own)).encode(), b"%d" % TOOLBOX_VERSION, data("entry.py"))
+            of_own = (
+                json.dumps(asdict(self.own)).encode(),
+                b"%d" % TOOLBOX_VERSION,
+                data("entry.py"),
+            )
             key = _hash(key.encode(), *of_own)
         return _hash(key.encode(), b"%d" % self.disk_bytes) if self.disk_bytes else key
 

@@ -15,9 +15,14 @@ from vtax.errors import ImageError
 from vtax.host.packages import packages_hint
 from vtax.host.process import run
 
-KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
+KEYRINGS = (
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+)
 _SUITES = re.compile(r"(stable|testing|unstable|sid|buster|bullseye|bookworm|trixie|forky|duke)")
-_ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)")
+_ONE_LINE = re.compile(
+    r"deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)"
+)
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,17 @@ def parse_deb822(text: str) -> Iterator[PackageSource]:
             for name, colon, value in (line.partition(":") for line in unfolded.splitlines())
             if colon
         }
-        if "deb" in fields.get("types", "").split() and fields.get("enabled", "yes").lower() != "no":
-            words = {name: tuple(fields.get(name, "").split()) for name in ("uris", "suites", "components")}
-            yield PackageSource(words["uris"], words["suites"], words["components"], fields.get("signed-by", ""))
+        if (
+            "deb" in fields.get("types", "").split()
+            and fields.get("enabled", "yes").lower() != "no"
+        ):
+            words = {
+                name: tuple(fields.get(name, "").split())
+                for name in ("uris", "suites", "components")
+            }
+            yield PackageSource(
+                words["uris"], words["suites"], words["components"], fields.get("signed-by", "")
+            )
 
 
 def host_mirror(apt: Path = Path("/etc/apt")) -> str | None:
@@ -84,14 +97,18 @@ def keyring() -> str:
     for path in KEYRINGS:
         if Path(path).exists():
             return path
-    raise ImageError("Debian's archive keys are not installed", hint=packages_hint("debian-archive-keyring"))
+    raise ImageError(
+        "Debian's archive keys are not installed", hint=packages_hint("debian-archive-keyring")
+    )
 
 
 def host_proxies() -> tuple[str, ...]:
     """Return the host's apt proxy settings as apt option lines; needed to fetch, and never kept in an image."""
     dump = run(["apt-config", "dump"]).stdout.splitlines()
     return tuple(
-        line for line in dump if re.match(r'Acquire::(http|https|ftp)::Proxy[^ ]* "[^"]', line, re.IGNORECASE)
+        line
+        for line in dump
+        if re.match(r'Acquire::(http|https|ftp)::Proxy[^ ]* "[^"]', line, re.IGNORECASE)
     )
 
 

@@ -17,7 +17,13 @@ ENTRY = f"{TOOLBOX}/entry"
 """Program in a guest of the user's files that runs theirs, or the one it is given, as a container runtime would."""
 OF_IMAGE = (ENTRY, "--vtax-version")
 """Prints the name and the digest of the user's image."""
-_PROGRAMS = ("/usr/bin/python3", "/usr/bin/dash", "/usr/bin/ip", "/usr/sbin/ethtool", "/usr/bin/ping")
+_PROGRAMS = (
+    "/usr/bin/python3",
+    "/usr/bin/dash",
+    "/usr/bin/ip",
+    "/usr/sbin/ethtool",
+    "/usr/bin/ping",
+)
 _BUSYBOX = "usr/bin/busybox"
 _LEFT_OUT = ("__pycache__", "test", "idlelib", "ensurepip", "pydoc_data", "lib2to3", "turtledemo")
 
@@ -42,9 +48,14 @@ def install(base: Path, tree: Path) -> None:
         for program, name in zip(programs, _PROGRAMS, strict=True):
             shutil.copy(program, bin_ / Path(name).name)
         standard = next((base / "usr/lib").glob("python3.*"))
-        shutil.copytree(standard, lib / standard.name, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        shutil.copytree(
+            standard, lib / standard.name, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
+        )
         extensions = sorted((lib / standard.name).glob("lib-dynload/*.so"))
-        loaded = [*_PROGRAMS, *(f"/usr/lib/{standard.name}/lib-dynload/{path.name}" for path in extensions)]
+        loaded = [
+            *_PROGRAMS,
+            *(f"/usr/lib/{standard.name}/lib-dynload/{path.name}" for path in extensions),
+        ]
         loader = _copy_libraries(base, lib, loaded)
         for name in _PROGRAMS:
             program = bin_ / Path(name).name

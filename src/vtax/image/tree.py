@@ -57,7 +57,15 @@ class BuildRoot:
             (self.directory / name).write_bytes(data(name))
         flags = " ".join(program.flags)
         target = tree / _PROGRAMS_DIRECTORY / program.name
-        command = ["gcc", *program.flags, f'-DFLAGS="{flags}"', "-o", "/program", f"/{program.source}", "-lm"]
+        command = [
+            "gcc",
+            *program.flags,
+            f'-DFLAGS="{flags}"',
+            "-o",
+            "/program",
+            f"/{program.source}",
+            "-lm",
+        ]
         run(["chroot", self.directory, "/usr/bin/env", "PATH=/usr/bin", *command])
         shutil.copyfile(self.directory / "program", target)
         target.chmod(0o755)
@@ -65,7 +73,14 @@ class BuildRoot:
 
 def make_tree(recipe: Recipe, target: Path, tag: str) -> None:
     """Install the guest's root file system. Raises ImageError."""
-    bootstrap(recipe.suite, recipe.packages, target, tag, variant=recipe.variant, options=_left_out(recipe))
+    bootstrap(
+        recipe.suite,
+        recipe.packages,
+        target,
+        tag,
+        variant=recipe.variant,
+        options=_left_out(recipe),
+    )
     _normalize(target)
     toolbox.link(target)
 
@@ -78,7 +93,9 @@ def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:
     run(["cp", "--archive", "--reflink=auto", base, target], timeout_s=_BUILD_TIMEOUT_S, tag=tag)
     if not recipe.layer:
         return
-    (target / "etc/apt/sources.list").unlink()  # mmdebstrap makes it and the device nodes, and stops at older ones
+    (
+        target / "etc/apt/sources.list"
+    ).unlink()  # mmdebstrap makes it and the device nodes, and stops at older ones
     for device in (target / "dev").iterdir():
         shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
     options = ["--skip=check/empty", *_left_out(recipe)]
@@ -94,13 +111,25 @@ def make_data(data: DataSet, tree: Path, tag: str) -> None:
     directory = tree / data.directory.lstrip("/")
     directory.mkdir(parents=True)
     argv = [
-        *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"),
+        *(
+            "unshare",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--propagation",
+            "private",
+            "--",
+        ),
         *("sh", "-euc", _IN_TREE, "sh", str(tree), data.script, data.directory),
     ]
     try:
         made = run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, check=False)
     except CommandFailed as error:
-        raise ImageError(f"the data {data.name} could not be made", where=error.what[-500:]) from error
+        raise ImageError(
+            f"the data {data.name} could not be made", where=error.what[-500:]
+        ) from error
     if made.status != 0:
         lines = (made.stderr.strip() or made.stdout.strip()).splitlines()
         raise ImageError(
@@ -112,7 +141,9 @@ def make_data(data: DataSet, tree: Path, tag: str) -> None:
 
 def make_build_root(recipe: Recipe, target: Path, tag: str) -> None:
     """Unpack compiler and kernel. Raises ImageError."""
-    bootstrap(recipe.suite, (*BUILD_ROOT_PACKAGES, recipe.kernel_package), target, tag, variant="extract")
+    bootstrap(
+        recipe.suite, (*BUILD_ROOT_PACKAGES, recipe.kernel_package), target, tag, variant="extract"
+    )
 
 
 def bootstrap(
@@ -173,7 +204,9 @@ def _normalize(tree: Path) -> None:
         source.unlink()
     (tree / "etc/apt/sources.list").write_text("")
     (tree / "etc/hostname").write_text("vtax\n")
-    (tree / "etc/hosts").write_text("127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n")
+    (tree / "etc/hosts").write_text(
+        "127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n"
+    )
     (tree / "etc/resolv.conf").unlink(missing_ok=True)
     (tree / "etc/resolv.conf").write_text("")
     (tree / "etc/machine-id").write_text(_MACHINE_ID + "\n")
@@ -184,5 +217,7 @@ def _normalize(tree: Path) -> None:
 
 def package_versions(tree: Path) -> dict[str, str]:
     """Name and version of every installed package."""
-    listing = run(["chroot", tree, "/usr/bin/dpkg-query", "--show", "--showformat=${Package} ${Version}\n"])
+    listing = run(
+        ["chroot", tree, "/usr/bin/dpkg-query", "--show", "--showformat=${Package} ${Version}\n"]
+    )
     return dict(line.split(" ", 1) for line in listing.stdout.splitlines())

@@ -41,7 +41,9 @@ def trimmed(module: bytes) -> bytes:
     """
     if module.endswith(_SIGNED):
         header_end = len(module) - len(_SIGNED)
-        module = module[: header_end - 12 - int.from_bytes(module[header_end - 4 : header_end], "big")]
+        module = module[
+            : header_end - 12 - int.from_bytes(module[header_end - 4 : header_end], "big")
+        ]
     if not module.startswith(_ELF64):
         return module
     sections = _untraced(_sections(module))
@@ -50,11 +52,20 @@ def trimmed(module: bytes) -> bytes:
 
 
 def _sections(module: bytes) -> list[_Section]:
-    (table,), (_, count, names) = struct.unpack_from("<Q", module, 40), struct.unpack_from("<HHH", module, 58)
-    headers = [_SECTION.unpack_from(module, table + number * _SECTION.size) for number in range(count)]
-    bodies = [b"" if kind == _NOBITS else module[at : at + size] for _, kind, _, _, at, size, *_ in headers]
+    (table,), (_, count, names) = (
+        struct.unpack_from("<Q", module, 40),
+        struct.unpack_from("<HHH", module, 58),
+    )
+    headers = [
+        _SECTION.unpack_from(module, table + number * _SECTION.size) for number in range(count)
+    ]
+    bodies = [
+        b"" if kind == _NOBITS else module[at : at + size]
+        for _, kind, _, _, at, size, *_ in headers
+    ]
     return [
-        _Section(_text(bodies[names], header[0]), header, body) for header, body in zip(headers, bodies, strict=True)
+        _Section(_text(bodies[names], header[0]), header, body)
+        for header, body in zip(headers, bodies, strict=True)
     ]
 
 
@@ -81,7 +92,11 @@ def _untraced(sections: list[_Section]) -> list[_Section]:
         for offset, info, addend in _RELOCATION.iter_unpack(sections[relocations].body):
             name, *_ = _SYMBOL.unpack_from(symbols.body, (info >> 32) * _SYMBOL.size)
             call = offset - 1
-            if call in calls and code[call : call + 5] == _CALL and _text(names, name) == "__fentry__":
+            if (
+                call in calls
+                and code[call : call + 5] == _CALL
+                and _text(names, name) == "__fentry__"
+            ):
                 code[call : call + 5] = _NOP
                 calls.discard(call)
             else:
@@ -108,7 +123,9 @@ def _file(start: bytes, sections: list[_Section]) -> bytes:
         name, kind, flags, address, _, size, link, info, align, entry = each.header
         content += bytes(-len(content) % max(align, 1))
         taken = size if kind == _NOBITS else len(each.body)
-        headers.append(_SECTION.pack(name, kind, flags, address, len(content), taken, link, info, align, entry))
+        headers.append(
+            _SECTION.pack(name, kind, flags, address, len(content), taken, link, info, align, entry)
+        )
         content += each.body
     content += bytes(-len(content) % 8)
     struct.pack_into("<Q", content, 40, len(content))

@@ -28,13 +28,23 @@ FILES = (LIST, MANIFEST, "vmlinuz", "vmlinux", "initrd.cpio")
 DIRECTORIES = (MODULES, TREE)
 _OPTIONAL = ("vmlinux",)
 _MAX_BYTES_OF = {LIST: 128 << 20, MANIFEST: 1 << 20}  # that are read at once
-_MAX_NAME, _MAX_AT_ONCE, _MAX_CAPABILITY = 4096, 1 << 20, 24  # bytes; a header of tar is read at once
+_MAX_NAME, _MAX_AT_ONCE, _MAX_CAPABILITY = (
+    4096,
+    1 << 20,
+    24,
+)  # bytes; a header of tar is read at once
 _MAX_ID = 1 << 31
 _CHUNK_BYTES = 1 << 18
 _DEVICES = {
-    "console": (5, 1), "full": (1, 7), "null": (1, 3), "ptmx": (5, 2), "random": (1, 8), "tty": (5, 0),
-    "urandom": (1, 9), "zero": (1, 5),
-}  # fmt: skip
+    "console": (5, 1),
+    "full": (1, 7),
+    "null": (1, 3),
+    "ptmx": (5, 2),
+    "random": (1, 8),
+    "tty": (5, 0),
+    "urandom": (1, 9),
+    "zero": (1, 5),
+}
 _CAPABILITY = "SCHILY.xattr.security.capability"
 
 
@@ -88,7 +98,9 @@ class Unpacking:
     _bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.archive = tarfile.TarFile(fileobj=self.stream, encoding="utf-8", errors="surrogateescape")
+        self.archive = tarfile.TarFile(
+            fileobj=self.stream, encoding="utf-8", errors="surrogateescape"
+        )
 
     def first_two(self) -> None:
         """Unpack the list of contents and the manifest, which come first."""

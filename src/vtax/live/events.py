@@ -23,9 +23,17 @@ KEPT = 200
 _MAX_READ = 8 << 20  # bytes of one reading; the runner's file is half as large
 _LONGEST = 500
 _NUMBERS = (
-    "at", "block", "blocks", "done_trials", "failed_trials", "total_trials", "elapsed_s", "left_s", "ready_s",
+    "at",
+    "block",
+    "blocks",
+    "done_trials",
+    "failed_trials",
+    "total_trials",
+    "elapsed_s",
+    "left_s",
+    "ready_s",
     "value",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,9 @@ class EventReader:
     def read(self) -> RunEvents:
         """Read what was added. What is absent, or no file, has no events."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(
+                self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            )
         except OSError:
             self._restart((0, b""))
             return self._found
@@ -122,11 +132,17 @@ class EventReader:
         name = record.pop("event", "")
         at = record.pop("at", 0.0)
         if name == "run":
-            self._found.run, self._found.identity = record.get("run", ""), record.get("identity", "")
+            self._found.run, self._found.identity = (
+                record.get("run", ""),
+                record.get("identity", ""),
+            )
         elif name in _APPLIED:
             self._found.count += 1
             if name == "ended":
-                self._found.ended = record.get("status", ""), restored(str(record.get("because", "")))
+                self._found.ended = (
+                    record.get("status", ""),
+                    restored(str(record.get("because", ""))),
+                )
             self._found.progress = _APPLIED[name](self._found.progress, record)
             self._found.events.append(Event(name, at, record, self._found.count))
 
@@ -142,7 +158,9 @@ def _record(line: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, each in value.items():
         if name in _NUMBERS:
-            is_number = isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each)
+            is_number = (
+                isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each)
+            )
             found[name] = each if is_number else None
         elif isinstance(each, str):
             found[name] = one_line(each, _LONGEST)
@@ -158,20 +176,32 @@ def _guest_starting(now: RunProgress, data: dict[str, Any]) -> RunProgress:
 
 
 def _guest_ready(now: RunProgress, data: dict[str, Any]) -> RunProgress:
-    return replace(now, platform=data.get("platform", ""), guest="ready", ready_s=data.get("ready_s"))
+    return replace(
+        now, platform=data.get("platform", ""), guest="ready", ready_s=data.get("ready_s")
+    )
 
 
 def _trial_starting(now: RunProgress, data: dict[str, Any]) -> RunProgress:
-    return replace(now, platform=data.get("platform", ""), trial=(data.get("label", ""), data.get("levels", "")))
+    return replace(
+        now,
+        platform=data.get("platform", ""),
+        trial=(data.get("label", ""), data.get("levels", "")),
+    )
 
 
 def _trial_ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
     data["levels"] = now.trial[1] if now.trial else ""
     return replace(
-        now, trial=None, block=data.get("block"), blocks=data.get("blocks"),
-        done_trials=data.get("done_trials") or 0, failed_trials=data.get("failed_trials") or 0,
-        total_trials=data.get("total_trials"), elapsed_s=data.get("elapsed_s"), left_s=data.get("left_s"),
-    )  # fmt: skip
+        now,
+        trial=None,
+        block=data.get("block"),
+        blocks=data.get("blocks"),
+        done_trials=data.get("done_trials") or 0,
+        failed_trials=data.get("failed_trials") or 0,
+        total_trials=data.get("total_trials"),
+        elapsed_s=data.get("elapsed_s"),
+        left_s=data.get("left_s"),
+    )
 
 
 def _ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:

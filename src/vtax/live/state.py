@@ -100,10 +100,14 @@ def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> Li
     design = run.declared.get("design", {})
     blocks = design.get("blocks") if design.get("stop") in ("fixed", "open") else None
     progress = RunProgress(
-        block=guest.block if guest else block, blocks=blocks, done_trials=counts.trials,
-        failed_trials=counts.failed, total_trials=_planned(run, blocks), elapsed_s=run.duration_s,
+        block=guest.block if guest else block,
+        blocks=blocks,
+        done_trials=counts.trials,
+        failed_trials=counts.failed,
+        total_trials=_planned(run, blocks),
+        elapsed_s=run.duration_s,
         platform=guest.name if guest else "",
-    )  # fmt: skip
+    )
     return LiveState(run.name, run.study, run.status, run.stopped_because, progress, change=change)
 
 

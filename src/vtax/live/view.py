@@ -19,12 +19,16 @@ Widths = Mapping[tuple[str, str, str], float]
 _SHOWN = 12
 
 
-def document(state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN) -> doc.Document:
+def document(
+    state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN
+) -> doc.Document:
     """Return all of a live run. analysis: after its last block, None before. before: widths after the block before
     that."""
     parts: list[doc.Part] = [doc.Paragraph(now(state))]
     if analysis is not None and (table := estimates(analysis, before)) is not None:
-        parts.append(doc.Titled(msg("Percent of {baseline} so far", baseline=analysis.baseline), (table,)))
+        parts.append(
+            doc.Titled(msg("Percent of {baseline} so far", baseline=analysis.baseline), (table,))
+        )
     if state.events:
         parts.append(doc.Titled(msg("Log"), (log(state, events),)))
     return doc.Document(joined([state.run, progress(state)], ": "), tuple(parts))
@@ -49,8 +53,14 @@ def progress(state: LiveState) -> doc.Inline:
     done = doc.Count(at.done_trials)
     trials: doc.Inline = plural("{count} trial", "{count} trials", at.done_trials)
     if at.total_trials and state.is_running:
-        trials = plural("{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done)
-    failed = styled(msg("{count} failed", count=doc.Count(at.failed_trials)), "error") if at.failed_trials else ""
+        trials = plural(
+            "{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done
+        )
+    failed = (
+        styled(msg("{count} failed", count=doc.Count(at.failed_trials)), "error")
+        if at.failed_trials
+        else ""
+    )
     left: doc.Inline = ""
     if state.is_running and at.left_s is not None:
         left = msg("about {duration} left", duration=doc.Duration(at.left_s))
@@ -69,7 +79,9 @@ def now(state: LiveState) -> doc.Inline:
         return msg("{platform}: a fresh guest starts", platform=at.platform)
     if at.guest == "ready" and at.ready_s is not None:
         return _ready(at.platform, at.ready_s)
-    return joined([at.platform, msg("between two trials")], ": ") if at.platform else msg("it starts")
+    return (
+        joined([at.platform, msg("between two trials")], ": ") if at.platform else msg("it starts")
+    )
 
 
 def widths(analysis: Analysis) -> Widths:
@@ -85,17 +97,19 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
     """Return a row for every percent with its interval, its half-width and that of the block before; None without
     any."""
     rows = [
-        doc.TableRow((
-            joined([shared.title_of(section), muted(shared.levels(point))], " "),
-            shared.platform_of(row.platform, analysis.colours),
-            styled(shared.relative_of(row.ratio, section.better), "strong"),
-            _half_width(row.ratio.half_width),
-            muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-            doc.VerdictCell(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
-        ))
+        doc.TableRow(
+            (
+                joined([shared.title_of(section), muted(shared.levels(point))], " "),
+                shared.platform_of(row.platform, analysis.colours),
+                styled(shared.relative_of(row.ratio, section.better), "strong"),
+                _half_width(row.ratio.half_width),
+                muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
+                doc.VerdictCell(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
+            )
+        )
         for section, point, row in _compared(analysis)
         if row.ratio is not None
-    ]  # fmt: skip
+    ]
     if not rows:
         return None
     interval = msg("{level} interval", level=analysis.level)
@@ -108,7 +122,11 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
         doc.Column("verdict", msg("verdict")),
     )
     return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="estimates", label=msg("percents so far"), style="result"
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="estimates",
+        label=msg("percents so far"),
+        style="result",
     )
 
 
@@ -117,7 +135,10 @@ def log(state: LiveState, events: int = _SHOWN) -> doc.Table:
     began = state.events[0].at if state.events else 0.0
     ended = [event for event in reversed(state.events) if event.name != "trial_starting"][:events]
     shown = [doc.TableRow((muted(_after(event, began)), happened(event))) for event in ended]
-    columns = (doc.Column("after", msg("after"), is_number=True), doc.Column("event", msg("event"), wraps=True))
+    columns = (
+        doc.Column("after", msg("after"), is_number=True),
+        doc.Column("event", msg("event"), wraps=True),
+    )
     return doc.Table(columns, (doc.Group(tuple(shown)),), key="log", label=msg("Log"))
 
 
@@ -134,13 +155,17 @@ def happened(event: Event) -> doc.Inline:
     if event.name == "trial_ended":
         return joined([_trial(platform, label, str(data.get("levels", ""))), _outcome(data)], ", ")
     if event.name == "ended":
-        return joined([status_word(str(data.get("status", ""))), restored(str(data.get("because", "")))], ": ")
+        return joined(
+            [status_word(str(data.get("status", ""))), restored(str(data.get("because", "")))], ": "
+        )
     return stored(str(data.get("text", "")))
 
 
 def _compared(analysis: Analysis) -> Sequence[tuple[Section, ResultPoint, Row]]:
     return [
-        (section, point, row) for section, point, row in every_row(analysis.primary) if not row.platform.is_baseline
+        (section, point, row)
+        for section, point, row in every_row(analysis.primary)
+        if not row.platform.is_baseline
     ]
 
 
@@ -169,4 +194,6 @@ def _outcome(data: Mapping[str, Any]) -> doc.Inline:
     value, unit = data.get("value"), str(data.get("unit", ""))
     if not isinstance(value, int | float):
         return ""
-    return doc.Quantity(float(value), scale_for(unit, [float(value)]) if unit else doc.UNSCALED, has_unit=True)
+    return doc.Quantity(
+        float(value), scale_for(unit, [float(value)]) if unit else doc.UNSCALED, has_unit=True
+    )

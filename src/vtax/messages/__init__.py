@@ -15,22 +15,40 @@ from vtax.messages import hosts, platforms, runs, statistics, tools
 
 Severity = Literal["note", "warning", "error"]
 SENTENCES: Mapping[str, str | tuple[str, str]] = {
-    **statistics.SENTENCES, **runs.SENTENCES, **tools.SENTENCES, **platforms.SENTENCES, **hosts.SENTENCES,
-}  # fmt: skip
+    **statistics.SENTENCES,
+    **runs.SENTENCES,
+    **tools.SENTENCES,
+    **platforms.SENTENCES,
+    **hosts.SENTENCES,
+}
 """Code -> its sentence in English, or (sentence, sentence for other counts than one, which `count` decides)."""
 TERMS = frozenset((*statistics.TERMS, *runs.TERMS, *tools.TERMS))
 """Words of the catalogue that data may be."""
 QUOTED = "tool-said"
 """The code of words that are not vtax's own: of tools, guests, the kernel and plug-ins."""
 UNITS: Mapping[str, str] = {
-    "share": "fraction", "change": "fraction", "low": "fraction", "high": "fraction", "offset": "s", "p": "p-value",
-}  # fmt: skip
+    "share": "fraction",
+    "change": "fraction",
+    "low": "fraction",
+    "high": "fraction",
+    "offset": "s",
+    "p": "p-value",
+}
 """Units of data that are not plain numbers or texts, by name."""
 EXACT = ("requested", "found", "limit", "rate", "error", "margin", "inside", "outside")
 """Numbers that are shown with up to four digits, by name."""
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "failed-without-message", "lost-guest"})
 _NOTES = frozenset(
-    {"tuned", "warmup", "trials", "resumed", "resumed-parted", "boots", "throttled", "lock-needs-root"}
+    {
+        "tuned",
+        "warmup",
+        "trials",
+        "resumed",
+        "resumed-parted",
+        "boots",
+        "throttled",
+        "lock-needs-root",
+    }
 )
 _PACKED = '{"code": '
 _NO_NOTE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
@@ -49,7 +67,9 @@ class Note(str):
         data = {name: _kept(value) for name, value in data.items()}
         one, many = forms_of(code)
         template = many if many and data.get("count") != 1 else one
-        made = super().__new__(cls, template.format_map({name: _spelled(name, data[name]) for name in data}))
+        made = super().__new__(
+            cls, template.format_map({name: _spelled(name, data[name]) for name in data})
+        )
         made.code, made.data = code, data
         return made
 
@@ -130,7 +150,10 @@ def restored(kept: str) -> str:
     if kept.startswith(_PACKED):
         try:
             found = json.loads(kept)
-            return Note(found["code"], **{name: _value(value) for name, value in cleaned(found["data"]).items()})
+            return Note(
+                found["code"],
+                **{name: _value(value) for name, value in cleaned(found["data"]).items()},
+            )
         except _NO_NOTE:
             pass
     return clean(kept)
@@ -145,7 +168,10 @@ def _kept(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Note):
-        return {"code": value.code, "data": {name: _plain(each) for name, each in value.data.items()}}
+        return {
+            "code": value.code,
+            "data": {name: _plain(each) for name, each in value.data.items()},
+        }
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 

@@ -8,13 +8,11 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "hint-stop-containers": "stop its containers first",
     "machine-silent": "the machine showed no activity before the timeout",
     "qemu-ended": "QEMU ended with status {status}",
-    "hint-virtualization":
-        "turn on virtualization (VT-x, AMD-V/SVM) in the firmware and load kvm_intel or kvm_amd; inside a virtual "
-        "machine, turn on nested virtualization outside it",
+    "hint-virtualization": "turn on virtualization (VT-x, AMD-V/SVM) in the firmware and load kvm_intel or kvm_amd; inside a virtual "
+    "machine, turn on nested virtualization outside it",
     "hint-other-qemu": "install another version of QEMU: this one crashes",
-    "hint-real-kvm":
-        "this host's KVM has no hardware behind it: use a physical machine or one with nested virtualization; the "
-        "qemu-tcg platforms run here",
+    "hint-real-kvm": "this host's KVM has no hardware behind it: use a physical machine or one with nested virtualization; the "
+    "qemu-tcg platforms run here",
     "qemu-no-test": "QEMU did not run a test program: {problem}",
     "needs-root": "guests are started as root",
     "hint-sudo": "run vtax with sudo",
@@ -27,9 +25,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "kvm-unusable": "QEMU cannot use {device}: {problem}",
     "cannot-open": "{device} cannot be opened: {error}",
     "image-not-booted": "the image's kernel did not boot: {what}: {where}",
-    "hint-virtualbox":
-        "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms "
-        "linux-headers-amd64 isolinux syslinux-common xorriso)",
+    "hint-virtualbox": "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms "
+    "linux-headers-amd64 isolinux syslinux-common xorriso)",
     "hint-unload-kvm": "end KVM's machines and unload its module: rmmod kvm_intel, on AMD: rmmod kvm_amd",
     "no-vboxsvc": "there is no VBoxSVC in {names}",
     "no-vboxmanage": "VBoxManage is not installed",
@@ -65,16 +62,12 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "hint-not-packaged": "this distribution has no package of Debian's {names}: install its release",
     "hint-packaged-in-part": "{install}; this distribution has no package of Debian's {names}",
     "hint-packages-of-debian": "install what Debian packages as {names}",
-    "gvisor-network":
-        "gVisor's own network stack: offloads and congestion control are its own, and it keeps its MTU of the start",
-    "hint-newer-runsc":
-        "install gVisor's own runsc (gvisor.dev, Installation), on PATH, or for the driver gvisor in a [[platform]] "
-        "table: runsc = '/its/path'; that of Debian 12 has no platform but ptrace",
-    "hint-systrap":
-        "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm",
+    "gvisor-network": "gVisor's own network stack: offloads and congestion control are its own, and it keeps its MTU of the start",
+    "hint-newer-runsc": "install gVisor's own runsc (gvisor.dev, Installation), on PATH, or for the driver gvisor in a [[platform]] "
+    "table: runsc = '/its/path'; that of Debian 12 has no platform but ptrace",
+    "hint-systrap": "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm",
     "no-usable-kvm": "there is no usable /dev/kvm; {reason}",
-    "hint-libvirt-channel":
-        "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs",
+    "hint-libvirt-channel": "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs",
     "domain-own-limits": "CPUs, memory, disk, kernel and files are the domain's own: vtax sets no limit there",
     "domain-not-restarted": "a domain that already runs is not restarted between blocks",
     "domain-no-channel": "the domain {domain} has no virtio channel {channel}",
@@ -91,15 +84,13 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "not-probed": "not probed",
     "threads-share-host-cpus": "QEMU's own threads share the virtual CPUs' host CPUs: this host has no other",
     "no-program": "there is no program {name}",
-    "hint-binary":
-        "{product} is in no package of Debian: its program must be on PATH, or in a [[platform]] table: "
-        "binary = '/its/path'",
+    "hint-binary": "{product} is in no package of Debian: its program must be on PATH, or in a [[platform]] table: "
+    "binary = '/its/path'",
     "another-program": "{program} is not {product}",
     "vmm-ended": "{product} ended with status {status}",
     "vmm-runs": "{product} is still running",
     "vmm-no-vcpus": "{product} did not start {vcpus} virtual CPUs",
-    "vmm-shares-host-cpus":
-        "{product}'s own threads share the virtual CPUs' host CPUs: this host has no other",
+    "vmm-shares-host-cpus": "{product}'s own threads share the virtual CPUs' host CPUs: this host has no other",
     "vmm-refused": "{product} refuses {path}",
     "vmm-silent": "{product} does not answer {path}: {error}",
     "snapshot-damaged": "the snapshot is damaged: {error}",
@@ -116,17 +107,14 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "monitor-silent": "QEMU's monitor did not answer ({command}): {error}",
     "machine-own-limits": "CPUs, memory, kernel and files are the machine's own: vtax sets no limit there",
     "machine-not-restarted": "the machine is not restarted between blocks",
-    "lock-lost":
-        "the measuring lock of the machine {host} was lost during the run: another run may have measured there",
-    "lock-needs-root":
-        "the measuring lock of the machine {host} needs root, and ssh logs in as user {user}: another run may "
-        "measure there at the same time",
+    "lock-lost": "the measuring lock of the machine {host} was lost during the run: another run may have measured there",
+    "lock-needs-root": "the measuring lock of the machine {host} needs root, and ssh logs in as user {user}: another run may "
+    "measure there at the same time",
     "hint-ssh-as": "as {who}, make this work: ssh {config}-o BatchMode=yes {host} {python} -V",
     "hint-ssh": "make this work: ssh -o BatchMode=yes {host} {python} -V",
     "hint-install-there": "install it there",
     "hint-ssh-root": "let ssh log in as root there: ssh:root@..., or User root for {host} in ssh_config",
-    "hint-userns":
-        "userns needs Linux 5.19 and VTAX_HOME on a file system with id-mapped mounts, such as ext4, xfs or btrfs",
+    "hint-userns": "userns needs Linux 5.19 and VTAX_HOME on a file system with id-mapped mounts, such as ext4, xfs or btrfs",
     "guest-not-stopped": "a guest did not stop cleanly",
     "hint-clean": "run vtax clean",
     "hint-kernel": "the machine did not boot: try the option kernel; vtax platforms PLATFORM starts one again",
@@ -141,8 +129,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "dom0 has {count} virtual CPU and {size} MiB, not the guests' limits",
         "dom0 has {count} virtual CPUs and {size} MiB, not the guests' limits",
     ),
-    "dom0-not-pinned":
-        "dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",
+    "dom0-not-pinned": "dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",
     "domain-exists": "a domain {name} exists already, and is not of this run",
     "hypervisor-memory": "the hypervisor has {free_mib} MiB free, and {name} needs {needed_mib}",
     "no-pool": "Xen has no CPU pool {name}",
@@ -160,4 +147,4 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "{names} is not installed",
         "{names} are not installed",
     ),
-}  # fmt: skip
+}

@@ -29,13 +29,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     ),
     "sessions-alike": "all sessions give the same ratio: noise is below the tool's resolution",
     "hosts-alike": "all hosts give the same ratio: noise is below the tool's resolution",
-    "few-blocks-for-places":
-        "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal",
-    "better-than-baseline":
-        "better than {baseline} beyond noise: where that is the bare host, find the reason, such as a cache below "
-        "the guest, before it decides",
-    "dependent-places":
-        "neighbouring blocks resemble each other, so intervals are wider and probabilities less sure",
+    "few-blocks-for-places": "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal",
+    "better-than-baseline": "better than {baseline} beyond noise: where that is the bare host, find the reason, such as a cache below "
+    "the guest, before it decides",
+    "dependent-places": "neighbouring blocks resemble each other, so intervals are wider and probabilities less sure",
     "zero-mean-no-noise": "the mean is zero, so relative noise is not defined",
     "tiny-mean-no-noise": "the mean is next to zero, so relative noise is not defined",
     "one-block-no-noise": "one block: noise between blocks cannot be estimated",
@@ -56,46 +53,30 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "treatment-without-values": "the treatment has no values",
     "baseline-without-values": "the baseline has no values",
     "no-shared-block": "no block holds both sides",
-    "dependent-blocks":
-        "neighbouring blocks resemble each other: {blocks} are worth about {effective}, so the interval is wider",
+    "dependent-blocks": "neighbouring blocks resemble each other: {blocks} are worth about {effective}, so the interval is wider",
     "unequal-noise": "one side is {times} times noisier than the other, so the interval is wider",
-    "withheld-noisier":
-        "no verdict: the side that would win is {times} times noisier, and rare slow blocks may have been missed",
-    "withheld-likely-dependent":
-        "no verdict: slow blocks may come in a row, and then it would not hold",
-    "assumes-independent-runs":
-        "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
-        "slowly, one may be found though nothing changed",
-    "assumes-independence":
-        "verdicts hold unless slow blocks come in a row, which so few blocks cannot show",
-    "failures-differ":
-        "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
-        "flatters the side that failed more",
-    "withheld-failures":
-        "no verdict: more trials failed on the side that would win, and these may be its slow ones",
-    "ratio-of-ratios":
-        "a side was measured once: no interval shows what a session does to one platform alone",
+    "withheld-noisier": "no verdict: the side that would win is {times} times noisier, and rare slow blocks may have been missed",
+    "withheld-likely-dependent": "no verdict: slow blocks may come in a row, and then it would not hold",
+    "assumes-independent-runs": "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
+    "slowly, one may be found though nothing changed",
+    "assumes-independence": "verdicts hold unless slow blocks come in a row, which so few blocks cannot show",
+    "failures-differ": "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
+    "flatters the side that failed more",
+    "withheld-failures": "no verdict: more trials failed on the side that would win, and these may be its slow ones",
+    "ratio-of-ratios": "a side was measured once: no interval shows what a session does to one platform alone",
     "one-session": "no verdict: a side was measured once",
-    "timed-out":
-        "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than "
-        "the ratio says",
-    "timed-out-at-least":
-        "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} "
-        "times slower than on the baseline",
-    "pauses":
-        "the platform may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
-        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
-    "pauses-of-baseline":
-        "the baseline may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
-        "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
-    "withheld-dependent":
-        "no verdict: neighbouring blocks resemble each other, and the wider interval does not support it",
-    "other-quantity":
-        "left out, since trials measured something else than the study asks for: see the warnings of the run",
-    "withheld-clock":
-        "no verdict `equivalent`: a guest's clock ran off by more than the margin, and the figure is of that clock",
-    "withheld-clock-check":
-        "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock",
+    "timed-out": "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than "
+    "the ratio says",
+    "timed-out-at-least": "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} "
+    "times slower than on the baseline",
+    "pauses": "the platform may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
+    "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
+    "pauses-of-baseline": "the baseline may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
+    "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
+    "withheld-dependent": "no verdict: neighbouring blocks resemble each other, and the wider interval does not support it",
+    "other-quantity": "left out, since trials measured something else than the study asks for: see the warnings of the run",
+    "withheld-clock": "no verdict `equivalent`: a guest's clock ran off by more than the margin, and the figure is of that clock",
+    "withheld-clock-check": "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock",
     "few-for-spread": (
         "one value is too few for a spread; at least {minimum} are needed",
         "{count} values are too few for a spread; at least {minimum} are needed",
@@ -152,11 +133,22 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "the time budget of {budget} ends before another block would, after {count} block",
         "the time budget of {budget} ends before another block would, after {count} blocks",
     ),
-}  # fmt: skip
+}
 
 TERMS = (
-    "values", "blocks", "log-ratios", "values of the platform", "values of the baseline", "values of the treatment",
-    "blocks of the treatment", "blocks of the baseline", "logarithms", "p-values",
-    "positions", "a verdict", "values of a harmonic mean", "values of a geometric mean",
-)  # fmt: skip
+    "values",
+    "blocks",
+    "log-ratios",
+    "values of the platform",
+    "values of the baseline",
+    "values of the treatment",
+    "blocks of the treatment",
+    "blocks of the baseline",
+    "logarithms",
+    "p-values",
+    "positions",
+    "a verdict",
+    "values of a harmonic mean",
+    "values of a geometric mean",
+)
 """Words that data of a note may name as `what`."""

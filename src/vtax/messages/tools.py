@@ -8,17 +8,15 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "tool-said": "{text}",
     "killed-after": "{program} was killed after {limit} s",
     "hint-timeout": "raise timeout in [design], or of the program, if the tool is only slow here",
-    "file-not-twice-memory":
-        "the file of {size} is not twice the memory, {guest} of the guest and {host} of the host: caches served "
-        "part of it",
+    "file-not-twice-memory": "the file of {size} is not twice the memory, {guest} of the guest and {host} of the host: caches served "
+    "part of it",
     "too-fast-to-time": "too fast to time, no value: {names}; raise size or files",
     "guest-cache": "the guest's page cache is part of this figure (cache = 'cached')",
     "guest-cache-unflushed": "the guest's page cache is part of this figure: no write was flushed (fsync = 0)",
     "guest-cache-jobs": "the guest's page cache is part of the figures: no write was flushed ({names})",
     "cache-below": "a cache below the guest may have served reads: the host's, where the disk is a file",
     "cache-below-jobs": "a cache below the guest may have served reads: the host's ({names})",
-    "cache-below-direct":
-        "direct ends at the guest's own disk; where that is a file of the host, its cache may serve it",
+    "cache-below-direct": "direct ends at the guest's own disk; where that is a file of the host, its cache may serve it",
     "cache-left": "{size} of the guest's files stayed in the host's page cache, which is not all cold",
     "flushes-short": (
         "a flush (fsync) of the guest: most reached no device, as the host's disks completed {writes} writes",
@@ -33,36 +31,38 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "not-as-requested": "{name}: requested {requested}, effective {found}",
     "buffer-not-as-requested": "{name}: requested {requested} bytes (which the kernel doubles), effective {found}",
     "rate-not-reached": "rate: requested {requested} {unit}, effective {found}",
-    "sender-slower":
-        "rate_mbit_s: requested {requested} ({direction}, all streams), sent {found}; loss and jitter are those of "
-        "the lower rate",
+    "sender-slower": "rate_mbit_s: requested {requested} ({direction}, all streams), sent {found}; loss and jitter are those of "
+    "the lower rate",
     "load-lower": "messages_per_second: requested {requested}, sent {found}; latencies are those of the lower load",
     "two-cpus": "the guest did not bind both sides to one CPU: they may have run on two, without switches",
     "threads-share-cpus": "{threads} threads on {cpus} CPUs: threads share CPU time",
     "huge-pages-unknown": "the guest's kernel does not say whether the working set is in huge pages",
     "huge-pages-missing": "huge pages were requested: {part} of the working set of {size} is in them",
     "few-transactions": "a rate of {found} transactions: fewer than {minimum} say little; count asks for more",
-    "confidence-missed":
-        "netperf missed its confidence: its {percent} % interval is {found} % of the mean after {iterations} "
-        "iterations, {requested} % was requested",
+    "confidence-missed": "netperf missed its confidence: its {percent} % interval is {found} % of the mean after {iterations} "
+    "iterations, {requested} % was requested",
     "loops-short": "the loops lasted {found} s: a round trip to the guest is part of the figure; raise {parameter}",
     "clients-wait": "{clients} clients on {branches} branches: they wait for each other; raise scale",
-    "digits-not-verified":
-        "the last digits are not verified: vtax knows those of up to {limit} digits, and of {known}",
+    "digits-not-verified": "the last digits are not verified: vtax knows those of up to {limit} digits, and of {known}",
     "client-saturated": (
         "the client {tool} used {share} of its {count} CPU: it may be the limit, not the server",
         "the client {tool} used {share} of its {count} CPUs: it may be the limit, not the server",
     ),
     "cache-size-unknown": "the host does not say how large its last-level cache is; STREAM's size rule is unchecked",
-    "array-in-cache":
-        "array of {size} is below {times}x the last-level cache ({cache}): part of the figure is the cache's",
+    "array-in-cache": "array of {size} is below {times}x the last-level cache ({cache}): part of the figure is the cache's",
     "kernel-short": "a kernel ran for less than 1 ms: raise array_size for a figure above the clock resolution",
     "few-events": "only {found} events: measure longer, or lower cpu_max_prime",
     "transactions-repeated": "{failed} transactions failed and were repeated, {lost} connections were lost",
-}  # fmt: skip
+}
 
 TERMS = (
-    "send buffer", "receive buffer", "local send buffer", "local receive buffer", "remote send buffer",
-    "remote receive buffer", "peer send buffer", "peer receive buffer",
-)  # fmt: skip
+    "send buffer",
+    "receive buffer",
+    "local send buffer",
+    "local receive buffer",
+    "remote send buffer",
+    "remote receive buffer",
+    "peer send buffer",
+    "peer receive buffer",
+)
 """Words that data of a note may name as `name`."""

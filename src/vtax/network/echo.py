@@ -21,7 +21,9 @@ _ECHO_REQUEST, _ECHO_REPLY = 8, 0
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT, _IP_PMTUDISC_DO = 10, 0, 2  # linux/in.h
 
 
-def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s: float = 2.0) -> float:
+def echo(
+    namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s: float = 2.0
+) -> float:
     """Return seconds an IPv4 packet of this size takes there and back, never fragmented on the way there.
 
     A lost packet is sent again until timeout_s (the first one waits for address resolution). Raises NetworkError
@@ -49,7 +51,9 @@ def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s
     )
 
 
-def ping_pong_s(namespace: Namespace, destination: str, payload_bytes: int, count: int, *, timeout_s: float) -> float:
+def ping_pong_s(
+    namespace: Namespace, destination: str, payload_bytes: int, count: int, *, timeout_s: float
+) -> float:
     """Mean seconds that an ICMP message of so many bytes takes there and back, one after the other, in fragments
     where the MTU needs them. Raises NetworkError when one of them has no answer within timeout_s."""
     sender = inside(namespace.path, partial(_raw_socket, _IP_PMTUDISC_DONT))
@@ -62,7 +66,9 @@ def ping_pong_s(namespace: Namespace, destination: str, payload_bytes: int, coun
             except OSError as error:
                 raise NetworkError(f"a message to {destination} cannot be sent: {error}") from error
             if not _reply_arrived(sender, sequence, len(request), time.monotonic() + timeout_s):
-                raise NetworkError(f"no reply from {destination} to {payload_bytes} bytes within {timeout_s:g} s")
+                raise NetworkError(
+                    f"no reply from {destination} to {payload_bytes} bytes within {timeout_s:g} s"
+                )
         return (time.monotonic() - started) / count
 
 
@@ -76,7 +82,10 @@ def _request(sequence: int, packet_bytes: int) -> bytes:
     identity = os.getpid() & 0xFFFF
     payload = bytes(max(packet_bytes - _IP_HEADER - _ICMP_HEADER, 0))
     head = struct.pack("!BBHHH", _ECHO_REQUEST, 0, 0, identity, sequence)
-    return struct.pack("!BBHHH", _ECHO_REQUEST, 0, checksum(head + payload), identity, sequence) + payload
+    return (
+        struct.pack("!BBHHH", _ECHO_REQUEST, 0, checksum(head + payload), identity, sequence)
+        + payload
+    )
 
 
 def _reply_arrived(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:

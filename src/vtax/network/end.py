@@ -45,8 +45,13 @@ done
 printf '%s\\n' "$batch" | ip -batch -
 """
 _BUFFER_SETTINGS = (
-    "core/rmem_max", "core/wmem_max", "core/rmem_default", "core/wmem_default", "ipv4/tcp_rmem", "ipv4/tcp_wmem",
-)  # fmt: skip
+    "core/rmem_max",
+    "core/wmem_max",
+    "core/rmem_default",
+    "core/wmem_default",
+    "ipv4/tcp_rmem",
+    "ipv4/tcp_wmem",
+)
 _STATE = """i=$1; read -r mtu <"/sys/class/net/$i/mtu"; set -- /sys/class/net/$i/queues/rx-*
 echo "$mtu"; echo $#; ethtool -k "$i" 2>/dev/null || true"""
 _OFFLOADS = """for i in "$@"; do ethtool -K "$i" $S >/dev/null 2>&1 || true; done"""
@@ -140,14 +145,20 @@ class NetworkEnd:
         """Set up the namespace of a guest whose interfaces are there."""
         for key, value in self._kernel_settings(shared=True).items():
             guest.set(key, value)
-        addresses = (line for interface in self.interfaces for line in address_lines(interface, self._requested))
+        addresses = (
+            line
+            for interface in self.interfaces
+            for line in address_lines(interface, self._requested)
+        )
         guest.ip("link set dev lo up", *addresses)
         self.namespace = guest
         self._fit()
 
     def taps(self, queues: int = 1) -> Sequence[str]:
         """See Plugboard.taps. Raises NetworkError."""
-        names = [segment.plug_tap(self.role, interface, queues) for interface, segment in self._placed]
+        names = [
+            segment.plug_tap(self.role, interface, queues) for interface, segment in self._placed
+        ]
         self._tapped = True
         self._fit()
         return names
@@ -155,7 +166,10 @@ class NetworkEnd:
     def plug_devices(self, devices: Sequence[str]) -> Sequence[str]:
         """See Plugboard.plug_devices. Raises NetworkError or CommandFailed."""
         placed = zip(devices, self._placed, strict=True)
-        names = [segment.plug_tap(self.role, interface, 1, device) for device, (interface, segment) in placed]
+        names = [
+            segment.plug_tap(self.role, interface, 1, device)
+            for device, (interface, segment) in placed
+        ]
         self._tapped = True
         self._fit()
         return names
@@ -200,8 +214,12 @@ class NetworkEnd:
                 *address_lines(interface, self._requested),
             ]
         names = [f"{interface.mac}/{interface.name}" for interface in self.interfaces]
-        settings = "\n".join(f"{key}={value}" for key, value in self._kernel_settings(shared=False).items())
-        commands: list[Sequence[str]] = [["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), settings, *names]]
+        settings = "\n".join(
+            f"{key}={value}" for key, value in self._kernel_settings(shared=False).items()
+        )
+        commands: list[Sequence[str]] = [
+            ["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), settings, *names]
+        ]
         if not all(interface.offloads for interface in self.interfaces):
             commands += self._offload_commands(False)
         return commands
@@ -214,7 +232,9 @@ class NetworkEnd:
         if self._prepare is not None:
             self._prepare(execute)
 
-    def change_commands(self, settings: LinkSettings, before: LinkSettings) -> Sequence[Sequence[str]]:
+    def change_commands(
+        self, settings: LinkSettings, before: LinkSettings
+    ) -> Sequence[Sequence[str]]:
         """Return what to run inside a guest with taps to go from one setting to another."""
         if self._commands is not None:
             return self._commands(settings)
@@ -230,7 +250,9 @@ class NetworkEnd:
         if settings.mtu != before.mtu:
             commands += self._on_uplinks("ip", "link", "set", "mtu", str(settings.mtu), "dev")
         if batch:
-            commands.append(["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)])
+            commands.append(
+                ["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)]
+            )
         commands += _flush_routes(settings, before)
         if settings.offloads != before.offloads:
             commands += self._offload_commands(settings.offloads)
@@ -248,10 +270,16 @@ class NetworkEnd:
         found = {}
         for interface in self.interfaces:
             if self.namespace is not None:
-                found[f"{self.role}.{interface.name}"] = from_outside(self.namespace, interface.name)
+                found[f"{self.role}.{interface.name}"] = from_outside(
+                    self.namespace, interface.name
+                )
             elif self.execute is not None:
-                mtu, queues, rest = self.execute(["sh", "-c", _STATE, "vtax", interface.name]).split("\n", 2)
-                found[f"{self.role}.{interface.name}"] = InterfaceState(int(mtu), features(rest), int(queues))
+                mtu, queues, rest = self.execute(
+                    ["sh", "-c", _STATE, "vtax", interface.name]
+                ).split("\n", 2)
+                found[f"{self.role}.{interface.name}"] = InterfaceState(
+                    int(mtu), features(rest), int(queues)
+                )
         return found
 
     def address(self, interface: int = 0) -> str:
@@ -277,7 +305,11 @@ class NetworkEnd:
         whole machine.
         """
         found = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"} if self.forwards else {}
-        own = tuple(k for k in _BUFFER_SETTINGS if k.startswith("ipv4/")) if self.uplinks else _BUFFER_SETTINGS
+        own = (
+            tuple(k for k in _BUFFER_SETTINGS if k.startswith("ipv4/"))
+            if self.uplinks
+            else _BUFFER_SETTINGS
+        )
         for key in () if shared else own:
             path = Path("/proc/sys/net", key)
             if path.exists():
@@ -291,21 +323,31 @@ class NetworkEnd:
         for interface in self.interfaces:
             for line in address_lines(interface, settings):
                 returning = ":" in line and settings.carries_ipv6 and not before.carries_ipv6
-                changing = line.startswith("route replace") and settings.congestion != before.congestion
+                changing = (
+                    line.startswith("route replace") and settings.congestion != before.congestion
+                )
                 lines += [line] if returning or changing else []
         return lines
 
     def _offload_commands(self, on: bool) -> list[Sequence[str]]:
-        pairs = [word for feature in ("tx", "tso", "gso", "gro") for word in (feature, "on" if on else "off")]
+        pairs = [
+            word
+            for feature in ("tx", "tso", "gso", "gro")
+            for word in (feature, "on" if on else "off")
+        ]
         interfaces = [interface.name for interface in self.interfaces]
         return [
-            *self._on_uplinks("sh", "-c", f'ethtool -K "$1" {" ".join(pairs)} || [ $? = 1 ]', "vtax"),
+            *self._on_uplinks(
+                "sh", "-c", f'ethtool -K "$1" {" ".join(pairs)} || [ $? = 1 ]', "vtax"
+            ),
             ["sh", "-c", f"S='{' '.join(pairs)}'; {_OFFLOADS}", "vtax", *interfaces],
         ]
 
     def run_on_machine(self, argv: Sequence[str]) -> str:
         """Output of a command in the namespace of its machine's own interfaces; empty before the guest is up."""
-        return "" if self.execute is None else self.execute(["sh", "-c", _ON_MACHINE, "vtax", *argv])
+        return (
+            "" if self.execute is None else self.execute(["sh", "-c", _ON_MACHINE, "vtax", *argv])
+        )
 
     def _on_uplinks(self, *argv: str) -> list[Sequence[str]]:
         """Return a command on each of its machine's own interfaces, the name appended; none for a guest on this
@@ -337,11 +379,16 @@ def address_lines(interface: Interface, settings: LinkSettings) -> list[str]:
         parsed = ip_interface(address)
         if parsed.version == 6 and not settings.carries_ipv6:
             continue
-        addresses.append(f"address add {address} dev {interface.name}" + (" nodad" if parsed.version == 6 else ""))
+        addresses.append(
+            f"address add {address} dev {interface.name}"
+            + (" nodad" if parsed.version == 6 else "")
+        )
         own = f"{parsed.network} dev {interface.name} proto kernel"
         own += f" scope link src {parsed.ip}" if parsed.version == 4 else " metric 256"
         routes.append(f"route replace {own} {control}")
     for destination, gateway in interface.routes:
         if ":" not in destination or settings.carries_ipv6:
-            routes.append(f"route replace {destination} via {gateway} dev {interface.name} {control}")
+            routes.append(
+                f"route replace {destination} via {gateway} dev {interface.name} {control}"
+            )
     return [*addresses, f"link set dev {interface.name} up", *routes]

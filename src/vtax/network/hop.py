@@ -84,14 +84,20 @@ class Hop:
         return f"n-{self.interface}"[:15]
 
     def _queue(self, interface: str, settings: LinkSettings) -> None:
-        self.namespace.run(["tc", "qdisc", "replace", "dev", interface, "root", *queueing(settings)])
+        self.namespace.run(
+            ["tc", "qdisc", "replace", "dev", interface, "root", *queueing(settings)]
+        )
 
     def shaped(self) -> list[dict[str, float | str]]:
         """Return what shapes its packets, as the kernel has it: of each direction that passes here; see
         `read_queueing`."""
-        interfaces = [self.interface, *([self._entry] if self.limits_entry else [])] if self.limits else []
+        interfaces = (
+            [self.interface, *([self._entry] if self.limits_entry else [])] if self.limits else []
+        )
         return [
-            read_queueing(self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"]).stdout)
+            read_queueing(
+                self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"]).stdout
+            )
             for name in interfaces
         ]
 

@@ -123,7 +123,9 @@ class Links:
     @property
     def hops(self) -> list[Hop]:
         """Every interface that packets cross and that can be reached from outside, the lab's trunk first."""
-        segments = dict.fromkeys((*self._trunks, *(segment for end in self.ends for segment in end.segments)))
+        segments = dict.fromkeys(
+            (*self._trunks, *(segment for end in self.ends for segment in end.segments))
+        )
         own = (hop for end in self.ends for hop in end.own_hops)
         return [*self._more_hops, *(hop for segment in segments for hop in segment.hops), *own]
 
@@ -136,7 +138,11 @@ class Links:
     def link_mbit_s(self) -> float | None:
         """The known rate of the link in each direction, or of the slower physical interface; None when unknown."""
         there = self.there.link_mbit_s if self.there else None
-        known = [rate for rate in (self.settings.rate_mbit_s, there, *self._nic_rates_mbit_s) if rate is not None]
+        known = [
+            rate
+            for rate in (self.settings.rate_mbit_s, there, *self._nic_rates_mbit_s)
+            if rate is not None
+        ]
         return min(known, default=None)
 
     def join(self, nics: Iterable[str]) -> None:
@@ -196,13 +202,18 @@ class Links:
             elif client.execute is not None:
                 whole = ["-M", "do"] if client.has_taps else []  # a stack in user space ignores it
                 size = str(self.settings.mtu - 28)
-                client.execute(["ping", "-q", "-c", "1", "-W", "20", *whole, "-s", size, flow.server_address])
+                client.execute(
+                    ["ping", "-q", "-c", "1", "-W", "20", *whole, "-s", size, flow.server_address]
+                )
         self._verified = True
 
     def counters(self) -> dict[str, float]:
         """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""
         hops = [hop for hop in self.hops if hop.counts]
-        traffic = {path: hop.namespace.traffic() for path, hop in {h.namespace.path: h for h in hops}.items()}
+        traffic = {
+            path: hop.namespace.traffic()
+            for path, hop in {h.namespace.path: h for h in hops}.items()
+        }
         counted = {
             f"{hop.name}.{name}": float(value)
             for hop in hops
@@ -223,9 +234,15 @@ class Links:
             for interface in end.interfaces:
                 own, lab = f"{end.role}.{interface.name}", f"lab.{port_name(end.role, interface)}"
                 name = own if table.RX_BYTES.of(own) in counted else lab
-                total += sum(counted.get(counter.of(name), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
+                total += sum(
+                    counted.get(counter.of(name), 0.0)
+                    for counter in (table.RX_BYTES, table.TX_BYTES)
+                )
         if any(end.is_behind_engine and not end.own_hops for end in self.guests):
-            total += sum(counted.get(counter.of(OUTER_HOP), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
+            total += sum(
+                counted.get(counter.of(OUTER_HOP), 0.0)
+                for counter in (table.RX_BYTES, table.TX_BYTES)
+            )
         return total
 
     def read_back(self) -> None:
@@ -236,15 +253,23 @@ class Links:
         for hop in self.hops:
             if (mtu := mtu_of(hop.namespace, hop.interface)) != self.settings.mtu:
                 raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
-        self._nic_rates_mbit_s = [nic_rate_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"]
+        self._nic_rates_mbit_s = [
+            nic_rate_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"
+        ]
         for end in self.ends:
-            self._nic_rates_mbit_s += (nic_rate_mbit_s(end.run_on_machine, uplink.there) for uplink in end.uplinks)
+            self._nic_rates_mbit_s += (
+                nic_rate_mbit_s(end.run_on_machine, uplink.there) for uplink in end.uplinks
+            )
         states = {name: state for end in self.ends for name, state in end.states().items()}
         self.effective = {
             "link": self.settings.model_dump(mode="json", exclude_none=True),
             "interfaces": {name: asdict(state) for name, state in states.items()},
         }
-        found = [text for name, state in states.items() for text in state.differences(name, self.settings)]
+        found = [
+            text
+            for name, state in states.items()
+            for text in state.differences(name, self.settings)
+        ]
         self.warnings = (*found, *self._as_wires())
 
     def _as_wires(self) -> list[Note]:
@@ -256,10 +281,16 @@ class Links:
         if not wire.is_shaped(settings):
             return []
         for hop in self.hops:
-            for wrong in (text for shaped in hop.shaped() for text in wire.differences(settings, shaped)):
+            for wrong in (
+                text for shaped in hop.shaped() for text in wire.differences(settings, shaped)
+            ):
                 raise NetworkError(f"{hop.name}: {wrong}")
         at_least = wire.echo_s(settings, _PING_PONG_BYTES)
-        measured = [seconds for flow in self.flows if (seconds := self._ping_pong_s(flow, at_least)) is not None]
+        measured = [
+            seconds
+            for flow in self.flows
+            if (seconds := self._ping_pong_s(flow, at_least)) is not None
+        ]
         if measured and at_least:
             self.wire_share = at_least / min(measured)
         if not measured or min(measured) >= at_least * (1 - wire.TOLERANCE):
@@ -315,7 +346,10 @@ def drops(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
 
     total = 0.0
     for first, *others in veth_pairs.values():
-        for direction, opposite in ((table.RX_DROPPED, table.TX_DROPPED), (table.TX_DROPPED, table.RX_DROPPED)):
+        for direction, opposite in (
+            (table.RX_DROPPED, table.TX_DROPPED),
+            (table.TX_DROPPED, table.RX_DROPPED),
+        ):
             total += max(of(first, direction), *(of(other, opposite) for other in others), 0.0)
     return total
 
@@ -329,8 +363,12 @@ def _change(end: NetworkEnd, argv: Sequence[str]) -> None:
     try:
         end.execute(argv)
     except VtaxError as error:
-        raise NetworkError(f"the interface of {end.role} refuses its settings: {error.what}") from error
+        raise NetworkError(
+            f"the interface of {end.role} refuses its settings: {error.what}"
+        ) from error
 
 
 def _changed(settings: LinkSettings, before: LinkSettings) -> str:
-    return ", ".join(dict.fromkeys(name for name, _ in set(settings.structure()) ^ set(before.structure())))
+    return ", ".join(
+        dict.fromkeys(name for name, _ in set(settings.structure()) ^ set(before.structure()))
+    )

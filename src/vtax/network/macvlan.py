@@ -29,7 +29,13 @@ class MacvlanSegment:
             self.hops += [
                 Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
                 Hop(
-                    f"{role}.{interface.name}", guest, interface.name, "veth", limits=True, role=role, veth_pair=port
+                    f"{role}.{interface.name}",
+                    guest,
+                    interface.name,
+                    "veth",
+                    limits=True,
+                    role=role,
+                    veth_pair=port,
                 ),
             ]
             return
@@ -37,7 +43,9 @@ class MacvlanSegment:
             f"link add link {self._lower} name {interface.name} address {interface.mac} mtu {interface.mtu} "
             f"{queued(interface.queues)} netns {guest.path} type macvlan mode bridge"
         )
-        self.hops.append(Hop(f"{role}.{interface.name}", guest, interface.name, "macvlan", role=role))
+        self.hops.append(
+            Hop(f"{role}.{interface.name}", guest, interface.name, "macvlan", role=role)
+        )
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """Refused, see no_uplink."""
@@ -46,7 +54,9 @@ class MacvlanSegment:
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """Return a macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
         if device:
-            raise NetworkError(f"{device} cannot be a macvtap", hint="use the attachment bridge, veth or nat")
+            raise NetworkError(
+                f"{device} cannot be a macvtap", hint="use the attachment bridge, veth or nat"
+            )
         if self._lower is None:
             raise NetworkError("a guest was attached before the native end of its link")
         port = port_name(role, interface)

@@ -89,19 +89,28 @@ class Namespace:
         if not commands:
             return
         try:
-            run(["nsenter", f"--net={self.path}", "--", "ip", "-batch", "-"], input_text="\n".join(commands) + "\n")
+            run(
+                ["nsenter", f"--net={self.path}", "--", "ip", "-batch", "-"],
+                input_text="\n".join(commands) + "\n",
+            )
         except CommandFailed as error:
             where = error.what.rpartition("Command failed -:")[2].strip()
             number = int(where) if where.isdigit() else 0
-            refused = f"ip {commands[number - 1]}" if 0 < number <= len(commands) else "; ".join(commands)
-            raise NetworkError(f"the kernel refused a link of the lab: {error.what}", where=refused) from error
+            refused = (
+                f"ip {commands[number - 1]}" if 0 < number <= len(commands) else "; ".join(commands)
+            )
+            raise NetworkError(
+                f"the kernel refused a link of the lab: {error.what}", where=refused
+            ) from error
 
     def suppress_background_traffic(self) -> None:
         """Set it up, before links exist, so that they carry no traffic but the test's."""
 
         def write_all() -> None:
             for key, value in NO_BACKGROUND_TRAFFIC.items():
-                with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to suppress
+                with suppress(
+                    OSError
+                ):  # a kernel without IPv6 or bridge netfilter has nothing to suppress
                     Path("/proc/sys/net", key).write_text(value)
 
         inside(self.path, write_all)
@@ -111,16 +120,38 @@ class Namespace:
         try:
             inside(self.path, lambda: Path("/proc/sys/net", key).write_text(value))
         except OSError as error:
-            raise NetworkError(f"the kernel refused the setting {key} = {value}: {error.strerror}") from error
+            raise NetworkError(
+                f"the kernel refused the setting {key} = {value}: {error.strerror}"
+            ) from error
 
     def redirect(self, first: str, second: str) -> None:
         """Redirect what enters by either interface to the other (tc-mirred(8)). Raises CommandFailed."""
         for source, target in ((first, second), (second, first)):
             self.run(["tc", "qdisc", "add", "dev", source, "ingress"])
             self.run(
-                ["tc", "filter", "add", "dev", source, "parent", "ffff:", "protocol", "all", "u32",
-                 "match", "u32", "0", "0", "action", "mirred", "egress", "redirect", "dev", target]
-            )  # fmt: skip
+                [
+                    "tc",
+                    "filter",
+                    "add",
+                    "dev",
+                    source,
+                    "parent",
+                    "ffff:",
+                    "protocol",
+                    "all",
+                    "u32",
+                    "match",
+                    "u32",
+                    "0",
+                    "0",
+                    "action",
+                    "mirred",
+                    "egress",
+                    "redirect",
+                    "dev",
+                    target,
+                ]
+            )
 
     def traffic(self) -> dict[str, dict[str, int]]:
         """Return what every interface in it has carried since it was made, by its name and the names of table.HOP."""
@@ -138,7 +169,9 @@ def parse_traffic(text: str) -> dict[str, dict[str, int]]:
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(":")
         fields = numbers.split()
-        found[name.strip()] = {counter.name: int(fields[column]) for column, counter in HOP_COLUMNS.items()}
+        found[name.strip()] = {
+            counter.name: int(fields[column]) for column, counter in HOP_COLUMNS.items()
+        }
     return found
 
 

@@ -58,7 +58,9 @@ class Router(app_manager.OSKenApp):
             gateway = route["gateway"]
             if route["port"] == in_port and gateway["address"] == request.dst_ip:
                 reply = packet.Packet()
-                reply.add_protocol(ethernet.ethernet(header.src, gateway["mac"], ether_types.ETH_TYPE_ARP))
+                reply.add_protocol(
+                    ethernet.ethernet(header.src, gateway["mac"], ether_types.ETH_TYPE_ARP)
+                )
                 reply.add_protocol(
                     arp.arp(
                         opcode=arp.ARP_REPLY,
@@ -77,7 +79,11 @@ class Router(app_manager.OSKenApp):
         target = ipaddress.ip_address(datagram.dst)
         for route in self.routes:
             if target in ipaddress.ip_network(route["network"]) and datagram.dst in route["hosts"]:
-                fields = {"eth_type": ether_types.ETH_TYPE_IP, "ipv4_src": datagram.src, "ipv4_dst": datagram.dst}
+                fields = {
+                    "eth_type": ether_types.ETH_TYPE_IP,
+                    "ipv4_src": datagram.src,
+                    "ipv4_dst": datagram.dst,
+                }
                 fields |= {"in_port": in_port, "ip_proto": datagram.proto}
                 for name, kind in (("tcp", tcp.tcp), ("udp", udp.udp)):
                     segment = frame.get_protocol(kind)
@@ -92,14 +98,20 @@ class Router(app_manager.OSKenApp):
                 self._install(datapath, 10, parser.OFPMatch(**fields), actions, self.cookie)
                 self._send(datapath, actions, message.data, in_port)
 
-    def _install(self, datapath: Any, priority: int, match: Any, actions: list[Any], cookie: int) -> None:
+    def _install(
+        self, datapath: Any, priority: int, match: Any, actions: list[Any], cookie: int
+    ) -> None:
         protocol, parser = datapath.ofproto, datapath.ofproto_parser
         apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)
         datapath.send_msg(
-            parser.OFPFlowMod(datapath, priority=priority, match=match, instructions=[apply], cookie=cookie)
+            parser.OFPFlowMod(
+                datapath, priority=priority, match=match, instructions=[apply], cookie=cookie
+            )
         )
 
-    def _send(self, datapath: Any, actions: list[Any], data: bytes, in_port: int | None = None) -> None:
+    def _send(
+        self, datapath: Any, actions: list[Any], data: bytes, in_port: int | None = None
+    ) -> None:
         protocol, parser = datapath.ofproto, datapath.ofproto_parser
         datapath.send_msg(
             parser.OFPPacketOut(

@@ -36,7 +36,14 @@ MAX_MTU = 65500
 
 def check_installed() -> None:
     """Raise BadInput when Open vSwitch is not installed."""
-    for program in ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"):
+    for program in (
+        "ovsdb-tool",
+        "ovsdb-server",
+        "ovs-vswitchd",
+        "ovs-vsctl",
+        "ovs-ofctl",
+        "ovs-appctl",
+    ):
         if find_program(program) is None:
             raise BadInput(
                 f"this topology needs Open vSwitch, and {program} is not installed",
@@ -59,13 +66,19 @@ class Switch:
         self._directory = Path("/run", f"vtax-{lab.token}-ovs")
         tag = f"vtax-{lab.token}-ovs"
         self._registered: list[Registration] = [lab.journal.register(Tree(str(self._directory)))]
-        self._registered.append(lab.journal.register(TaggedProcesses(tag, "the lab's Open vSwitch")))
+        self._registered.append(
+            lab.journal.register(TaggedProcesses(tag, "the lab's Open vSwitch"))
+        )
         lab.before_close(self.close)
         self._directory.mkdir(mode=0o700)
-        self._environment = {f"OVS_{name}DIR": str(self._directory) for name in ("RUN", "LOG", "DB", "SYSCONF")}
+        self._environment = {
+            f"OVS_{name}DIR": str(self._directory) for name in ("RUN", "LOG", "DB", "SYSCONF")
+        }
         database = self._directory / "conf.db"
         run(["ovsdb-tool", "create", database, _SCHEMA], environment=self._environment)
-        self._spawn(["ovsdb-server", database, f"--remote=punix:{self._socket}", "--unixctl=db.ctl"], tag)
+        self._spawn(
+            ["ovsdb-server", database, f"--remote=punix:{self._socket}", "--unixctl=db.ctl"], tag
+        )
         self._wait_for(self._socket)
         self._vsctl("--no-wait", "init")
         daemon = self._spawn(["ovs-vswitchd", f"unix:{self._socket}", "--unixctl=switch.ctl"], tag)
@@ -74,7 +87,9 @@ class Switch:
     def add_bridge(self, bridge: str, *options: str) -> None:
         """Make a bridge; options: columns of ovs-vswitchd.conf.db(5), table Bridge, as `name=value`."""
         kind = "netdev" if self.kind == "userspace" else "system"
-        self._vsctl("add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", *options)
+        self._vsctl(
+            "add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", *options
+        )
 
     def add_port(
         self,
@@ -131,7 +146,10 @@ class Switch:
             ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", self._directory / f"{bridge}.mgmt"],
             environment=self._environment,
         ).stdout
-        return [(int(cookie, 16), int(packets), int(size)) for cookie, packets, size in _FLOW.findall(text)]
+        return [
+            (int(cookie, 16), int(packets), int(size))
+            for cookie, packets, size in _FLOW.findall(text)
+        ]
 
     def cpu_s(self) -> float:
         """CPU time of the switch daemon in seconds (proc(5), stat fields 14 and 15)."""
@@ -150,15 +168,20 @@ class Switch:
 
     def _spawn(self, argv: Sequence[str | Path], tag: str) -> subprocess.Popen[bytes]:
         name = argv[0]
-        options = [f"--pidfile={self._directory}/{name}.pid", f"--log-file={self._directory}/{name}.log",
-                   "-vconsole:off", "-vsyslog:off"]  # fmt: skip
+        options = [
+            f"--pidfile={self._directory}/{name}.pid",
+            f"--log-file={self._directory}/{name}.log",
+            "-vconsole:off",
+            "-vsyslog:off",
+        ]
         command = ["nsenter", f"--net={self.namespace.path}", "--", *argv, *options]
         return spawn(command, tag=tag, environment=self._environment)
 
     def _vsctl(self, *arguments: str) -> str:
         timeout = f"--timeout={_START_TIMEOUT_S * timeout_factor():g}"
         return run(
-            ["ovs-vsctl", timeout, f"--db=unix:{self._socket}", *arguments], environment=self._environment
+            ["ovs-vsctl", timeout, f"--db=unix:{self._socket}", *arguments],
+            environment=self._environment,
         ).stdout
 
     def _appctl(self, *arguments: str) -> str:
@@ -188,7 +211,13 @@ class SwitchSegment:
     ) -> None:
         self.namespace = switch.namespace
         self.hops: list[Hop] = []
-        self._switch, self._bridge, self._number, self._tag, self._vlans = switch, bridge, number, tag, vlans
+        self._switch, self._bridge, self._number, self._tag, self._vlans = (
+            switch,
+            bridge,
+            number,
+            tag,
+            vlans,
+        )
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """Make a veth whose outer end is a port of the bridge."""
@@ -196,19 +225,25 @@ class SwitchSegment:
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops += [
-            Hop(f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port),
+            Hop(
+                f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port
+            ),
             Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
         ]
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """Make a tap that is a port of the bridge."""
         port = port_name(role, interface)
-        self.namespace.ip(*tap(self.namespace, port, interface, queues, device), f"link set dev {port} up")
+        self.namespace.ip(
+            *tap(self.namespace, port, interface, queues, device), f"link set dev {port} up"
+        )
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         return port
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
         """Make a port of the bridge."""
-        self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag, vlans=self._vlans)
+        self._switch.add_port(
+            self._bridge, port, number=self._number, tag=self._tag, vlans=self._vlans
+        )
         self.hops += uplink_hops(self.namespace, port, nic, limits=limits)

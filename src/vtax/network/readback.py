@@ -42,9 +42,16 @@ class InterfaceState:
         if self.mtu != settings.mtu:
             found.append(Note("link-mtu", name=name, requested=settings.mtu, found=self.mtu))
         if self.queues is not None and self.queues != settings.queues:
-            found.append(Note("link-queues", name=name, requested=settings.queues, found=self.queues))
-        wrong = [k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)]
-        return [*found, *(Note("link-offload", name=name, feature=each, requested=requested) for each in wrong)]
+            found.append(
+                Note("link-queues", name=name, requested=settings.queues, found=self.queues)
+            )
+        wrong = [
+            k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)
+        ]
+        return [
+            *found,
+            *(Note("link-offload", name=name, feature=each, requested=requested) for each in wrong),
+        ]
 
 
 def features(ethtool_text: str) -> dict[str, bool]:
@@ -65,7 +72,9 @@ def mtu_of(namespace: Namespace, interface: str) -> int:
 
     def ask() -> int:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            reply = fcntl.ioctl(any_socket, _SIOCGIFMTU, struct.pack("16si20x", interface.encode(), 0))
+            reply = fcntl.ioctl(
+                any_socket, _SIOCGIFMTU, struct.pack("16si20x", interface.encode(), 0)
+            )
         mtu: int = struct.unpack_from("i", reply, 16)[0]
         return mtu
 

@@ -21,7 +21,9 @@ from vtax.network.topology import Topology
 @cache
 def topologies() -> Mapping[str, Topology[LinkSettings]]:
     """Return all topologies by name."""
-    found: Mapping[str, Topology[LinkSettings]] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
+    found: Mapping[str, Topology[LinkSettings]] = discover(
+        vtax.network.topologies, "TOPOLOGY", Topology
+    )
     return found
 
 
@@ -63,7 +65,9 @@ def settings(name: str, values: Mapping[str, Any]) -> LinkSettings:
     that does not exist, and ForeignSetting."""
     topology = get(name)
     for setting in values:
-        owners = [other.name for other in topologies().values() if setting in other.Settings.model_fields]
+        owners = [
+            other.name for other in topologies().values() if setting in other.Settings.model_fields
+        ]
         if owners and name not in owners:
             raise ForeignSetting(name, setting, owners)
     parsed: LinkSettings = topology.Settings.of(values)

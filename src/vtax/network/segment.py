@@ -74,7 +74,14 @@ class BridgeSegment:
         self._limits_entry = bridge if role or ends else ""
         self._is_shaped = is_shaped
         self.hops: list[Hop] = [
-            Hop(f"{role or 'lab'}.{bridge}", namespace, bridge, "bridge", role=role, counts=bool(role) or routes)
+            Hop(
+                f"{role or 'lab'}.{bridge}",
+                namespace,
+                bridge,
+                "bridge",
+                role=role,
+                counts=bool(role) or routes,
+            )
         ]
         hardware = f"address {mac} " if mac else ""
         namespace.ip(
@@ -86,21 +93,41 @@ class BridgeSegment:
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """Make a veth: one end is a port of the bridge, the other the guest's interface."""
         port = port_name(role, interface)
-        self.namespace.ip(veth(port, interface, guest), f"link set dev {port} master {self.bridge} up")
+        self.namespace.ip(
+            veth(port, interface, guest), f"link set dev {port} master {self.bridge} up"
+        )
         entry = self._limits_entry
         self.hops += [
-            Hop(f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port),
-            Hop(f"lab.{port}", self.namespace, port, "veth", self._is_shaped, limits_entry=entry, veth_pair=port),
+            Hop(
+                f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port
+            ),
+            Hop(
+                f"lab.{port}",
+                self.namespace,
+                port,
+                "veth",
+                self._is_shaped,
+                limits_entry=entry,
+                veth_pair=port,
+            ),
         ]
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """Return a tap that is a port of the bridge."""
         port = port_name(role, interface)
         self.namespace.ip(
-            *tap(self.namespace, port, interface, queues, device), f"link set dev {port} master {self.bridge} up"
+            *tap(self.namespace, port, interface, queues, device),
+            f"link set dev {port} master {self.bridge} up",
         )
         self.hops.append(
-            Hop(f"lab.{port}", self.namespace, port, "tap", self._is_shaped, limits_entry=self._limits_entry)
+            Hop(
+                f"lab.{port}",
+                self.namespace,
+                port,
+                "tap",
+                self._is_shaped,
+                limits_entry=self._limits_entry,
+            )
         )
         return port
 
@@ -128,24 +155,41 @@ class VethSegment:
         port = port_name(role, interface)
         joins = self._waiting is not None and not self._is_tap(self._waiting)
         pair = self._waiting if joins and self._waiting else port
-        end = Hop(f"{role}.{interface.name}", guest, interface.name, "veth", limits=joins, role=role, veth_pair=pair)
+        end = Hop(
+            f"{role}.{interface.name}",
+            guest,
+            interface.name,
+            "veth",
+            limits=joins,
+            role=role,
+            veth_pair=pair,
+        )
         if joins:
             self.namespace.ip(
                 f"link set dev {self._waiting} down",
                 f"link set dev {self._waiting} mtu {interface.mtu} address {interface.mac}",
                 f"link set dev {self._waiting} netns {guest.path} name {interface.name}",
             )
-            first = [replace(hop, limits=True) for hop in self.hops if hop.interface != self._waiting or hop.role]
+            first = [
+                replace(hop, limits=True)
+                for hop in self.hops
+                if hop.interface != self._waiting or hop.role
+            ]
             self.hops = [*first, end]
             return
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
-        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port)]
+        self.hops += [
+            end,
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
+        ]
         self._redirect(port)
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """Return a tap, joined by redirection to the side that waits when there is one."""
         port = port_name(role, interface)
-        self.namespace.ip(*tap(self.namespace, port, interface, queues, device), f"link set dev {port} up")
+        self.namespace.ip(
+            *tap(self.namespace, port, interface, queues, device), f"link set dev {port} up"
+        )
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         self._redirect(port)
         return port
@@ -182,7 +226,9 @@ def uplink_hops(
 
 def no_uplink(nic: str) -> NetworkError:
     """Return the error of a network that cannot have a port for another machine."""
-    return NetworkError(f"this attachment leads to no machine behind {nic}", hint="use the attachment bridge")
+    return NetworkError(
+        f"this attachment leads to no machine behind {nic}", hint="use the attachment bridge"
+    )
 
 
 def veth(port: str, interface: Interface, guest: Namespace) -> str:
@@ -197,7 +243,9 @@ def queued(queues: int) -> str:
     return f"numtxqueues {queues} numrxqueues {queues}"
 
 
-def tap(namespace: Namespace, port: str, interface: Interface, queues: int, device: str = "") -> list[str]:
+def tap(
+    namespace: Namespace, port: str, interface: Interface, queues: int, device: str = ""
+) -> list[str]:
     """Return the ip commands that make a tap in a namespace; one with several queues must be opened as multi-queue.
 
     device: moved there from the host's namespace in place of a tap. Raises CommandFailed.

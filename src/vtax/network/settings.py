@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from vtax.errors import BadInput
 from vtax.study.refusals import validated
@@ -22,13 +29,25 @@ IPV6_MIN_MTU = 1280
 MAX_MBIT_S = 400_000.0
 """The fastest rate that tc-tbf(8) limits to: it counts the bytes that wait, a twentieth of a second's, in 32 bits."""
 
-CHANGE_LIVE = ("mtu", "offloads", "rate_mbit_s", "delay_us", "jitter_us", "loss", "congestion", "packet_bytes")
+CHANGE_LIVE = (
+    "mtu",
+    "offloads",
+    "rate_mbit_s",
+    "delay_us",
+    "jitter_us",
+    "loss",
+    "congestion",
+    "packet_bytes",
+)
 """Settings that change while guests live. Every other one, a topology's own too, needs a fresh guest."""
 Attachment = Literal["bridge", "veth", "macvtap", "nat", "own-nat"]
 
 
 Elsewhere = Annotated[
-    str, Field(description="another machine for this end: ssh:HOST/NIC:NIC_THERE, or a [[platform]] with uplinks")
+    str,
+    Field(
+        description="another machine for this end: ssh:HOST/NIC:NIC_THERE, or a [[platform]] with uplinks"
+    ),
 ]
 """The setting of a topology that is named after a native end; empty for this host."""
 
@@ -40,30 +59,48 @@ class LinkSettings(BaseModel):
     ABSENT: ClassVar[tuple[str, ...]] = ("delay_us", "jitter_us", "loss", "packet_bytes")
     """Settings that are no part of what defines a cell while they have no value: it stays as small as it is."""
 
-    mtu: int = Field(1500, ge=68, le=65535, description="bytes of the largest IP packet, set on every hop")
-    offloads: bool = Field(True, description="checksum and segmentation offloads, on or off at every hop")
-    attachment: Attachment = Field("bridge", description="how a guest's interface is joined to the lab")
+    mtu: int = Field(
+        1500, ge=68, le=65535, description="bytes of the largest IP packet, set on every hop"
+    )
+    offloads: bool = Field(
+        True, description="checksum and segmentation offloads, on or off at every hop"
+    )
+    attachment: Attachment = Field(
+        "bridge", description="how a guest's interface is joined to the lab"
+    )
     queues: int = Field(1, ge=1, le=16, description="queues of every guest's interface")
     rate_mbit_s: float | None = Field(
         None, ge=0.1, le=MAX_MBIT_S, description="limit of the link in each direction, Mbit/s"
     )
-    delay_us: float = Field(0, ge=0, le=60e6, description="delay of the link in each direction, microseconds")
-    jitter_us: float = Field(0, ge=0, le=60e6, description="by how much that delay varies around itself")
-    loss: float = Field(0, ge=0, le=100, description="share of the packets that the link loses, percent")
+    delay_us: float = Field(
+        0, ge=0, le=60e6, description="delay of the link in each direction, microseconds"
+    )
+    jitter_us: float = Field(
+        0, ge=0, le=60e6, description="by how much that delay varies around itself"
+    )
+    loss: float = Field(
+        0, ge=0, le=100, description="share of the packets that the link loses, percent"
+    )
     packet_bytes: int | None = Field(
         None,
         ge=68,
         le=65535,
         description="size of the IP packets that figures are about, headers included; a trial of others says so",
     )
-    congestion: str = Field("cubic", description="TCP congestion control of every end, of this host's kernel")
+    congestion: str = Field(
+        "cubic", description="TCP congestion control of every end, of this host's kernel"
+    )
 
     @model_validator(mode="after")
     def _can_be(self) -> Self:
         if self.jitter_us > self.delay_us:
-            raise ValueError(f"jitter_us {self.jitter_us:g} is more than delay_us {self.delay_us:g}")
+            raise ValueError(
+                f"jitter_us {self.jitter_us:g} is more than delay_us {self.delay_us:g}"
+            )
         if self.packet_bytes is not None and self.packet_bytes > self.mtu:
-            raise ValueError(f"an mtu of {self.mtu} carries no packet of packet_bytes {self.packet_bytes}")
+            raise ValueError(
+                f"an mtu of {self.mtu} carries no packet of packet_bytes {self.packet_bytes}"
+            )
         return self
 
     @classmethod

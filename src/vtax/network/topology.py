@@ -56,7 +56,9 @@ class Topology(Generic[S]):
     def own(self, settings: LinkSettings) -> S:
         """Return settings as an instance of this topology's class. Raises TypeError for those of another one."""
         if not isinstance(settings, self.Settings):
-            raise TypeError(f"{self.name} needs {self.Settings.__name__}, not {type(settings).__name__}")
+            raise TypeError(
+                f"{self.name} needs {self.Settings.__name__}, not {type(settings).__name__}"
+            )
         return settings
 
     def machines(self, settings: LinkSettings) -> dict[str, str]:
@@ -102,7 +104,11 @@ class Topology(Generic[S]):
         return self._built(self.wire_there, journal, settings)
 
     def _built(
-        self, wire: Callable[[Lab, S], Links], journal: Journal, settings: LinkSettings, guests: int = 1
+        self,
+        wire: Callable[[Lab, S], Links],
+        journal: Journal,
+        settings: LinkSettings,
+        guests: int = 1,
     ) -> Links:
         self.check(settings)
         lab = Lab(journal, guests)

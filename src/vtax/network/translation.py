@@ -39,10 +39,13 @@ def translation(lab: Lab, settings: LinkSettings) -> Translation:
     inner = BridgeSegment(namespace, "br0", settings.mtu, routes=True, is_shaped=not by_engine)
     outer = BridgeSegment(namespace, "br1", settings.mtu, routes=True, ends=by_engine)
     namespace.ip(
-        f"address add {address(INNER, GATEWAY)}/24 dev br0", f"address add {address(OUTER, _ROUTER)}/24 dev br1"
+        f"address add {address(INNER, GATEWAY)}/24 dev br0",
+        f"address add {address(OUTER, _ROUTER)}/24 dev br1",
     )
     namespace.set("ipv4/ip_forward", "1")
-    namespace.set("ipv4/ping_group_range", "0 0")  # an engine sends a guest's echo as one of its own
+    namespace.set(
+        "ipv4/ping_group_range", "0 0"
+    )  # an engine sends a guest's echo as one of its own
     namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
     return Translation(inner, outer)
 
@@ -51,4 +54,6 @@ def guest_interface(number: int, settings: LinkSettings) -> Interface:
     """Return the interface of a guest behind translation, by its number from 0."""
     gateway = address(INNER, GATEWAY)
     engine = gateway if settings.attachment == "own-nat" else ""
-    return make_interface(0, INNER, FIRST_GUEST + number, settings, ((f"{address(OUTER, 0)}/24", gateway),), engine)
+    return make_interface(
+        0, INNER, FIRST_GUEST + number, settings, ((f"{address(OUTER, 0)}/24", gateway),), engine
+    )

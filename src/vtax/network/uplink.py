@@ -34,7 +34,9 @@ def check_nic(name: str, mtu: int | None) -> None:
     check_usable(links, name, mtu, "this host")
 
 
-def check_usable(links: Sequence[Mapping[str, Any]], name: str, mtu: int | None, owner: str) -> None:
+def check_usable(
+    links: Sequence[Mapping[str, Any]], name: str, mtu: int | None, owner: str
+) -> None:
     """Raise BadInput unless a lab can use an interface, with an MTU if one is given.
 
     links: all there are, as `ip -j -d address` describes them. name: of the interface. owner: the machine, for the
@@ -45,9 +47,19 @@ def check_usable(links: Sequence[Mapping[str, Any]], name: str, mtu: int | None,
         others = ", ".join(str(each["ifname"]) for each in links)
         raise BadInput(f"{owner} has no network interface {name}", hint=f"it has: {others}")
     if link.get("link_type") != "ether":
-        raise BadInput(f"{name} of {owner} is no Ethernet interface", hint="choose an Ethernet interface")
-    found = [a["local"] for a in link.get("addr_info", ()) if a.get("scope") not in _SCOPES_OF_NOBODY]
-    use = f"has the address {found[0]}" if found else f"belongs to {link['master']}" if "master" in link else ""
+        raise BadInput(
+            f"{name} of {owner} is no Ethernet interface", hint="choose an Ethernet interface"
+        )
+    found = [
+        a["local"] for a in link.get("addr_info", ()) if a.get("scope") not in _SCOPES_OF_NOBODY
+    ]
+    use = (
+        f"has the address {found[0]}"
+        if found
+        else f"belongs to {link['master']}"
+        if "master" in link
+        else ""
+    )
     if use:
         raise BadInput(
             f"{name} of {owner} {use}, so it is in use; a link needs an unused interface",
@@ -75,13 +87,33 @@ def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) ->
         RestoreCommand(
             f"offloads of {nic}", ("ethtool", "-K", nic, *words), (1, 80)
         ),  # 1: one is fixed, 80: nothing to do
-        RestoreCommand(f"state and MTU of {nic}", ("ip", "link", "set", "dev", nic, "mtu", str(link["mtu"]), up)),
+        RestoreCommand(
+            f"state and MTU of {nic}",
+            ("ip", "link", "set", "dev", nic, "mtu", str(link["mtu"]), up),
+        ),
     )
     for undo in restore:
         lab.register(undo)
     run(["ip", "link", "set", "dev", nic, "mtu", str(mtu), "up"])
-    run(["ip", "link", "add", "link", nic, "name", port, "mtu", str(mtu), "netns", str(inside.path),
-         "type", "macvlan", "mode", "passthru"])  # fmt: skip
+    run(
+        [
+            "ip",
+            "link",
+            "add",
+            "link",
+            nic,
+            "name",
+            port,
+            "mtu",
+            str(mtu),
+            "netns",
+            str(inside.path),
+            "type",
+            "macvlan",
+            "mode",
+            "passthru",
+        ]
+    )
     lab.before_close(lambda: _take_out(inside, port))
     inside.ip(f"link set dev {port} up")
 

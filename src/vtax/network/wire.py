@@ -34,7 +34,10 @@ _QUEUE_FRAMES = 16  # that it holds at least: a message of 8 KiB in fragments
 _FRAME = 18  # bytes of an Ethernet frame beside its IP packet: header (IEEE 802.3) and a VLAN tag (IEEE 802.1Q)
 _IP_AND_TCP = 52  # bytes of both headers, with time stamps
 _UDP_HEADER = 8
-_OF_A_FRAGMENT, _OF_A_SEGMENT = 58, 90  # bytes beside payload: headers of IP (and TCP) and Ethernet, preamble, gap
+_OF_A_FRAGMENT, _OF_A_SEGMENT = (
+    58,
+    90,
+)  # bytes beside payload: headers of IP (and TCP) and Ethernet, preamble, gap
 _SHORTEST_FRAME = 84  # bytes on the wire, with preamble and gap
 
 
@@ -69,7 +72,9 @@ def is_shaped(settings: LinkSettings) -> bool:
 
 def queueing(settings: LinkSettings) -> list[str]:
     """Return the queueing discipline of one direction of a shaped link, as words of tc(8)."""
-    rate = [] if settings.rate_mbit_s is None else ["rate", f"{round(settings.rate_mbit_s * 1e6)}bit"]
+    rate = (
+        [] if settings.rate_mbit_s is None else ["rate", f"{round(settings.rate_mbit_s * 1e6)}bit"]
+    )
     if has_netem():
         words = ["netem", "limit", str(_queue_packets(settings))]
         if settings.delay_us:
@@ -81,7 +86,11 @@ def queueing(settings: LinkSettings) -> list[str]:
         return [*words, *(["loss", f"{settings.loss:g}%"] if settings.loss else []), *rate]
     assert settings.rate_mbit_s is not None  # nothing else is granted without netem
     burst = burst_bytes(settings.rate_mbit_s, settings.mtu)
-    queue = max(round(settings.rate_mbit_s * 1e6 / 8 * _QUEUE_S), 2 * burst, _QUEUE_FRAMES * (settings.mtu + _FRAME))
+    queue = max(
+        round(settings.rate_mbit_s * 1e6 / 8 * _QUEUE_S),
+        2 * burst,
+        _QUEUE_FRAMES * (settings.mtu + _FRAME),
+    )
     return ["tbf", *rate, "burst", str(burst), "limit", str(queue)]
 
 
@@ -109,7 +118,11 @@ def read_queueing(tc_json: str) -> dict[str, float | str]:
         (found,) = json.loads(tc_json)
         kind, options = str(found["kind"]), found.get("options", {})
         if kind == "tbf":
-            return {"kind": kind, "rate_mbit_s": options["rate"] * 8 / 1e6, "burst": options["burst"]}
+            return {
+                "kind": kind,
+                "rate_mbit_s": options["rate"] * 8 / 1e6,
+                "burst": options["burst"],
+            }
         if kind != "netem":
             return {"kind": kind}
         delay, rate = options.get("delay", {}), options.get("rate", {}).get("rate", 0)
@@ -121,7 +134,9 @@ def read_queueing(tc_json: str) -> dict[str, float | str]:
             "loss": options.get("loss-random", {}).get("loss", 0) * 100,
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NetworkError(f"tc printed no queueing discipline that is understood: {tc_json[:200]}") from error
+        raise NetworkError(
+            f"tc printed no queueing discipline that is understood: {tc_json[:200]}"
+        ) from error
 
 
 def differences(settings: LinkSettings, shaped: Mapping[str, float | str]) -> list[str]:
@@ -156,7 +171,9 @@ def transactions_per_s(
 
     request, response: bytes of payload. is_datagram: by UDP, in place of TCP with time stamps.
     """
-    fits, beside = ((mtu - 20) // 8 * 8, _OF_A_FRAGMENT) if is_datagram else (mtu - _IP_AND_TCP, _OF_A_SEGMENT)
+    fits, beside = (
+        ((mtu - 20) // 8 * 8, _OF_A_FRAGMENT) if is_datagram else (mtu - _IP_AND_TCP, _OF_A_SEGMENT)
+    )
     payload = [size + (_UDP_HEADER if is_datagram else 0) for size in (request, response)]
     frames = sum(max(1, math.ceil(size / fits)) for size in payload)
     return rate_mbit_s * 1e6 / 8 / max(sum(payload) + beside * frames, frames * _SHORTEST_FRAME)
@@ -168,4 +185,9 @@ def description(settings: LinkSettings) -> Note | None:
         return None
     burst = burst_bytes(settings.rate_mbit_s, settings.mtu)
     frames = burst / (settings.mtu + _FRAME)
-    return Note("token-bucket", rate=settings.rate_mbit_s, count=1 if frames == 1 else round(frames), module=MODULE)
+    return Note(
+        "token-bucket",
+        rate=settings.rate_mbit_s,
+        count=1 if frames == 1 else round(frames),
+        module=MODULE,
+    )

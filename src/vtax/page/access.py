@@ -69,7 +69,9 @@ class Refusal:
 class Guard:
     """Lets requests through to an application, or answers them with the page of a refusal."""
 
-    def __init__(self, app: ASGIApp, access: Access, refused: Callable[[Request, Refusal], Response]) -> None:
+    def __init__(
+        self, app: ASGIApp, access: Access, refused: Callable[[Request, Refusal], Response]
+    ) -> None:
         self._app = app
         self._access = access
         self._refused = refused
@@ -116,18 +118,24 @@ class Guard:
         ]
         if not any(given):
             return Refusal("no-token", 401)
-        if not any(hmac.compare_digest(each.encode(), self._access.token.encode()) for each in given):
+        if not any(
+            hmac.compare_digest(each.encode(), self._access.token.encode()) for each in given
+        ):
             return Refusal("wrong-token", 403)
         return None
 
     def _with_cookie(self, request: Request) -> Response:
         """To the same address without the token, which the cookie carries from now on."""
-        others = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
+        others = [
+            (name, value) for name, value in request.query_params.multi_items() if name != TOKEN
+        ]
         path = own_path(request) + (f"?{urlencode(others)}" if others else "")
         response = RedirectResponse(path, status_code=303)
         # `strict` would keep it from a link in another page, and from the way back out of a report's sandbox; other
         # methods than GET and HEAD are refused, so `lax` allows nothing more
-        response.set_cookie(_cookie(request), self._access.token, httponly=True, samesite="lax", path="/")
+        response.set_cookie(
+            _cookie(request), self._access.token, httponly=True, samesite="lax", path="/"
+        )
         return response
 
 
@@ -201,8 +209,10 @@ def with_back_link(path: Path, address: str, name: str) -> tuple[str, str]:
     text = path.read_text(encoding="utf-8")
     link = f'<p class="eyebrow"><a href="{escape(address)}">vtax: {escape(name)}</a></p>'
     scripts = [
-        found["text"] for found in _SCRIPT.finditer(text) if "application/json" not in found["attributes"]
-    ]  # fmt: skip
+        found["text"]
+        for found in _SCRIPT.finditer(text)
+        if "application/json" not in found["attributes"]
+    ]
     return text.replace(_EYEBROW, link, 1), report_policy(scripts)
 
 

@@ -32,15 +32,23 @@ _REFUSALS: Mapping[str, BadInput] = {
         hint="use the address that vtax serve printed, or name the other one with --name",
     ),
     "method": BadInput("this page is read-only", hint="it answers GET and HEAD"),
-    "no-token": BadInput("this page needs its token", hint="open the address that vtax serve printed, which has it"),
+    "no-token": BadInput(
+        "this page needs its token", hint="open the address that vtax serve printed, which has it"
+    ),
     "wrong-token": BadInput(
-        "the token is wrong", hint="open the address that vtax serve printed; each start has another token"
+        "the token is wrong",
+        hint="open the address that vtax serve printed; each start has another token",
     ),
 }
 
 
 def make_app(
-    place: str | Path, home: Home, access: Access, report_bug: ReportBug, said_in: SaidIn, start_method: str = "spawn"
+    place: str | Path,
+    home: Home,
+    access: Access,
+    report_bug: ReportBug,
+    said_in: SaidIn,
+    start_method: str = "spawn",
 ) -> ASGIApp:
     """Return the page over a store. report_bug: called with every exception that is no error of a user's.
 
@@ -62,7 +70,9 @@ def make_app(
         current_default_thread_limiter().total_tokens = _THREADS
         try:
             await run_in_threadpool(pages.warm_up)
-            Thread(target=pages.count_ahead, args=(lambda: not ended.is_set(),), daemon=True).start()
+            Thread(
+                target=pages.count_ahead, args=(lambda: not ended.is_set(),), daemon=True
+            ).start()
             yield
         finally:
             ended.set()
@@ -82,7 +92,8 @@ def make_app(
     }
     app = Starlette(
         routes=[
-            Route(path, _safely(handler, pages, report_bug), methods=["GET"]) for path, handler in addresses.items()
+            Route(path, _safely(handler, pages, report_bug), methods=["GET"])
+            for path, handler in addresses.items()
         ],
         exception_handlers={404: absent},
         lifespan=lifespan,
@@ -100,7 +111,9 @@ def _safely(handler: Handler, pages: Pages, report_bug: ReportBug) -> Handler:
             return pages.problem(request, error, _status(error))
         except Exception as error:
             report_bug(error)
-            bug = VtaxError("vtax failed to make this page", hint="the terminal of vtax serve says more")
+            bug = VtaxError(
+                "vtax failed to make this page", hint="the terminal of vtax serve says more"
+            )
             return pages.problem(request, bug, 500)
 
     return endpoint
@@ -117,7 +130,9 @@ async def _static(request: Request) -> Response:
     if (found := _FILES.get(request.path_params["file"])) is None:
         raise no_page()
     parts, kind = found
-    text = "\n".join(files(package).joinpath(name).read_text(encoding="utf-8") for package, name in parts)
+    text = "\n".join(
+        files(package).joinpath(name).read_text(encoding="utf-8") for package, name in parts
+    )
     return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=60"})
 
 
@@ -128,8 +143,9 @@ async def _icon(_: Request) -> Response:
 
 _FILES: Mapping[str, tuple[list[tuple[str, str]], str]] = {
     "page.css": (
-        [("vtax.report.renderers", "templates/report.css"), ("vtax.page", "static/page.css")], "text/css",
+        [("vtax.report.renderers", "templates/report.css"), ("vtax.page", "static/page.css")],
+        "text/css",
     ),
     "page.js": ([("vtax.page", "static/page.js")], "text/javascript"),
     "icon.svg": ([("vtax.page", "static/icon.svg")], "image/svg+xml"),
-}  # fmt: skip
+}

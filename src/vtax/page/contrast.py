@@ -29,7 +29,9 @@ class Offer:
 def side_of(parameters: Mapping[str, str], key: str) -> str:
     """Return a side, from a run and a platform that were chosen, or as it was written. key: `treatment` or
     `baseline`."""
-    side, platform = (parameters.get(name, "").strip()[:_MOST_CHARS] for name in (key, f"{key}_platform"))
+    side, platform = (
+        parameters.get(name, "").strip()[:_MOST_CHARS] for name in (key, f"{key}_platform")
+    )
     return f"{side}:{platform}" if side and platform and ":" not in side else side
 
 
@@ -41,7 +43,11 @@ def offer(store: Store) -> Offer:
         all_platforms = select(platform.c.name).distinct().order_by(platform.c.name)
         platforms = [row.name for row in fetch(connection, all_platforms)]
         finished = run.c.status == "finished"
-        newest = select(run.c.id, run.c.name, run.c.study).where(finished).order_by(run.c.started_at.desc())
+        newest = (
+            select(run.c.id, run.c.name, run.c.study)
+            .where(finished)
+            .order_by(run.c.started_at.desc())
+        )
         rows = fetch(connection, newest.limit(1))
         examples = [each for row in rows for each in _examples(connection, row)]
     return Offer(names, platforms, examples)
@@ -57,7 +63,9 @@ def _examples(connection: Connection, row: Any) -> Iterator[tuple[str, str]]:
     )
     if len(platforms := fetch(connection, tested.limit(2))) == 2:
         yield f"{row.name}:{platforms[0].name}", f"{row.name}:{platforms[1].name}"
-    of_study = select(run.c.name).where(run.c.study == row.study, run.c.status == "finished", run.c.id != row.id)
+    of_study = select(run.c.name).where(
+        run.c.study == row.study, run.c.status == "finished", run.c.id != row.id
+    )
     for before in fetch(connection, of_study.order_by(run.c.started_at.desc()).limit(1)):
         yield row.name, before.name
 

@@ -35,7 +35,15 @@ from vtax.report.parts.header import STATUSES, status_word
 from vtax.report.renderers.html import Fragments
 from vtax.report.renderers.language import Language, codes, language
 from vtax.store.database import make_engine, sqlite_file
-from vtax.store.listing import Listing, Page, RunFilter, names_of_study, state_of, state_of_study, studies
+from vtax.store.listing import (
+    Listing,
+    Page,
+    RunFilter,
+    names_of_study,
+    state_of,
+    state_of_study,
+    studies,
+)
 from vtax.store.store import Store
 
 T = TypeVar("T")
@@ -44,7 +52,10 @@ SaidIn = Callable[[str, str], str]
 RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
 _NAMES_HINTED = 10
-_LONGEST_ERROR, _MOST_PARTS = 200, 4  # characters and separators of an error that is looked up in a language
+_LONGEST_ERROR, _MOST_PARTS = (
+    200,
+    4,
+)  # characters and separators of an error that is looked up in a language
 _FILTERS = tuple(each.name for each in fields(RunFilter))
 _PARAMETER, _COOKIE = "language", "vtax_language"
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
@@ -60,9 +71,12 @@ class Pages:
         self._said_in = said_in
         self._listing = Listing()
         self._templates = Environment(
-            loader=PackageLoader("vtax.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            loader=PackageLoader("vtax.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
             lstrip_blocks=True,
-        )  # fmt: skip
+        )
         self._templates.globals |= {
             "msg": msg,
             "plural": plural,
@@ -89,21 +103,34 @@ class Pages:
         number = _number(given.get("page", "1"))
         page = Page((), 0, {})
         if self.has_store():
-            page = await self.read(lambda store: self._listing.page(store, wanted, number, RUNS_A_PAGE))
+            page = await self.read(
+                lambda store: self._listing.page(store, wanted, number, RUNS_A_PAGE)
+            )
         _check_filter(wanted, page.names)
         pages = max(-(-page.total // RUNS_A_PAGE), 1)
         if number > pages:
-            raise NotFound(f"there is no page {number} of these runs", hint=f"the last page is {pages}")
+            raise NotFound(
+                f"there is no page {number} of these runs", hint=f"the last page is {pages}"
+            )
         query = {key: value for key, value in asdict(wanted).items() if value}
         return self.page(
-            request, "runs", page=page, wanted=wanted, number=number, first=(number - 1) * RUNS_A_PAGE + 1,
-            last=(number - 1) * RUNS_A_PAGE + len(page.runs), pages=pages,
-            address=lambda n: "/?" + urlencode({**query, "page": n}), is_filtered=bool(query),
-        )  # fmt: skip
+            request,
+            "runs",
+            page=page,
+            wanted=wanted,
+            number=number,
+            first=(number - 1) * RUNS_A_PAGE + 1,
+            last=(number - 1) * RUNS_A_PAGE + len(page.runs),
+            pages=pages,
+            address=lambda n: "/?" + urlencode({**query, "page": n}),
+            is_filtered=bool(query),
+        )
 
     async def studies(self, request: Request) -> Response:
         """Return the studies that have runs."""
-        return self.page(request, "studies", studies=await self.read(studies) if self.has_store() else ())
+        return self.page(
+            request, "studies", studies=await self.read(studies) if self.has_store() else ()
+        )
 
     async def run(self, request: Request) -> Response:
         """Return one run: live while it is measured, else its result."""
@@ -138,7 +165,9 @@ class Pages:
             response = self.page(request, "preparing", status=202, name=name, is_download=True)
             response.headers["Retry-After"] = "1"  # seconds, for programs
             return response
-        return FileResponse(path, media_type="application/octet-stream", filename=f"{name}{DOWNLOADS[kind]}")
+        return FileResponse(
+            path, media_type="application/octet-stream", filename=f"{name}{DOWNLOADS[kind]}"
+        )
 
     async def contrast(self, request: Request) -> Response:
         """Two runs, or platforms of runs, against each other."""
@@ -157,23 +186,44 @@ class Pages:
         """Return a study over its runs."""
         study = request.path_params["study"]
         found, state = await self.read(
-            lambda store: ([each for each in studies(store) if each.name == study], state_of_study(store, study))
+            lambda store: (
+                [each for each in studies(store) if each.name == study],
+                state_of_study(store, study),
+            )
         )
         if not found:
-            raise NotFound(f"no run of a study {study!r} is stored", hint="the page of studies lists those with runs")
-        return await self.prepared_page(request, "history", "history", (study,), state, study=found[0])
+            raise NotFound(
+                f"no run of a study {study!r} is stored",
+                hint="the page of studies lists those with runs",
+            )
+        return await self.prepared_page(
+            request, "history", "history", (study,), state, study=found[0]
+        )
 
     async def prepared_page(
-        self, request: Request, template: str, kind: str, names: tuple[str, ...], state: str, **shown: Any
+        self,
+        request: Request,
+        template: str,
+        kind: str,
+        names: tuple[str, ...],
+        state: str,
+        **shown: Any,
     ) -> Response:
         """Return a page with a document that the worker draws; of status 202 while it does."""
         body = await self.drawn(request, kind, names, state)
         status = 202 if body is None else 200
         return self.page(
-            request, template, status=status, body=body or Markup(""), is_ready=body is not None, **shown
+            request,
+            template,
+            status=status,
+            body=body or Markup(""),
+            is_ready=body is not None,
+            **shown,
         )
 
-    async def drawn(self, request: Request, kind: str, names: tuple[str, ...], state: str) -> Markup | None:
+    async def drawn(
+        self, request: Request, kind: str, names: tuple[str, ...], state: str
+    ) -> Markup | None:
         """Return a document that the worker draws; None while it does."""
         path = await self.cache.get(Task(kind, self.place, names, chosen(request).code), state)
         return None if path is None else Markup(await run_in_threadpool(path.read_text, "utf-8"))
@@ -211,7 +261,9 @@ class Pages:
         text = self.drawn_template(request, f"{template}.html.j2", status=status, **shown)
         response = HTMLResponse(text, status_code=status)
         if _PARAMETER in request.query_params:
-            response.set_cookie(_COOKIE, chosen(request).code, samesite="lax", max_age=365 * 24 * 3600)
+            response.set_cookie(
+                _COOKIE, chosen(request).code, samesite="lax", max_age=365 * 24 * 3600
+            )
         return response
 
     def drawn_template(self, request: Request, template: str, **shown: Any) -> str:
@@ -242,16 +294,22 @@ class Pages:
 
     def _said(self, found: Language, text: str) -> str:
         """Return what an error says in a language; one that a client may have made long or split, as it is."""
-        is_known = len(text) <= _LONGEST_ERROR and text.count("; ") + text.count(": ") <= _MOST_PARTS
+        is_known = (
+            len(text) <= _LONGEST_ERROR and text.count("; ") + text.count(": ") <= _MOST_PARTS
+        )
         return self._said_in(found.code, text) if is_known else text
 
     def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
         """(state of a run, its line of the list, title and question of its study, and other runs of the study)."""
         run = store.open_run(name)
         state = state_of(store, name)
-        shown: dict[str, Any] = {key: str(run.declared.get(key) or "") for key in ("title", "question")}
+        shown: dict[str, Any] = {
+            key: str(run.declared.get(key) or "") for key in ("title", "question")
+        }
         shown["run"] = self._listing.one(store, name)
-        shown["others"] = [each for each in names_of_study(store, run.study, _NAMES_OFFERED) if each != name]
+        shown["others"] = [
+            each for each in names_of_study(store, run.study, _NAMES_OFFERED) if each != name
+        ]
         return state, shown
 
 
@@ -286,7 +344,9 @@ def _here(request: Request) -> Callable[[str], str]:
     """Return the address of this page in another language."""
 
     def address(code: str) -> str:
-        kept = [(key, value) for key, value in request.query_params.multi_items() if key != _PARAMETER]
+        kept = [
+            (key, value) for key, value in request.query_params.multi_items() if key != _PARAMETER
+        ]
         return f"{own_path(request)}?{urlencode([*kept, (_PARAMETER, code)])}"
 
     return address
@@ -303,22 +363,29 @@ def _check_filter(wanted: RunFilter, names: Mapping[str, Sequence[str]]) -> None
     known = {**names, "status": STATUSES}
     for key, given in asdict(wanted).items():
         if given and key in names and given not in known[key]:
-            near = get_close_matches(given, known[key], n=3, cutoff=0.5) or known[key][:_NAMES_HINTED]
+            near = (
+                get_close_matches(given, known[key], n=3, cutoff=0.5) or known[key][:_NAMES_HINTED]
+            )
             what = f"{key} {given!r}"
-            raise NotFound(f"no run has the {what}", hint=f"there are: {', '.join(near)}" if near else "")
+            raise NotFound(
+                f"no run has the {what}", hint=f"there are: {', '.join(near)}" if near else ""
+            )
 
 
 def origin_words(origin: str) -> doc.Inline:
     """Return where a run is from, as `store.provenance.origin_of` says it."""
     words = {
-        "merged": msg("merged"), "imported": msg("imported"),
+        "merged": msg("merged"),
+        "imported": msg("imported"),
         "imported from another host": msg("imported from another host"),
         "merged, imported": msg("merged, imported"),
         "merged, imported from another host": msg("merged, imported from another host"),
-    }  # fmt: skip
+    }
     return words.get(origin, origin)
 
 
 def no_page() -> NotFound:
     """Return the error for an address that the page does not have."""
-    return NotFound("there is no such page", hint="the runs, the studies and the contrast are linked above")
+    return NotFound(
+        "there is no such page", hint="the runs, the studies and the contrast are linked above"
+    )

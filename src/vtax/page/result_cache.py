@@ -66,7 +66,9 @@ class ResultCache:
         self._entries.move_to_end(task)
         if not entry.future.done():
             waiting = asyncio.wrap_future(entry.future)
-            waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is read below
+            waiting.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # it is read below
             await asyncio.wait([waiting], timeout=wait_s)
         if not entry.future.done():
             return None
@@ -76,7 +78,8 @@ class ResultCache:
             self._forget(task, entry)
             self._pool = None if self._pool is entry.pool else self._pool
             raise VtaxError(
-                "the process that prepares pages was killed", hint="perhaps memory is short; load the page again"
+                "the process that prepares pages was killed",
+                hint="perhaps memory is short; load the page again",
             ) from None
         except BaseException:
             self._forget(task, entry)
@@ -112,8 +115,11 @@ class ResultCache:
             self._pool = self._large = None
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
-                1, self._context, initializer=start_worker, initargs=(is_measuring(),),
-            )  # fmt: skip
+                1,
+                self._context,
+                initializer=start_worker,
+                initargs=(is_measuring(),),
+            )
         return self._pool
 
     def _measured(self, done: Future[Made], pool: ProcessPoolExecutor) -> None:
@@ -144,7 +150,9 @@ class ResultCache:
             for child in multiprocessing.active_children():
                 child.kill()
                 child.join()
-            self._pool.shutdown(cancel_futures=True)  # else its thread and the interpreter's end close one pipe
+            self._pool.shutdown(
+                cancel_futures=True
+            )  # else its thread and the interpreter's end close one pipe
         if self._directory is not None:
             self._directory.remove()
 

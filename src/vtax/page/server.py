@@ -32,7 +32,9 @@ MOST_OF_AN_ADDRESS = 64
 MOST_UNREAD = 64 << 20
 """Bytes of all answers that wait for their readers."""
 _DESCRIPTORS = 4096
-_RESERVED = 256  # of the store, of the worker, and of connections that are accepted and not yet refused
+_RESERVED = (
+    256  # of the store, of the worker, and of connections that are accepted and not yet refused
+)
 _ACCEPTED_AT_ONCE = 64
 _BACKLOG = 1024
 
@@ -43,10 +45,17 @@ class Server(uvicorn.Server):
     def __init__(self, app: ASGIApp, *, is_polite: bool = False) -> None:
         super().__init__(
             uvicorn.Config(
-                app, http=Connection, ws="none", log_level="error", access_log=False, server_header=False,
-                lifespan="on", timeout_graceful_shutdown=1, backlog=_ACCEPTED_AT_ONCE,
+                app,
+                http=Connection,
+                ws="none",
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                lifespan="on",
+                timeout_graceful_shutdown=1,
+                backlog=_ACCEPTED_AT_ONCE,
             )
-        )  # fmt: skip
+        )
         self._is_polite = is_polite
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -85,9 +94,16 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, in the place of another one where there is no room. Refused where none waits."""
         super().connection_made(transport)
-        others = [each for each in self.connections if isinstance(each, Connection) and each is not self]
-        if self.client is not None and not ipaddress.ip_address(self.client[0].partition("%")[0]).is_loopback:
-            neighbours = [each for each in others if each.client and each.client[0] == self.client[0]]
+        others = [
+            each for each in self.connections if isinstance(each, Connection) and each is not self
+        ]
+        if (
+            self.client is not None
+            and not ipaddress.ip_address(self.client[0].partition("%")[0]).is_loopback
+        ):
+            neighbours = [
+                each for each in others if each.client and each.client[0] == self.client[0]
+            ]
             if len(neighbours) >= MOST_OF_AN_ADDRESS:
                 self._replace(neighbours)
                 return
@@ -96,7 +112,9 @@ class Connection(H11Protocol):
 
     def _replace(self, others: list[Connection]) -> None:
         """Drop the one that has waited longest: for a header, else for the reader of an answer, else this one."""
-        waiting = [each for each in others if not each.is_answering] or [each for each in others if each.unread]
+        waiting = [each for each in others if not each.is_answering] or [
+            each for each in others if each.unread
+        ]
         min(waiting, key=lambda each: each.waiting_since, default=self).drop()
 
     @property

@@ -21,7 +21,9 @@ from vtax.store.listing import state_of
 
 MOST_STREAMS = 32
 _PAUSE_S = 0.5
-_SILENCE_S = 15.0  # after which a line tells the browser, and what is between, that the stream lives
+_SILENCE_S = (
+    15.0  # after which a line tells the browser, and what is between, that the stream lives
+)
 
 
 class _Stream(StreamingResponse):
@@ -74,15 +76,22 @@ class Streams:
                 state = await run_in_threadpool(live.state)
                 if state.change != change:
                     change, sent = state.change, time.monotonic()
-                    yield _event("state", self._pages.drawn_template(request, "now.html.j2", state=state))
+                    yield _event(
+                        "state", self._pages.drawn_template(request, "now.html.j2", state=state)
+                    )
                 if not state.is_running:
                     yield _event("end", state.status)
                     return
                 if (blocks := state.complete_blocks) != requested:
-                    requested, found = blocks, await self._pages.read(lambda store: state_of(store, live.name))
+                    requested, found = (
+                        blocks,
+                        await self._pages.read(lambda store: state_of(store, live.name)),
+                    )
                 if blocks != shown:
                     names = (live.name, str(blocks))
-                    if (body := await self._pages.drawn(request, "estimates", names, found)) is not None:
+                    if (
+                        body := await self._pages.drawn(request, "estimates", names, found)
+                    ) is not None:
                         shown = blocks
                         yield _event("estimates", body)
                 if time.monotonic() - sent > _SILENCE_S:

@@ -21,9 +21,16 @@ from vtax.report import document as doc
 from vtax.store.store import Store
 
 DOWNLOADS = {
-    "csv": ".csv", "parquet": ".parquet", "json": ".json", "markdown": ".md", "latex": ".tex",
-    "bundle": ".vtax.gz", "benchfmt": ".bench.txt", "bmf": ".bmf.json", "ro-crate": ".crate.zip",
-}  # fmt: skip
+    "csv": ".csv",
+    "parquet": ".parquet",
+    "json": ".json",
+    "markdown": ".md",
+    "latex": ".tex",
+    "bundle": ".vtax.gz",
+    "benchfmt": ".bench.txt",
+    "bmf": ".bmf.json",
+    "ro-crate": ".crate.zip",
+}
 """Format of a download -> how its file ends, as of `vtax export`."""
 _WIDTHS: dict[str, list[tuple[str, Mapping[tuple[str, str, str], float]]]] = {}
 """Run -> (complete blocks, widths of its intervals) of the last two blocks that were asked for."""
@@ -94,14 +101,21 @@ def make(task: Task, path: Path, is_idle: bool) -> VtaxError | None:
             else:
                 _download(store, task, path)
     except VtaxError as error:
-        kind = next(kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind))
-        return kind(error.what, where=error.where, hint=error.hint)  # which goes from one process to another
+        kind = next(
+            kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind)
+        )
+        return kind(
+            error.what, where=error.where, hint=error.hint
+        )  # which goes from one process to another
     return None
 
 
 def _is_full() -> bool:
     """Return whether this process holds so much memory (proc(5), statm) that another one is to take its place."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() > MOST_RESIDENT
+    return (
+        int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+        > MOST_RESIDENT
+    )
 
 
 def _result(store: Store, task: Task) -> str:
@@ -171,8 +185,12 @@ def _report(store: Store, task: Task) -> str:
 
 
 KINDS: Mapping[str, Callable[[Store, Task], str]] = {
-    "result": _result, "estimates": _estimates, "contrast": _contrast, "history": _history, "report": _report,
-}  # fmt: skip
+    "result": _result,
+    "estimates": _estimates,
+    "contrast": _contrast,
+    "history": _history,
+    "report": _report,
+}
 
 
 def _drawn(document: doc.Document, task: Task, *, with_lead: bool = False) -> str:
@@ -180,7 +198,11 @@ def _drawn(document: doc.Document, task: Task, *, with_lead: bool = False) -> st
     from vtax.report.renderers.language import language
 
     fragments = Fragments(language(task.language), document.colours)
-    return str(fragments.lead(document) + fragments.body(document) if with_lead else fragments.body(document))
+    return str(
+        fragments.lead(document) + fragments.body(document)
+        if with_lead
+        else fragments.body(document)
+    )
 
 
 def _download(store: Store, task: Task, path: Path) -> None:

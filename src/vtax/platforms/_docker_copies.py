@@ -31,13 +31,16 @@ def _from_host_daemon(key: str) -> list[str]:
     if daemon is None:
         return []
     name = f"{REPOSITORY}:{key}"
-    listed = run(daemon.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)).stdout.split()
+    listed = run(
+        daemon.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)
+    ).stdout.split()
     if name not in listed:
         return []
     removed = run(daemon.command("image", "rm", name), check=False)
     if removed.status != 0:
         raise BadInput(
-            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}", hint=Note("hint-stop-containers")
+            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}",
+            hint=Note("hint-stop-containers"),
         )
     return [f"the copy in the host's Docker ({name})"]
 
@@ -65,7 +68,9 @@ def _holds(data: Path, key: str) -> bool:
     """Whether a data directory holds an image; one whose list cannot be read may."""
     if data.suffix == ".removed":
         return False
-    lists = [file for top in ("", "*/") for file in data.glob(f"{top}image/*/repositories.json")]  # */: with a userns
+    lists = [
+        file for top in ("", "*/") for file in data.glob(f"{top}image/*/repositories.json")
+    ]  # */: with a userns
     try:
         listed = [json.loads(file.read_text()).get("Repositories", {}) for file in lists]
     except (OSError, ValueError):

@@ -46,11 +46,15 @@ class Api:
             answer = connection.getresponse()
             said = answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            raise PlatformError(Note("vmm-silent", product=self.product, path=path, error=error)) from error
+            raise PlatformError(
+                Note("vmm-silent", product=self.product, path=path, error=error)
+            ) from error
         finally:
             connection.close()
         if answer.status >= http.client.MULTIPLE_CHOICES:
-            raise PlatformError(Note("vmm-refused", product=self.product, path=path), where=said[:_SHOWN])
+            raise PlatformError(
+                Note("vmm-refused", product=self.product, path=path), where=said[:_SHOWN]
+            )
 
 
 class _Connection(http.client.HTTPConnection):
@@ -63,7 +67,9 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         directory = os.open(self._directory, os.O_PATH | os.O_DIRECTORY)
         try:
-            self.sock = wait_until(lambda: _connected(directory), _CONNECT_S * timeout_factor(), 0.001)
+            self.sock = wait_until(
+                lambda: _connected(directory), _CONNECT_S * timeout_factor(), 0.001
+            )
         finally:
             os.close(directory)
         if self.sock is None:
@@ -104,7 +110,9 @@ def ensure(name: str, make: Callable[[Path], None], journal: Journal) -> tuple[P
             partial.rename(final)
         finally:
             registered.release()
-        others = sorted(kept.glob("[0-9a-f]" * 16), key=lambda path: path.stat().st_mtime, reverse=True)
+        others = sorted(
+            kept.glob("[0-9a-f]" * 16), key=lambda path: path.stat().st_mtime, reverse=True
+        )
         for path in others[_KEPT:]:
             shutil.rmtree(path)
     return final, True

@@ -81,12 +81,20 @@ def run(options: QemuOptions, timeout_s: float) -> BootProbe:
             *command.machine(options, 1, _MEMORY_BYTES),
             *("-bios", f"/proc/{os.getpid()}/fd/{descriptor}", "-debugcon", "stdio"),
             *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
-            *command.network(options, [command.Nic("52:54:00:00:00:01", queues=options.queues)], vhost=False),
+            *command.network(
+                options, [command.Nic("52:54:00:00:00:01", queues=options.queues)], vhost=False
+            ),
         ]
         with Journal(home.journal) as journal:
             tag = f"vtax-trial-{secrets.token_hex(4)}"
             registered = journal.register(TaggedProcesses(tag, "a probe of QEMU"))
-            process = spawn(argv, tag=tag, stdout=subprocess.PIPE, stderr=subprocess.PIPE, before_exec=leave_no_core)
+            process = spawn(
+                argv,
+                tag=tag,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                before_exec=leave_no_core,
+            )
             try:
                 problem, broken = _watch(process, started_at + timeout_s)
             finally:

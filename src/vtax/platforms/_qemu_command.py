@@ -26,9 +26,18 @@ of 128 steps that ACPI interprets. The lines, the timers and everything else of 
 _NO_HOT_PLUG = ("-global", "PIIX4_PM.acpi-root-pci-hotplug=off")
 """ACPI of a `pc` describes no places to plug a device into a running guest: Linux would register 30 of them."""
 _VIRTIO_OFFLOADS = (
-    "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
-    "host_tso4", "host_tso6", "host_ecn", "host_ufo",
-)  # fmt: skip
+    "csum",
+    "gso",
+    "guest_csum",
+    "guest_tso4",
+    "guest_tso6",
+    "guest_ecn",
+    "guest_ufo",
+    "host_tso4",
+    "host_tso6",
+    "host_ecn",
+    "host_ufo",
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,12 @@ def guest(options: QemuOptions, resources: Resources, boot: Boot, made: QemuIo) 
         *("-S", "-name", f"{made.name},debug-threads=on"),
         *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd)),
         *("-append", kernel_command_line(options, boot.tsc_khz)),
-        *("-chardev", f"socket,id=monitor,fd={made.monitor_fd}", "-mon", "chardev=monitor,mode=control"),
+        *(
+            "-chardev",
+            f"socket,id=monitor,fd={made.monitor_fd}",
+            "-mon",
+            "chardev=monitor,mode=control",
+        ),
         *("-serial", f"file:{made.console}"),
         *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
         *("-device", _on_bus(options, "virtio-serial")),
@@ -133,10 +147,14 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     """As every machine's. tsc_khz: see virtual_machine.emulation_words."""
     words: list[str] = []
     if options.accel == "tcg" and options.machine != "virt":
-        words = virtual_machine.emulation_words(tsc_khz, [_BY_MP_TABLE] if options.machine == "pc" else [])
+        words = virtual_machine.emulation_words(
+            tsc_khz, [_BY_MP_TABLE] if options.machine == "pc" else []
+        )
     if options.data != "root":
         words.append(f"vtax.data={options.data}")
-    return virtual_machine.kernel_command_line(HOST.console, options.modules, options.root_device, AGENT_PORT, words)
+    return virtual_machine.kernel_command_line(
+        HOST.console, options.modules, options.root_device, AGENT_PORT, words
+    )
 
 
 def disk(options: QemuOptions, overlay: Path) -> list[str]:
@@ -160,7 +178,12 @@ def share(options: QemuOptions, shared: SharedDirectory) -> list[str]:
         return ["-chardev", f"socket,id={tag},fd={shared.fd}", "-device", device]
     path = str(shared.path).replace(",", ",,")
     back = f"local,id={tag},path={path},security_model=passthrough,multidevs=remap"
-    return ["-fsdev", back, "-device", f"{_on_bus(options, 'virtio-9p')},fsdev={tag},mount_tag={tag}"]
+    return [
+        "-fsdev",
+        back,
+        "-device",
+        f"{_on_bus(options, 'virtio-9p')},fsdev={tag},mount_tag={tag}",
+    ]
 
 
 def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:
@@ -170,7 +193,9 @@ def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]
         netdev = ""
         if nic.tap or nic.network:
             netdev = f",netdev=net{number}"
-            back = _tap(options, f"net{number}", nic, vhost) if nic.tap else _user(f"net{number}", nic)
+            back = (
+                _tap(options, f"net{number}", nic, vhost) if nic.tap else _user(f"net{number}", nic)
+            )
             words += ["-netdev", back]
         words += ["-device", _nic_device(options, nic) + netdev]
     return words

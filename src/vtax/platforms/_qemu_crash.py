@@ -14,7 +14,9 @@ from contextlib import suppress
 # glibc: `FILE:LINE: FUNCTION: Assertion ... failed.`; glib: `ERROR:FILE:LINE:FUNCTION: assertion failed: ...`
 _ASSERTION = re.compile(r":\d+: ?(?:[^:\n]*\W)?(\w+)(?:\([^:\n]*\))?: [Aa]ssertion ")
 _CRASH = re.compile(r"QEMU (?:aborted in \w+|was ended by SIG\w+)")
-_SHELLS_OFFSET = 128  # sh(1): a program that a signal ended has status 128 + signal, where a script wraps QEMU
+_SHELLS_OFFSET = (
+    128  # sh(1): a program that a signal ended has status 128 + signal, where a script wraps QEMU
+)
 
 
 def crash(status: int | None, stderr: str) -> str:

@@ -15,13 +15,17 @@ from vtax.study.declared import Example
 class QemuOptions(CpuLimited):
     """Options of the driver `qemu`."""
 
-    accel: Literal["tcg", "kvm"] = Field("tcg", description="tcg emulates the CPU, kvm uses the host's")
+    accel: Literal["tcg", "kvm"] = Field(
+        "tcg", description="tcg emulates the CPU, kvm uses the host's"
+    )
     machine: Literal["pc", "q35", "microvm", "virt"] = Field(
         HOST.qemu_machines[0],  # type: ignore[arg-type]
         description="machine type; virt: on arm64, the only one there",
     )
     nic: Literal["virtio-net", "e1000", "rtl8139"] = Field("virtio-net", description="NIC model")
-    disk: Literal["virtio-blk", "ide", "sata"] = Field("virtio-blk", description="model of the disk")
+    disk: Literal["virtio-blk", "ide", "sata"] = Field(
+        "virtio-blk", description="model of the disk"
+    )
     root: Literal["disk", "9p", "virtiofs"] = Field(
         "disk",
         description="where the guest's files are: on its disk, or in a directory of this host by 9p or virtiofs",
@@ -32,26 +36,33 @@ class QemuOptions(CpuLimited):
     )
     queues: int = Field(1, ge=1, le=16, description="queue pairs of each virtio-net interface")
     vhost: Literal["auto", "on", "off"] = Field(
-        "auto", description="virtio-net served by the host's kernel; auto: with kvm, where the host can"
+        "auto",
+        description="virtio-net served by the host's kernel; auto: with kvm, where the host can",
     )
     cache: Literal["none", "writeback", "writethrough", "unsafe"] = Field(
-        "writeback", description="how the disk uses the host's page cache and when it flushes (qemu -drive cache=)"
+        "writeback",
+        description="how the disk uses the host's page cache and when it flushes (qemu -drive cache=)",
     )
     aio: Literal["threads", "io_uring", "native"] = Field(
         "threads", description="engine of disk I/O; native needs cache none"
     )
     cpu: Annotated[str, Example("host,-la57"), Example("EPYC-v4")] = Field(
-        "auto", pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
+        "auto",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
         description="CPU model and flags as for qemu -cpu; auto: host with kvm, with tcg max less slow features",
-    )  # fmt: skip
-    kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
+    )
+    kernel: Literal["image", "host"] = Field(
+        "image", description="kernel of the guest: the image's or the host's"
+    )
 
     @model_validator(mode="after")
     def _choices_go_together(self) -> Self:
         if self.machine not in HOST.qemu_machines:
             raise ValueError(f"a {HOST.machine} host has machines {', '.join(HOST.qemu_machines)}")
         if self.machine == "microvm" and (self.nic != "virtio-net" or self.disk != "virtio-blk"):
-            raise ValueError("machine microvm has virtio devices only: nic virtio-net, disk virtio-blk")
+            raise ValueError(
+                "machine microvm has virtio devices only: nic virtio-net, disk virtio-blk"
+            )
         if self.machine == "microvm" and self.queues > 1:
             raise ValueError("machine microvm has interfaces of one queue only")
         if self.machine in ("q35", "virt") and self.disk == "ide":
@@ -61,7 +72,9 @@ class QemuOptions(CpuLimited):
         if self.vhost == "on" and self.nic != "virtio-net":
             raise ValueError(f"vhost serves virtio-net, not {self.nic}")
         of_disk = ("disk", "cache", "aio")
-        if self.root != "disk" and (chosen := [name for name in of_disk if name in self.model_fields_set]):
+        if self.root != "disk" and (
+            chosen := [name for name in of_disk if name in self.model_fields_set]
+        ):
             raise ValueError(f"root {self.root} has no disk: leave out {', '.join(chosen)}")
         if self.aio == "native" and self.cache != "none":
             raise ValueError("aio native needs cache none")
@@ -70,13 +83,21 @@ class QemuOptions(CpuLimited):
     @property
     def cpu_model(self) -> str:
         """The argument of -cpu."""
-        return {"tcg": HOST.emulated_cpu, "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
+        return (
+            {"tcg": HOST.emulated_cpu, "kvm": "host"}[self.accel]
+            if self.cpu == "auto"
+            else self.cpu
+        )
 
     @property
     def modules(self) -> tuple[str, ...]:
         """Kernel modules the guest needs, without what those depend on."""
         bus = "virtio_mmio" if self.machine == "microvm" else "virtio_pci"
-        disks = {"virtio-blk": ("virtio_blk",), "ide": ("ata_piix", "sd_mod"), "sata": ("ahci", "sd_mod")}
+        disks = {
+            "virtio-blk": ("virtio_blk",),
+            "ide": ("ata_piix", "sd_mod"),
+            "sata": ("ahci", "sd_mod"),
+        }
         shares = {"9p": ("9pnet_virtio", "9p"), "virtiofs": ("virtiofs",)}
         modules = {"virtio-net": "virtio_net", "e1000": "e1000", "rtl8139": "8139cp"}
         files = (*shares.get(self.root, disks[self.disk]), *shares.get(self.data, ()))
@@ -112,7 +133,9 @@ _VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
 VARIANTS = {
-    name: options for name, options in _VARIANTS.items() if options.get("machine", "") in ("", *HOST.qemu_machines)
+    name: options
+    for name, options in _VARIANTS.items()
+    if options.get("machine", "") in ("", *HOST.qemu_machines)
 }
 """`kvm-emulated` is what the papers call KVM's default: an emulated NIC and an IDE disk. `kvm-virtio` has its
 packets carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""

@@ -107,7 +107,9 @@ def _booted(
         (Path(find_program(PROGRAM) or PROGRAM), probing.DEVICES / "kvm"),
         options,
         image,
-        lambda: _guest_started(options, image, start, found, started_at + _GUEST_S[options.accel] * timeout_factor()),
+        lambda: _guest_started(
+            options, image, start, found, started_at + _GUEST_S[options.accel] * timeout_factor()
+        ),
     )
 
 
@@ -122,7 +124,9 @@ def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str
     return Note("qemu-no-test", problem=problem), _NEWER_QEMU if broken else ""
 
 
-def _guest_started(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
+def _guest_started(
+    options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float
+) -> Probe:
     """Start a guest, wait for its bootstrap, and stop it."""
     home = Home.from_environment().ensure()
     name = f"vtax-p{secrets.token_hex(2)}"
@@ -132,12 +136,17 @@ def _guest_started(options: QemuOptions, image: Image, start: Start, found: Prob
         directory.mkdir(parents=True)
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
         try:
-            _handshake(start(options, GuestSpec(name, image, resources, directory, journal)), deadline)
+            _handshake(
+                start(options, GuestSpec(name, image, resources, directory, journal)), deadline
+            )
         except (GuestError, PlatformError) as error:
             if crashed := crash_in(error.where):
                 reason, hint = _failure(options, crashed, broken=True)
             else:
-                reason, hint = Note("image-not-booted", what=error.what, where=error.where), error.hint
+                reason, hint = (
+                    Note("image-not-booted", what=error.what, where=error.where),
+                    error.hint,
+                )
             return replace(found, reason=reason, hint=hint or _BROKEN_KVM)
     return replace(found, available=True)
 
@@ -162,7 +171,9 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
                 raise
 
 
-def cached(files: Sequence[Path], options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
+def cached(
+    files: Sequence[Path], options: QemuOptions, image: Image, find_out: Callable[[], Probe]
+) -> Probe:
     """Return the answer of an earlier probe of the same thing since the host booted, else a new one, kept.
 
     files: of the host, whose change makes it another thing.
@@ -173,7 +184,11 @@ def cached(files: Sequence[Path], options: QemuOptions, image: Image, find_out: 
         image.key,
         options.model_dump_json(),
     )
-    kept = Home.from_environment().root / "probes" / hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    kept = (
+        Home.from_environment().root
+        / "probes"
+        / hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    )
     with suppress(OSError, ValueError, TypeError):
         values = json.loads(kept.read_text())
         texts = {name: restored(values[name]) for name in ("reason", "hint")}

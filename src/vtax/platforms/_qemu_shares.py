@@ -71,7 +71,9 @@ def serve(
     """
     program = daemon()
     if program is None:
-        raise PlatformError(Note("not-installed", names=("virtiofsd",), count=1), hint=packages_hint("virtiofsd"))
+        raise PlatformError(
+            Note("not-installed", names=("virtiofsd",), count=1), hint=packages_hint("virtiofsd")
+        )
     fd = os.open(directory, os.O_PATH | os.O_CLOEXEC)
     try:
         name = f"/proc/self/fd/{fd}/virtiofs-{shared.tag}"  # short, wherever the directory is

@@ -24,7 +24,9 @@ def open_macvtaps(
     directory: a private one, for a moment. Raises CommandFailed or OSError.
     """
     shown = run(["ip", "-json", "-details", "link", "show"], network_namespace=namespace).stdout
-    kinds = {link["ifname"]: link.get("linkinfo", {}).get("info_kind") for link in json.loads(shown)}
+    kinds = {
+        link["ifname"]: link.get("linkinfo", {}).get("info_kind") for link in json.loads(shown)
+    }
     indices = {link["ifname"]: link["ifindex"] for link in json.loads(shown)}
     opened = {}
     for tap in taps:

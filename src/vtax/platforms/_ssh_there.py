@@ -26,7 +26,12 @@ from pathlib import Path
 from typing import Any
 
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
-_NEWNS, _NEWNET, _REC, _SLAVE = 0x00020000, 0x40000000, 0x4000, 0x80000  # linux/sched.h, sys/mount.h
+_NEWNS, _NEWNET, _REC, _SLAVE = (
+    0x00020000,
+    0x40000000,
+    0x4000,
+    0x80000,
+)  # linux/sched.h, sys/mount.h
 _STATE = "interfaces.json"
 _RECORD = struct.Struct("hhqqi0q")  # struct flock, as vtax.host.lock has it
 _FEATURES = {
@@ -48,7 +53,9 @@ def keep(directory: str, tag: str, argv: list[str], interfaces: list[dict[str, A
     status = 1
     try:
         if interfaces:
-            Path(directory, _STATE).write_text(json.dumps([_state(interface["nic"]) for interface in interfaces]))
+            Path(directory, _STATE).write_text(
+                json.dumps([_state(interface["nic"]) for interface in interfaces])
+            )
         child, ready, go = _fork(tag, argv, interfaces)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
@@ -117,10 +124,15 @@ def hold(path: str, name: str, silence_s: float) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[0]
-        print("\nvtax machine " + json.dumps({**found, "holder": holder or "another process"}), flush=True)
+        print(
+            "\nvtax machine " + json.dumps({**found, "holder": holder or "another process"}),
+            flush=True,
+        )
         return 3
     with suppress(OSError):
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        fcntl.fcntl(
+            descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{name} (process {os.getpid()})\n".encode(), 0)
     print("\nvtax machine " + json.dumps(found), flush=True)
@@ -177,22 +189,52 @@ def _enter_network(quiet: dict[str, str]) -> None:
 
 def _must(status: int) -> None:
     if status != 0:
-        raise OSError(f"it cannot have a network namespace of its own: {os.strerror(ctypes.get_errno())}")
+        raise OSError(
+            f"it cannot have a network namespace of its own: {os.strerror(ctypes.get_errno())}"
+        )
 
 
 def _add_interface(interface: dict[str, Any], pid: int) -> None:
     """Give a process's network namespace a macvlan on the machine's interface."""
     _run("ip", "link", "set", "dev", interface["nic"], "mtu", str(interface["mtu"]), "up")
-    _run("ip", "link", "add", "link", interface["nic"], "name", interface["name"], "address", interface["mac"],
-         "mtu", str(interface["mtu"]), "netns", str(pid), "type", "macvlan", "mode", "private")  # fmt: skip
+    _run(
+        "ip",
+        "link",
+        "add",
+        "link",
+        interface["nic"],
+        "name",
+        interface["name"],
+        "address",
+        interface["mac"],
+        "mtu",
+        str(interface["mtu"]),
+        "netns",
+        str(pid),
+        "type",
+        "macvlan",
+        "mode",
+        "private",
+    )
 
 
 def _state(nic: str) -> dict[str, Any]:
     """Return what may change of an interface of the machine."""
     interface = json.loads(_run("ip", "-j", "link", "show", "dev", nic))[0]
-    ready = dict(line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line)
-    features = {short: ready[long].split()[0] for long, short in _FEATURES.items() if ready.get(long, "").split()}
-    return {"nic": nic, "mtu": interface["mtu"], "up": "UP" in interface["flags"], "features": features}
+    ready = dict(
+        line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line
+    )
+    features = {
+        short: ready[long].split()[0]
+        for long, short in _FEATURES.items()
+        if ready.get(long, "").split()
+    }
+    return {
+        "nic": nic,
+        "mtu": interface["mtu"],
+        "up": "UP" in interface["flags"],
+        "features": features,
+    }
 
 
 def _restore(state: dict[str, Any]) -> None:
@@ -203,7 +245,9 @@ def _restore(state: dict[str, Any]) -> None:
 
 
 def _remove(directory: str) -> None:
-    with suppress(OSError, ValueError, subprocess.SubprocessError):  # nothing was made, or the NIC itself is gone
+    with suppress(
+        OSError, ValueError, subprocess.SubprocessError
+    ):  # nothing was made, or the NIC itself is gone
         for state in json.loads(Path(directory, _STATE).read_text()):
             _restore(state)
     shutil.rmtree(directory, ignore_errors=True)

@@ -96,27 +96,82 @@ def service_directory(name: str) -> Path:
     return Path(f"/tmp/.vbox-{name}-ipc")
 
 
-def commands(options: VirtualBoxOptions, resources: Resources, made: VirtualBoxIo) -> list[list[str]]:
+def commands(
+    options: VirtualBoxOptions, resources: Resources, made: VirtualBoxIo
+) -> list[list[str]]:
     """Return the arguments of VBoxManage, call by call, that make the machine."""
     name = made.name
     calls = [
-        ["createvm", "--name", name, "--basefolder", str(made.settings), "--ostype", "Linux_64", "--register"],
-        ["modifyvm", name, *_hardware(options, resources), *_serial_lines(made), *_network(options, made)],
-        ["createmedium", "disk", "--filename", str(made.disk), "--format", "VDI", "--diffparent", str(made.base)],
-        ["storagectl", name, "--name", "ide", "--add", "ide", "--controller", "PIIX4", "--bootable", "on"],
-        ["storageattach", name, *_place("ide", 1), "--type", "dvddrive", "--medium", str(made.boot_medium)],
+        [
+            "createvm",
+            "--name",
+            name,
+            "--basefolder",
+            str(made.settings),
+            "--ostype",
+            "Linux_64",
+            "--register",
+        ],
+        [
+            "modifyvm",
+            name,
+            *_hardware(options, resources),
+            *_serial_lines(made),
+            *_network(options, made),
+        ],
+        [
+            "createmedium",
+            "disk",
+            "--filename",
+            str(made.disk),
+            "--format",
+            "VDI",
+            "--diffparent",
+            str(made.base),
+        ],
+        [
+            "storagectl",
+            name,
+            "--name",
+            "ide",
+            "--add",
+            "ide",
+            "--controller",
+            "PIIX4",
+            "--bootable",
+            "on",
+        ],
+        [
+            "storageattach",
+            name,
+            *_place("ide", 1),
+            "--type",
+            "dvddrive",
+            "--medium",
+            str(made.boot_medium),
+        ],
     ]
     if options.disk == "sata":
         kind = ["--add", "sata", "--controller", "IntelAhci", "--portcount", "1"]
         calls.append(["storagectl", name, "--name", "sata", *kind])
     return [
         *calls,
-        ["storageattach", name, *_place(options.disk, 0), "--type", "hdd", "--medium", str(made.disk)],
+        [
+            "storageattach",
+            name,
+            *_place(options.disk, 0),
+            "--type",
+            "hdd",
+            "--medium",
+            str(made.disk),
+        ],
         ["setextradata", name, "VBoxInternal/PowerOffInsteadOfReset", "1"],
     ]
 
 
-def kernel_command_line(options: VirtualBoxOptions, *, emulated: bool = False, tsc_khz: int | None = None) -> str:
+def kernel_command_line(
+    options: VirtualBoxOptions, *, emulated: bool = False, tsc_khz: int | None = None
+) -> str:
     """As every machine's, on its first serial line.
 
     The stream's line is a console too, since that sets its speed; `loglevel=1` leaves nothing to write but a panic.
@@ -124,13 +179,25 @@ def kernel_command_line(options: VirtualBoxOptions, *, emulated: bool = False, t
     virtual_machine.emulation_words.
     """
     consoles = f"ttyS1,{_SPEED} console=ttyS0,{_SPEED}"
-    words = ["loglevel=1", *(virtual_machine.emulation_words(tsc_khz, _ON_EMULATED_CPU) if emulated else ())]
-    return virtual_machine.kernel_command_line(consoles, options.modules, options.root_device, STREAM, words)
+    words = [
+        "loglevel=1",
+        *(virtual_machine.emulation_words(tsc_khz, _ON_EMULATED_CPU) if emulated else ()),
+    ]
+    return virtual_machine.kernel_command_line(
+        consoles, options.modules, options.root_device, STREAM, words
+    )
 
 
 def loader_configuration(command_line: str) -> str:
     """Make the configuration of ISOLINUX: it boots at once."""
-    lines = ("DEFAULT linux", "PROMPT 0", "TIMEOUT 0", "LABEL linux", "  KERNEL /kernel", "  INITRD /initrd")
+    lines = (
+        "DEFAULT linux",
+        "PROMPT 0",
+        "TIMEOUT 0",
+        "LABEL linux",
+        "  KERNEL /kernel",
+        "  INITRD /initrd",
+    )
     return "\n".join((*lines, f"  APPEND {command_line}", ""))
 
 
@@ -167,10 +234,31 @@ def _hardware(options: VirtualBoxOptions, resources: Resources) -> list[str]:
     return [
         *("--memory", str(resources.memory_bytes >> 20), "--cpus", str(resources.vcpus)),
         *("--chipset", options.chipset, "--firmware", "bios", "--ioapic", "on"),
-        *("--nested-paging", _switch(options.nested_paging), "--large-pages", _switch(options.large_pages)),
+        *(
+            "--nested-paging",
+            _switch(options.nested_paging),
+            "--large-pages",
+            _switch(options.large_pages),
+        ),
         *("--paravirt-provider", options.paravirt_provider, "--rtc-use-utc", "on"),
-        *("--graphicscontroller", "vboxvga", "--vram", "8", "--audio-enabled", "off", "--usb-ohci", "off"),
-        *("--bios-boot-menu", "disabled", "--bios-logo-fade-in", "off", "--bios-logo-fade-out", "off"),
+        *(
+            "--graphicscontroller",
+            "vboxvga",
+            "--vram",
+            "8",
+            "--audio-enabled",
+            "off",
+            "--usb-ohci",
+            "off",
+        ),
+        *(
+            "--bios-boot-menu",
+            "disabled",
+            "--bios-logo-fade-in",
+            "off",
+            "--bios-logo-fade-out",
+            "off",
+        ),
         *("--boot1", "dvd", "--boot2", "none", "--boot3", "none", "--boot4", "none"),
     ]
 
@@ -188,7 +276,12 @@ def _network(options: VirtualBoxOptions, made: VirtualBoxIo) -> list[str]:
     words: list[str] = []
     for number, interface in enumerate(made.interfaces, start=1):
         if made.bridged:
-            words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", made.bridged[number - 1]]
+            words += [
+                f"--nic{number}",
+                "bridged",
+                f"--bridge-adapter{number}",
+                made.bridged[number - 1],
+            ]
         else:
             words += [
                 f"--nic{number}",
@@ -196,7 +289,12 @@ def _network(options: VirtualBoxOptions, made: VirtualBoxIo) -> list[str]:
                 f"--nat-net{number}",
                 str(ip_interface(interface.addresses[0]).network),
             ]
-        words += [f"--nic-type{number}", options.nic, f"--mac-address{number}", interface.mac.replace(":", "")]
+        words += [
+            f"--nic-type{number}",
+            options.nic,
+            f"--mac-address{number}",
+            interface.mac.replace(":", ""),
+        ]
         words += [f"--cable-connected{number}", "on"]
     return words
 

@@ -10,23 +10,37 @@ from pydantic import Field, model_validator
 from vtax.platforms.options import DriverOptions
 
 _DISK_MODULES = {"sata": ("ahci", "sd_mod"), "ide": ("ata_piix", "sd_mod")}
-_NIC_MODULES = {"82540EM": ("e1000",), "virtio": ("virtio_pci", "virtio_net"), "Am79C973": ("pcnet32",)}
+_NIC_MODULES = {
+    "82540EM": ("e1000",),
+    "virtio": ("virtio_pci", "virtio_net"),
+    "Am79C973": ("pcnet32",),
+}
 
 
 class VirtualBoxOptions(DriverOptions):
     """Options of the driver `virtualbox`; values as VBoxManage calls them."""
 
     nic: Literal["82540EM", "virtio", "Am79C973"] = Field(
-        "82540EM", description="NIC model (modifyvm --nic-type): Intel PRO/1000, virtio-net, PCnet-FAST III"
+        "82540EM",
+        description="NIC model (modifyvm --nic-type): Intel PRO/1000, virtio-net, PCnet-FAST III",
     )
-    disk: Literal["sata", "ide"] = Field("sata", description="controller of the disk: AHCI, or PIIX4")
+    disk: Literal["sata", "ide"] = Field(
+        "sata", description="controller of the disk: AHCI, or PIIX4"
+    )
     chipset: Literal["piix3", "ich9"] = Field("piix3", description="chipset (modifyvm --chipset)")
     paravirt_provider: Literal["default", "none", "legacy", "minimal", "hyperv", "kvm"] = Field(
-        "default", description="interface for paravirtualized clocks and hypercalls (modifyvm --paravirt-provider)"
+        "default",
+        description="interface for paravirtualized clocks and hypercalls (modifyvm --paravirt-provider)",
     )
-    nested_paging: bool = Field(True, description="second-level address translation by the processor (EPT, NPT)")
-    large_pages: bool = Field(True, description="guest memory in pages of 2 MiB; needs nested_paging")
-    kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
+    nested_paging: bool = Field(
+        True, description="second-level address translation by the processor (EPT, NPT)"
+    )
+    large_pages: bool = Field(
+        True, description="guest memory in pages of 2 MiB; needs nested_paging"
+    )
+    kernel: Literal["image", "host"] = Field(
+        "image", description="kernel of the guest: the image's or the host's"
+    )
 
     @model_validator(mode="after")
     def _choices_go_together(self) -> Self:

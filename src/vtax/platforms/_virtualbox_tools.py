@@ -37,7 +37,9 @@ def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> 
     """Raise PlatformError unless the programs and the kernel module are there: the reason, and what to install."""
     if find_program("VBoxManage") is None or find_program("VBoxHeadless") is None:
         raise PlatformError(Note("no-vboxmanage"), hint=INSTALL)
-    absent = {program: package for program, package in _PROGRAMS.items() if find_program(program) is None}
+    absent = {
+        program: package for program, package in _PROGRAMS.items() if find_program(program) is None
+    }
     absent |= {str(path): _LOADER_PACKAGES[path.name] for path in loader if not path.exists()}
     if lacking := probing.not_installed(absent):
         raise PlatformError(lacking[0], hint=lacking[1])
@@ -49,7 +51,9 @@ def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> 
 
 
 def check_network(
-    module: Path = BRIDGE_MODULE, own: Path = Path("/proc/self/ns/net"), first: Path = Path("/proc/1/ns/net")
+    module: Path = BRIDGE_MODULE,
+    own: Path = Path("/proc/self/ns/net"),
+    first: Path = Path("/proc/1/ns/net"),
 ) -> None:
     """Raise PlatformError where VirtualBox cannot bridge a guest's interfaces."""
     if not module.exists():
@@ -87,7 +91,11 @@ def parse_version(text: str) -> str:
 
 def errors(text: str) -> str:
     """Return what VBoxManage, VBoxHeadless or a machine's log complain of: the first two messages on one line."""
-    found = (next(filter(None, match.groups())) for line in text.splitlines() if (match := _ERROR.match(line)))
+    found = (
+        next(filter(None, match.groups()))
+        for line in text.splitlines()
+        if (match := _ERROR.match(line))
+    )
     return " | ".join(list(dict.fromkeys(line.strip()[:200] for line in found))[:2])
 
 
@@ -98,4 +106,6 @@ def hint(text: str) -> str:
 
 def link(name: str) -> RestoreCommand:
     """Remove a veth pair by one of its ends, wherever the other is."""
-    return RestoreCommand(f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",))
+    return RestoreCommand(
+        f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",)
+    )

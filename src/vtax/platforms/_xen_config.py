@@ -38,7 +38,9 @@ class XenIo:
     interfaces: Sequence[Interface] = ()
 
 
-def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot, made: XenIo) -> str:
+def domain(
+    options: XenOptions, resources: Resources, boot: virtual_machine.Boot, made: XenIo
+) -> str:
     """Return the text of a configuration file. The i-th virtual CPU is pinned to the i-th of the resources' CPUs."""
     every = [",".join(map(str, resources.cpus))] * resources.vcpus
     pinned = [str(cpu) for cpu in resources.cpus]
@@ -55,7 +57,9 @@ def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot
         "tsc_mode": made.tsc_mode,
         "disk": [_disk(options, made.disk)],
         "vif": [_vif(options, interface, made.vif_script) for interface in made.interfaces],
-        "channel": [f"connection=socket,path={made.sockets / name},name={name}" for name in CHANNELS],
+        "channel": [
+            f"connection=socket,path={made.sockets / name},name={name}" for name in CHANNELS
+        ],
         "on_poweroff": "destroy",
         "on_reboot": "destroy",
         "on_crash": "destroy",
@@ -70,7 +74,9 @@ def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot
 def kernel_command_line(options: XenOptions) -> str:
     """As every machine's; on its first console, with the emulated devices left to it where they are wanted."""
     more = () if options.devices == "pv" else (_NO_PV_DEVICES,)
-    return virtual_machine.kernel_command_line(_CONSOLE, options.modules, options.root_device, STREAM, more)
+    return virtual_machine.kernel_command_line(
+        _CONSOLE, options.modules, options.root_device, STREAM, more
+    )
 
 
 def text(values: Mapping[str, Value]) -> str:

@@ -81,7 +81,9 @@ def cpu_s(pids: Iterable[int], proc: Path = Path("/proc")) -> float:
 def destroy(name: str) -> RestoreCommand:
     """End a domain at once, with the interfaces and disks that dom0 serves to it."""
     absent = ("is an invalid domain identifier", "No such file", "not installed")
-    return RestoreCommand(f"Xen domain {name}", ("xl", "destroy", name), (1, 2, 255), harmless_words=absent)
+    return RestoreCommand(
+        f"Xen domain {name}", ("xl", "destroy", name), (1, 2, 255), harmless_words=absent
+    )
 
 
 def log_files(name: str) -> list[Path]:

@@ -14,11 +14,16 @@ from vtax.study.declared import Example
 class XenOptions(DriverOptions):
     """Options of the driver `xen`."""
 
-    type: Literal["pv", "pvh", "hvm"] = Field("pvh", description="type of the domain (xl.cfg: type)")
-    devices: Literal["pv", "emulated"] = Field(
-        "pv", description="paravirtual disk and interfaces, or the emulated ones of a domain of type hvm"
+    type: Literal["pv", "pvh", "hvm"] = Field(
+        "pvh", description="type of the domain (xl.cfg: type)"
     )
-    nic: Literal["e1000", "rtl8139"] = Field("e1000", description="NIC model of emulated interfaces")
+    devices: Literal["pv", "emulated"] = Field(
+        "pv",
+        description="paravirtual disk and interfaces, or the emulated ones of a domain of type hvm",
+    )
+    nic: Literal["e1000", "rtl8139"] = Field(
+        "e1000", description="NIC model of emulated interfaces"
+    )
     tsc_mode: Literal["auto", "default", "always_emulate", "native", "native_paravirt"] = Field(
         "auto",
         description="time stamp counter (xl.cfg: tsc_mode); auto: default, native on emulated CPUs",
@@ -29,12 +34,16 @@ class XenOptions(DriverOptions):
         description="CPU pool of the domain (xl.cfg: pool), on whose CPUs it runs; empty: Xen's default pool, on the "
         "study's CPUs",
     )
-    kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
+    kernel: Literal["image", "host"] = Field(
+        "image", description="kernel of the guest: the image's or the host's"
+    )
 
     @model_validator(mode="after")
     def _choices_go_together(self) -> Self:
         if self.devices == "emulated" and self.type != "hvm":
-            raise ValueError(f"type {self.type} has no emulated devices; use type hvm, or devices pv")
+            raise ValueError(
+                f"type {self.type} has no emulated devices; use type hvm, or devices pv"
+            )
         if self.type == "hvm" and self.kernel == "host":
             raise ValueError("type hvm boots the image's kernel; kernel host needs type pv or pvh")
         return self

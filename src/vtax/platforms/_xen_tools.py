@@ -20,7 +20,14 @@ MIN_VERSION = (4, 10)
 """The first release whose xl starts domains of type pvh."""
 _SERVICES = "proc/xen/capabilities"  # of xenfs, which Xen's services mount
 _IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
-_STATES = {"r": "running", "b": "blocked", "p": "paused", "s": "shut down", "c": "crashed", "d": "dying"}
+_STATES = {
+    "r": "running",
+    "b": "blocked",
+    "p": "paused",
+    "s": "shut down",
+    "c": "crashed",
+    "d": "dying",
+}
 _HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
 
 
@@ -64,7 +71,9 @@ def info() -> Mapping[str, str]:
     """Return what `xl info` says of the hypervisor. Raises PlatformError when it does not answer or is too old."""
     result = run(["xl", "info"], check=False)
     if result.status != 0:
-        raise PlatformError(Note("xl-silent"), where=errors(result.stderr), hint="systemctl start xen")
+        raise PlatformError(
+            Note("xl-silent"), where=errors(result.stderr), hint="systemctl start xen"
+        )
     values = parse_info(result.stdout)
     version = tuple(int(values.get(f"xen_{part}", "0")) for part in ("major", "minor"))
     if version < MIN_VERSION:
@@ -134,7 +143,11 @@ def parse_info(text: str) -> dict[str, str]:
         key, colon, value = line.partition(":")
         if colon:
             values[key.strip()] = value.strip()
-    return {key: value for key, value in values.items() if key not in ("xen_major", "xen_minor") or value.isdigit()}
+    return {
+        key: value
+        for key, value in values.items()
+        if key not in ("xen_major", "xen_minor") or value.isdigit()
+    }
 
 
 def is_virtual(values: Mapping[str, str]) -> bool:
@@ -151,7 +164,9 @@ def parse_list(text: str) -> list[Domain]:
             name, domid, memory, count, state, cpu_s = line.rsplit(None, 5)
             found.append(Domain(name, int(domid), int(memory), int(count), state, float(cpu_s)))
         except ValueError as error:
-            raise CommandFailed(f"xl list printed a line of another kind: {line.strip()[:100]!r}") from error
+            raise CommandFailed(
+                f"xl list printed a line of another kind: {line.strip()[:100]!r}"
+            ) from error
     return found
 
 
@@ -167,7 +182,9 @@ def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
             _, _, number, _, _, cpu_s, hard = before.split(None, 6)
             found.append(Vcpu(int(number), float(cpu_s), cpu_list(hard, cpu_count)))
         except ValueError as error:
-            raise CommandFailed(f"xl vcpu-list printed a line of another kind: {line.strip()[:100]!r}") from error
+            raise CommandFailed(
+                f"xl vcpu-list printed a line of another kind: {line.strip()[:100]!r}"
+            ) from error
     return found
 
 
@@ -179,7 +196,9 @@ def parse_cpupool_list(text: str) -> dict[str, tuple[int, ...]]:
         try:
             found[name] = cpu_list(cpus, 0) if cpus.strip() else ()
         except ValueError as error:
-            raise CommandFailed(f"xl cpupool-list printed a line of another kind: {line.strip()[:100]!r}") from error
+            raise CommandFailed(
+                f"xl cpupool-list printed a line of another kind: {line.strip()[:100]!r}"
+            ) from error
     return found
 
 
@@ -196,5 +215,9 @@ def cpu_list(text: str, cpu_count: int) -> tuple[int, ...]:
 
 def errors(stderr: str) -> str:
     """Return what xl complained of, the first cause first, without the places in its source."""
-    lines = [re.sub(r"^libxl: error: \S+?:\d+:\w+: ", "", line.strip()) for line in stderr.splitlines()]
-    return " | ".join(line for line in lines if line and not any(word in line for word in _HARMLESS))[:400]
+    lines = [
+        re.sub(r"^libxl: error: \S+?:\d+:\w+: ", "", line.strip()) for line in stderr.splitlines()
+    ]
+    return " | ".join(
+        line for line in lines if line and not any(word in line for word in _HARMLESS)
+    )[:400]

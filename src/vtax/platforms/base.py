@@ -96,7 +96,9 @@ class Resources:
 
     def unpinned(self, limited: CpuTime | None = None) -> Resources:
         """Return the same on all CPUs of this host. limited: see the class."""
-        return replace(self, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, limited=limited)
+        return replace(
+            self, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, limited=limited
+        )
 
 
 @dataclass(frozen=True)
@@ -283,7 +285,9 @@ class MachineDriver(Protocol):
         end of its uplinks cannot be used, or not with this MTU."""
         ...
 
-    def hold(self, options: Any, name: str, warn: Callable[[Note], None]) -> AbstractContextManager[str]:
+    def hold(
+        self, options: Any, name: str, warn: Callable[[Note], None]
+    ) -> AbstractContextManager[str]:
         """Hold the machine's measuring lock while the block runs; yields the identity of the machine (store.hosts).
 
         name: of the run, shown to others. It is free again once this process, or this host, is gone. warn: called
@@ -320,7 +324,10 @@ class Platform:
             return Probe(False, Note("probe-failed", kind=type(error).__name__, error=error))
 
     def start(self, spec: GuestSpec) -> RunningGuest:
-        if isinstance(self.options, CpuLimited) and (time := self.options.time(spec.resources.vcpus)) is not None:
+        if (
+            isinstance(self.options, CpuLimited)
+            and (time := self.options.time(spec.resources.vcpus)) is not None
+        ):
             spec = replace(spec, resources=spec.resources.unpinned(time))
         return self.driver.start(self.options, spec)
 
@@ -339,7 +346,11 @@ class Platform:
         found = []
         for name, tag in marked(type(self.options), RunsAsRoot).items():
             value = getattr(self.options, name)
-            default = type(self.options).model_fields[name].get_default(call_default_factory=True, validated_data={})
+            default = (
+                type(self.options)
+                .model_fields[name]
+                .get_default(call_default_factory=True, validated_data={})
+            )
             known = [default, *(own.get(name) for own in self.driver.variants.values())]
             if value not in known and not (tag.harmless and re.fullmatch(tag.harmless, str(value))):
                 found.append(HostProgram(self.name, self.driver.name, name, str(value), tag.what))

@@ -20,9 +20,18 @@ from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "bwrap"),)
 CAPABILITIES = (
-    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
     "SYS_CHROOT",
-)  # fmt: skip
+)
 """Capabilities of root in the sandbox: as of a container of Podman, so that a difference is none of privileges."""
 
 
@@ -69,7 +78,9 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
 
 def _own_sys(root: Root) -> MountStep:
     """Return a sysfs of the guest's network namespace: bwrap mounts none, and the host's names the host's NICs."""
-    return MountStep(root.path / "sys", "sysfs", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY)
+    return MountStep(
+        root.path / "sys", "sysfs", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY
+    )
 
 
 DRIVER = Bubblewrap()

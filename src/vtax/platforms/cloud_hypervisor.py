@@ -65,10 +65,19 @@ class CloudHypervisor(MicroVm):
     serve = ("--api-socket", snapshots.SOCKET)
 
     def command(self, machine: Machine) -> list[str]:
-        words = virtual_machine.kernel_command_line("ttyS0", _MODULES, "/dev/vda", "/dev/hvc0", _WORDS)
+        words = virtual_machine.kernel_command_line(
+            "ttyS0", _MODULES, "/dev/vda", "/dev/hvc0", _WORDS
+        )
         nics = [_interface(nic, tap) for nic, tap in machine.nics]
         return [
-            *("--kernel", str(machine.boot.kernel), "--initramfs", str(machine.boot.initrd), "--cmdline", words),
+            *(
+                "--kernel",
+                str(machine.boot.kernel),
+                "--initramfs",
+                str(machine.boot.initrd),
+                "--cmdline",
+                words,
+            ),
             *("--cpus", f"boot={machine.vcpus}", "--memory", f"size={machine.memory_mib}M"),
             *("--disk", f"path={machine.disk.name},image_type=qcow2,backing_files=on"),
             *("--serial", f"file={_CONSOLE}", "--console", "tty", "--log-file", str(machine.log)),
@@ -90,10 +99,18 @@ class CloudHypervisor(MicroVm):
                 net["tap"] = tap
         except (ValueError, AttributeError, TypeError) as error:
             damaged = Note("snapshot-damaged", error=error)
-            raise PlatformError(damaged, where=str(snapshot / _CONFIGURATION), hint=Note("hint-snapshot")) from error
+            raise PlatformError(
+                damaged, where=str(snapshot / _CONFIGURATION), hint=Note("hint-snapshot")
+            ) from error
         (own / _CONFIGURATION).unlink()
         (own / _CONFIGURATION).write_text(json.dumps(given))
-        return [*self.serve, "--log-file", str(machine.log), "--restore", f"source_url=file://{own}"]
+        return [
+            *self.serve,
+            "--log-file",
+            str(machine.log),
+            "--restore",
+            f"source_url=file://{own}",
+        ]
 
     def save(self, api: Api, snapshot: Path) -> None:
         api.request("PUT", "/api/v1/vm.pause")

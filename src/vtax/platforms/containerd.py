@@ -70,11 +70,23 @@ done
 umount --lazy "$2/root" "$2/network"
 [ ! "$left" ]
 """
-_DEVPTS = {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": [
-    "nosuid", "noexec", "newinstance", "mode=620", "ptmxmode=666"]}  # fmt: skip
+_DEVPTS = {
+    "destination": "/dev/pts",
+    "type": "devpts",
+    "source": "devpts",
+    "options": ["nosuid", "noexec", "newinstance", "mode=620", "ptmxmode=666"],
+}
 # As Docker, Podman and containerd themselves have it
-_MASKED = ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug",
-           "/sys/firmware", "/proc/scsi"]  # fmt: skip
+_MASKED = [
+    "/proc/acpi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/sys/firmware",
+    "/proc/scsi",
+]
 _READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
@@ -115,16 +127,24 @@ class Containerd(LaunchedDriver):
         programs = {"containerd": "containerd", "ctr": "containerd"}
         needed = {program: oci_runtime.PACKAGES.get(options.runtime, "")}
         probe = probing.probe(
-            self.launch, options, image, programs=programs | needed, version_argv=("containerd", "--version")
+            self.launch,
+            options,
+            image,
+            programs=programs | needed,
+            version_argv=("containerd", "--version"),
         )
         if not probe.version:
             return probe
-        return oci_runtime.with_version(replace(probe, version=short_version(probe.version)), program)
+        return oci_runtime.with_version(
+            replace(probe, version=short_version(probe.version)), program
+        )
 
     def network_limits(self, options: ContainerdOptions) -> NetworkLimits:
         return oci_runtime.network_limits(options.runtime)
 
-    def launch(self, options: ContainerdOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def launch(
+        self, options: ContainerdOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         """Start a guest whose first program is argv."""
         # A daemon that received a request for a task while the client ended makes the cgroup anew.
         again = cgroups.register_again(spec.name, spec.journal)
@@ -133,16 +153,23 @@ class Containerd(LaunchedDriver):
 
         def program(group: Cgroup) -> Program:
             place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
-            (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv, group, place)))
+            (spec.directory / "config.json").write_text(
+                json.dumps(bundle(spec, root.path, argv, group, place))
+            )
             mounts = [root.mount, *([shown] if shown else [])]
             return Program(
-                command_line(options, spec), mounts, subgroup=containers.CLIENTS, inside=daemon.process.pid
+                command_line(options, spec),
+                mounts,
+                subgroup=containers.CLIENTS,
+                inside=daemon.process.pid,
             )
 
         with ExitStack() as undo:
             container = spec.journal.register(container_removal(daemon, spec))
             undo.callback(container.release)
-            guest = stdio.start(spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list)
+            guest = stdio.start(
+                spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list
+            )
             undo.pop_all()
         guest.claim.after += [again, container]
         guest.parts, guest.daemon = PARTS, cache(partial(_serving, daemon, spec.name))
@@ -159,11 +186,15 @@ def command_line(options: ContainerdOptions, spec: GuestSpec) -> list[str]:
     return [*_CTR, "run", f"--config={spec.directory / 'config.json'}", by, spec.name]
 
 
-def bundle(spec: GuestSpec, root: Path, argv: Sequence[str], group: Cgroup, network: Path | None) -> dict[str, Any]:
+def bundle(
+    spec: GuestSpec, root: Path, argv: Sequence[str], group: Cgroup, network: Path | None
+) -> dict[str, Any]:
     """config.json of the container. group: of the guest, above the container's. network: see oci_runtime.bundle."""
     config = oci_runtime.bundle(spec, root, argv, network)
     memory, memory_bytes = group.directory("memory"), spec.resources.memory_bytes
-    swap = memory and any((memory / name).exists() for name in ("memory.swap.max", "memory.memsw.limit_in_bytes"))
+    swap = memory and any(
+        (memory / name).exists() for name in ("memory.swap.max", "memory.memsw.limit_in_bytes")
+    )
     config["mounts"].append(_DEVPTS)
     for mount in config["mounts"]:
         if mount["destination"] == "/dev/shm":
@@ -215,7 +246,9 @@ def _start(journal: Journal) -> ContainerdDaemon:
                 before_exec=namespaces.private(mounts, network=True),
             )
         except (VtaxError, subprocess.SubprocessError) as error:
-            raise PlatformError(Note("containerd-not-started", error=error), where=log.read_text()) from error
+            raise PlatformError(
+                Note("containerd-not-started", error=error), where=log.read_text()
+            ) from error
     _wait_until_up(process, log)
     return ContainerdDaemon(process, tag)
 
@@ -241,10 +274,20 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> None:
 
 def container_removal(daemon: ContainerdDaemon, spec: GuestSpec) -> RestoreCommand:
     """Return the journal's entry of a container and its mounts, all of which end with the daemon."""
-    enter = ("nsenter", f"--mount=/proc/{daemon.process.pid}/ns/mnt", "--", "sh", "-c", _REMOVE, "sh")
+    enter = (
+        "nsenter",
+        f"--mount=/proc/{daemon.process.pid}/ns/mnt",
+        "--",
+        "sh",
+        "-c",
+        _REMOVE,
+        "sh",
+    )
     words = ("No such file", "no such file")  # of nsenter, or of ctr: the daemon is gone
     return RestoreCommand(
-        f"containerd container {spec.name}", (*enter, spec.name, str(spec.directory)), harmless_words=words
+        f"containerd container {spec.name}",
+        (*enter, spec.name, str(spec.directory)),
+        harmless_words=words,
     )
 
 

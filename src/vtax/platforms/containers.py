@@ -41,7 +41,9 @@ Confinement = Literal["none", "default", "strict"]
 class ContainerOptions(CpuLimited):
     """Options of privileges that the guest may gain."""
 
-    userns: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
+    userns: bool = Field(
+        False, description="a user namespace: the guest's root is an unprivileged user of the host"
+    )
     no_new_privileges: bool = Field(
         False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
     )
@@ -59,9 +61,15 @@ def oci_confinement(confinement: Confinement, no_new_privileges: bool) -> list[s
         "default": [],
         "strict": ["--cap-drop=ALL"],
     }
-    dropped = [] if confinement == "strict" else [f"--cap-drop={name}" for name in DROPPED_CAPABILITIES]
+    dropped = (
+        [] if confinement == "strict" else [f"--cap-drop={name}" for name in DROPPED_CAPABILITIES]
+    )
     gains_nothing = no_new_privileges or confinement == "strict"
-    return [*of_level[confinement], *dropped, *(["--security-opt=no-new-privileges"] if gains_nothing else [])]
+    return [
+        *of_level[confinement],
+        *dropped,
+        *(["--security-opt=no-new-privileges"] if gains_nothing else []),
+    ]
 
 
 @dataclass(frozen=True)
@@ -177,7 +185,12 @@ def _is_limited(pid: int) -> bool:
     with suppress(OSError):
         directory = cgroups.group_of(pid).directory("memory")
         starts = Path(f"/proc/{pid}/comm").read_text() == "runsc\n"
-        return directory is not None and directory.name != CLIENTS and "conmon" not in directory.name and not starts
+        return (
+            directory is not None
+            and directory.name != CLIENTS
+            and "conmon" not in directory.name
+            and not starts
+        )
     return False
 
 

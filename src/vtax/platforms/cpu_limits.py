@@ -23,10 +23,16 @@ class CpuLimited(DriverOptions):
         "on all of them a quota of the time of as many, the weight of as many, or nothing",
     )
     cpu_period: Duration = Field(
-        _PERIOD_S, ge=0.001, le=1, description="period of the quota, e.g. '10ms': what it leaves ends with it"
+        _PERIOD_S,
+        ge=0.001,
+        le=1,
+        description="period of the quota, e.g. '10ms': what it leaves ends with it",
     )
     cpu_burst: Duration = Field(
-        0.0, ge=0, le=1, description="unused quota that a later period may have more, at most a period, e.g. '50ms'"
+        0.0,
+        ge=0,
+        le=1,
+        description="unused quota that a later period may have more, at most a period, e.g. '50ms'",
     )
 
     @model_validator(mode="after")

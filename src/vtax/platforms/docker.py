@@ -21,7 +21,13 @@ from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import oci_confinement
-from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
+from vtax.platforms.docker_daemon import (
+    Daemon,
+    container_removal,
+    host_daemon,
+    image_removal,
+    private_daemon,
+)
 from vtax.platforms.oci_runtime import OciOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
@@ -36,7 +42,8 @@ class DockerOptions(OciOptions):
         "auto", description="the host's running daemon, a private one, or the host's where it fits"
     )
     storage: Literal["default", "overlay2", "vfs"] = Field(
-        "default", description="storage driver; default is the host daemon's, and overlay2 in a private one"
+        "default",
+        description="storage driver; default is the host daemon's, and overlay2 in a private one",
     )
 
 
@@ -59,18 +66,24 @@ class Docker(LaunchedDriver):
         own = "docker-cli" if find_program("dockerd") else "docker.io"
         daemon = _fitting_host_daemon(options)
         needed = {"dockerd": "docker.io", options.runtime: oci_runtime.PACKAGES[options.runtime]}
-        programs = ({"docker": own} if daemon else {"docker": own} | needed) | user_network.programs(options.network)
+        programs = (
+            {"docker": own} if daemon else {"docker": own} | needed
+        ) | user_network.programs(options.network)
         version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
-        if "apparmor_parser" in probe.reason:  # a kernel with AppArmor, but not its tools: Docker refuses every start
+        if (
+            "apparmor_parser" in probe.reason
+        ):  # a kernel with AppArmor, but not its tools: Docker refuses every start
             probe = replace(probe, hint=packages_hint("apparmor"))
         if daemon:
             probe = replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
             return oci_runtime.with_version(probe, daemon.runtimes[options.runtime])
         if not probe.available:
             return probe
-        return oci_runtime.with_version(replace(probe, version=f"{probe.version}, a private daemon"), options.runtime)
+        return oci_runtime.with_version(
+            replace(probe, version=f"{probe.version}, a private daemon"), options.runtime
+        )
 
     def network_limits(self, options: DockerOptions) -> NetworkLimits:
         """See platforms.base.Driver. Docker makes a container's network namespace in the moment when a sandbox
@@ -79,19 +92,30 @@ class Docker(LaunchedDriver):
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
     def launch(
-        self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, is_temporary: bool = False
+        self,
+        options: DockerOptions,
+        spec: GuestSpec,
+        argv: Sequence[str],
+        *,
+        is_temporary: bool = False,
     ) -> StdioGuest:
         """Start a guest whose first program is argv. is_temporary: keep nothing, the image neither."""
         # A daemon that received a request for a container while the client ended makes the cgroup anew.
         group = cgroups.register_again(spec.name, spec.journal)
-        daemon, sandboxed = daemon_for(options, spec, is_temporary), options.runtime in oci_runtime.SANDBOXES
+        daemon, sandboxed = (
+            daemon_for(options, spec, is_temporary),
+            options.runtime in oci_runtime.SANDBOXES,
+        )
         if is_temporary and not daemon.private:
             spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
         image = daemon.ensure_image(spec.image, keep_others=is_temporary)
 
         def program(group: Cgroup) -> Program:
             parent = group.runtime_path if daemon.private else None
-            return Program(command_line(options, daemon, spec, image, parent, argv), subgroup=containers.CLIENTS)
+            return Program(
+                command_line(options, daemon, spec, image, parent, argv),
+                subgroup=containers.CLIENTS,
+            )
 
         def first_process() -> Iterable[int]:
             with suppress(PlatformError):
@@ -107,9 +131,14 @@ class Docker(LaunchedDriver):
             if sandboxed:
                 oci_runtime.mark_sandbox(guest, spec)
             undo.pop_all()
-        guest.claim.after += [group, container]  # until the container is there: after the client that may request it
+        guest.claim.after += [
+            group,
+            container,
+        ]  # until the container is there: after the client that may request it
         find = None if daemon.private else first_process
-        containers.finish_start(guest, spec, argv, find, network=options.network, sandboxed=sandboxed)
+        containers.finish_start(
+            guest, spec, argv, find, network=options.network, sandboxed=sandboxed
+        )
         container.resource = replace(removal, late_s=0.0)  # it is there, no client will request it
         guest.claim.after.remove(container)
         guest.claim.before.append(container)
@@ -127,7 +156,12 @@ def daemon_for(options: DockerOptions, spec: GuestSpec, is_temporary: bool) -> D
 
 
 def command_line(
-    options: DockerOptions, daemon: Daemon, spec: GuestSpec, image: str, parent: str | None, argv: Sequence[str]
+    options: DockerOptions,
+    daemon: Daemon,
+    spec: GuestSpec,
+    image: str,
+    parent: str | None,
+    argv: Sequence[str],
 ) -> list[str]:
     """Return the docker command. parent: cgroup under which the daemon makes the container's; None: its choice."""
     memory = str(spec.resources.memory_bytes)
@@ -159,7 +193,11 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
     daemon = host_daemon()
     if daemon is None or options.runtime not in daemon.runtimes:
         return None
-    return daemon if options.storage in ("default", daemon.storage) and options.userns == daemon.userns else None
+    return (
+        daemon
+        if options.storage in ("default", daemon.storage) and options.userns == daemon.userns
+        else None
+    )
 
 
 def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
@@ -172,12 +210,16 @@ def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> Platfo
             "storage = 'default'",
         )
     elif options.runtime not in running.runtimes:
-        difference, option = f"has no runtime {options.runtime}", "add it to /etc/docker/daemon.json"
+        difference, option = (
+            f"has no runtime {options.runtime}",
+            "add it to /etc/docker/daemon.json",
+        )
     else:
         difference = f"runs containers {'with' if running.userns else 'without'} a user namespace (userns-remap)"
         option = f"userns = {str(running.userns).lower()}"
     return PlatformError(
-        Note("docker-differs", difference=difference), hint=Note("hint-docker-option", option=option)
+        Note("docker-differs", difference=difference),
+        hint=Note("hint-docker-option", option=option),
     )
 
 

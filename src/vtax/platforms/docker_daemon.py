@@ -45,7 +45,10 @@ _PRIVATE_SOCKET = "/run/vtax/docker.sock"
 _PRIVATE_DATA = Path("/run/vtax/data")
 _REMAPPED = "65534"  # the user that every host has and nobody is; dockerd wants one that exists
 REPOSITORY = "vtax-guest"
-_GONE, _NO_DAEMON = ("No such", "is already in progress"), "connect"  # the second: the daemon removes it by itself
+_GONE, _NO_DAEMON = (
+    ("No such", "is already in progress"),
+    "connect",
+)  # the second: the daemon removes it by itself
 _CREDENTIALS = struct.Struct("=iII")  # struct ucred, unix(7)
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
@@ -77,14 +80,18 @@ class Daemon:
         try:
             return _get(self.socket, path)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise PlatformError(Note("docker-silent", error=error), where=str(self.socket)) from error
+            raise PlatformError(
+                Note("docker-silent", error=error), where=str(self.socket)
+            ) from error
 
     def pids(self) -> list[int]:
         """Return the daemon and what it started, such as its containerd; none when another program has its socket."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
                 stream.connect(str(self.socket))
-                credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                credentials = stream.getsockopt(
+                    socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+                )
             (pid, _, _) = _CREDENTIALS.unpack(credentials)
             children = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
         except OSError:
@@ -97,7 +104,9 @@ class Daemon:
         vtax's older ones go then, unless they are in use. keep_others: they stay; for an image that is soon gone.
         """
         name = f"{REPOSITORY}:{image.key}"
-        known = run(self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)).stdout.split()
+        known = run(
+            self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)
+        ).stdout.split()
         if name not in known:
             run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
             if known and not keep_others:
@@ -108,7 +117,11 @@ class Daemon:
 def host_daemon() -> Daemon | None:
     """Return the daemon that runs on this host, if one answers; a remote one (DOCKER_HOST=tcp:...) is none."""
     named = os.environ.get("DOCKER_HOST", "")
-    sockets = [Path(named.removeprefix("unix://"))] if named.startswith("unix://") else list(_HOST_SOCKETS)
+    sockets = (
+        [Path(named.removeprefix("unix://"))]
+        if named.startswith("unix://")
+        else list(_HOST_SOCKETS)
+    )
     for path in sockets:
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
             return _described(path, private=False)
@@ -126,10 +139,14 @@ def _described(path: Path, *, private: bool) -> Daemon:
     return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes)
 
 
-_private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = WeakKeyDictionary()
+_private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = (
+    WeakKeyDictionary()
+)
 
 
-def private_daemon(journal: Journal, storage: str, *, userns: bool = False, is_temporary: bool = False) -> Daemon:
+def private_daemon(
+    journal: Journal, storage: str, *, userns: bool = False, is_temporary: bool = False
+) -> Daemon:
     """Return the private daemon of a journal with a storage driver, started when it does not run yet.
 
     userns: the one whose containers have a user namespace. is_temporary: its layers are kept in memory only.
@@ -139,7 +156,9 @@ def private_daemon(journal: Journal, storage: str, *, userns: bool = False, is_t
     name = f"{storage}-userns" if userns else storage
     if name in running and running[name][1].poll() is None:
         return running[name][0]
-    daemon, process = _start(journal, storage, name, unused_range() if userns else None, is_temporary)
+    daemon, process = _start(
+        journal, storage, name, unused_range() if userns else None, is_temporary
+    )
     running[name] = daemon, process
     return daemon
 
@@ -183,7 +202,9 @@ def _start(
                 before_exec=namespaces.private(mounts, network=True),
             )
         except (VtaxError, subprocess.SubprocessError) as error:
-            raise PlatformError(Note("private-docker-not-started", error=error), where=log.read_text()) from error
+            raise PlatformError(
+                Note("private-docker-not-started", error=error), where=log.read_text()
+            ) from error
     return _wait_until_up(process, log), process
 
 
@@ -274,7 +295,9 @@ def container_removal(daemon: Daemon, name: str) -> RestoreCommand:
     `docker rm --force` of one that is not there ends with 0, so `inspect` runs before.
     """
     if_any = tuple(daemon.command("container", "inspect", "--format={{.Id}}", name))
-    undo = replace(_removal(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any)
+    undo = replace(
+        _removal(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any
+    )
     return undo if daemon.private else replace(undo, late_s=_LATE_S * timeout_factor())
 
 

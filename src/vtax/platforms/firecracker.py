@@ -36,7 +36,9 @@ class FirecrackerOptions(MicroVmOptions):
     """Options of the driver `firecracker`."""
 
     binary: Annotated[str, Example("/opt/bin/firecracker"), RunsAsRoot("a program")] = Field(
-        "firecracker", pattern=PROGRAM_PATTERN, description="the firecracker program: a name on PATH, or a path"
+        "firecracker",
+        pattern=PROGRAM_PATTERN,
+        description="the firecracker program: a name on PATH, or a path",
     )
 
 
@@ -44,7 +46,10 @@ class Firecracker(MicroVm):
     name = "firecracker"
     summary = "a microVM of Firecracker"
     Options = FirecrackerOptions
-    variants: Mapping[str, Mapping[str, Any]] = {"firecracker": {}, "firecracker-restore": {"start": "restore"}}
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "firecracker": {},
+        "firecracker-restore": {"start": "restore"},
+    }
     product = "Firecracker"
     version = re.compile(r"^Firecracker v(\S+)", re.MULTILINE)
     vcpu = re.compile(r"fc_vcpu \d+")
@@ -64,12 +69,19 @@ class Firecracker(MicroVm):
     def load(self, api: Api, machine: Machine, snapshot: Path) -> None:
         overrides = [{"iface_id": nic.name, "host_dev_name": tap} for nic, tap in machine.nics]
         memory = {"backend_type": "File", "backend_path": str(snapshot / "memory")}
-        body = {"snapshot_path": str(snapshot / "state"), "mem_backend": memory, "network_overrides": overrides}
+        body = {
+            "snapshot_path": str(snapshot / "state"),
+            "mem_backend": memory,
+            "network_overrides": overrides,
+        }
         api.request("PUT", "/snapshot/load", body)
 
     def save(self, api: Api, snapshot: Path) -> None:
         api.request("PATCH", "/vm", {"state": "Paused"})
-        files = {"snapshot_path": str(snapshot / "state"), "mem_file_path": str(snapshot / "memory")}
+        files = {
+            "snapshot_path": str(snapshot / "state"),
+            "mem_file_path": str(snapshot / "memory"),
+        }
         api.request("PUT", "/snapshot/create", {"snapshot_type": "Full", **files})
 
     def resume(self, api: Api) -> None:
@@ -114,7 +126,11 @@ def configuration(machine: Machine) -> dict[str, Any]:
             }
         ],
         "network-interfaces": _interfaces(machine.nics),
-        "machine-config": {"vcpu_count": machine.vcpus, "mem_size_mib": machine.memory_mib, "smt": False},
+        "machine-config": {
+            "vcpu_count": machine.vcpus,
+            "mem_size_mib": machine.memory_mib,
+            "smt": False,
+        },
     }
 
 

@@ -49,7 +49,8 @@ class GvisorOptions(CpuLimited):
     """How the sandbox catches system calls, and with which runsc."""
 
     platform: Literal["systrap", "ptrace", "kvm"] = Field(
-        "systrap", description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization"
+        "systrap",
+        description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization",
     )
     runsc: Annotated[str, Example("/opt/bin/runsc"), RunsAsRoot("a program")] = Field(
         "runsc", pattern=r"^[^\s-].*$", description="the runsc program: a name on PATH, or a path"
@@ -81,7 +82,10 @@ class Gvisor(LaunchedDriver):
             return replace(probe, reason=Note("no-usable-kvm", reason=probe.reason), hint=_KVM_HINT)
         if find_program(options.runsc) is None:
             return probe
-        return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else oci_runtime.RUNSC_HINT))
+        return replace(
+            probe,
+            hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else oci_runtime.RUNSC_HINT),
+        )
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
         return oci_runtime.network_limits("runsc")

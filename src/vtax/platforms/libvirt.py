@@ -50,12 +50,20 @@ _HINT = Note("hint-libvirt-channel")
 class LibvirtOptions(DriverOptions):
     """Which domain, and where its agent listens."""
 
-    domain: Annotated[str, Example("web1")] = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
+    domain: Annotated[str, Example("web1")] = Field(
+        description="name of the domain", pattern=r"^[^\s-]\S*$"
+    )
     uri: Annotated[
-        str, Example("xen:///system"), RunsAsRoot("a socket to which root of this host connects", harmless=r"[^?]*")
+        str,
+        Example("xen:///system"),
+        RunsAsRoot("a socket to which root of this host connects", harmless=r"[^?]*"),
     ] = Field("qemu:///system", pattern=_URI, description="libvirt connection, of this host")
-    channel: str = Field("org.vtax.0", description="name of the virtio channel whose service runs the bootstrap")
-    scratch: str = Field("/var/tmp", description="directory in the guest where benchmarks may write")
+    channel: str = Field(
+        "org.vtax.0", description="name of the virtio channel whose service runs the bootstrap"
+    )
+    scratch: str = Field(
+        "/var/tmp", description="directory in the guest where benchmarks may write"
+    )
 
 
 @dataclass
@@ -125,7 +133,9 @@ class Libvirt(Driver):
             finally:
                 channel.close()
         except GuestError as error:
-            return probed(False, Note("channel-silent", channel=options.channel, what=error.what), _HINT)
+            return probed(
+                False, Note("channel-silent", channel=options.channel, what=error.what), _HINT
+            )
         except VtaxError as error:
             return probed(False, error.what, error.hint)
         return probed(True, together(NOTES))
@@ -168,14 +178,17 @@ def _connect(options: LibvirtOptions, running: bool) -> Channel:
     if running:
         Channel.to_unix_socket(path, timeout_s=_CONNECT_TIMEOUT_S).close()
         time.sleep(_RESET_S)
-    return Channel.to_unix_socket(path, timeout_s=_CONNECT_TIMEOUT_S, diagnose=lambda: _diagnose(options))
+    return Channel.to_unix_socket(
+        path, timeout_s=_CONNECT_TIMEOUT_S, diagnose=lambda: _diagnose(options)
+    )
 
 
 def _socket_of(options: LibvirtOptions) -> Path:
     found = channel_socket(_virsh(options, "dumpxml", options.domain).stdout, options.channel)
     if found is None:
         raise PlatformError(
-            Note("domain-no-channel", domain=options.domain, channel=f"{options.channel!r}"), hint=_HINT
+            Note("domain-no-channel", domain=options.domain, channel=f"{options.channel!r}"),
+            hint=_HINT,
         )
     return found
 
@@ -183,7 +196,9 @@ def _socket_of(options: LibvirtOptions) -> Path:
 def _state(options: LibvirtOptions) -> str:
     state = _virsh(options, "domstate", options.domain).stdout.strip()
     if state not in ("running", "shut off"):
-        raise PlatformError(Note("domain-state", domain=options.domain, state=state), hint=Note("hint-domain-state"))
+        raise PlatformError(
+            Note("domain-state", domain=options.domain, state=state), hint=Note("hint-domain-state")
+        )
     return state
 
 
@@ -219,7 +234,9 @@ def _virsh(options: LibvirtOptions, *words: str) -> Result:
         return run(_command(options, *words), timeout_s=15.0)
     except CommandFailed as error:
         message = error.what.rpartition("error: ")[2] or error.what
-        raise PlatformError(f"libvirt: {message}", where=options.uri, hint=Note("hint-virsh-list")) from error
+        raise PlatformError(
+            f"libvirt: {message}", where=options.uri, hint=Note("hint-virsh-list")
+        ) from error
 
 
 DRIVER = Libvirt()

@@ -73,11 +73,19 @@ def configuration(options: ContainerOptions, spec: GuestSpec, root: Root, common
     is_strict = options.confinement == "strict"
     cpus = ",".join(map(str, resources.cpus))
     settings = [
-        *([("lxc.include", str(COMMON))] if common else [("lxc.mount.auto", "proc:mixed sys:mixed")]),
+        *(
+            [("lxc.include", str(COMMON))]
+            if common
+            else [("lxc.mount.auto", "proc:mixed sys:mixed")]
+        ),
         *([("lxc.include", str(COMMON_USERNS))] if common and ids else []),
         *([("lxc.idmap", f"{kind} {ids.mapping}") for kind in "ug"] if ids else []),
         *([("lxc.seccomp.profile", "")] if options.confinement == "none" else []),
-        *([("lxc.cap.drop", ""), ("lxc.cap.keep", "none")] if is_strict else [("lxc.cap.drop", _DROPPED)]),
+        *(
+            [("lxc.cap.drop", ""), ("lxc.cap.keep", "none")]
+            if is_strict
+            else [("lxc.cap.drop", _DROPPED)]
+        ),
         *([("lxc.no_new_privs", "1")] if options.no_new_privileges or is_strict else []),
         ("lxc.uts.name", spec.name),
         ("lxc.rootfs.path", f"dir:{root.path}"),

@@ -172,13 +172,19 @@ class MicroVm(Driver):
             program = _program(options)
             boot = Boot(*virtual_machine.boot_files("image", (), spec.image))
             taps = spec.plugboard.taps() if spec.plugboard else ()
-            nics = tuple(zip(spec.plugboard.interfaces, taps, strict=True)) if spec.plugboard else ()
+            nics = (
+                tuple(zip(spec.plugboard.interfaces, taps, strict=True)) if spec.plugboard else ()
+            )
             memory_mib = spec.resources.memory_bytes >> _MIB
             disk = spec.directory / self.disk_name
-            machine = Machine(spec.name, spec.directory, boot, disk, spec.resources.vcpus, memory_mib, nics)
+            machine = Machine(
+                spec.name, spec.directory, boot, disk, spec.resources.vcpus, memory_mib, nics
+            )
             if options.start == "restore":
                 return self._restore(program, spec, machine)
-            return self._run([program, *self.alone, *self.command(machine)], spec, machine, self.make_disk(spec))
+            return self._run(
+                [program, *self.alone, *self.command(machine)], spec, machine, self.make_disk(spec)
+            )
         except PlatformError:
             raise
         except (VtaxError, OSError) as error:
@@ -196,44 +202,69 @@ class MicroVm(Driver):
 
     def _is_another(self, program: str, said: str) -> PlatformError:
         hint = Note("hint-binary", product=self.product)
-        return PlatformError(Note("another-program", program=program, product=self.product), where=said, hint=hint)
+        return PlatformError(
+            Note("another-program", program=program, product=self.product), where=said, hint=hint
+        )
 
     def _restore(self, program: str, spec: GuestSpec, machine: Machine) -> StdioGuest:
         """Restore the guest from the snapshot of its kind, which is made before when there is none."""
         disk, binary = spec.image.disk.stat(), Path(program).stat()
         files = [(each.st_size, each.st_mtime_ns) for each in (disk, binary)]
         nics = [(nic.mac, nic.offloads) for nic, _ in machine.nics]
-        key = snapshots.key(self.name, program, spec.image.key, *files, machine.vcpus, machine.memory_mib, nics)
+        key = snapshots.key(
+            self.name, program, spec.image.key, *files, machine.vcpus, machine.memory_mib, nics
+        )
         make = partial(self._make_snapshot, program, spec, machine)
         snapshot, is_new = snapshots.ensure(key, make, spec.journal)
-        notes = [*copy(snapshot / self.disk_name, machine.disk), *([Note("snapshot-made")] if is_new else [])]
-        guest = self._run([program, *self.restore_command(machine, snapshot)], spec, machine, notes, snapshot)
+        notes = [
+            *copy(snapshot / self.disk_name, machine.disk),
+            *([Note("snapshot-made")] if is_new else []),
+        ]
+        guest = self._run(
+            [program, *self.restore_command(machine, snapshot)], spec, machine, notes, snapshot
+        )
         guest.channel.unread(GREETING)
         return guest
 
-    def _make_snapshot(self, program: str, spec: GuestSpec, machine: Machine, directory: Path) -> None:
+    def _make_snapshot(
+        self, program: str, spec: GuestSpec, machine: Machine, directory: Path
+    ) -> None:
         """Boot a guest with the same interfaces, wait for its greeting, write the snapshot, end it."""
-        own = replace(spec, name=f"vtax-s{secrets.token_hex(2)}", directory=spec.directory / "template")
+        own = replace(
+            spec, name=f"vtax-s{secrets.token_hex(2)}", directory=spec.directory / "template"
+        )
         own.directory.mkdir()
-        booted = replace(machine, name=own.name, directory=own.directory, disk=own.directory / self.disk_name)
+        booted = replace(
+            machine, name=own.name, directory=own.directory, disk=own.directory / self.disk_name
+        )
         self.make_disk(own)
         guest = self._run([program, *self.serve, *self.command(booted)], own, booted, [])
         try:
-            guest.channel.skip_to(GREETING, _CONSOLE_LIMIT, time.monotonic() + _TEMPLATE_S * timeout_factor())
+            guest.channel.skip_to(
+                GREETING, _CONSOLE_LIMIT, time.monotonic() + _TEMPLATE_S * timeout_factor()
+            )
             self.save(Api(own.directory, self.product), directory)
         finally:
             guest.stop()
         booted.disk.rename(directory / self.disk_name)
 
     def _run(
-        self, argv: Sequence[str], spec: GuestSpec, machine: Machine, notes: list[str], snapshot: Path | None = None
+        self,
+        argv: Sequence[str],
+        spec: GuestSpec,
+        machine: Machine,
+        notes: list[str],
+        snapshot: Path | None = None,
     ) -> StdioGuest:
         """Spawn the program and pin its virtual CPUs as soon as they exist. snapshot: to restore."""
         machine.log.touch()
         api = Api(spec.directory, self.product)
         process: subprocess.Popen[bytes] | None = None
         helpers, are_shared = virtual_machine.helper_cpus(spec.resources)
-        notes = [*notes, *([Note("vmm-shares-host-cpus", product=self.product)] if are_shared else [])]
+        notes = [
+            *notes,
+            *([Note("vmm-shares-host-cpus", product=self.product)] if are_shared else []),
+        ]
         with ExitStack() as undo, ExitStack() as fds:
             try:
                 claimed = claim(spec, undo)
@@ -257,7 +288,9 @@ class MicroVm(Driver):
             undo.pop_all()
         stdio.compile_agent(channel, spec.image)
         limits = replace(limits, memory_bytes=machine.memory_mib << _MIB)
-        guest = StdioGuest(process, channel, claimed, spec.directory / _STDERR, tuple(notes), machine=limits)
+        guest = StdioGuest(
+            process, channel, claimed, spec.directory / _STDERR, tuple(notes), machine=limits
+        )
         guest.executing_at, guest.parts = executing_at, self.parts
         return guest
 
@@ -266,7 +299,9 @@ class MicroVm(Driver):
 
         def threads() -> list[int]:
             if process.poll() is not None:
-                raise PlatformError(Note("vmm-ended", product=self.product, status=process.returncode))
+                raise PlatformError(
+                    Note("vmm-ended", product=self.product, status=process.returncode)
+                )
             found = virtual_machine.vcpu_threads(process.pid, self.vcpu)
             return found if len(found) == vcpus else []
 
@@ -279,7 +314,10 @@ class MicroVm(Driver):
 
     def describe(self, directory: Path, process: subprocess.Popen[bytes] | None) -> str:
         """Tell what is known of a machine: what kernel and program said at last, whether it runs or how it ended."""
-        said = [self.said(directory), *(stdio.last_lines(directory / name, 2) for name in (_LOG, _STDERR))]
+        said = [
+            self.said(directory),
+            *(stdio.last_lines(directory / name, 2) for name in (_LOG, _STDERR)),
+        ]
         if process is not None:
             try:
                 said.append(Note("vmm-ended", product=self.product, status=process.wait(0.05)))
@@ -299,11 +337,16 @@ def copy(source: Path, target: Path) -> list[str]:
     CommandFailed."""
     if run(["cp", "--reflink=always", source, target], check=False).status == 0:
         return []
-    run(["cp", "--sparse=always", "--reflink=never", source, target], timeout_s=_COPY_S * timeout_factor())
+    run(
+        ["cp", "--sparse=always", "--reflink=never", source, target],
+        timeout_s=_COPY_S * timeout_factor(),
+    )
     return [Note("disk-copied")] if target.stat().st_blocks * 512 > _CHEAP_BYTES else []
 
 
-def _spawn(argv: Sequence[str], spec: GuestSpec, claimed: Claim, stream: Stream) -> subprocess.Popen[bytes]:
+def _spawn(
+    argv: Sequence[str], spec: GuestSpec, claimed: Claim, stream: Stream
+) -> subprocess.Popen[bytes]:
     """Start a monitor in the guest's cgroup and directory, with interfaces in the lab's network namespace."""
     if spec.plugboard is not None:
         argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]

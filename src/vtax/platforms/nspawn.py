@@ -60,7 +60,9 @@ class Nspawn(LaunchedDriver):
         return containers.finish_start(guest, spec, argv)
 
 
-def command_line(options: ContainerOptions, spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
+def command_line(
+    options: ContainerOptions, spec: GuestSpec, root: Root, argv: Sequence[str]
+) -> list[str]:
     """Return the nspawn command. The root's files already belong to the ids of the user namespace."""
     return [
         "systemd-nspawn",

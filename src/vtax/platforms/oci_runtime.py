@@ -49,10 +49,21 @@ _HYBRID = Path("/sys/fs/cgroup/unified")
 _CAPABILITIES = [
     f"CAP_{name}"
     for name in (
-        "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE",
-        "NET_RAW", "SYS_CHROOT", "AUDIT_WRITE", "SETFCAP",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "SETGID",
+        "SETUID",
+        "SETPCAP",
+        "NET_BIND_SERVICE",
+        "NET_RAW",
+        "SYS_CHROOT",
+        "AUDIT_WRITE",
+        "SETFCAP",
     )
-]  # fmt: skip
+]
 
 
 class OciOptions(ContainerOptions):
@@ -60,13 +71,16 @@ class OciOptions(ContainerOptions):
 
     runtime: Runtime = Field("runc", description="OCI runtime, found on PATH; runsc is gVisor")
     network: Network = Field(
-        "kernel", description="'kernel', or the program of rootless networks behind which own-nat puts the guest"
+        "kernel",
+        description="'kernel', or the program of rootless networks behind which own-nat puts the guest",
     )
 
     @model_validator(mode="after")
     def _network_is_there_in_time(self) -> Self:
         if self.network != "kernel" and self.runtime in SANDBOXES:
-            raise ValueError(f"network {self.network} needs a runtime of the host's kernel, not {self.runtime}")
+            raise ValueError(
+                f"network {self.network} needs a runtime of the host's kernel, not {self.runtime}"
+            )
         return self
 
 
@@ -74,7 +88,9 @@ def with_version(probe: Probe, program: str) -> Probe:
     """Return a probe whose version has that of the runtime, too. program: a name on PATH, or a path."""
     path = find_program(program)
     with suppress(VtaxError, IndexError):
-        line = run([path or program, "--version"], timeout_s=_VERSION_S * timeout_factor()).stdout.splitlines()[0]
+        line = run(
+            [path or program, "--version"], timeout_s=_VERSION_S * timeout_factor()
+        ).stdout.splitlines()[0]
         return replace(probe, version=", ".join(filter(None, (probe.version, line.strip()))))
     return probe
 
@@ -124,7 +140,11 @@ def mark_sandbox(guest: StdioGuest, spec: GuestSpec) -> None:
 
 
 def bundle(
-    spec: GuestSpec, root: Path, argv: Sequence[str], network: Path | None, locale: str | None = None
+    spec: GuestSpec,
+    root: Path,
+    argv: Sequence[str],
+    network: Path | None,
+    locale: str | None = None,
 ) -> dict[str, Any]:
     """config.json of the OCI runtime specification, 1.0. network: of a namespace; None: a new one.
 
@@ -146,8 +166,20 @@ def bundle(
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc"},
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
-            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev"]},
-            {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev"]},
+            {
+                "destination": "/dev/shm",
+                "type": "tmpfs",
+                "source": "shm",
+                "options": ["nosuid", "nodev"],
+            },
+            {
+                "destination": "/sys",
+                "type": "sysfs",
+                "source": "sysfs",
+                "options": ["nosuid", "noexec", "nodev"],
+            },
         ],
-        "linux": {"namespaces": [*({"type": kind} for kind in ("pid", "ipc", "uts", "mount")), named]},
+        "linux": {
+            "namespaces": [*({"type": kind} for kind in ("pid", "ipc", "uts", "mount")), named]
+        },
     }

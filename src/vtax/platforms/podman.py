@@ -25,8 +25,12 @@ from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
 # directory of networks, which Podman makes and locks even for a container without any, is not in /etc.
-_CONTAINERS_CONF = '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'
-_STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
+_CONTAINERS_CONF = (
+    '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'
+)
+_STORAGE_CONF = (
+    '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
+)
 
 _ALL_IDS = 1 << 22
 """As many processes as the kernel has ids for: memory limits them, as on the other platforms. Podman's own limit is
@@ -50,9 +54,15 @@ class Podman(LaunchedDriver):
 
     def probe(self, options: OciOptions, image: Image | None) -> Probe:
         """Start it once."""
-        programs = {"podman": "podman", options.runtime: oci_runtime.PACKAGES[options.runtime], "conmon": "conmon"}
+        programs = {
+            "podman": "podman",
+            options.runtime: oci_runtime.PACKAGES[options.runtime],
+            "conmon": "conmon",
+        }
         programs |= user_network.programs(options.network)
-        probe = probing.probe(self.launch, options, image, programs=programs, version_argv=("podman", "--version"))
+        probe = probing.probe(
+            self.launch, options, image, programs=programs, version_argv=("podman", "--version")
+        )
         return oci_runtime.with_version(probe, options.runtime) if probe.version else probe
 
     def network_limits(self, options: OciOptions) -> NetworkLimits:
@@ -62,7 +72,10 @@ class Podman(LaunchedDriver):
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec, userns=options.userns)
         environment, sandboxed = {}, options.runtime in oci_runtime.SANDBOXES
-        for variable, text in (("CONTAINERS_CONF", _CONTAINERS_CONF), ("CONTAINERS_STORAGE_CONF", _STORAGE_CONF)):
+        for variable, text in (
+            ("CONTAINERS_CONF", _CONTAINERS_CONF),
+            ("CONTAINERS_STORAGE_CONF", _STORAGE_CONF),
+        ):
             path = spec.directory / f"{variable.lower()}.toml"
             path.write_text(text)
             environment[variable] = str(path)
@@ -70,14 +83,24 @@ class Podman(LaunchedDriver):
         def program(group: Cgroup) -> Program:
             place, shown = oci_runtime.network_of(spec) if sandboxed else (None, None)
             command = command_line(options, spec, root, group.runtime_path, argv, place)
-            mounts = [*([shown] if shown else []), *containers.runtime_mounts(root), *oci_runtime.one_hierarchy()]
-            return Program(command, mounts, subgroup=containers.CLIENTS, environment=environment, ids=root.ids)
+            mounts = [
+                *([shown] if shown else []),
+                *containers.runtime_mounts(root),
+                *oci_runtime.one_hierarchy(),
+            ]
+            return Program(
+                command, mounts, subgroup=containers.CLIENTS, environment=environment, ids=root.ids
+            )
 
-        guest = stdio.start(spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list)
+        guest = stdio.start(
+            spec, program, partial(oci_runtime.own_namespace, spec) if sandboxed else list
+        )
         guest.parts = PARTS
         if sandboxed:
             oci_runtime.mark_sandbox(guest, spec)
-        return containers.finish_start(guest, spec, argv, network=options.network, sandboxed=sandboxed)
+        return containers.finish_start(
+            guest, spec, argv, network=options.network, sandboxed=sandboxed
+        )
 
 
 def command_line(

@@ -57,7 +57,9 @@ def probe(
     started_at = time.monotonic()
 
     def probed(available: bool, reason: str = "", hint: str = "", version: str = "") -> Probe:
-        return Probe(available, reason, hint, version=version, seconds=time.monotonic() - started_at)
+        return Probe(
+            available, reason, hint, version=version, seconds=time.monotonic() - started_at
+        )
 
     if os.geteuid() != 0:
         return probed(False, Note("needs-root"), Note("hint-sudo"))
@@ -66,7 +68,11 @@ def probe(
     version = ""
     try:
         if version_argv:
-            version = run(version_argv, timeout_s=_VERSION_S * timeout_factor()).stdout.strip().splitlines()[0]
+            version = (
+                run(version_argv, timeout_s=_VERSION_S * timeout_factor())
+                .stdout.strip()
+                .splitlines()[0]
+            )
         notes = _start_once(launch, options, image)
     except RunInterrupted:
         raise
@@ -89,7 +95,9 @@ class LaunchedDriver(Driver):
         """Start a guest whose first program is argv."""
 
     def probe(self, options: Any, image: Image | None) -> Probe:
-        return probe(self.launch, options, image, programs=self.programs, version_argv=self.version_argv)
+        return probe(
+            self.launch, options, image, programs=self.programs, version_argv=self.version_argv
+        )
 
     def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
         guest = self.launch(options, spec, bootstrap.argv("-"))
@@ -130,7 +138,9 @@ def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
     """
     if not absent:
         return None
-    hint = next((each for each in absent.values() if isinstance(each, Note)), "") or packages_hint(*absent.values())
+    hint = next((each for each in absent.values() if isinstance(each, Note)), "") or packages_hint(
+        *absent.values()
+    )
     return Note("not-installed", names=tuple(absent), count=len(absent)), hint
 
 

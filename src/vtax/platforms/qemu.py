@@ -51,7 +51,11 @@ PARTS = (
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _MIN_HUGE_SHARE = 0.9
-_MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
+_MAX_MTU = {
+    "virtio-net": 65521,
+    "e1000": 16110,
+    "rtl8139": 4096,
+}  # of Linux's tap, e1000 and 8139cp
 _ENGINE_MTU = 1500  # of libslirp
 
 
@@ -70,7 +74,9 @@ class Qemu(Driver):
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         several = options.nic == "virtio-net" and options.machine != "microvm"
-        return NetworkLimits(mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=16 if several else 1)
+        return NetworkLimits(
+            mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=16 if several else 1
+        )
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""
@@ -95,13 +101,19 @@ DRIVER = Qemu()
 def boot_files(options: QemuOptions, image: Image) -> virtual_machine.Boot:
     """Return what to boot. Raises ImageError."""
     rate = tsc.frequency_khz() if options.accel == "tcg" else None
-    return virtual_machine.Boot(*virtual_machine.boot_files(options.kernel, options.modules, image), rate)
+    return virtual_machine.Boot(
+        *virtual_machine.boot_files(options.kernel, options.modules, image), rate
+    )
 
 
 def uses_vhost(options: QemuOptions) -> bool:
     """Whether the host's kernel serves the interfaces."""
     if options.vhost == "auto":
-        return options.accel == "kvm" and options.nic == "virtio-net" and os.access(_VHOST, os.R_OK | os.W_OK)
+        return (
+            options.accel == "kvm"
+            and options.nic == "virtio-net"
+            and os.access(_VHOST, os.R_OK | os.W_OK)
+        )
     return options.vhost == "on"
 
 
@@ -116,7 +128,10 @@ def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command
         board.plug_engine()
         return [
             command.Nic(
-                i.mac, network=str(ip_interface(i.addresses[0]).network), gateway=i.engine, offloads=i.offloads
+                i.mac,
+                network=str(ip_interface(i.addresses[0]).network),
+                gateway=i.engine,
+                offloads=i.offloads,
             )
             for i in board.interfaces
         ]
@@ -129,7 +144,11 @@ def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command
 
 
 def _start(
-    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, disk: Path | None, nics: Sequence[command.Nic]
+    options: QemuOptions,
+    spec: GuestSpec,
+    boot: virtual_machine.Boot,
+    disk: Path | None,
+    nics: Sequence[command.Nic],
 ) -> StdioGuest:
     """Spawn QEMU stopped, pin its virtual CPUs, let it run. disk: of its files, unless a directory has them."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
@@ -169,14 +188,25 @@ def _start(
     channel.silence_hint = virtual_machine.NOT_BOOTED
     stdio.compile_agent(channel, spec.image)
     return StdioGuest(
-        process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at, parts=PARTS
+        process,
+        channel,
+        claimed,
+        stderr,
+        tuple(notes),
+        machine=machine,
+        executing_at=executing_at,
+        parts=PARTS,
     )
 
 
 def _spawn(
-    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, made: command.QemuIo, claimed: Claim,
+    options: QemuOptions,
+    spec: GuestSpec,
+    boot: virtual_machine.Boot,
+    made: command.QemuIo,
+    claimed: Claim,
     helpers: Sequence[int],
-) -> subprocess.Popen[bytes]:  # fmt: skip
+) -> subprocess.Popen[bytes]:
     """Spawn QEMU, after what serves its files if that is another program. Raises CommandFailed, OSError."""
     inherited = [made.agent_fd, made.monitor_fd, *(fd for nic in made.nics for fd in nic.fds)]
     with ExitStack() as fds:
@@ -187,7 +217,9 @@ def _spawn(
             fd = -1
             if share.by == "virtiofs":
                 enter = _enter(join, helpers, [share])
-                socket_ = fds.enter_context(_qemu_shares.serve(spec.directory, share, claimed, errors, enter))
+                socket_ = fds.enter_context(
+                    _qemu_shares.serve(spec.directory, share, claimed, errors, enter)
+                )
                 inherited.append(fd := socket_.fileno())
             shares.append(replace(share, fd=fd))
         argv = command.guest(options, spec.resources, boot, replace(made, shares=shares))
@@ -197,18 +229,24 @@ def _spawn(
         return spawn(argv, tag=claimed.tag, stderr=errors, pass_fds=inherited, before_exec=enter)
 
 
-def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
+def _network_notes(
+    options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool
+) -> Iterator[str]:
     if nics and nics[0].network:
         yield Note("own-nat")
         return
     if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
         yield Note("vhost-off")
-    requested = max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
+    requested = (
+        max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
+    )
     if nics and nics[0].queues < requested:
         yield Note("interface-queues", queues=nics[0].queues, requested=requested)
 
 
-def _enter(join: Sequence[int], cpus: Sequence[int], serves: Sequence[command.SharedDirectory]) -> Callable[[], None]:
+def _enter(
+    join: Sequence[int], cpus: Sequence[int], serves: Sequence[command.SharedDirectory]
+) -> Callable[[], None]:
     """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits.
 
     serves: the directories that the program serves to the guest.
@@ -264,7 +302,9 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
 
 def _stderr_summary(stderr: Path) -> str:
     """Return the first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
-    return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in _stderr(stderr).splitlines()[:2])
+    return " | ".join(
+        line.removeprefix(f"{command.PROGRAM}: ") for line in _stderr(stderr).splitlines()[:2]
+    )
 
 
 def _stderr(path: Path) -> str:

@@ -25,7 +25,9 @@ class Monitor:
         """Return the result of a command, without events in between. arguments: `-` in their names is `_` here."""
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
         try:
-            self._connection.sendall(json.dumps({"execute": command, "arguments": named}).encode() + b"\n")
+            self._connection.sendall(
+                json.dumps({"execute": command, "arguments": named}).encode() + b"\n"
+            )
         except OSError as error:
             raise PlatformError(Note("monitor-refuses", command=command, error=error)) from error
         return self._next("return", command)
@@ -33,7 +35,9 @@ class Monitor:
     def vcpu_threads(self) -> list[int]:
         """Thread ids of the virtual CPUs, in their order."""
         cpus = self.execute("query-cpus-fast")
-        return [int(cpu["thread-id"]) for cpu in sorted(cpus, key=lambda cpu: int(cpu["cpu-index"]))]
+        return [
+            int(cpu["thread-id"]) for cpu in sorted(cpus, key=lambda cpu: int(cpu["cpu-index"]))
+        ]
 
     def _next(self, wanted: str, command: str = "greeting") -> Any:
         deadline = time.monotonic() + self._timeout_s
@@ -42,7 +46,9 @@ class Monitor:
             if wanted in message:
                 return message[wanted]
             if "error" in message:
-                raise PlatformError(f"QEMU refused {command}: {message['error'].get('desc', message['error'])}")
+                raise PlatformError(
+                    f"QEMU refused {command}: {message['error'].get('desc', message['error'])}"
+                )
 
     def _message(self, deadline: float, command: str) -> dict[str, Any]:
         while b"\n" not in self._buffer:

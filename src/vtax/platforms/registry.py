@@ -30,7 +30,9 @@ def foreign() -> Mapping[str, Origin]:
 
 def names() -> list[str]:
     """Return names of all platforms that drivers ship, the baseline first."""
-    return sorted({n for d in drivers().values() for n in d.variants}, key=lambda n: (n != "native", n))
+    return sorted(
+        {n for d in drivers().values() for n in d.variants}, key=lambda n: (n != "native", n)
+    )
 
 
 def forms() -> Mapping[str, Driver]:
@@ -72,7 +74,8 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     if driver is None:
         near = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
-            f"there is no driver {driver_name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+            f"there is no driver {driver_name!r}"
+            + (f"; did you mean {', '.join(near)}?" if near else ""),
             hint=f"known: {', '.join(sorted(drivers()))}",
         )
     try:

@@ -74,7 +74,10 @@ _OPTIONS = (
     "LogLevel=ERROR",
 )
 _REPLY_PREFIX = "vtax machine "
-_CREDENTIALS = ("SSH_AUTH_SOCK", "KRB5CCNAME")  # where ssh finds keys and tickets that are not files
+_CREDENTIALS = (
+    "SSH_AUTH_SOCK",
+    "KRB5CCNAME",
+)  # where ssh finds keys and tickets that are not files
 
 
 @dataclass
@@ -124,7 +127,9 @@ class Ssh(LaunchedDriver):
         probe = probing.probe(self.launch, options, image, programs={"ssh": "openssh-client"})
         who = options.local_user or os.environ.get("SUDO_USER") or "root"
         config = f"-F {options.config} " if options.config else ""
-        hint = probe.hint or Note("hint-ssh-as", who=who, config=config, host=options.host, python=options.python)
+        hint = probe.hint or Note(
+            "hint-ssh-as", who=who, config=config, host=options.host, python=options.python
+        )
         probe = replace(probe, marks=("remote",), hint="" if probe.available else hint)
         if not probe.available or not options.uplinks:
             return probe
@@ -136,7 +141,9 @@ class Ssh(LaunchedDriver):
 
     def network_limits(self, options: SshOptions) -> NetworkLimits:
         """Return its limits: an uplink carries one interface to a bridge or switch of the lab."""
-        return NetworkLimits(interfaces=len(options.named.joined), queues=1, not_attached=("veth", "macvtap"))
+        return NetworkLimits(
+            interfaces=len(options.named.joined), queues=1, not_attached=("veth", "macvtap")
+        )
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
@@ -145,7 +152,9 @@ class Ssh(LaunchedDriver):
         scratch = f"{options.scratch.rstrip('/')}/{tag}"
         there = [*options.interpreter, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
         interfaces = _plugged(spec.plugboard, options.joined) if spec.plugboard is not None else []
-        keep = remote_line(options.python, "keep", directory=scratch, tag=tag, argv=there, interfaces=interfaces)
+        keep = remote_line(
+            options.python, "keep", directory=scratch, tag=tag, argv=there, interfaces=interfaces
+        )
         clear = remote_line(options.python, "clear", directory=scratch, tag=tag)
         remote = Remote(options.host, scratch, (*client(options), clear))
         registered: list[Registration] = []
@@ -164,15 +173,22 @@ class Ssh(LaunchedDriver):
         """See platforms.base.MachineDriver."""
         options = options.named
         own = f"{name} of {os.uname().nodename}, {os.getpid()}"
-        line = remote_line(options.python, "hold", path=str(lock.HOST_LOCK), name=own, silence_s=_SILENCE_S)
+        line = remote_line(
+            options.python, "hold", path=str(lock.HOST_LOCK), name=own, silence_s=_SILENCE_S
+        )
         ended, is_held = Event(), False
         with (
             TemporaryFile() as errors,
             subprocess.Popen(
-                [*client(options), line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                start_new_session=True, text=True, errors="replace",
+                [*client(options), line],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                text=True,
+                errors="replace",
             ) as process,
-        ):  # fmt: skip
+        ):
             assert process.stdin
             try:
                 found = _held(process, errors, options)
@@ -183,7 +199,10 @@ class Ssh(LaunchedDriver):
                 else:
                     is_held = True
                     Thread(target=_beat, args=(process.stdin, ended), daemon=True).start()
-                facts = {MACHINE_ID: machine_id_of(found["machine"]), HARDWARE_ID: hardware_id(*found["hardware"])}
+                facts = {
+                    MACHINE_ID: machine_id_of(found["machine"]),
+                    HARDWARE_ID: hardware_id(*found["hardware"]),
+                }
                 yield host_id(facts)
             finally:
                 ended.set()
@@ -210,10 +229,15 @@ class Ssh(LaunchedDriver):
         needed = [*programs, "ip", "ethtool", "nsenter"]
         argv = [*client(options), remote_line(options.python, "examine", programs=needed)]
         done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
-        found = _reply(done.stdout.splitlines(), options, lambda: done.stderr.strip() or f"status {done.status}")
+        found = _reply(
+            done.stdout.splitlines(),
+            options,
+            lambda: done.stderr.strip() or f"status {done.status}",
+        )
         if found["missing"]:
             raise BadInput(
-                f"the machine {options.host} lacks {', '.join(found['missing'])}", hint=Note("hint-install-there")
+                f"the machine {options.host} lacks {', '.join(found['missing'])}",
+                hint=Note("hint-install-there"),
             )
         if found["uid"] != 0:
             raise BadInput(
@@ -240,7 +264,9 @@ def _plugged(plugboard: Plugboard, uplinks: Sequence[Uplink]) -> list[dict[str, 
     ]
 
 
-def _reply(lines: Iterable[str], options: SshOptions, otherwise: Callable[[], str]) -> dict[str, Any]:
+def _reply(
+    lines: Iterable[str], options: SshOptions, otherwise: Callable[[], str]
+) -> dict[str, Any]:
     """Return what the program there printed, behind what a login shell did. otherwise: why there is nothing."""
     for line in lines:
         if line.startswith(_REPLY_PREFIX):
@@ -273,7 +299,9 @@ def _held(process: subprocess.Popen[str], errors: IO[bytes], options: SshOptions
 def _status(process: subprocess.Popen[str], timeout_s: float) -> int | None:
     """Return the exit status or signal of a client, which is left to `_kill`; None when it does not end in time."""
     ended = wait_until(
-        lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), timeout_s, _POLL_S
+        lambda: os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT),
+        timeout_s,
+        _POLL_S,
     )
     return ended.si_status if ended else None
 
@@ -316,8 +344,19 @@ def client(options: SshOptions) -> list[str]:
     """Return the ssh command up to and with the host. Raises BadInput when the local user does not exist."""
     settings = [word for option in _OPTIONS for word in ("-o", option)]
     config = ["-F", options.config] if options.config else []
-    return [*_as_user(options.local_user or os.environ.get("SUDO_USER", "")), "ssh", *config, "-T", "-x", "-a",
-            "-e", "none", *settings, "--", options.host]  # fmt: skip
+    return [
+        *_as_user(options.local_user or os.environ.get("SUDO_USER", "")),
+        "ssh",
+        *config,
+        "-T",
+        "-x",
+        "-a",
+        "-e",
+        "none",
+        *settings,
+        "--",
+        options.host,
+    ]
 
 
 def remote_line(python: str, call: str, **arguments: Any) -> str:

@@ -31,9 +31,9 @@ class SshOptions(DriverOptions):
     config: Annotated[
         str, RunsAsRoot("a configuration of ssh, which may name programs: ProxyCommand, Match exec")
     ] = Field("", description="ssh_config(5) file to use; default: the local user's own")
-    local_user: Annotated[str, RunsAsRoot("the user of this host whose keys and configuration ssh uses")] = Field(
-        "", description="whose keys and configuration to use here; default: who called sudo"
-    )
+    local_user: Annotated[
+        str, RunsAsRoot("the user of this host whose keys and configuration ssh uses")
+    ] = Field("", description="whose keys and configuration to use here; default: who called sudo")
     python: Annotated[str, Example("/usr/bin/python3"), Example("python3.12")] = Field(
         "/usr/bin/python3",
         description="Python 3.11 or newer on the machine",

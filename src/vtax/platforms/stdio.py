@@ -38,8 +38,13 @@ from vtax.platforms.base import GuestSpec, RunningGuest
 _END_TIMEOUT_S = 10.0
 _ENDING_S = 1.0  # how long a program that closed its stream may take until its status is known
 _STDERR_LINES = 6
-_BY_A_FILTER = (-signal.SIGSYS, 128 + signal.SIGSYS)  # the status of the agent, and a runtime's of it (seccomp(2))
-_THROTTLING = tuple(each.name for each in (table.QUOTA_PERIODS, table.THROTTLED_PERIODS, table.THROTTLED))
+_BY_A_FILTER = (
+    -signal.SIGSYS,
+    128 + signal.SIGSYS,
+)  # the status of the agent, and a runtime's of it (seccomp(2))
+_THROTTLING = tuple(
+    each.name for each in (table.QUOTA_PERIODS, table.THROTTLED_PERIODS, table.THROTTLED)
+)
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
 _USERNS_HINT = Note("hint-userns")
@@ -66,7 +71,9 @@ class Claim:
     after: list[Registration] = field(default_factory=list)
     beside: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def steps(self, process: subprocess.Popen[bytes]) -> Iterator[tuple[Registration, Callable[[], object]]]:
+    def steps(
+        self, process: subprocess.Popen[bytes]
+    ) -> Iterator[tuple[Registration, Callable[[], object]]]:
         """Each entry with what releases it. process: the guest's own, whose end is waited for."""
 
         def forget_processes() -> None:
@@ -74,7 +81,9 @@ class Claim:
                 each.wait(_END_TIMEOUT_S)
             self.processes.forget()
 
-        yield from ((registered, registered.release) for registered in reversed((self.cgroup, *self.before)))
+        yield from (
+            (registered, registered.release) for registered in reversed((self.cgroup, *self.before))
+        )
         yield self.processes, forget_processes
         yield from ((registered, registered.release) for registered in reversed(self.after))
 
@@ -115,7 +124,10 @@ class StdioGuest(RunningGuest):
         time = has.time if has else group.time()
         found: dict[str, Fact] = {}
         if cpus is not None:
-            found |= {"limit.cpus": ",".join(map(str, cpus)), "limit.cpu_time": float(time.count or len(cpus))}
+            found |= {
+                "limit.cpus": ",".join(map(str, cpus)),
+                "limit.cpu_time": float(time.count or len(cpus)),
+            }
         for name in ("period_us", "burst_us", "weight"):
             if (value := getattr(time, name)) != getattr(CpuTime(), name):
                 found[f"limit.cpu_{name}"] = value
@@ -168,19 +180,25 @@ class StdioGuest(RunningGuest):
             try:
                 release()
             except RunInterrupted as request:
-                interrupted = request  # what is not gone yet stays in the journal, which is closed next
+                interrupted = (
+                    request  # what is not gone yet stays in the journal, which is closed next
+                )
             except (VtaxError, OSError, subprocess.TimeoutExpired) as error:
                 problems.append(f"{registered.resource}: {error}")
         if interrupted:
             raise interrupted
         if problems:
-            raise PlatformError(Note("guest-not-stopped"), where="; ".join(problems), hint=Note("hint-clean"))
+            raise PlatformError(
+                Note("guest-not-stopped"), where="; ".join(problems), hint=Note("hint-clean")
+            )
 
 
 def compile_agent(channel: Channel, image: Image) -> None:
     """Send the agent compiled for the image's Python, which spares the guest the work; its source otherwise."""
     with suppress(CommandFailed):  # then the guest compiles it
-        channel.agent = bootstrap.compiled(image.of_peers.tree)  # nothing of the user's files runs on the host
+        channel.agent = bootstrap.compiled(
+            image.of_peers.tree
+        )  # nothing of the user's files runs on the host
 
 
 @dataclass(frozen=True)
@@ -215,7 +233,9 @@ def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
 
 
 def start(
-    spec: GuestSpec, program: Callable[[Cgroup], Program], register: Callable[[], list[Registration]] = list
+    spec: GuestSpec,
+    program: Callable[[Cgroup], Program],
+    register: Callable[[], list[Registration]] = list,
 ) -> StdioGuest:
     """Make the cgroup, spawn the program in it, and connect the channel.
 
@@ -251,7 +271,9 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
     if status in _BY_A_FILTER:
         state += " (SIGSYS): a filter of system calls ended the agent"
     output = last_lines(stderr)
-    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; stderr: {output}" if output else "")
+    return f"{Path(str(_args(process)[0])).name} {state}" + (
+        f"; stderr: {output}" if output else ""
+    )
 
 
 def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
@@ -273,7 +295,11 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
         errors = files.enter_context(stderr.open("wb"))
         join = files.enter_context(joined.procs_file())
         ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
-        inside = files.enter_context(Path(f"/proc/{what.inside}/ns/mnt").open("rb")) if what.inside else None
+        inside = (
+            files.enter_context(Path(f"/proc/{what.inside}/ns/mnt").open("rb"))
+            if what.inside
+            else None
+        )
         child_stdin, write_fd = os.pipe()
         read_fd, child_stdout = os.pipe()
         files.callback(os.close, child_stdin)
@@ -303,14 +329,18 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
     return process, read_fd, write_fd
 
 
-def start_error(spec: GuestSpec, error: Exception, output: str = "", hint: str = "") -> PlatformError:
+def start_error(
+    spec: GuestSpec, error: Exception, output: str = "", hint: str = ""
+) -> PlatformError:
     """Make the error of a guest that did not start.
 
     output: the last lines of its program, if any. hint: where the error has none.
     """
     if isinstance(error, VtaxError):
         return PlatformError(error.what, where=output or error.where, hint=error.hint or hint)
-    id_mapping = any(step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))
+    id_mapping = any(
+        step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}")
+    )
     if id_mapping and os.strerror(errno.ENOENT) not in output:
         hint = _USERNS_HINT
     return PlatformError(Note("not-started", name=spec.name, error=error), where=output, hint=hint)

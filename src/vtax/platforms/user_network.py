@@ -58,7 +58,11 @@ def limited(limits: NetworkLimits, network: Network) -> NetworkLimits:
 def is_wanted(network: Network, spec: GuestSpec) -> bool:
     """Return whether the program carries this guest's packets: in guest-to-guest the lab carries those of one."""
     board = spec.plugboard
-    return network in PACKAGES and board is not None and all(interface.engine for interface in board.interfaces)
+    return (
+        network in PACKAGES
+        and board is not None
+        and all(interface.engine for interface in board.interfaces)
+    )
 
 
 def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subgroup: str) -> None:
@@ -85,7 +89,9 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
     deadline = time.monotonic() + _START_S * timeout_factor()
 
     def failed() -> PlatformError:
-        return PlatformError(Note("network-not-started", network=network), where=describe(process, log))
+        return PlatformError(
+            Note("network-not-started", network=network), where=describe(process, log)
+        )
 
     def is_there() -> bool:
         if process.poll() is not None:
@@ -98,23 +104,49 @@ def connect(network: Network, spec: GuestSpec, guest: StdioGuest, pid: int, subg
     guest.notes += (Note("user-network", network=network),)
 
 
-def command_line(network: Network, interface: Interface, netns: Path, outside: str) -> Sequence[str]:
+def command_line(
+    network: Network, interface: Interface, netns: Path, outside: str
+) -> Sequence[str]:
     """Return the command, as Podman gives it. outside: an interface of the lab, that pasta needs to name."""
     network_address = ip_interface(interface.addresses[0])
     if network == "slirp4netns":
         return [
-            "slirp4netns", "--disable-host-loopback", "--disable-dns", f"--mtu={interface.mtu}", "--enable-sandbox",
-            "--enable-seccomp", f"--cidr={network_address.network}", "--netns-type=path", str(netns), interface.name,
-        ]  # fmt: skip
+            "slirp4netns",
+            "--disable-host-loopback",
+            "--disable-dns",
+            f"--mtu={interface.mtu}",
+            "--enable-sandbox",
+            "--enable-seccomp",
+            f"--cidr={network_address.network}",
+            "--netns-type=path",
+            str(netns),
+            interface.name,
+        ]
     return [
-        "pasta", "--foreground", "--runas=0", "--netns-only", f"--netns={netns}", f"--ns-ifname={interface.name}",
-        f"--address={network_address.ip}", f"--netmask={network_address.network.prefixlen}",
-        f"--gateway={interface.engine}", f"--mtu={interface.mtu}", f"--interface={outside}", "--ipv4-only",
-        "--tcp-ports=none", "--udp-ports=none", "--tcp-ns=none", "--udp-ns=none", "--no-map-gw", "--no-dhcp",
-    ]  # fmt: skip
+        "pasta",
+        "--foreground",
+        "--runas=0",
+        "--netns-only",
+        f"--netns={netns}",
+        f"--ns-ifname={interface.name}",
+        f"--address={network_address.ip}",
+        f"--netmask={network_address.network.prefixlen}",
+        f"--gateway={interface.engine}",
+        f"--mtu={interface.mtu}",
+        f"--interface={outside}",
+        "--ipv4-only",
+        "--tcp-ports=none",
+        "--udp-ports=none",
+        "--tcp-ns=none",
+        "--udp-ns=none",
+        "--no-map-gw",
+        "--no-dhcp",
+    ]
 
 
 def _outside(namespace: str) -> str:
     """Return an interface by which the lab reaches what guests talk to: the last one that has an address."""
     shown = Namespace.named(namespace).run(["ip", "-json", "-4", "address", "show", "up"]).stdout
-    return str([link["ifname"] for link in json.loads(shown) if link.get("ifname", "lo") != "lo"][-1])
+    return str(
+        [link["ifname"] for link in json.loads(shown) if link.get("ifname", "lo") != "lo"][-1]
+    )

@@ -50,7 +50,9 @@ class Boot:
     tsc_khz: int | None = None
 
 
-def boot_files(kernel: Literal["image", "host"], modules: Sequence[str], image: Image) -> tuple[Path, Path]:
+def boot_files(
+    kernel: Literal["image", "host"], modules: Sequence[str], image: Image
+) -> tuple[Path, Path]:
     """Kernel and initrd: the image's, unpacked where that works, or the host's with modules. Raises ImageError."""
     if kernel == "host":
         own = host_kernel.prepare(Home.from_environment(), image, modules)
@@ -73,8 +75,18 @@ def kernel_command_line(
     console: empty for none. modules, root_device, stream: words of the image's init (image/data/init). more: words
     before those.
     """
-    words = [*([f"console={console}"] if console else []), "quiet", "panic=-1", "net.ifnames=0", *more]
-    words += [f"vtax.modules={','.join(modules)}", f"vtax.root={root_device}", f"vtax.stream={stream}"]
+    words = [
+        *([f"console={console}"] if console else []),
+        "quiet",
+        "panic=-1",
+        "net.ifnames=0",
+        *more,
+    ]
+    words += [
+        f"vtax.modules={','.join(modules)}",
+        f"vtax.root={root_device}",
+        f"vtax.stream={stream}",
+    ]
     return " ".join(words)
 
 
@@ -115,7 +127,9 @@ def vcpu_threads(pid: int, name: re.Pattern[str], proc: Path = Path("/proc")) ->
 def pin(threads: Sequence[int], resources: Resources, group: Cgroup) -> Limits:
     """Pin virtual CPUs, one to each host CPU; what the machine has then, as read back."""
     for number, thread in enumerate(threads):
-        os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)
+        os.sched_setaffinity(
+            thread, {resources.cpus[number]} if resources.pinned else resources.cpus
+        )
     allowed = sorted(set().union(*(os.sched_getaffinity(thread) for thread in threads)))
     time = group.time()
     count = min(time.count or len(threads), len(threads))
@@ -146,7 +160,9 @@ def probe(
         return Probe(False, at(error.what, error.where), error.hint)
     if image is None:
         return Probe(False, Note("no-image"), "vtax image build", marks, version)
-    found = probing.probe(lambda options, spec, argv: start(options, spec), options, image, programs={})
+    found = probing.probe(
+        lambda options, spec, argv: start(options, spec), options, image, programs={}
+    )
     return replace(found, version=version, marks=marks)
 
 
@@ -162,7 +178,9 @@ class Programs:
     stderr: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def spawn(self, argv: Sequence[str | Path], output: Path | None = None) -> subprocess.Popen[bytes]:
+    def spawn(
+        self, argv: Sequence[str | Path], output: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start one. output: where its standard output goes instead. Raises CommandFailed."""
         with self.stderr.open("ab") as errors, (output or self.stderr).open("ab") as printed:
             return spawn(

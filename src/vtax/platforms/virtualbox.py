@@ -68,7 +68,12 @@ class VirtualBox(Driver):
         """See platforms.base.Driver. A change of offloads would undo what _join_interfaces turns off."""
         mtu, most = 1500 if options.nic == "Am79C973" else _MAX_MTU, options.max_interfaces
         return NetworkLimits(
-            interfaces=most, mtu=mtu, engine_mtu=1500, queues=1, not_attached=("macvtap",), links_change=False
+            interfaces=most,
+            mtu=mtu,
+            engine_mtu=1500,
+            queues=1,
+            not_attached=("macvtap",),
+            links_change=False,
         )
 
     def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
@@ -109,9 +114,13 @@ class _Calls:
         VBoxSVC returns when its daemon is ready, with any status (126 in 7.2.22). Raises PlatformError.
         """
         program, pid = str(tools.service_program()), str(self.made.service)
-        status = self.programs.spawn([program, "--daemonize", "--pidfile", pid]).wait(_START_S * timeout_factor())
+        status = self.programs.spawn([program, "--daemonize", "--pidfile", pid]).wait(
+            _START_S * timeout_factor()
+        )
         lacking = PlatformError(Note("vboxsvc-not-started", status=status))
-        wait_until(self.made.service.exists, _PID_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
+        wait_until(
+            self.made.service.exists, _PID_S * timeout_factor(), 0.05, otherwise=lambda: lacking
+        )
 
     def manage(self, *arguments: str) -> None:
         """Call VBoxManage. Raises CommandFailed or PlatformError."""
@@ -131,13 +140,23 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 made = replace(made, interfaces=tuple(spec.plugboard.interfaces), bridged=bridged)
             _write_files(options, spec, made)
             with claimed.group.procs_file() as join:
-                programs = virtual_machine.Programs(claimed.tag, join, stderr, machine.environment(made))
+                programs = virtual_machine.Programs(
+                    claimed.tag, join, stderr, machine.environment(made)
+                )
                 calls = _Calls(made, programs)
                 calls.serve()
                 for arguments in machine.commands(options, spec.resources, made):
                     calls.manage(*arguments)
                 process = programs.spawn(
-                    [*_where(spec), "VBoxHeadless", "--startvm", spec.name, "--vrde", "off", "--start-paused"]
+                    [
+                        *_where(spec),
+                        "VBoxHeadless",
+                        "--startvm",
+                        spec.name,
+                        "--vrde",
+                        "off",
+                        "--start-paused",
+                    ]
                 )
                 say = partial(describe, process, made, stderr)
                 channel = Channel.to_unix_socket(
@@ -157,7 +176,14 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
     stdio.compile_agent(channel, spec.image)
     notes = (Note("never-on-hardware", what=NEVER_ON_HARDWARE),)
     return StdioGuest(
-        process, channel, claimed, stderr, notes, machine=limits, executing_at=executing_at, parts=PARTS
+        process,
+        channel,
+        claimed,
+        stderr,
+        notes,
+        machine=limits,
+        executing_at=executing_at,
+        parts=PARTS,
     )
 
 
@@ -168,7 +194,9 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     """
     directory = machine.service_directory(spec.name)
     if directory.exists():
-        raise PlatformError(Note("directory-exists", directory=directory), hint=Note("hint-rm", directory=directory))
+        raise PlatformError(
+            Note("directory-exists", directory=directory), hint=Note("hint-rm", directory=directory)
+        )
     registered = spec.journal.register(Tree(str(directory)))
     undo.callback(registered.release)
     claimed = claim(spec, undo)
@@ -178,7 +206,9 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
 
 def _is_translated(spec: GuestSpec) -> bool:
     """Whether VirtualBox's own NAT joins its interfaces."""
-    return spec.plugboard is not None and all(interface.engine for interface in spec.plugboard.interfaces)
+    return spec.plugboard is not None and all(
+        interface.engine for interface in spec.plugboard.interfaces
+    )
 
 
 def _where(spec: GuestSpec) -> Sequence[str]:
@@ -217,7 +247,9 @@ def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.Virt
     made.settings.mkdir()
     made.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
     emulated = is_emulated()
-    words = machine.kernel_command_line(options, emulated=emulated, tsc_khz=tsc.frequency_khz() if emulated else None)
+    words = machine.kernel_command_line(
+        options, emulated=emulated, tsc_khz=tsc.frequency_khz() if emulated else None
+    )
     made.loader_configuration.write_text(machine.loader_configuration(words))
     _, initrd = virtual_machine.boot_files(options.kernel, options.modules, image)
     run(machine.boot_medium(virtual_machine.Boot(_packed_kernel(options, image), initrd), made))
@@ -240,7 +272,9 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources, group: Cgroup) 
     return virtual_machine.pin(found, resources, group)
 
 
-def describe(process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo, stderr: Path) -> str:
+def describe(
+    process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo, stderr: Path
+) -> str:
     """Describe a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
     for path in (stderr, made.log):
@@ -253,6 +287,8 @@ def describe(process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo
     if process is not None:
         status = process.poll()
         parts.append(
-            "VBoxHeadless is still running" if status is None else f"VBoxHeadless ended with status {status}"
+            "VBoxHeadless is still running"
+            if status is None
+            else f"VBoxHeadless ended with status {status}"
         )
     return "; ".join(parts)

@@ -136,14 +136,22 @@ def _in_pool(name: str, spec: GuestSpec) -> GuestSpec:
         raise PlatformError(Note("no-pool", name=name), hint=Note("hint-pools", names=tuple(pools)))
     if len(pools[name]) < spec.resources.vcpus:
         raise PlatformError(
-            Note("small-pool", pool=name, found=len(pools[name]), name=spec.name, requested=spec.resources.vcpus),
+            Note(
+                "small-pool",
+                pool=name,
+                found=len(pools[name]),
+                name=spec.name,
+                requested=spec.resources.vcpus,
+            ),
             hint=f"xl cpupool-cpu-add {name} CPU",
         )
     cpus = pools[name][: spec.resources.vcpus] if spec.resources.pinned else pools[name]
     return replace(spec, resources=replace(spec.resources, cpus=cpus))
 
 
-def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, overlay: Path) -> XenGuest:
+def _start(
+    options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, overlay: Path
+) -> XenGuest:
     """Make the domain paused, join its interfaces, connect its consoles, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     made = _prepare(options, spec, overlay)
@@ -172,9 +180,17 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
             raise start_error(spec, error, describe(spec.name, stderr, console)) from error
         undo.pop_all()
     stdio.compile_agent(channel, spec.image)
-    machine = cgroups.Limits(pinned, spec.resources.memory_bytes, cgroups.CpuTime(spec.resources.vcpus))
+    machine = cgroups.Limits(
+        pinned, spec.resources.memory_bytes, cgroups.CpuTime(spec.resources.vcpus)
+    )
     guest = XenGuest(
-        process, channel, claimed, stderr, _notes(options.cpupool, spec), machine=machine, executing_at=executing_at
+        process,
+        channel,
+        claimed,
+        stderr,
+        _notes(options.cpupool, spec),
+        machine=machine,
+        executing_at=executing_at,
     )
     guest.domain, guest.ports, guest.parts = spec.name, ports, PARTS
     return guest
@@ -185,7 +201,11 @@ def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.XenI
     script.write_text(_VIF_SCRIPT)
     script.chmod(0o755)
     interfaces = spec.plugboard.interfaces if spec.plugboard else ()
-    tsc_mode = ("native" if is_emulated() else "default") if options.tsc_mode == "auto" else options.tsc_mode
+    tsc_mode = (
+        ("native" if is_emulated() else "default")
+        if options.tsc_mode == "auto"
+        else options.tsc_mode
+    )
     return config.XenIo(spec.name, overlay, spec.directory, script, tsc_mode, interfaces)
 
 
@@ -213,7 +233,9 @@ def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> 
 def _complaints(spec: GuestSpec, stderr: Path) -> str:
     """Return the last line of the device model, then those of xl."""
     _, model = log_files(spec.name)
-    return " | ".join(filter(None, (stdio.last_lines(model, 1), tools.errors(stdio.text_of(stderr)))))
+    return " | ".join(
+        filter(None, (stdio.last_lines(model, 1), tools.errors(stdio.text_of(stderr))))
+    )
 
 
 def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
@@ -224,7 +246,11 @@ def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
     assert domain is not None
     suffix = "-emu" if options.devices == "emulated" else ""
     count = len(spec.plugboard.interfaces)
-    return tuple(spec.plugboard.plug_devices([f"vif{domain.domid}.{number}{suffix}" for number in range(count)]))
+    return tuple(
+        spec.plugboard.plug_devices(
+            [f"vif{domain.domid}.{number}{suffix}" for number in range(count)]
+        )
+    )
 
 
 def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
@@ -237,7 +263,9 @@ def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
     allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
     found = tuple(sorted({cpu for cpus in allowed for cpu in cpus}))
     if not set(found) <= set(spec.resources.cpus):
-        raise PlatformError(Note("not-pinned-to", name=spec.name, cpus=spec.resources.cpus, allowed=allowed))
+        raise PlatformError(
+            Note("not-pinned-to", name=spec.name, cpus=spec.resources.cpus, allowed=allowed)
+        )
     return found
 
 

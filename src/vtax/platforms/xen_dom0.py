@@ -50,7 +50,9 @@ class XenDom0(LaunchedDriver):
             raise PlatformError(Note("no-domain0", name=_NAME), hint="systemctl restart xen")
         guest = native.launch(spec, argv, limited=False)
         guest.notes += (Note("dom0-limits", count=domain.vcpus, size=domain.memory_mib),)
-        guest.machine = Limits(tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, CpuTime(domain.vcpus))
+        guest.machine = Limits(
+            tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, CpuTime(domain.vcpus)
+        )
         return guest
 
 

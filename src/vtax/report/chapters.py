@@ -20,9 +20,20 @@ from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
 
-_FOLDED = frozenset({
-    "audit", "counters", "explain", "guests", "host", "method", "reproduce", "sessions", "variance", "warnings",
-})  # fmt: skip
+_FOLDED = frozenset(
+    {
+        "audit",
+        "counters",
+        "explain",
+        "guests",
+        "host",
+        "method",
+        "reproduce",
+        "sessions",
+        "variance",
+        "warnings",
+    }
+)
 """Chapters that answer what few readers ask: a page shows their summaries, and the rest on demand."""
 
 
@@ -51,7 +62,9 @@ def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
         return list(document.parts)
     if view.name not in _FOLDED:
         return [doc.Titled(view.title, document.parts, key=view.name)]
-    summary = [part for part in document.parts if isinstance(part, doc.Titled) and part.role == "summary"]
+    summary = [
+        part for part in document.parts if isinstance(part, doc.Titled) and part.role == "summary"
+    ]
     others = tuple(part for part in document.parts if part not in summary)
     folded = doc.Titled(view.help, others, is_folded=True)
     return [doc.Titled(view.title, (*summary, folded), key=view.name)]
@@ -72,9 +85,13 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
     )
     rows = tuple(_row(each, key) for each, key in zip(analyses, keys, strict=True))
     title = plural("Report of {count} run", "Report of {count} runs", len(analyses))
-    lines = [host_line(each.host) for each in analyses]  # what is shown, since anonymous hosts have no identity
+    lines = [
+        host_line(each.host) for each in analyses
+    ]  # what is shown, since anonymous hosts have no identity
     hosts = [line for n, line in enumerate(lines) if line not in lines[:n]]
-    lead: tuple[doc.Inline, ...] = tuple(joined([msg("host"), host], ": ") for host in hosts if host != "")
+    lead: tuple[doc.Inline, ...] = tuple(
+        joined([msg("host"), host], ": ") for host in hosts if host != ""
+    )
     table: list[doc.Part] = [
         doc.Table(columns, (doc.Group(rows),), key="runs", label=msg("Runs"), style="list"),
         *_emulated(analyses),
@@ -92,7 +109,12 @@ def _answer(analysis: Analysis, key: str) -> doc.Titled:
 
 
 def _emulated(analyses: Sequence[Analysis]) -> Iterator[doc.Part]:
-    if any(_is_emulated(platform) for analysis in analyses for platform in analysis.platforms if platform.available):
+    if any(
+        _is_emulated(platform)
+        for analysis in analyses
+        for platform in analysis.platforms
+        if platform.available
+    ):
         yield doc.Paragraph(msg("Verdicts on emulated platforms are not counted."), "muted")
 
 
@@ -112,8 +134,17 @@ def _row(analysis: Analysis, key: str) -> doc.TableRow:
     if analysis.status != "finished":
         name = joined([name, status_word(analysis.status)], ": ")
     counts = [doc.Count(verdicts[kind]) if verdicts else doc.Nothing() for kind in get_args(Kind)]
-    platforms = joined([shared.platform_of(platform) for platform in analysis.platforms if platform.available])
+    platforms = joined(
+        [shared.platform_of(platform) for platform in analysis.platforms if platform.available]
+    )
     title = header_of(analysis)[0]
     return doc.TableRow(
-        (name, title, doc.Moment(analysis.started_at), doc.Count(analysis.blocks), platforms, *counts)
+        (
+            name,
+            title,
+            doc.Moment(analysis.started_at),
+            doc.Count(analysis.blocks),
+            platforms,
+            *counts,
+        )
     )

@@ -22,7 +22,12 @@ DOCUMENTS = ("html", "markdown", "latex")  # formats with chapters
 
 
 def write(
-    store: Store, run_name: str, file_format: str, path: Path, language: Language = ENGLISH, options: Options = REPORT
+    store: Store,
+    run_name: str,
+    file_format: str,
+    path: Path,
+    language: Language = ENGLISH,
+    options: Options = REPORT,
 ) -> None:
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
@@ -43,9 +48,13 @@ def write(
 
 
 def write_several(
-    store: Store, run_names: Sequence[str], file_format: str, path: Path, language: Language = ENGLISH,
+    store: Store,
+    run_names: Sequence[str],
+    file_format: str,
+    path: Path,
+    language: Language = ENGLISH,
     options: Options = REPORT,
-) -> None:  # fmt: skip
+) -> None:
     """Write one html, markdown or latex file of several runs, a chapter each in their order below a list of them.
 
     The rest as in `write`. Raises BadInput for a format that has no chapters too.
@@ -67,13 +76,19 @@ def write_several(
 
 
 def write_whole(
-    source: Source, file_format: str, path: Path, language: Language = ENGLISH, options: Options = REPORT
+    source: Source,
+    file_format: str,
+    path: Path,
+    language: Language = ENGLISH,
+    options: Options = REPORT,
 ) -> None:
     """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
     if file_format in DOCUMENTS:
         path.write_text(_rendered(file_format, report(source, options), language), encoding="utf-8")
     elif file_format == "json":
-        path.write_text(json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8")
+        path.write_text(
+            json.dumps(plain(exported_whole(source)), indent=1, default=str) + "\n", "utf-8"
+        )
     else:
         from vtax.report.measurements import tidy, write_table
 
@@ -81,7 +96,10 @@ def write_whole(
 
 
 def _rendered(
-    file_format: str, document: doc.Document, language: Language, chapters: Sequence[doc.Document] = ()
+    file_format: str,
+    document: doc.Document,
+    language: Language,
+    chapters: Sequence[doc.Document] = (),
 ) -> str:
     """Return a document as text of one of the formats with chapters."""
     if file_format == "html":

@@ -43,7 +43,9 @@ class _Rows:
 
     def of_cell(self, text_of: Callable[[CellRecord], str | None]) -> Any:
         """Return a text of the cell of every row."""
-        return _coded([text_of(cell) for cell in self.data.run.cells], self.data.trials.cell[self.trial])
+        return _coded(
+            [text_of(cell) for cell in self.data.run.cells], self.data.trials.cell[self.trial]
+        )
 
     def of_trial(self, name: str) -> Any:
         """Return a column of the trials."""
@@ -55,7 +57,9 @@ class _Rows:
 
 
 def _json(name: str) -> Callable[[_Rows], Any]:
-    return lambda rows: rows.of_cell(lambda cell: json.dumps(getattr(cell, name), ensure_ascii=False))
+    return lambda rows: rows.of_cell(
+        lambda cell: json.dumps(getattr(cell, name), ensure_ascii=False)
+    )
 
 
 def _cell(name: str) -> Callable[[_Rows], Any]:
@@ -71,44 +75,87 @@ def _metric(name: str) -> Callable[[_Rows], Any]:
 
 
 FACTOR = Field(
-    "factor_NAME", "text", "", "level of the factor NAME, a column each; empty where the cell has no such factor"
+    "factor_NAME",
+    "text",
+    "",
+    "level of the factor NAME, a column each; empty where the cell has no such factor",
 )
 _COLUMNS: tuple[tuple[Field, Callable[[_Rows], Any]], ...] = (
-    (Field("run", "text", "", "name of the run"), lambda rows: _repeated(rows.data.run.name, rows.trial.size)),
-    (Field("study", "text", "", "name of its study"), lambda rows: _repeated(rows.data.run.study, rows.trial.size)),
+    (
+        Field("run", "text", "", "name of the run"),
+        lambda rows: _repeated(rows.data.run.name, rows.trial.size),
+    ),
+    (
+        Field("study", "text", "", "name of its study"),
+        lambda rows: _repeated(rows.data.run.study, rows.trial.size),
+    ),
     (Field("platform", "text", "", "platform of the guest"), _cell("platform")),
     (Field("benchmark", "text", "", "benchmark"), _cell("benchmark")),
     (
         Field(
-            "label", "text", "",
+            "label",
+            "text",
+            "",
             "name of the study's benchmark table: the benchmark's, unless the study has its own",
         ),
         _cell("label"),
     ),
     (
-        Field("tool_version", "text", "", "version of the benchmark's tool; empty when it is not known"),
+        Field(
+            "tool_version",
+            "text",
+            "",
+            "version of the benchmark's tool; empty when it is not known",
+        ),
         _cell("tool_version"),
     ),
-    (Field("topology", "text", "", "topology of the lab; empty without a network"), _cell("topology")),
     (
-        Field("parameters", "JSON", "", "parameters of the benchmark, its factors' levels included"),
+        Field("topology", "text", "", "topology of the lab; empty without a network"),
+        _cell("topology"),
+    ),
+    (
+        Field(
+            "parameters", "JSON", "", "parameters of the benchmark, its factors' levels included"
+        ),
         _json("parameters"),
     ),
     (Field("link", "JSON", "", "requested settings of the links"), _json("link")),
-    (Field("cell", "text", "", "key of the cell: platform, benchmark and all settings"), _cell("key")),
-    (Field("point", "text", "", "key of the cell's settings, the same on every platform"), _cell("point")),
-    (FACTOR, lambda rows: rows),
-    (Field("block", "integer", "", "block, from 1"), lambda rows: pc.add(rows.of_trial("block"), 1)),
     (
-        Field("session", "integer", "", "session of the run, from 1: its boot of the host, and its hour"),
+        Field("cell", "text", "", "key of the cell: platform, benchmark and all settings"),
+        _cell("key"),
+    ),
+    (
+        Field("point", "text", "", "key of the cell's settings, the same on every platform"),
+        _cell("point"),
+    ),
+    (FACTOR, lambda rows: rows),
+    (
+        Field("block", "integer", "", "block, from 1"),
+        lambda rows: pc.add(rows.of_trial("block"), 1),
+    ),
+    (
+        Field(
+            "session",
+            "integer",
+            "",
+            "session of the run, from 1: its boot of the host, and its hour",
+        ),
         _trial("session"),
     ),
     (
-        Field("number", "integer", "", "trial of the cell within the block, from 0, warm-up included"),
+        Field(
+            "number", "integer", "", "trial of the cell within the block, from 0, warm-up included"
+        ),
         _trial("number"),
     ),
-    (Field("position", "integer", "", "place of the trial in the order of the run, from 0"), _trial("position")),
-    (Field("is_warmup", "flag", "", "whether it is a warm-up trial, which no figure uses"), _trial("is_warmup")),
+    (
+        Field("position", "integer", "", "place of the trial in the order of the run, from 0"),
+        _trial("position"),
+    ),
+    (
+        Field("is_warmup", "flag", "", "whether it is a warm-up trial, which no figure uses"),
+        _trial("is_warmup"),
+    ),
     (
         Field("status", "text", "", "`ok` or `failed`"),
         lambda rows: _coded(["failed", "ok"], rows.data.trials.is_ok[rows.trial].astype(np.int64)),
@@ -123,24 +170,45 @@ _COLUMNS: tuple[tuple[Field, Callable[[_Rows], Any]], ...] = (
     ),
     (
         Field(
-            "outside_s", "number", "s",
+            "outside_s",
+            "number",
+            "s",
             "duration of the tool by the controller's monotonic clock; empty when not known",
         ),
         _trial("outside_s"),
     ),
-    (Field("inside_s", "number", "s", "the same by the guest's clock; empty when not known"), _trial("inside_s")),
     (
-        Field("effective", "JSON", "", "effective settings, as far as the trial came: socket buffers, MSS, offloads"),
+        Field("inside_s", "number", "s", "the same by the guest's clock; empty when not known"),
+        _trial("inside_s"),
+    ),
+    (
+        Field(
+            "effective",
+            "JSON",
+            "",
+            "effective settings, as far as the trial came: socket buffers, MSS, offloads",
+        ),
         lambda rows: _effective(rows.data, rows.in_force, rows.trial),
     ),
-    (Field("metric", "text", "", "metric of the value; empty in the row of a failed trial"), _metric("name")),
     (
-        Field("value", "number", "unit", "measured value, unscaled; empty in the row of a failed trial"),
+        Field("metric", "text", "", "metric of the value; empty in the row of a failed trial"),
+        _metric("name"),
+    ),
+    (
+        Field(
+            "value",
+            "number",
+            "unit",
+            "measured value, unscaled; empty in the row of a failed trial",
+        ),
         lambda rows: pa.array(rows.value, from_pandas=True),
     ),
     (Field("unit", "text", "", "unit of the value"), _metric("unit")),
-    (Field("better", "text", "", "`higher` or `lower`: which values of the metric are better"), _metric("better")),
-)  # fmt: skip
+    (
+        Field("better", "text", "", "`higher` or `lower`: which values of the metric are better"),
+        _metric("better"),
+    ),
+)
 COLUMNS = tuple(field for field, _ in _COLUMNS)
 """The columns of CSV and Parquet in their order: a row per measurement, and one per failed trial."""
 SQL_COLUMNS = (
@@ -197,14 +265,17 @@ def _factors(rows: _Rows) -> dict[str, Any]:
 def _moments(seconds: Any, index: Any) -> Any:
     """Unix times as timestamps of UTC; null for what is no time."""
     is_time = (seconds >= 0) & (seconds < _LAST_MOMENT)
-    whole = np.where(is_time, np.round(np.where(is_time, seconds, 0) * 1000), 0).astype("datetime64[ms]")
+    whole = np.where(is_time, np.round(np.where(is_time, seconds, 0) * 1000), 0).astype(
+        "datetime64[ms]"
+    )
     return pa.array(whole, pa.timestamp("ms", "UTC"), mask=~is_time).take(pa.array(index))
 
 
 def _effective(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
     distinct: dict[str, int] = {}
     codes = [
-        distinct.setdefault(in_force[t], len(distinct)) if t in in_force else -1 for t in data.trials.id.tolist()
+        distinct.setdefault(in_force[t], len(distinct)) if t in in_force else -1
+        for t in data.trials.id.tolist()
     ]
     return _coded(list(distinct), np.array(codes, np.int64)[trial])
 
@@ -215,7 +286,9 @@ def _errors(data: RunData, trial: Any) -> Any:
     of_trial = np.full(data.trials.id.size, -1)
     of_trial[failed] = np.arange(failed.size)
     found = [
-        texts.get((int(data.trials.cell[t]), int(data.trials.block[t]), int(data.trials.number[t])), "")
+        texts.get(
+            (int(data.trials.cell[t]), int(data.trials.block[t]), int(data.trials.number[t])), ""
+        )
         for t in failed
     ]
     return _coded(found, of_trial[trial])
@@ -224,8 +297,12 @@ def _errors(data: RunData, trial: Any) -> Any:
 def _coded(texts: list[Any], index: Any) -> Any:
     """Return a text column of few different values; index -1 and None are null."""
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
-    codes = np.array([-1 if text is None else distinct.index(text) for text in texts] + [-1], np.int32)[index]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string()))
+    codes = np.array(
+        [-1 if text is None else distinct.index(text) for text in texts] + [-1], np.int32
+    )[index]
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string())
+    )
 
 
 def _repeated(text: str, rows: int) -> Any:
@@ -241,7 +318,9 @@ def _write_csv(table: pa.Table, path: Path) -> None:
     from pyarrow.csv import CSVWriter
 
     table = pa.table({field.name: _as_text(table[field.name]) for field in table.schema})
-    plain = pa.schema([f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema])
+    plain = pa.schema(
+        [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
+    )
     with CSVWriter(path, plain) as writer:
         for batch in table.to_batches(_BATCH_ROWS):
             writer.write_table(pa.Table.from_batches([batch]).cast(plain))
@@ -256,10 +335,15 @@ def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_dictionary(column.type):
         return column
     texts = [
-        pa.array([no_formula(text) for text in chunk.dictionary.to_pylist()], pa.string()) for chunk in column.chunks
+        pa.array([no_formula(text) for text in chunk.dictionary.to_pylist()], pa.string())
+        for chunk in column.chunks
     ]
     return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(c.indices, t) for c, t in zip(column.chunks, texts, strict=True)], column.type
+        [
+            pa.DictionaryArray.from_arrays(c.indices, t)
+            for c, t in zip(column.chunks, texts, strict=True)
+        ],
+        column.type,
     )
 
 

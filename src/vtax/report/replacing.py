@@ -65,7 +65,8 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
     except OSError as error:
         wrong = BadInput if error.errno in _WRONG_PLACE else StoreError
         raise wrong(
-            f"{path} cannot be written: {error.strerror or error}", hint=f"choose another place with {option}"
+            f"{path} cannot be written: {error.strerror or error}",
+            hint=f"choose another place with {option}",
         ) from error
 
 

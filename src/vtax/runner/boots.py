@@ -58,9 +58,13 @@ def look(study: Study) -> Here | None:
     entries = {}
     for table in used_boots(study):
         try:
-            entries[table] = loader.find(next(boot.entry for boot in study.boot if boot.name == table))
+            entries[table] = loader.find(
+                next(boot.entry for boot in study.boot if boot.name == table)
+            )
         except BadInput as error:
-            raise BadInput(error.what, where=f"[[boot]] {table}, key entry", hint=error.hint) from error
+            raise BadInput(
+                error.what, where=f"[[boot]] {table}, key entry", hint=error.hint
+            ) from error
     found = boot_loaders.current(loader, list(entries.values()))
     return Here(next((name for name, entry in entries.items() if entry == found), ""), entries)
 
@@ -100,12 +104,18 @@ def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
     """Probe the platforms of this boot that were not probed yet. Raises PlatformError for one that does not run."""
     named = platforms_of(plan.study, here)
     for index, planned in enumerate(plan.platforms):
-        if planned.platform.name not in named or planned.probe.is_made or not planned.probe.available:
+        if (
+            planned.platform.name not in named
+            or planned.probe.is_made
+            or not planned.probe.available
+        ):
             continue
         probe = planned.platform.probe(plan.image)
         if not probe.available:
             name = planned.platform.name
-            raise PlatformError(Note("not-in-boot", name=name, here=here, reason=probe.reason), hint=probe.hint)
+            raise PlatformError(
+                Note("not-in-boot", name=name, here=here, reason=probe.reason), hint=probe.hint
+            )
         run.set_probe(platform_record(plan, index, probe))
 
 
@@ -129,7 +139,9 @@ def guests(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
         first = sum(sizes[: visit.session - 1])
         named = platforms_of(plan.study, visit.boot)
         for block in range(first, first + sizes[visit.session - 1]):
-            yield from ((visit, each) for each in plan.sessions(block) if each.platform.name in named)
+            yield from (
+                (visit, each) for each in plan.sessions(block) if each.platform.name in named
+            )
 
 
 def visits_left(plan: Plan, run: RunHandle) -> list[Visit]:
@@ -146,14 +158,23 @@ def cells_of(plan: Plan, boot: str) -> frozenset[str]:
 
 def can_begin(run: RunHandle, visit: Visit, here: str, boot_id: str) -> bool:
     """Whether this boot of the host is that of a visit: of its entry, and of no other visit."""
-    taken = {(s.number, name) for s in run.sessions for name, fact in boots_in(s.host).items() if fact == boot_id}
+    taken = {
+        (s.number, name)
+        for s in run.sessions
+        for name, fact in boots_in(s.host).items()
+        if fact == boot_id
+    }
     return visit.boot == here and not taken - {(visit.session, visit.boot)}
 
 
 def boots_in(host: Mapping[str, Any]) -> dict[str, str]:
     """Name of each boot that a session had -> the kernel's name of it. host: facts of the session."""
     found = host.get("boots", {})
-    return {name: facts["boot_id"] for name, facts in found.items()} if isinstance(found, Mapping) else {}
+    return (
+        {name: facts["boot_id"] for name, facts in found.items()}
+        if isinstance(found, Mapping)
+        else {}
+    )
 
 
 def facts_of(run: RunHandle, boot: str) -> Mapping[str, Any] | None:
@@ -166,7 +187,12 @@ def paused_because(plan: Plan, run: RunHandle) -> str:
     """Why a run is paused: the boot that is next; empty when all visits are made."""
     left = visits_left(plan, run)
     return (
-        Note("needs-boot", session=left[0].session, sessions=plan.study.design.sessions, boot=left[0].boot)
+        Note(
+            "needs-boot",
+            session=left[0].session,
+            sessions=plan.study.design.sessions,
+            boot=left[0].boot,
+        )
         if left
         else ""
     )
@@ -174,7 +200,9 @@ def paused_because(plan: Plan, run: RunHandle) -> str:
 
 def listed(study: Study) -> str:
     """`native: native, lxc; xen: xen-pv`: boots with their platforms."""
-    return "; ".join(f"{boot}: {', '.join(platforms_of(study, boot))}" for boot in used_boots(study))
+    return "; ".join(
+        f"{boot}: {', '.join(platforms_of(study, boot))}" for boot in used_boots(study)
+    )
 
 
 def _is_pending(plan: Plan, done: Set[tuple[str, int, int]], visit: Visit) -> bool:

@@ -66,7 +66,11 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
         if table.name == name:
             if name in platform_registry.names():
                 where = f"{source}: [[platform]] number {number} ({name}), key name"
-                raise BadInput(f"there is a platform {name} already", where=where, hint="another name for the table")
+                raise BadInput(
+                    f"there is a platform {name} already",
+                    where=where,
+                    hint="another name for the table",
+                )
             key = "" if table.driver in platform_registry.drivers() else ", key driver"
             with placed(f"{source}: [[platform]] number {number} ({name}){key}"):
                 return platform_registry.make(name, table.driver, table.options)
@@ -74,7 +78,9 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
         return platform_registry.get(name, [table.name for table in study.platform])
 
 
-def check_host(vcpus: int, memory_bytes: int, where: str, platforms: Sequence[Platform] = ()) -> None:
+def check_host(
+    vcpus: int, memory_bytes: int, where: str, platforms: Sequence[Platform] = ()
+) -> None:
     """Raise BadInput for more CPUs or memory than this host, or the hypervisor of a platform, has.
 
     where: origin of the request.
@@ -100,9 +106,13 @@ def check_host(vcpus: int, memory_bytes: int, where: str, platforms: Sequence[Pl
         raise all_of(problems, where=where, hint="vtax doctor prints the resources of this host")
 
 
-def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point], platforms: Sequence[Platform]) -> None:
+def _refuse_too_many_guests(
+    loaded: LoadedStudy, points: Sequence[Point], platforms: Sequence[Platform]
+) -> None:
     """Raise BadInput when the memory is too small for all guests that run at once; `check_host` checks one."""
-    alone = [point for point in points if point.colocation.total == 1]  # others have no cell where they do not fit
+    alone = [
+        point for point in points if point.colocation.total == 1
+    ]  # others have no cell where they do not fit
     maximum = max(alone, key=lambda point: point.guests_here, default=None)
     if maximum is None:
         return
@@ -123,7 +133,8 @@ def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
     for field in unknown_names(loaded.study.must_match):
         near = nearest_names(field)
         yield BadInput(
-            f"no guest's audit has {field}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+            f"no guest's audit has {field}"
+            + (f"; did you mean {' or '.join(near)}?" if near else ""),
             where=f"{loaded.source}: key must_match",
             hint="vtax show RUN --audit --all lists the fields of an earlier run",
         )
@@ -135,7 +146,11 @@ def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[B
     for point in points:
         of_labels.setdefault(point.label, set()).update(metric.name for metric in point.metrics)
     named = [
-        (f"[[claim]] number {number} ({claim.id}), check {which}", check.benchmarks, _metrics_of(check))
+        (
+            f"[[claim]] number {number} ({claim.id}), check {which}",
+            check.benchmarks,
+            _metrics_of(check),
+        )
         for number, claim in enumerate(loaded.study.claim, 1)
         for which, check in enumerate(claim.check, 1)
     ]
@@ -184,7 +199,9 @@ def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> 
         if not isinstance(point.parameters, Timed) or isinstance(point.benchmark, ProgramBenchmark):
             continue  # a program declares how long it takes, which its table is checked for
         expected_s = point.expected_s(context)
-        duration_s = min(point.parameters.duration_s, expected_s)  # or something else fixes the work
+        duration_s = min(
+            point.parameters.duration_s, expected_s
+        )  # or something else fixes the work
         if timeout_s <= duration_s:
             raise BadInput(
                 f"a trial of {point.label} measures for {format_duration(duration_s)}, "

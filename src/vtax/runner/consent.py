@@ -24,7 +24,9 @@ HINT = "inspect them, then run once with --trust"
 
 def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
     """Programs in options of platforms that root of this host would run."""
-    return tuple(dict.fromkeys(program for platform in platforms for program in platform.host_programs))
+    return tuple(
+        dict.fromkeys(program for platform in platforms for program in platform.host_programs)
+    )
 
 
 def of_programs(study: Study, programs: Mapping[str, ProgramBenchmark]) -> tuple[HostProgram, ...]:
@@ -34,20 +36,31 @@ def of_programs(study: Study, programs: Mapping[str, ProgramBenchmark]) -> tuple
     """
     found = []
     for name, program in programs.items():
-        values = [[table.parameters, table.factors] for table in study.benchmark if table.name == name]
+        values = [
+            [table.parameters, table.factors] for table in study.benchmark if table.name == name
+        ]
         defining = json.dumps([program.definition, values], sort_keys=True)
         digest = hashlib.sha256(defining.encode()).hexdigest()
-        named = [f"{shlex.quote(str(path))} (sha256 {of_file})" for path, of_file in program.host_files.items()]
+        named = [
+            f"{shlex.quote(str(path))} (sha256 {of_file})"
+            for path, of_file in program.host_files.items()
+        ]
         files = f"files: {', '.join(named)}; " if named else ""
         value = f"{files}{one_line(program.command_line, _LONGEST_COMMANDS)} (consent id {digest[:_DIGITS]})"
-        found.append(HostProgram("", "program", name, value, "a program of the study, in its guests"))
+        found.append(
+            HostProgram("", "program", name, value, "a program of the study, in its guests")
+        )
     return tuple(found)
 
 
-def require_consent(programs: Iterable[HostProgram], consented: Collection[HostProgram], source: str) -> None:
+def require_consent(
+    programs: Iterable[HostProgram], consented: Collection[HostProgram], source: str
+) -> None:
     """Raise BadInput that names the programs without consent."""
     known = {program.identity for program in consented}
     if wanted := [program for program in programs if program.identity not in known]:
         raise BadInput(
-            f"the study would run these programs as root: {'; '.join(map(str, wanted))}", where=source, hint=HINT
+            f"the study would run these programs as root: {'; '.join(map(str, wanted))}",
+            where=source,
+            hint=HINT,
         )

@@ -65,7 +65,9 @@ def contained(failure: Failure, code: str = "", **data: str) -> Iterator[None]:
     except Exception as error:
         failure.error = Note(code, reason=_text(error), **data) if code else _text(error)
         if not isinstance(error, VtaxError | OSError):
-            failure.traceback = clean("".join(traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)), 1 << 16)
+            failure.traceback = clean(
+                "".join(traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)), 1 << 16
+            )
 
 
 @contextmanager

@@ -25,6 +25,8 @@ def costs_of(
     spent = cost.host_cpu_s(counted), cost.energy_j(counted)
     return {
         metric.name: value * scales[work.time] / total
-        for metric, value, scales in zip(cost_metrics(work), spent, _PER_SECOND_AND_JOULE, strict=True)
+        for metric, value, scales in zip(
+            cost_metrics(work), spent, _PER_SECOND_AND_JOULE, strict=True
+        )
         if value
     }

@@ -14,7 +14,16 @@ from vtax.counters import table
 from vtax.counters.guest import PATHS, PEER_PATHS
 from vtax.counters.host import HostSample, host_warnings
 from vtax.counters.layer import LayerParts
-from vtax.counters.table import GUEST, HOST, HOST_CPU, LAYER, LINK, PROGRAM, SWITCH_CPU, UNDER_TEST_CPU
+from vtax.counters.table import (
+    GUEST,
+    HOST,
+    HOST_CPU,
+    LAYER,
+    LINK,
+    PROGRAM,
+    SWITCH_CPU,
+    UNDER_TEST_CPU,
+)
 from vtax.counters.whole_host import HostReading, host_counters
 from vtax.guest.guest import Guest
 from vtax.guest.results import ClockReading, CommandResult, GuestSample
@@ -59,13 +68,17 @@ class _Reading:
 class Counting:
     """Reads counters of every end, of the layer, of the links and of the host around the foreground commands."""
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], links: Links | None, margin: float = 1.0) -> None:
+    def __init__(
+        self, endpoints: Mapping[str, Endpoint], links: Links | None, margin: float = 1.0
+    ) -> None:
         """margin: by which the rate of the guest's clock may be off without a warning."""
         self._margin = margin
         self._endpoints = endpoints
         self._links = links
         self._host = host_counters()
-        self._parts = LayerParts(endpoints[GUEST].running.parts) if GUEST in endpoints else LayerParts(())
+        self._parts = (
+            LayerParts(endpoints[GUEST].running.parts) if GUEST in endpoints else LayerParts(())
+        )
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[Note, ...] = ()
 
@@ -96,14 +109,22 @@ class Counting:
         before, after = self._counted(first), self._counted(last)
         clocks = clock_counters(first.clock, last.clock)
         self.differences = {**differences(before, after), **_at(GUEST, clocks)}
-        hosts = HostSample.of(first.host, _of_host(before)), HostSample.of(last.host, _of_host(after))
+        hosts = (
+            HostSample.of(first.host, _of_host(before)),
+            HostSample.of(last.host, _of_host(after)),
+        )
         here = sum(not end.running.is_remote for end in self._endpoints.values())
         of_host = host_warnings(*hosts, own_cpu_s(self.differences, here))
-        self.warnings = (*of_host, *clock_warnings(self.differences, self._margin), *quota_notes(self.differences))
+        self.warnings = (
+            *of_host,
+            *clock_warnings(self.differences, self._margin),
+            *quota_notes(self.differences),
+        )
 
     def _ask(self) -> dict[str, GuestSample]:
         return {
-            place: end.guest.sample(PATHS if place == GUEST else PEER_PATHS) for place, end in self._endpoints.items()
+            place: end.guest.sample(PATHS if place == GUEST else PEER_PATHS)
+            for place, end in self._endpoints.items()
         }
 
     def _counted(self, reading: _Reading) -> dict[tuple[str, str], float]:
@@ -153,7 +174,11 @@ def own_cpu_s(counted: Counted, guests: int) -> float | None:
     guests: how many of them are on this host; None when one of them is not counted.
     """
     of_guests = [value for (_, name), value in counted.items() if name == HOST_CPU.name]
-    return sum(of_guests) + counted.get((LINK, SWITCH_CPU.name), 0.0) if len(of_guests) == guests else None
+    return (
+        sum(of_guests) + counted.get((LINK, SWITCH_CPU.name), 0.0)
+        if len(of_guests) == guests
+        else None
+    )
 
 
 def of_programs(foreground: Iterable[CommandResult]) -> dict[tuple[str, str], float]:
@@ -162,7 +187,9 @@ def of_programs(foreground: Iterable[CommandResult]) -> dict[tuple[str, str], fl
     for result in foreground:
         for name, value in result.usage.items():
             counter, sofar = table.find(name), found.get((PROGRAM, name), 0.0)
-            found[PROGRAM, name] = max(sofar, value) if counter and counter.is_gauge else sofar + value
+            found[PROGRAM, name] = (
+                max(sofar, value) if counter and counter.is_gauge else sofar + value
+            )
     return found
 
 
@@ -178,7 +205,9 @@ def clock_counters(first: ClockReading | None, last: ClockReading | None) -> dic
     outside_s = last.outside_s - first.outside_s
     if outside_s >= _MIN_CLOCK_S:
         found[table.CLOCK_RATE.name] = (last.inside_s - first.inside_s) / outside_s
-        found[table.CLOCK_RATE_ERROR.name] = (first.round_trip_s + last.round_trip_s) / 2 / outside_s
+        found[table.CLOCK_RATE_ERROR.name] = (
+            (first.round_trip_s + last.round_trip_s) / 2 / outside_s
+        )
     return found
 
 
@@ -198,7 +227,11 @@ def quota_notes(counted: Counted) -> tuple[Note, ...]:
     if not stopped or not periods:
         return ()
     return (
-        Note("throttled", share=round(stopped / periods, 4), seconds=round(counted[LAYER, table.THROTTLED.name], 3)),
+        Note(
+            "throttled",
+            share=round(stopped / periods, 4),
+            seconds=round(counted[LAYER, table.THROTTLED.name], 3),
+        ),
     )
 
 

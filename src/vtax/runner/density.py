@@ -13,7 +13,9 @@ from vtax.stats.checks import StatsError
 from vtax.stats.fairness import jain, lowest_share
 
 MEBIBYTE = 1 << 20
-MEMORY_PSS = Metric("memory_pss", "MiB", "lower", "memory of a guest's processes, shared pages divided")
+MEMORY_PSS = Metric(
+    "memory_pss", "MiB", "lower", "memory of a guest's processes, shared pages divided"
+)
 MEMORY_CGROUP = Metric("memory_cgroup", "MiB", "lower", "memory charged to a guest's control group")
 SUM, FAIRNESS, LOWEST = "sum", "fairness", "lowest_share"
 """Endings of the metrics of a primary one over all guests."""
@@ -25,7 +27,9 @@ def metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
     for metric in (each for each in own if each.primary):
         title = metric.title or metric.name
         if metric.better == "higher":
-            found.append(Metric(f"{metric.name}_{SUM}", metric.unit, "higher", f"{title}, sum over guests"))
+            found.append(
+                Metric(f"{metric.name}_{SUM}", metric.unit, "higher", f"{title}, sum over guests")
+            )
         found += [
             Metric(f"{metric.name}_{FAIRNESS}", "1", "higher", f"{title}, Jain's fairness index"),
             Metric(f"{metric.name}_{LOWEST}", "1", "higher", f"{title}, lowest guest to highest"),
@@ -41,7 +45,9 @@ def over_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:
     """
     values: dict[str, float] = {}
     for metric in own:
-        found = [outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values]
+        found = [
+            outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values
+        ]
         if len(found) != len(outcomes):
             continue
         values[metric.name] = sum(found) / len(found)
@@ -57,7 +63,10 @@ def over_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:
 def _together(metric: Metric, found: Sequence[float]) -> dict[str, float]:
     made = {f"{metric.name}_{SUM}": sum(found)} if metric.better == "higher" else {}
     with suppress(StatsError):  # of zero or negative figures there is no share
-        made |= {f"{metric.name}_{FAIRNESS}": jain(found), f"{metric.name}_{LOWEST}": lowest_share(found)}
+        made |= {
+            f"{metric.name}_{FAIRNESS}": jain(found),
+            f"{metric.name}_{LOWEST}": lowest_share(found),
+        }
     return made
 
 

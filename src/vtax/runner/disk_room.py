@@ -43,7 +43,9 @@ def problems(
     has = f"has {about_size(size)}" + (f", {about_size(free)} free" if free < size else "")
     largest: dict[str, int] = {}
     for point in points:
-        largest[point.label] = max(largest.get(point.label, 0), _files_bytes(point, _context(loaded)))
+        largest[point.label] = max(
+            largest.get(point.label, 0), _files_bytes(point, _context(loaded))
+        )
     for label, needed in largest.items():
         if needed > free:
             yield BadInput(
@@ -53,13 +55,17 @@ def problems(
             )
 
 
-def cache_lines(study_points: Sequence[Point], context: Context, available: Sequence[Platform]) -> list[str]:
+def cache_lines(
+    study_points: Sequence[Point], context: Context, available: Sequence[Platform]
+) -> list[str]:
     """One line for each benchmark whose files fit a cache on some platforms and on others none.
 
     Guests are limited to the same memory, page cache included. Below the disk of a virtual machine may be the host's
     page cache, which that limit does not bound.
     """
-    limited = [platform for platform in available if platform.driver.tunings and platform.driver.uses_image]
+    limited = [
+        platform for platform in available if platform.driver.tunings and platform.driver.uses_image
+    ]
     below = [platform.name for platform in limited if platform.disk and platform.disk.cached]
     others = [platform.name for platform in limited if platform.name not in below]
     host_bytes = memory.host_memory()
@@ -79,7 +85,11 @@ def cache_lines(study_points: Sequence[Point], context: Context, available: Sequ
 
 def held_below(point: Point, context: Context, platform: Platform) -> Note | None:
     """Return the note of a trial whose files only the page cache below the guest's disk holds; None for another."""
-    if platform.disk is None or not platform.disk.cached or not (needed := _held_below(point, context)):
+    if (
+        platform.disk is None
+        or not platform.disk.cached
+        or not (needed := _held_below(point, context))
+    ):
         return None
     sizes = {"size": needed, "guest": context.memory_bytes, "host": memory.host_memory()}
     return Note(HOST_CACHE, **{name: about_size(each) for name, each in sizes.items()})

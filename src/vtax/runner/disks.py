@@ -34,7 +34,9 @@ def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outco
     warnings = []
     if work.flushes * _MIN_WRITES > writes:
         flushes = Note("flushes-none", count=work.flushes)
-        warnings.append(Note("flushes-short", count=work.flushes, writes=round(writes)) if writes else flushes)
+        warnings.append(
+            Note("flushes-short", count=work.flushes, writes=round(writes)) if writes else flushes
+        )
     if work.is_direct and ratio < _MIN_RATIO:
         warnings.append(Note("disks-direct", share=ratio))
     elif work.if_not_counted and ratio < _MIN_RATIO:

@@ -36,7 +36,10 @@ from vtax.study.model import GuestTable
 
 PREFIX = b"<vtax there> "
 """Begins an answer, behind whatever a login shell prints."""
-_VTAX = ("-P", "-m")  # arguments of its Python: nothing is imported from the directory where one logs in
+_VTAX = (
+    "-P",
+    "-m",
+)  # arguments of its Python: nothing is imported from the directory where one logs in
 _MODULE = "vtax.runner.there"
 _RELAY = files("vtax.runner").joinpath("_relay.py")
 _NOISE = 1 << 16  # bytes of a login shell before an answer
@@ -54,14 +57,21 @@ class OtherMachine:
         self.link_mbit_s: float | None = None
         self._driver, self._options = _driver(machine), machine.options
         remove = self._driver.command(self._options, [*_VTAX, "vtax", "clean"])
-        self._remains = spec.journal.register(Remote(machine.name, "the guests of this run", tuple(remove)))
+        self._remains = spec.journal.register(
+            Remote(machine.name, "the guests of this run", tuple(remove))
+        )
         self._connection = self._driver.launch(self._options, spec, [PYTHON, *_VTAX, _MODULE])
         self._first: dict[str, Sequence[Sequence[str]]] = {}
         self._changed: LinkSettings | None = None
         self._left: dict[str, Sequence[Sequence[str]]] = {}
 
     def build(
-        self, image: str, platform: Platform, resources: Resources, level: str, link: tuple[str, LinkSettings]
+        self,
+        image: str,
+        platform: Platform,
+        resources: Resources,
+        level: str,
+        link: tuple[str, LinkSettings],
     ) -> None:
         """Have the half made. link: the topology's name and its settings. Raises PlatformError or GuestError."""
         self._ask(
@@ -87,7 +97,10 @@ class OtherMachine:
             running.stop()
             raise
         channel, known = running.channel, running.channel.diagnose
-        channel.agent, channel.silence_hint = base64.b64decode(found["agent"]), restored(found["silence_hint"])
+        channel.agent, channel.silence_hint = (
+            base64.b64decode(found["agent"]),
+            restored(found["silence_hint"]),
+        )
         channel.diagnose = lambda: "; ".join(filter(None, (known(), self._state(end.role))))
         running.scratch, running.notes = found["scratch"], tuple(map(restored, found["notes"]))
         self._first[end.role] = found["commands"]
@@ -133,12 +146,17 @@ class OtherMachine:
             channel.skip_to(PREFIX, _NOISE, deadline)
             answer = channel.skip_to(b"\n", _MAX_ANSWER, deadline)
         except GuestError as error:
-            raise GuestError(Note("machine-gone", name=self.name), where=error.where or error.what) from error
+            raise GuestError(
+                Note("machine-gone", name=self.name), where=error.where or error.what
+            ) from error
         return _done(answer, self.name, PlatformError)
 
 
 def other_machine(
-    machine: Platform, links: Links, spec: GuestSpec, closing: Callable[[Callable[[], None]], object]
+    machine: Platform,
+    links: Links,
+    spec: GuestSpec,
+    closing: Callable[[Callable[[], None]], object],
 ) -> OtherMachine:
     """Connect to the machine of the other half, and lead this half to it.
 
@@ -171,7 +189,11 @@ def check(
     for name, there in asked.items():
         where = f"{source}: link setting peer of {there[0].label}"
         machine = resolve(name, where)
-        links = [[each.topology, each.link.model_dump(mode="json", exclude_none=True)] for each in there if each.link]
+        links = [
+            [each.topology, each.link.model_dump(mode="json", exclude_none=True)]
+            for each in there
+            if each.link
+        ]
         for platform in platforms:
             arguments = {
                 "version": __version__,

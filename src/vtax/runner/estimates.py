@@ -71,7 +71,9 @@ def _with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
             known = _known(load(store.engine, run), context)
         except StoreError:
             continue
-        if new := {key: ratio for key, ratio in known.ratios.items() if key in wanted and key not in ratios}:
+        if new := {
+            key: ratio for key, ratio in known.ratios.items() if key in wanted and key not in ratios
+        }:
             ratios.update(new)
             used.append(run.name)
             for platform, seconds in known.start_s.items():

@@ -57,11 +57,15 @@ class EventLog(Observer):
         """Write it."""
         self._write("trial_starting", platform=platform, label=label, levels=levels)
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         """Write it."""
         value, unit = figure or (None, "")
         outcome = {"value": value, "unit": unit, "error": _short(error)}
-        self._trial = [self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))]
+        self._trial = [
+            self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))
+        ]
 
     def ended(self, status: str, because: str) -> None:
         """Write that the run ended, once the store says so, and close the file. Never fails."""

@@ -42,7 +42,9 @@ class Observer:
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Take note of a trial before it begins."""
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         """Take note of a committed trial. figure: its primary metric, None without one; error: why it failed, or
         empty."""
 
@@ -69,7 +71,9 @@ class SafeObserver(Observer):
         """Forward it."""
         self._each(lambda observer: observer.trial_starting(platform, label, levels))
 
-    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+    def trial_ended(
+        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+    ) -> None:
         """Forward it."""
         self._each(lambda observer: observer.trial_ended(platform, label, figure, error, progress))
 

@@ -106,7 +106,9 @@ def _note_design(plan: Plan, run: RunHandle) -> None:
         run.add_warning(of_file if plan.digest else Note("trusted", programs=programs))
 
 
-def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None) -> None:
+def execute(
+    plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None
+) -> None:
     """Execute the plan from the run's position until its stopping rule is met.
 
     cells: keys of those that this boot of the host can measure; all when absent.
@@ -122,10 +124,15 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
     readers = [(point.benchmark, point.parameters) for point in plan.points]
     with stop_requests(observer.message) as ignore_further:
         try:
-            with Journal(home.journal, _leak_reporter(run, observer)) as journal, Parsers(readers) as parsers:
+            with (
+                Journal(home.journal, _leak_reporter(run, observer)) as journal,
+                Parsers(readers) as parsers,
+            ):
                 try:
                     run.reopen()
-                    status, because = _Execution(plan, run, home, journal, observer, parsers, cells).all()
+                    status, because = _Execution(
+                        plan, run, home, journal, observer, parsers, cells
+                    ).all()
                 finally:
                     ignore_further()
         except RunInterrupted as stop:
@@ -147,18 +154,30 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
 
 def _then_resume(hint: str, run: RunHandle) -> str:
     """Return a hint that ends with the command to resume this run."""
-    return hint if "vtax resume" in hint else f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
+    return (
+        hint
+        if "vtax resume" in hint
+        else f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
+    )
 
 
 class _Execution:
     """The execution of a plan and its progress."""
 
     def __init__(
-        self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer, parsers: Parsers,
+        self,
+        plan: Plan,
+        run: RunHandle,
+        home: Home,
+        journal: Journal,
+        observer: Observer,
+        parsers: Parsers,
         cells: Collection[str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._plan = plan
-        self._here = frozenset(cell.key for cell in plan.cells) if cells is None else frozenset(cells)
+        self._here = (
+            frozenset(cell.key for cell in plan.cells) if cells is None else frozenset(cells)
+        )
         self._run = run
         self._home = home
         self._journal = journal
@@ -166,7 +185,9 @@ class _Execution:
         self._parsers = parsers
         self._done = run.done()
         self._position = run.next_position()
-        self._stopping = Stopping(plan, run.primary_values(), run.session.number, run.cells_warned_of(CLOCK_RATE))
+        self._stopping = Stopping(
+            plan, run.primary_values(), run.session.number, run.cells_warned_of(CLOCK_RATE)
+        )
         self._max_blocks = self._stopping.max_blocks
         self._started = time.monotonic()
         self._spent_before_s = run.spent_s()
@@ -177,9 +198,13 @@ class _Execution:
         self._warmup = plan.study.design.warmup
         self._starts = FailedStarts(plan)
         self._failures = TrialFailures()
-        self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []  # of guests that did not start
+        self._unstored: list[
+            tuple[TrialRecord, PlannedCell, TrialResult]
+        ] = []  # of guests that did not start
         self._same_settings = same_settings.SameSettings()
-        self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
+        self._versions = {
+            cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version
+        }
 
     def all(self) -> tuple[str, str]:
         """Run audit and all blocks of the session; returns (status, why it stopped)."""
@@ -201,7 +226,9 @@ class _Execution:
                 self._session(session, frozenset(cell.key for cell in self._plan.cells))
         for block in range(self._max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started
-            complete = frozenset(cell.key for cell in self._plan.cells if not self._pending(cell, block))
+            complete = frozenset(
+                cell.key for cell in self._plan.cells if not self._pending(cell, block)
+            )
             decision = self._stopping.decide(block, elapsed_s, complete)
             if decision.stop:
                 return decision.reason
@@ -225,9 +252,13 @@ class _Execution:
                 where="key must_match",
                 hint="vtax show RUN --audit --all lists the fields of an earlier run",
             )
-        alike = [{name: of[0] for name, of in group.items()} for group in started_alike(audits).values()]
+        alike = [
+            {name: of[0] for name, of in group.items()} for group in started_alike(audits).values()
+        ]
         if found := [difference for facts in alike for difference in differences(facts, wanted)]:
-            listed = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
+            listed = "; ".join(
+                f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found
+            )
             raise BadInput(
                 f"the guests differ in facts of must_match: {listed}",
                 where="key must_match",
@@ -235,11 +266,17 @@ class _Execution:
             )
 
     def _open(self, session: GuestLife) -> OpenGuest:
-        return OpenGuest(session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers)
+        return OpenGuest(
+            session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers
+        )
 
     def _session(self, session: GuestLife, wanted: frozenset[str]) -> None:
         """Run the pending cells of a session in a fresh guest; a lost guest is replaced for the remaining cells."""
-        remaining = [cell for cell in session.cells if cell.key in wanted and self._pending(cell, session.block)]
+        remaining = [
+            cell
+            for cell in session.cells
+            if cell.key in wanted and self._pending(cell, session.block)
+        ]
         while remaining:
             with self._open(session) as opened:
                 self._note_start(opened, session)
@@ -264,18 +301,26 @@ class _Execution:
             self._commit(*self._unstored.pop(0))
 
     def _pending(self, cell: PlannedCell, block: int) -> list[int]:
-        return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
+        return [
+            n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done
+        ]
 
     def _trial(self, opened: OpenGuest, cell: PlannedCell, block: int, number: int) -> None:
         self._note_version(opened, cell)
         is_warmup = number < self._warmup
-        self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
+        self._observer.trial_starting(
+            cell.platform.name, cell.point.label, format_levels(cell.point.levels)
+        )
         result = opened.trial(cell)
-        record = trial_record(cell, block, number, self._position, is_warmup, opened.guest_id, result)
+        record = trial_record(
+            cell, block, number, self._position, is_warmup, opened.guest_id, result
+        )
         self._done.add((cell.key, block, number))
         self._position += 1
         if opened.has_started:
-            opened.is_spoilt |= self._failures.spoils_guest(cell.key, result.error, is_first=opened.trials == 1)
+            opened.is_spoilt |= self._failures.spoils_guest(
+                cell.key, result.error, is_first=opened.trials == 1
+            )
             self._commit(record, cell, result)
         else:
             self._unstored.append((record, cell, result))
@@ -294,7 +339,9 @@ class _Execution:
                 self._run.add_warning(note)
         progress = self._progress(record.block, record.is_warmup)
         shown = figure(cell, result)
-        self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)
+        self._observer.trial_ended(
+            cell.platform.name, cell.point.label, shown, result.error, progress
+        )
 
     def _note_version(self, opened: OpenGuest, cell: PlannedCell) -> None:
         """Record the tool's version once per run, from the first guest that reports it."""
@@ -316,7 +363,9 @@ class _Execution:
             blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
         left = each * ((per_block + warmups) * blocks - self._here_done)
         total = len(plan.cells) * plan.study.design.trials * blocks
-        return Progress(block, blocks, self._measured, total, elapsed, max(left, 0.0), is_warmup, self._failed)
+        return Progress(
+            block, blocks, self._measured, total, elapsed, max(left, 0.0), is_warmup, self._failed
+        )
 
 
 def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:

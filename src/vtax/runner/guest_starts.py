@@ -78,11 +78,14 @@ def run_starts(
 def _refuse_late(number: int, elapsed_s: float, timeout_s: float) -> None:
     if elapsed_s > timeout_s:
         raise BenchmarkError(
-            f"{number} guests were started in {timeout_s:g} s", hint="lower repetitions, or raise timeout in [design]"
+            f"{number} guests were started in {timeout_s:g} s",
+            hint="lower repetitions, or raise timeout in [design]",
         )
 
 
-def _stages(benchmark: Benchmark, parameters: Any, context: Context, endpoint: Endpoint) -> dict[str, float]:
+def _stages(
+    benchmark: Benchmark, parameters: Any, context: Context, endpoint: Endpoint
+) -> dict[str, float]:
     """Seconds from the request to each stage of a guest whose agent has just become ready; page faults until then."""
     requested = endpoint.requested_at
     found = {AGENT_READY: time.monotonic() - requested}

@@ -36,7 +36,9 @@ def rule_in(design: DesignTable, session: int) -> Rule:
         return replace(rule, budget_s=budget_s)
     each = math.ceil(rule.blocks / planned)
     blocks = math.ceil(rule.blocks * session / planned) if session <= planned else 0
-    return replace(rule, blocks=blocks or rule.blocks + (session - planned) * each, budget_s=budget_s)
+    return replace(
+        rule, blocks=blocks or rule.blocks + (session - planned) * each, budget_s=budget_s
+    )
 
 
 def blocks_of_sessions(design: DesignTable) -> list[int]:
@@ -53,7 +55,8 @@ def check_next(run: RunHandle, design: DesignTable) -> Note | None:
     number, planned = run.session.number, design.sessions
     if run.status not in ("paused", "finished"):
         raise BadInput(
-            f"session {number} of {run.name} is not complete", hint=f"complete it first: vtax resume {run.name}"
+            f"session {number} of {run.name} is not complete",
+            hint=f"complete it first: vtax resume {run.name}",
         )
     if run.status == "paused":
         return None
@@ -84,21 +87,24 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | Non
     """
     if run.status != "finished":
         raise BadInput(
-            f"{run.name} is {run.status}; a time is for more blocks of a finished run", where="--budget",
+            f"{run.name} is {run.status}; a time is for more blocks of a finished run",
+            where="--budget",
             hint=f"complete it first: vtax resume {run.name}",
-        )  # fmt: skip
+        )
     if how := why_no_more_blocks(run, design):
         raise BadInput(
             f"{run.name} cannot have more blocks: it has {how}",
-            where="--budget", hint="start a new run with vtax run",
-        )  # fmt: skip
+            where="--budget",
+            hint="start a new run with vtax run",
+        )
     blocks = 1 + max((block for _, block, _ in run.done()), default=-1)
     if blocks and more_s < run.spent_s() / blocks:
         raise BadInput(
             f"the budget is shorter than a block of {run.name}, which lasts about "
             f"{format_duration(run.spent_s() / blocks)}",
-            where="--budget", hint="raise it",
-        )  # fmt: skip
+            where="--budget",
+            hint="raise it",
+        )
     if design.stop == "open":
         return None
     return Note("blocks-added", blocks=blocks)

@@ -139,7 +139,9 @@ def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
         left_s = min(read_at or deadline, deadline) - time.monotonic()
         ready = poll.poll(max(left_s, 0) * 1000)
         if not ready and time.monotonic() >= deadline:
-            ready = [(descriptor, 0) for descriptor in waiting]  # collecting them says that they are silent
+            ready = [
+                (descriptor, 0) for descriptor in waiting
+            ]  # collecting them says that they are silent
         if read_at is not None and (not ready or len(waiting) == len(ready)):
             lanes[0].memory = density.memory_per_guest([lane.running for lane in lanes])
             read_at = None
@@ -197,7 +199,9 @@ class LaneRun:
         command = self._measured
         guest = self._guest(command)
         timeout_s = command.timeout_s or timeout_s
-        self._begun = guest.begin(command.argv, environment=command.environment, timeout_s=timeout_s)
+        self._begun = guest.begin(
+            command.argv, environment=command.environment, timeout_s=timeout_s
+        )
 
     @property
     def deadline(self) -> float:
@@ -212,7 +216,9 @@ class LaneRun:
     def collect(self, timeout_s: float) -> None:
         """Keep the result of the begun command."""
         assert self._begun is not None
-        self._keep(self._guest(self._measured).collect(self._begun), self._measured.timeout_s or timeout_s)
+        self._keep(
+            self._guest(self._measured).collect(self._begun), self._measured.timeout_s or timeout_s
+        )
 
     def start_servers(self) -> None:
         """Start its servers in the background and wait until they listen."""
@@ -225,7 +231,9 @@ class LaneRun:
             if command.ready_port is not None:
                 try:
                     guest.wait_port(
-                        command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S * timeout_factor(), handle=handle
+                        command.ready_port,
+                        timeout_s=SERVER_READY_TIMEOUT_S * timeout_factor(),
+                        handle=handle,
                     )
                 except GuestError:
                     self.check_servers()
@@ -242,7 +250,9 @@ class LaneRun:
         if not self._measured.is_cold:
             return
         if endpoint.directory is None:
-            raise BenchmarkError("the files of this guest are not on this host, so its cache cannot be dropped")
+            raise BenchmarkError(
+                "the files of this guest are not on this host, so its cache cannot be dropped"
+            )
         self.cache_left_bytes = made_cold(endpoint.directory)
 
     def launch(self) -> None:
@@ -266,7 +276,10 @@ class LaneRun:
             if result.status != 0:
                 raise BenchmarkError(
                     f"the server {command.argv[0]} ended with {result.ended_with} in the trial",
-                    where=one_line((result.stderr.strip() or result.stdout.strip())[-_SERVER_WORDS:], _SERVER_WORDS),
+                    where=one_line(
+                        (result.stderr.strip() or result.stdout.strip())[-_SERVER_WORDS:],
+                        _SERVER_WORDS,
+                    ),
                 )
 
     def tidy(self) -> None:
@@ -307,5 +320,9 @@ def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
     for argv in commands:
         result = guest.run(argv, timeout_s=limit_s)
         if result.status != 0:
-            ended = f"killed after {limit_s:g} s" if result.timed_out else f"failed with {result.ended_with}"
+            ended = (
+                f"killed after {limit_s:g} s"
+                if result.timed_out
+                else f"failed with {result.ended_with}"
+            )
             raise BenchmarkError(f"{' '.join(argv)} {ended}: {result.stderr.strip()[-300:]}")

@@ -38,7 +38,9 @@ def held_machines(plan: Plan, name: str, run: RunHandle | None = None) -> Iterat
     try:
         with ExitStack() as stack:
             found = {
-                platform.name: stack.enter_context(driver.hold(platform.options, name, notes.append))
+                platform.name: stack.enter_context(
+                    driver.hold(platform.options, name, notes.append)
+                )
                 for platform in _platforms(plan)
                 if isinstance(driver := platform.driver, MachineDriver)
             }
@@ -53,7 +55,9 @@ def held_machines(plan: Plan, name: str, run: RunHandle | None = None) -> Iterat
 def check_same(run: RunHandle, found: Mapping[str, Mapping[str, str]]) -> None:
     """Raise BadInput where a machine is another one than the session of a run began with. found: as above."""
     before, now = run.session.host.get(PEERS), found.get(PEERS, {})
-    if isinstance(before, Mapping) and (other := [name for name in now if before.get(name, now[name]) != now[name]]):
+    if isinstance(before, Mapping) and (
+        other := [name for name in now if before.get(name, now[name]) != now[name]]
+    ):
         name = other[0]
         raise BadInput(
             f"{name} is another machine than the one that {run.name} began with",
@@ -65,7 +69,15 @@ def check_same(run: RunHandle, found: Mapping[str, Mapping[str, str]]) -> None:
 def _platforms(plan: Plan) -> list[Platform]:
     """Return the platforms of a plan: under test, and at other ends of its links."""
     links = [(topology_registry.get(p.topology), p.link) for p in plan.points if p.link]
-    names = dict.fromkeys(name for topology, link in links for name in topology.machines(link).values())
-    under_test = {entry.platform.name: entry.platform for entry in plan.platforms if entry.probe.available}
-    others = {name: resolve_platform(plan.study, name, plan.source) for name in names if name not in under_test}
+    names = dict.fromkeys(
+        name for topology, link in links for name in topology.machines(link).values()
+    )
+    under_test = {
+        entry.platform.name: entry.platform for entry in plan.platforms if entry.probe.available
+    }
+    others = {
+        name: resolve_platform(plan.study, name, plan.source)
+        for name in names
+        if name not in under_test
+    }
     return [*under_test.values(), *others.values()]

@@ -34,7 +34,9 @@ _UNITS = {"cpu": "loops/s"}
 
 def links(journal: Journal) -> Links:
     """Make a lab of the neighbour's own: it shares no link with the guests that are measured."""
-    return topology_registry.get(DEFAULT_TOPOLOGY).build(journal, topology_registry.settings(DEFAULT_TOPOLOGY, {}))
+    return topology_registry.get(DEFAULT_TOPOLOGY).build(
+        journal, topology_registry.settings(DEFAULT_TOPOLOGY, {})
+    )
 
 
 @contextmanager
@@ -50,7 +52,9 @@ def _named() -> Iterator[None]:
 class Neighbour:
     """A started neighbour. lab: its links, None without a network. peer: the native end of them."""
 
-    def __init__(self, endpoint: Endpoint, resources: Resources, lab: Links | None, peer: Endpoint | None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, resources: Resources, lab: Links | None, peer: Endpoint | None
+    ) -> None:
         self._endpoint = endpoint
         self._resources = resources
         self._lab = lab
@@ -95,7 +99,10 @@ class Neighbour:
             argv = [scratch, str(_FILE_BYTES)]
         else:
             workers = self._resources.vcpus
-            argv = [str(workers), str(min(self._resources.memory_bytes // 4 // workers, _MAX_ARRAY_BYTES))]
+            argv = [
+                str(workers),
+                str(min(self._resources.memory_bytes // 4 // workers, _MAX_ARRAY_BYTES)),
+            ]
         self._launch(self._endpoint, load, *argv)
         return time.monotonic()
 
@@ -134,7 +141,9 @@ class Neighbour:
         words = result.stdout.split()
         done = int(words[-1]) if words and words[-1].isdigit() else 0
         if not done:
-            raise BenchmarkError(f"it loaded no {load}: {result.stderr.strip()[-300:] or 'it did nothing'}")
+            raise BenchmarkError(
+                f"it loaded no {load}: {result.stderr.strip()[-300:] or 'it did nothing'}"
+            )
         return {"rate": done / elapsed_s, "unit": _UNITS.get(load, "B/s")}
 
     def _stop(self) -> None:
@@ -153,5 +162,7 @@ def started(
     """Start a neighbour, and the peer of its lab where it has one."""
     if lab is None:
         return Neighbour(start_guest(None), resources, None, None)
-    ends = {end.under_test: (start_guest if end.under_test else start_peer)(end) for end in lab.ends}
+    ends = {
+        end.under_test: (start_guest if end.under_test else start_peer)(end) for end in lab.ends
+    }
     return Neighbour(ends[True], resources, lab, ends[False])

@@ -126,7 +126,11 @@ def main(ready: str, kind: str, *rest: str) -> None:
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if kind in ("cpu", "memory"):
-        print(in_processes(ready, int(rest[0]), computing if kind == "cpu" else lambda: copying(int(rest[1]))))
+        print(
+            in_processes(
+                ready, int(rest[0]), computing if kind == "cpu" else lambda: copying(int(rest[1]))
+            )
+        )
     else:
         make = writing if kind == "disk" else sending
         print(Loading(ready, make(rest[0], int(rest[1]))).run())

@@ -15,7 +15,9 @@ def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
     """Why a platform's interfaces cannot do what a point's links request; None when they can."""
     if point.link is None:
         return None
-    uplinks = isinstance(platform.driver, MachineDriver) and not platform.driver.uplinks(platform.options)
+    uplinks = isinstance(platform.driver, MachineDriver) and not platform.driver.uplinks(
+        platform.options
+    )
     if uplinks or not platform.driver.joins_topologies:
         hint = f"take network benchmarks out of studies with {platform.name}"
         return BadInput(
@@ -25,14 +27,20 @@ def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
         )
     topology = topology_registry.get(point.topology)
     try:
-        _refuse_beyond(platform, point, topology.interfaces(point.link), source, forwards=topology.forwards)
+        _refuse_beyond(
+            platform, point, topology.interfaces(point.link), source, forwards=topology.forwards
+        )
     except BadInput as error:
         return error
     return None
 
 
 def check_machines(
-    points: Sequence[Point], resolve: Callable[[str, str], Platform], source: str, *, starting: bool = True
+    points: Sequence[Point],
+    resolve: Callable[[str, str], Platform],
+    source: str,
+    *,
+    starting: bool = True,
 ) -> None:
     """Raise BadInput when a machine that a study names for an end cannot be reached, or lacks what its points
     need.
@@ -73,7 +81,9 @@ def check_machines(
             _refuse_beyond(platform, point, _interfaces_there(point), source)
         if platform.host_programs and not starting:
             continue
-        programs = list(dict.fromkeys(program for _, point in asking for program in _programs(point)))
+        programs = list(
+            dict.fromkeys(program for _, point in asking for program in _programs(point))
+        )
         with placed(where):
             for mtu in sorted({point.link.mtu for _, point in asking if point.link}):
                 driver.check_machine(platform.options, mtu, programs)
@@ -88,7 +98,11 @@ def _interfaces_there(point: Point) -> int:
     topology = topology_registry.get(point.topology)
     if topology.wire_there and point.link:
         return topology.trunks(point.link)
-    return topology.interfaces(point.link) if len(topology.natives) == 1 and point.link else point.colocation.guests
+    return (
+        topology.interfaces(point.link)
+        if len(topology.natives) == 1 and point.link
+        else point.colocation.guests
+    )
 
 
 def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
@@ -112,10 +126,14 @@ def _programs(point: Point) -> list[str]:
         return []
     own = point.programs("peer", "guest") if len(topology.natives) > 1 else point.programs("peer")
     nobody_here = point.link is not None and len(topology.machines(point.link)) > 1
-    return [*own, "ping"] if nobody_here else own  # which sends the packet that proves a link, see Links.verify
+    return (
+        [*own, "ping"] if nobody_here else own
+    )  # which sends the packet that proves a link, see Links.verify
 
 
-def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: str, *, forwards: bool = False) -> None:
+def _refuse_beyond(
+    platform: Platform, point: Point, interfaces: int, source: str, *, forwards: bool = False
+) -> None:
     """Raise BadInput when a point's links are beyond the limits of a platform's interfaces.
 
     interfaces: how many an end needs. forwards: whether it must route between them.
@@ -130,7 +148,11 @@ def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: st
     if link.attachment in limits.not_attached:
         what = Note("not-joined-by", name=name, attachment=link.attachment, label=label)
         others = ", ".join(each for each in topology.attachments if each not in limits.not_attached)
-        hint = Note("hint-others", name=name, others=others) if others else Note("hint-without", name=name)
+        hint = (
+            Note("hint-others", name=name, others=others)
+            if others
+            else Note("hint-without", name=name)
+        )
         raise refuse(what, hint, where="link setting attachment")
     most = min(limits.mtu, limits.engine_mtu) if link.attachment == "own-nat" else limits.mtu
     if link.mtu > most:
@@ -145,12 +167,20 @@ def _refuse_beyond(platform: Platform, point: Point, interfaces: int, source: st
         raise refuse(what, Note("hint-at-most", name=name, most=most), where="link setting queues")
     if forwards and not limits.forwards:
         raise refuse(
-            Note("no-routing", topology=point.topology, name=name), Note("hint-without", name=name), where="topology"
+            Note("no-routing", topology=point.topology, name=name),
+            Note("hint-without", name=name),
+            where="topology",
         )
     if interfaces > limits.interfaces:
         most = limits.interfaces
         raise refuse(
-            Note("interfaces-beyond", topology=point.topology, needed=interfaces, name=name, most=most),
+            Note(
+                "interfaces-beyond",
+                topology=point.topology,
+                needed=interfaces,
+                name=name,
+                most=most,
+            ),
             Note("hint-without", name=name),
             where="topology",
         )

@@ -49,9 +49,15 @@ class OpenGuest:
     """A session while it is open."""
 
     def __init__(
-        self, session: GuestLife, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer,
+        self,
+        session: GuestLife,
+        plan: Plan,
+        run: RunHandle,
+        home: Home,
+        journal: Journal,
+        observer: Observer,
         parsers: Parsers,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._session = session
         self._plan = plan
         self._run = run
@@ -70,7 +76,13 @@ class OpenGuest:
         self._start_failure = Failure()
         self.is_spoilt = False  # its guests are not trusted any more
         self.trials = 0  # made so far
-        self._ended: dict[str, Any] = {"ready_s": None, "clock_offset_s": None, "facts": {}, "notes": (), "error": ""}
+        self._ended: dict[str, Any] = {
+            "ready_s": None,
+            "clock_offset_s": None,
+            "facts": {},
+            "notes": (),
+            "error": "",
+        }
         self.guest_id: int | None = None
 
     def __enter__(self) -> Self:
@@ -150,7 +162,11 @@ class OpenGuest:
     def _elsewhere(self) -> Mapping[str, str]:
         """Roles of ends on other machines, and the platforms that reach these."""
         point = self._session.networked
-        return topology_registry.get(point.topology).machines(point.link) if point and point.link else {}
+        return (
+            topology_registry.get(point.topology).machines(point.link)
+            if point and point.link
+            else {}
+        )
 
     def trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest. Any failure is the error of the result."""
@@ -167,7 +183,16 @@ class OpenGuest:
             load, design = cell.point.colocation.neighbour, self._plan.study.design
             beside = self._neighbour.loading(load) if self._neighbour else None
             ends = ends | self._colocated
-            result = run_trial(self._parsers, cell, lanes, ends, links, design.timeout, beside, margin=design.margin)
+            result = run_trial(
+                self._parsers,
+                cell,
+                lanes,
+                ends,
+                links,
+                design.timeout,
+                beside,
+                margin=design.margin,
+            )
             result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:
             result = failed(failure)
@@ -196,10 +221,14 @@ class OpenGuest:
         self._stack.enter_context(self._guests)
         point = self._session.networked
         if point is None or point.link is None:
-            self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._resources, True)
+            self._endpoints["guest"] = self._start_guest(
+                self._session.platform, None, self._resources, True
+            )
         else:
             guests = self._session.colocation.guests
-            self._links = topology_registry.get(point.topology).build(self._journal, point.link, guests)
+            self._links = topology_registry.get(point.topology).build(
+                self._journal, point.link, guests
+            )
             self._guests.callback(self._links.close)
             for note in self._links.notes:
                 self._run.add_warning(Note("topology", topology=point.topology, what=note))
@@ -229,7 +258,9 @@ class OpenGuest:
         colocation, platform = self._session.colocation, self._session.platform
         for number in range(1, colocation.guests if self._links is None else 1):
             name = f"guest {number + 1} of {colocation.guests}"
-            self._colocated[numbered("guest", number)] = self._start_another(platform, None, number, name)
+            self._colocated[numbered("guest", number)] = self._start_another(
+                platform, None, number, name
+            )
         if not colocation.neighbour:
             return
         number = colocation.guests
@@ -244,35 +275,53 @@ class OpenGuest:
         )
         self._colocated |= self._neighbour.ends
 
-    def _start_another(self, platform: Platform, end: NetworkEnd | None, number: int, name: str) -> Endpoint:
+    def _start_another(
+        self, platform: Platform, end: NetworkEnd | None, number: int, name: str
+    ) -> Endpoint:
         """Start a further guest of the platform; a failure, and the line about its start, name it."""
         try:
-            endpoint = self._start_guest(platform, end, self._plan.resources_of(self._session, number), False)
+            endpoint = self._start_guest(
+                platform, end, self._plan.resources_of(self._session, number), False
+            )
             if end is not None:
                 end.connected(lambda argv: _must(endpoint.guest, argv))
             tuning.apply_inside(self._session.tuning, endpoint.guest)
         except VtaxError as error:
             error.what = at(name, error.what)
             raise
-        self._observer.message(f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s")
+        self._observer.message(
+            f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s"
+        )
         return endpoint
 
     def _overcommit(self, cell: PlannedCell) -> tuple[Note, ...]:
         """Return a warning about virtual CPUs that share host CPUs because of further guests."""
         total = cell.point.colocation.total
-        return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0))) if total > 1 else ()
+        return (
+            density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0)))
+            if total > 1
+            else ()
+        )
 
     def _facts_of_the_host(self) -> dict[str, Fact]:
         """Facts that the guest cannot see: its resources and effective limits."""
         in_force = self._endpoints["guest"].running.limits_in_force()
         level: dict[str, Fact] = {"tuning": self._session.tuning} if self._session.tuning else {}
         if (colocation := self._session.colocation).total > 1:
-            level |= {"started.guests": colocation.guests, "started.neighbour": bool(colocation.neighbour)}
+            level |= {
+                "started.guests": colocation.guests,
+                "started.neighbour": bool(colocation.neighbour),
+            }
         point = self._session.networked
         if point is None or point.link is None:
             return {**in_force, **level}
         link = format_levels(point.link.model_dump(exclude_defaults=True))
-        return {**in_force, **level, "started.topology": point.topology, "started.link": link or "defaults"}
+        return {
+            **in_force,
+            **level,
+            "started.topology": point.topology,
+            "started.link": link or "defaults",
+        }
 
     def _start_end(self, end: NetworkEnd) -> Endpoint:
         """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
@@ -281,13 +330,17 @@ class OpenGuest:
             if number:
                 name = f"guest {number + 1} of {self._session.colocation.guests}"
                 return self._start_another(self._session.platform, end, number, name)
-            endpoint = self._start_guest(self._session.platform, end, self._resources, end.role == "guest")
+            endpoint = self._start_guest(
+                self._session.platform, end, self._resources, end.role == "guest"
+            )
         else:
             name = self._elsewhere.get(end.role, "native")
             server = resolve_platform(self._plan.study, name, self._plan.source)
             endpoint = self._start_guest(server, end, self._plan.peer_resources, False)
         end.connected(lambda argv: _must(endpoint.guest, argv))
-        self._say_uplinks(end.role, self._session.platform.name if end.under_test else name, end.uplinks)
+        self._say_uplinks(
+            end.role, self._session.platform.name if end.under_test else name, end.uplinks
+        )
         return endpoint
 
     def _say_uplinks(self, role: str, platform: str, uplinks: Sequence[Uplink]) -> None:
@@ -298,10 +351,16 @@ class OpenGuest:
     def _number_of(self, end: NetworkEnd) -> int:
         """Which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
         guests = self._session.colocation.guests
-        return next((number for number in range(1, guests) if end.role == numbered("guest", number)), 0)
+        return next(
+            (number for number in range(1, guests) if end.role == numbered("guest", number)), 0
+        )
 
     def _start_guest(
-        self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
+        self,
+        platform: Platform,
+        plugboard: Plugboard | None,
+        resources: Resources,
+        is_measured: bool,
     ) -> Endpoint:
         """Start a guest and wait for its agent. is_measured: it is the one whose start is timed and shown."""
         is_serving = isinstance(plugboard, NetworkEnd) and not plugboard.under_test
@@ -321,7 +380,9 @@ class OpenGuest:
             self._observer.guest_ready(platform.name, self._ended["ready_s"])
         return Endpoint(running, guest, started, spec.directory)
 
-    def _spec(self, resources: Resources, plugboard: Plugboard | None, *, is_serving: bool = False) -> GuestSpec:
+    def _spec(
+        self, resources: Resources, plugboard: Plugboard | None, *, is_serving: bool = False
+    ) -> GuestSpec:
         """Return what to start a guest from, with a directory of its own. is_serving: it is not under test."""
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
@@ -336,10 +397,18 @@ class OpenGuest:
         resources = self._plan.resources
         running = self._endpoints["guest"].running
         bounded = getattr(self._session.platform.options, "bounded", True)
-        alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch, bounded=bounded)
+        alone = Context(
+            resources.vcpus, resources.memory_bytes, scratch=running.scratch, bounded=bounded
+        )
         if self._links is None or cell.point.link is None:
-            guests = [self.endpoints[numbered("guest", number)] for number in range(cell.point.colocation.guests)]
-            return [Lane(replace(alone, scratch=each.running.scratch), {"guest": each}) for each in guests]
+            guests = [
+                self.endpoints[numbered("guest", number)]
+                for number in range(cell.point.colocation.guests)
+            ]
+            return [
+                Lane(replace(alone, scratch=each.running.scratch), {"guest": each})
+                for each in guests
+            ]
         self._links.apply(cell.point.link)
         return [
             Lane(

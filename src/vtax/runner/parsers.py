@@ -22,7 +22,9 @@ from vtax.runner.containment import cause
 
 TIMEOUT_S = 10.0
 """For the outputs of a trial together."""
-_HINT = "see vtax show RUN --raw; repetitions within repetitions and several '.*' make a pattern slow"
+_HINT = (
+    "see vtax show RUN --raw; repetitions within repetitions and several '.*' make a pattern slow"
+)
 
 
 class ParserFailed(BenchmarkError):
@@ -57,7 +59,9 @@ class Parsers:
         Raises BenchmarkError, whatever the output is: ParserFailed when the parser raised another error, or needed
         more than timeout_s or 1 GiB.
         """
-        found: Outcome = self._call(benchmark, parameters, timeout_s, "parse", context, dict(results))
+        found: Outcome = self._call(
+            benchmark, parameters, timeout_s, "parse", context, dict(results)
+        )
         return found
 
     def version(self, benchmark: Benchmark, output: str) -> str:
@@ -65,12 +69,16 @@ class Parsers:
         found: str = self._call(benchmark, None, TIMEOUT_S, "version_of", output)
         return found
 
-    def _call(self, benchmark: Benchmark, parameters: Any, timeout_s: float, method: str, *arguments: Any) -> Any:
+    def _call(
+        self, benchmark: Benchmark, parameters: Any, timeout_s: float, method: str, *arguments: Any
+    ) -> Any:
         number = self._number(benchmark, parameters)
         try:
             found = self._calls.call(number, method, *arguments, timeout_s=timeout_s)
         except CallEnded as error:
-            raise ParserFailed(f"the parser of {benchmark.tool}'s output {error.what}", hint=_HINT) from error
+            raise ParserFailed(
+                f"the parser of {benchmark.tool}'s output {error.what}", hint=_HINT
+            ) from error
         if isinstance(found, BenchmarkError):
             raise found
         return found
@@ -113,10 +121,19 @@ def _storable(outcome: Outcome) -> Outcome:
     """Return an outcome of which every value is finite. Raises ValueError or TypeError for another one."""
     json.dumps(dict(outcome.effective), allow_nan=False)
     values = {name: _finite(name, value) for name, value in outcome.values.items()}
-    samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
-    of_requests = {name: [_finite(name, value) for value in found] for name, found in outcome.histograms.items()}
+    samples = {
+        name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()
+    }
+    of_requests = {
+        name: [_finite(name, value) for value in found]
+        for name, found in outcome.histograms.items()
+    }
     return replace(
-        outcome, values=values, samples=samples, histograms=of_requests, effective=cleaned(dict(outcome.effective))
+        outcome,
+        values=values,
+        samples=samples,
+        histograms=of_requests,
+        effective=cleaned(dict(outcome.effective)),
     )
 
 

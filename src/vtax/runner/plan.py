@@ -71,7 +71,11 @@ class GuestLife:
 
         The same for every platform's guest with the same cells, whatever their order, so that audits compare.
         """
-        return min((cell.point for cell in self.cells if cell.point.link), key=lambda point: point.key, default=None)
+        return min(
+            (cell.point for cell in self.cells if cell.point.link),
+            key=lambda point: point.key,
+            default=None,
+        )
 
     @property
     def colocation(self) -> Colocation:
@@ -116,7 +120,13 @@ class Plan:
     def max_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
-        return design.blocks if design.is_counted else design.max_blocks if design.stop != "budget" else UNBOUNDED
+        return (
+            design.blocks
+            if design.is_counted
+            else design.max_blocks
+            if design.stop != "budget"
+            else UNBOUNDED
+        )
 
     def resources_of(self, session: GuestLife, number: int = 0) -> Resources:
         """Return what a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
@@ -142,7 +152,9 @@ class Plan:
         """All fresh guests of a run in sequential order: every block of one platform, then of the next."""
         for name in self.platform_names:
             for block in range(self.max_blocks):
-                yield from (session for session in self.sessions(block) if session.platform.name == name)
+                yield from (
+                    session for session in self.sessions(block) if session.platform.name == name
+                )
 
     def sessions(self, block: int) -> list[GuestLife]:
         """Return the fresh guests of one block and their cells, in the order they run.
@@ -181,8 +193,12 @@ class Plan:
             return sum(each.block_s + each.trial_s * self.study.design.trials for each in known)
         guests = len(self.sessions(0))
         context = self.context()
-        emulated = {entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks}
-        trial_s = sum(c.point.expected_s(context) + (c.platform.name in emulated) for c in self.cells)
+        emulated = {
+            entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks
+        }
+        trial_s = sum(
+            c.point.expected_s(context) + (c.platform.name in emulated) for c in self.cells
+        )
         return trial_s * self.trials_per_cell + 3.0 * guests
 
     @cached_property
@@ -194,7 +210,11 @@ class Plan:
         """
         configuration = {id(point): point.configuration for point in self.points}
         networked = dict.fromkeys(configuration[id(point)] for point in self.points if point.link)
-        carried = {(cell.platform.name, configuration[id(cell.point)]) for cell in self.cells if cell.point.link}
+        carried = {
+            (cell.platform.name, configuration[id(cell.point)])
+            for cell in self.cells
+            if cell.point.link
+        }
         first: dict[tuple[str, GuestKind], GuestConfiguration] = {}
         for name in self.platform_names:
             joined = [found for found in networked if (name, found) in carried]
@@ -207,7 +227,9 @@ class Plan:
         }
         for cell in self.cells:
             name = cell.platform.name
-            found = configuration[id(cell.point)] if cell.point.link else first[name, cell.point.kind]
+            found = (
+                configuration[id(cell.point)] if cell.point.link else first[name, cell.point.kind]
+            )
             groups[found, name].append(cell)
         return [tuple(cells) for cells in groups.values() if cells]
 
@@ -244,7 +266,9 @@ def make_plan(
     chosen = (seed, study.design.seed, random.SystemRandom().randrange(2**31))
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
     available = [entry.platform for entry in planned if entry.probe.available]
-    elsewhere.check(checked, () if dry else available, resolve, image.key, study.guest, loaded.source)
+    elsewhere.check(
+        checked, () if dry else available, resolve, image.key, study.guest, loaded.source
+    )
     return Plan(
         study=study,
         source=loaded.source,
@@ -257,7 +281,9 @@ def make_plan(
         cells=_cells(planned, checked, untested),
         programs=programs,
         digest=loaded.digest,
-        untested=tuple(each for each in untested if any(each.platform is platform for platform in available)),
+        untested=tuple(
+            each for each in untested if any(each.platform is platform for platform in available)
+        ),
     )
 
 
@@ -321,10 +347,16 @@ def platform_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
 
     Raises BadInput for a platform that there is not.
     """
-    roles = dict.fromkeys(role for topology in topology_registry.topologies().values() for role in topology.natives)
-    links = [(t.link.get(role), *t.link_factors.get(role, ())) for t in study.benchmark for role in roles]
+    roles = dict.fromkeys(
+        role for topology in topology_registry.topologies().values() for role in topology.natives
+    )
+    links = [
+        (t.link.get(role), *t.link_factors.get(role, ())) for t in study.benchmark for role in roles
+    ]
     elsewhere = [name for named in links for name in named if isinstance(name, str) and name]
-    return consent.programs_of(resolve_platform(study, name, source) for name in (*study.platforms, *elsewhere))
+    return consent.programs_of(
+        resolve_platform(study, name, source) for name in (*study.platforms, *elsewhere)
+    )
 
 
 def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry: bool) -> Probe:
@@ -337,20 +369,24 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
     return platform.probe(image)
 
 
-def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform], source: str) -> None:
+def _refuse_nothing_to_compare(
+    study: Study, planned: Sequence[PlannedPlatform], source: str
+) -> None:
     """Raise BadInput when the baseline does not run here or, where verdicts are to end the run, nothing else does."""
     baseline = next(entry for entry in planned if entry.platform.name == study.baseline)
     if not baseline.probe.available:
         raise BadInput(
             f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
             where=f"{source}: key baseline",
-            hint=baseline.probe.hint or "name another baseline; vtax platforms lists what runs here",
+            hint=baseline.probe.hint
+            or "name another baseline; vtax platforms lists what runs here",
         )
     others = [entry for entry in planned if entry.platform.name != study.baseline]
     if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
         why = "; ".join(f"{entry.platform.name}: {entry.probe.reason}" for entry in others)
         raise BadInput(
-            f"the rule 'verdict' has nothing to compare with {study.baseline}" + (f" here ({why})" if why else ""),
+            f"the rule 'verdict' has nothing to compare with {study.baseline}"
+            + (f" here ({why})" if why else ""),
             where=f"{source}: [design], key stop",
             hint="name further platforms, or use stop = 'precision'",
         )
@@ -358,7 +394,9 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
 
 def _by_link(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
     """Cells by the settings of their links; those without a network ride in the first guest."""
-    groups: dict[LinkSettings, list[PlannedCell]] = {cell.point.link: [] for cell in cells if cell.point.link}
+    groups: dict[LinkSettings, list[PlannedCell]] = {
+        cell.point.link: [] for cell in cells if cell.point.link
+    }
     if not groups:
         return [list(cells)]
     first = next(iter(groups))

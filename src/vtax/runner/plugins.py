@@ -18,15 +18,32 @@ def plugins_of(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecord, .
     """Return a record of every one: platforms first, then benchmarks, topologies and views. views: those that are
     used."""
     tested = [entry.platform.driver.name for entry in plan.platforms]
-    named = [name for p in plan.points if p.link for name in topologies.get(p.topology).machines(p.link).values()]
+    named = [
+        name
+        for p in plan.points
+        if p.link
+        for name in topologies.get(p.topology).machines(p.link).values()
+    ]
     elsewhere = [resolve_platform(plan.study, name, plan.source).driver.name for name in named]
     return (
         *_records("platform", [*tested, *elsewhere], platforms.foreign()),
-        *_records("benchmark", [point.benchmark.name for point in plan.points], benchmarks.foreign()),
-        *_records("topology", [point.topology for point in plan.points if point.link], topologies.foreign()),
+        *_records(
+            "benchmark", [point.benchmark.name for point in plan.points], benchmarks.foreign()
+        ),
+        *_records(
+            "topology",
+            [point.topology for point in plan.points if point.link],
+            topologies.foreign(),
+        ),
         *_records("view", views, views),
     )
 
 
-def _records(kind: str, effective: Iterable[str], foreign: Mapping[str, Origin]) -> Iterable[PluginRecord]:
-    return (PluginRecord(kind, name, **asdict(foreign[name])) for name in dict.fromkeys(effective) if name in foreign)
+def _records(
+    kind: str, effective: Iterable[str], foreign: Mapping[str, Origin]
+) -> Iterable[PluginRecord]:
+    return (
+        PluginRecord(kind, name, **asdict(foreign[name]))
+        for name in dict.fromkeys(effective)
+        if name in foreign
+    )

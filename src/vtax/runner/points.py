@@ -53,7 +53,11 @@ class Point:
         Raises BadInput where the size of a guest decides them.
         """
         context = Context(1, 1 << 40)
-        commands = [each for each in self.benchmark.commands(self.parameters, context) if each.place in places]
+        commands = [
+            each
+            for each in self.benchmark.commands(self.parameters, context)
+            if each.place in places
+        ]
         started = [(_started(each.argv), [file.path for file in each.files]) for each in commands]
         return [program for program, brought in started if program not in brought]
 
@@ -66,7 +70,9 @@ class Point:
     @property
     def guests_here(self) -> int:
         """How many of them run on this host: those that serve may stand on another machine."""
-        return self.guests - (topology_registry.get(self.topology).guests_there(self.link) if self.link else 0)
+        return self.guests - (
+            topology_registry.get(self.topology).guests_there(self.link) if self.link else 0
+        )
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -150,7 +156,9 @@ def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[Ba
         where = f"{loaded.source}: [[program]] number {number} ({table.name})"
         if table.name in benchmark_registry.benchmarks():
             what = f"there is a benchmark {table.name} already"
-            problems.found.append(BadInput(what, where=f"{where}, key name", hint="another name for the program"))
+            problems.found.append(
+                BadInput(what, where=f"{where}, key name", hint="another name for the program")
+            )
         elif program := problems.of(partial(program_of, table), f"{where}, key files"):
             made[table.name] = program
     return made, problems.found
@@ -160,7 +168,9 @@ def _refuse_same(known: Point | None, point: Point, where: str) -> None:
     """Raise BadInput for a point that another one of the study already is: `64KiB` and 65536 are one level."""
     if known is not None:
         same = " and ".join(format_levels(each.levels) or each.label for each in (known, point))
-        raise BadInput(f"{same} are the same point", where=where, hint="measure it once: keep one of the two")
+        raise BadInput(
+            f"{same} are the same point", where=where, hint="measure it once: keep one of the two"
+        )
 
 
 def _checked_point(
@@ -203,7 +213,16 @@ def _checked_point(
         defining["program"] = benchmark.definition
     key = key_of(defining)
     return Point(
-        key, raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning, raw.colocation, is_cold
+        key,
+        raw.label,
+        benchmark,
+        parameters,
+        topology,
+        link,
+        raw.levels,
+        raw.tuning,
+        raw.colocation,
+        is_cold,
     )
 
 
@@ -214,8 +233,14 @@ def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
         what = f"{benchmark.name} starts guests one after the other, so {key} has no place"
         raise BadInput(what, where=f"{where}, key {key}", hint="take that key out")
     topology = raw.topology or DEFAULT_TOPOLOGY
-    if benchmark.needs_network and raw.colocation.is_counted and not topology_registry.get(topology).joins_several:
-        able = ", ".join(name for name, each in topology_registry.topologies().items() if each.joins_several)
+    if (
+        benchmark.needs_network
+        and raw.colocation.is_counted
+        and not topology_registry.get(topology).joins_several
+    ):
+        able = ", ".join(
+            name for name, each in topology_registry.topologies().items() if each.joins_several
+        )
         raise BadInput(
             f"{topology} has a number of guests of its own, so guests has no place",
             where=f"{where}, key guests",
@@ -259,12 +284,16 @@ def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str)
     try:
         return topology_registry.settings(topology, raw.link)
     except topology_registry.ForeignSetting as error:
-        raise BadInput(error.what, where=f"{where}, key {_link_key(raw, error.setting)}", hint=error.hint) from error
+        raise BadInput(
+            error.what, where=f"{where}, key {_link_key(raw, error.setting)}", hint=error.hint
+        ) from error
     except RefusedStudy as error:
         problems = []
         for problem in error.problems:
             setting = str(problem.place[0]) if problem.place else ""
-            hint = f"{setting} is a parameter of {raw.benchmark}: it belongs in parameters or factors"
+            hint = (
+                f"{setting} is a parameter of {raw.benchmark}: it belongs in parameters or factors"
+            )
             is_parameter = problem.is_unknown and setting in parameters
             problems.append(
                 BadInput(
@@ -294,7 +323,9 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
                 hint = hint or _hint_of_link(name, table)
             problems.append(
                 BadInput(
-                    f"{benchmark.name}: unknown parameter {name!r}" if hint else f"{benchmark.name}: {problem.what}",
+                    f"{benchmark.name}: unknown parameter {name!r}"
+                    if hint
+                    else f"{benchmark.name}: {problem.what}",
                     where=f"{where}, key {table}.{name}" if name else where,
                     hint=hint or problem.hint or hint_of_all,
                 )
@@ -310,7 +341,9 @@ def _help_name(benchmark: Benchmark, where: str) -> str:
 def _hint_of_table(name: str) -> str:
     """Where a factor of the whole table belongs that stands among a tool's parameters; empty when it is none."""
     if name == "tuning":
-        return "tuning is a factor over everything: write its levels above the first table in brackets"
+        return (
+            "tuning is a factor over everything: write its levels above the first table in brackets"
+        )
     if name not in ("guests", "neighbour"):
         return ""
     return f"{name} is a key of [[benchmark]], with a list of levels; write it beside name"
@@ -319,7 +352,12 @@ def _hint_of_table(name: str) -> str:
 def _hint_of_link(name: str, table: str) -> str:
     """Where a setting of the link belongs that stands among a tool's parameters; empty when it is none."""
     name = name.removeprefix("link.")
-    if not any(name in topology.Settings.model_fields for topology in topology_registry.topologies().values()):
+    if not any(
+        name in topology.Settings.model_fields
+        for topology in topology_registry.topologies().values()
+    ):
         return ""
-    belongs = "link_factors" if table == "factors" else "link, or with several levels in link_factors"
+    belongs = (
+        "link_factors" if table == "factors" else "link, or with several levels in link_factors"
+    )
     return f"{name} is a setting of the link: it belongs in {belongs}"

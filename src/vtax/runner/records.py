@@ -8,7 +8,14 @@ from vtax.benchmarks.base import Outcome
 from vtax.platforms.base import Probe
 from vtax.runner.plan import Plan, PlannedCell, Untested
 from vtax.runner.trial import TrialResult
-from vtax.store.records import LISTS, CellRecord, OutputRecord, PlatformRecord, TrialRecord, UntestedRecord
+from vtax.store.records import (
+    LISTS,
+    CellRecord,
+    OutputRecord,
+    PlatformRecord,
+    TrialRecord,
+    UntestedRecord,
+)
 
 
 def platform_record(plan: Plan, index: int, probe: Probe | None = None) -> PlatformRecord:
@@ -85,7 +92,10 @@ def trial_record(
         started_at=result.started_at,
         outside_s=foreground.outside_s if foreground else None,
         inside_s=foreground.inside_s if foreground else None,
-        effective={**result.outcome.effective, **{name: value for name, value in lists.items() if value}},
+        effective={
+            **result.outcome.effective,
+            **{name: value for name, value in lists.items() if value},
+        },
         error=result.error,
         outputs=tuple(_outputs(result)),
         values={} if result.error else dict(result.outcome.values),

@@ -40,7 +40,10 @@ SAME_HOST = (
 
 
 def check_host(
-    run: RunHandle, facts: Mapping[str, Any], session: int | None = None, since: Mapping[str, Any] | None = None
+    run: RunHandle,
+    facts: Mapping[str, Any],
+    session: int | None = None,
+    since: Mapping[str, Any] | None = None,
 ) -> str:
     """Return what changed on the host since the run began, a sentence that is kept with it; empty for nothing.
 
@@ -62,11 +65,17 @@ def check_host(
         )
     earlier, now = _flat(run.host if since is None else since), _flat(facts)
     both = [name for name in earlier if name in now]
-    changed = [f"{name} ({earlier[name]}, now {now[name]})" for name in both if earlier[name] != now[name]]
+    changed = [
+        f"{name} ({earlier[name]}, now {now[name]})" for name in both if earlier[name] != now[name]
+    ]
     if not changed:
         return ""
     resumed = Note("host-changed", changes=tuple(changed))
-    note = Note("host-changed-session", session=session, changes=tuple(changed)) if session else resumed
+    note = (
+        Note("host-changed-session", session=session, changes=tuple(changed))
+        if session
+        else resumed
+    )
     run.add_warning(note)
     return note
 
@@ -84,7 +93,9 @@ def obstacle(store: Store, name: str, home: Home) -> str:
         if known and known != machine_id():
             return "it was started on another machine"
         if run.is_refused():
-            return "these guests do not meet the study's requirements; change it and start a new run"
+            return (
+                "these guests do not meet the study's requirements; change it and start a new run"
+            )
         started, ready = run.starts()
         if run.status == "failed" and started and not ready:
             return "no guest of it ever started; vtax doctor shows what this host lacks"
@@ -110,7 +121,9 @@ def needed_boot(run: RunHandle, home: Home) -> tuple[boots.Here, str]:
     plan = _planned(run, _image_of(run, home), dry=True)
     here, left = boots.look(plan.study), boots.visits_left(plan, run)
     if here is None:
-        raise BadInput(f"{run.name} is measured in one boot of the host", hint=f"vtax resume {run.name}")
+        raise BadInput(
+            f"{run.name} is measured in one boot of the host", hint=f"vtax resume {run.name}"
+        )
     is_here = not left or boots.can_begin(run, left[0], here.name, boot_id())
     return here, "" if is_here else left[0].boot
 
@@ -145,20 +158,29 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     if design.is_counted:
         numbers = range(plan.trials_per_cell)
         guests = [
-            (session.platform.name, [(cell.key, block, n) in done for cell in session.cells for n in numbers])
+            (
+                session.platform.name,
+                [(cell.key, block, n) in done for cell in session.cells for n in numbers],
+            )
             for session in plan.sessions(block)
         ]
         where = "after" if all(all(made) for _, made in guests) else "within"
         parted = sorted({platform for platform, made in guests if any(made) and not all(made)})
     said = {"place": where, "block": block + 1, "later": later}
-    run.add_warning(Note("resumed-parted", platforms=parted, **said) if parted else Note("resumed", **said))
+    run.add_warning(
+        Note("resumed-parted", platforms=parted, **said) if parted else Note("resumed", **said)
+    )
 
 
 def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
     """Return the block that a run was in last. begun: (cell key, block)."""
     if plan.study.design.order == "randomized":
         return max(block for _, block in begun)
-    return [s.block for s in plan.sequential_sessions() if any((cell.key, s.block) in begun for cell in s.cells)][-1]
+    return [
+        s.block
+        for s in plan.sequential_sessions()
+        if any((cell.key, s.block) in begun for cell in s.cells)
+    ][-1]
 
 
 def stored_study(run: RunHandle) -> LoadedStudy:
@@ -191,7 +213,9 @@ def _image_of(run: RunHandle, home: Home) -> Image:
     return image
 
 
-def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
+def _planned(
+    run: RunHandle, image: Image, consented: Collection[HostProgram] = (), *, dry: bool = False
+) -> Plan:
     """Return the plan of a run in its image.
 
     Raises BadInput when it is refused here, or its cells would be others.
@@ -199,10 +223,19 @@ def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = 
     loaded = stored_study(run)
     unvisited = boots.unvisited(loaded.study, run)
     probes = {
-        p.name: Probe(p.available, p.reason, p.hint, tuple(p.marks), p.version, is_made=p.name not in unvisited)
+        p.name: Probe(
+            p.available,
+            p.reason,
+            p.hint,
+            tuple(p.marks),
+            p.version,
+            is_made=p.name not in unvisited,
+        )
         for p in run.platforms
     }
-    plan = make_plan(loaded, image=image, seed=run.seed, probes=probes, consented=consented, dry=dry)
+    plan = make_plan(
+        loaded, image=image, seed=run.seed, probes=probes, consented=consented, dry=dry
+    )
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         if any(table.files for table in plan.study.program):
             raise BadInput(

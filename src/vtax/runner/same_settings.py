@@ -18,7 +18,9 @@ class SameSettings:
     """Compares the trials of a run as they come; a resumed run compares those that it makes itself."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, str], tuple[str, Any]] = {}  # point and setting -> platform and value
+        self._first: dict[
+            tuple[str, str], tuple[str, Any]
+        ] = {}  # point and setting -> platform and value
 
     def differences(self, cell: PlannedCell, outcome: Outcome) -> Iterator[Note]:
         """Yield a note for each setting that differs from that of the first platform with the same point."""
@@ -28,6 +30,11 @@ class SameSettings:
             other, known = self._first.setdefault((cell.point.key, name), (platform, value))
             if value != known and platform != other:
                 yield Note(
-                    "different-settings", label=cell.point.label, name=name, known=str(known), other=other,
-                    found=str(value), platform=platform,
-                )  # fmt: skip
+                    "different-settings",
+                    label=cell.point.label,
+                    name=name,
+                    known=str(known),
+                    other=other,
+                    found=str(value),
+                    platform=platform,
+                )

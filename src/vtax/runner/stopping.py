@@ -34,9 +34,12 @@ class Stopping:
     """
 
     def __init__(
-        self, plan: Plan, already: Iterable[tuple[str, int, str, float]], session: int = 1,
+        self,
+        plan: Plan,
+        already: Iterable[tuple[str, int, str, float]],
+        session: int = 1,
         wrong_clocks: Iterable[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             self._rule = rule_in(plan.study.design, session)
         except StatsError as error:
@@ -48,7 +51,9 @@ class Stopping:
         self._keys: dict[str, list[str]] = defaultdict(list)
         for cell in plan.cells:
             self._keys[cell.point.key].append(cell.key)
-        self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for key, block, metric, value in already:
             self._values[key, metric][block].append(value)
 
@@ -78,7 +83,10 @@ class Stopping:
         elapsed_s: spent on the run so far. done: keys of cells of the next block that an interrupted run
         has done; they need no budget.
         """
-        families = {self._name(cell, metric): f"{cell.point.label} {metric.name}" for cell, metric in self._judged()}
+        families = {
+            self._name(cell, metric): f"{cell.point.label} {metric.name}"
+            for cell, metric in self._judged()
+        }
         contrasts = self._contrasts(blocks)
 
         def missed_by(names: Iterable[str]) -> Mapping[str, bool]:
@@ -101,7 +109,9 @@ class Stopping:
         by_name = {self._name(cell, metric): cell for cell, metric in self._judged()}
         open_cells = [by_name[name] for name in decision.open]
         points = {cell.point.key for cell in open_cells}
-        baseline = {c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points}
+        baseline = {
+            c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points
+        }
         return frozenset({cell.key for cell in open_cells} | baseline)
 
     def _judged(self) -> Iterator[tuple[PlannedCell, Metric]]:
@@ -114,7 +124,9 @@ class Stopping:
         """Primary metrics that a tool gives with these parameters: those it gave somewhere, or all of them."""
         primary = [metric for metric in point.own_metrics if metric.primary]
         keys = self._keys[point.key]
-        return [m for m in primary if any(self._values.get((key, m.name)) for key in keys)] or primary
+        return [
+            m for m in primary if any(self._values.get((key, m.name)) for key in keys)
+        ] or primary
 
     def _is_baseline(self, cell: PlannedCell) -> bool:
         return cell.platform.name == self._plan.study.baseline
@@ -135,15 +147,21 @@ class Stopping:
                 else:
                     found = paired_contrast(side, self._side(base, metric, blocks), metric.better)
             except StatsError:
-                found = Contrast(np.full(blocks, np.inf), metric.better)  # the report refuses it too: see `decide`
+                found = Contrast(
+                    np.full(blocks, np.inf), metric.better
+                )  # the report refuses it too: see `decide`
             contrasts[self._name(cell, metric)] = found
         return contrasts
 
     def _side(self, cell: PlannedCell, metric: Metric, blocks: int) -> ContrastSide:
         """Return a cell so far. Raises StatsError for a mean that is not defined."""
-        average = average_with(metric.average, metric.fixed_work, cell.point.parameters.model_dump())
+        average = average_with(
+            metric.average, metric.fixed_work, cell.point.parameters.model_dump()
+        )
         values = self._values[cell.key, metric.name]
         made = sorted(block for block in values if block < blocks)
-        means = BlockMeans(np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made]))
+        means = BlockMeans(
+            np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made])
+        )
         is_wrong = cell.key in self._wrong_clocks and is_timed(metric.name, metric.unit)
         return ContrastSide(means, clock_is_wrong=is_wrong)

@@ -57,16 +57,28 @@ class Half:
         self._streams: dict[str, tuple[Channel, socket.socket]] = {}
 
     def check(
-        self, version: str, image: str, platform: Sequence[Any], vcpus: int, memory_bytes: int, links: Sequence[Any]
+        self,
+        version: str,
+        image: str,
+        platform: Sequence[Any],
+        vcpus: int,
+        memory_bytes: int,
+        links: Sequence[Any],
     ) -> str:
         """Raise BadInput unless this machine can do what a run asks. links: names of topologies, and settings."""
         if version != __version__:
-            raise BadInput(f"it has vtax {__version__}, and this is {version}", hint="install the same vtax there")
+            raise BadInput(
+                f"it has vtax {__version__}, and this is {version}",
+                hint="install the same vtax there",
+            )
         tested = platform_registry.make(*platform)
         check_host(vcpus, memory_bytes, "[guest]", [tested])
         found = self._image(image)
         for name, values in links:
-            topology, settings = topology_registry.get(name), topology_registry.settings(name, values)
+            topology, settings = (
+                topology_registry.get(name),
+                topology_registry.settings(name, values),
+            )
             topology.check(settings)
             _refuse_too_many(topology.guests_there(settings), memory_bytes, tested)
         with measuring_lock(_NAME):
@@ -169,7 +181,9 @@ class Half:
     def _image(self, key: str) -> Image:
         if found := images.checked_key(self._home, key):
             return found
-        raise BadInput(f"it has no image {key}", hint="run vtax image build there, with the same packages")
+        raise BadInput(
+            f"it has no image {key}", hint="run vtax image build there, with the same packages"
+        )
 
 
 def _refuse_too_many(guests: int, memory_bytes: int, platform: Platform) -> None:
@@ -189,7 +203,10 @@ def answer(half: Half, line: bytes) -> bytes:
         assert name in _REQUESTS
         reply = {"done": getattr(half, name)(**arguments)}
     except VtaxError as error:
-        reply = {"error": [packed(error.what), error.where, packed(error.hint)], "is_busy": isinstance(error, Busy)}
+        reply = {
+            "error": [packed(error.what), error.where, packed(error.hint)],
+            "is_busy": isinstance(error, Busy),
+        }
     except OSError as error:
         reply = {"error": [packed(str(error)), "", ""]}
     return PREFIX + json.dumps(reply).encode() + b"\n"

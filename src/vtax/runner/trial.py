@@ -113,7 +113,10 @@ def run_trial(
         outcome=outcome,
         results=results,
         foreground=foreground,
-        counters={**counted.differences, **of_programs(one for lane in started if (one := lane.foreground))},
+        counters={
+            **counted.differences,
+            **of_programs(one for lane in started if (one := lane.foreground)),
+        },
         warnings=tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS],
         error=failure.error,
         traceback=failure.traceback,
@@ -130,11 +133,15 @@ class OnLinks:
     def beside(self, outcome: Outcome, effective: Mapping[str, Any]) -> Outcome:
         """Return an outcome with these metrics and what was effective at the links."""
         return replace(
-            outcome, values={**outcome.values, **self.values}, effective={**outcome.effective, **effective}
+            outcome,
+            values={**outcome.values, **self.values},
+            effective={**outcome.effective, **effective},
         )
 
 
-def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Outcome, point: Point) -> OnLinks:
+def of_links(
+    links: Links, counted: Mapping[tuple[str, str], float], outcome: Outcome, point: Point
+) -> OnLinks:
     """Cost and size of packets, and whether the trial measured something else than was asked."""
     values, metrics = cpu_per_gigabyte(counted, point.own_metrics), point.own_metrics
     means = packets.mean_packet_bytes(counted)
@@ -143,17 +150,25 @@ def of_links(links: Links, counted: Mapping[tuple[str, str], float], outcome: Ou
     if links.wire_share is not None and WIRE_SHARE in metrics:
         values[WIRE_SHARE.name] = 100 * links.wire_share
     sized = packets.size_warning(means, links.settings.packet_bytes)
-    faster = faster_than_a_wire(links.settings, outcome, point.parameters) if len(links.flows) == 1 else None
+    faster = (
+        faster_than_a_wire(links.settings, outcome, point.parameters)
+        if len(links.flows) == 1
+        else None
+    )
     return OnLinks(values, tuple(each for each in (sized, faster) if each))
 
 
-def faster_than_a_wire(settings: LinkSettings, outcome: Outcome, parameters: Parameters) -> Note | None:
+def faster_than_a_wire(
+    settings: LinkSettings, outcome: Outcome, parameters: Parameters
+) -> Note | None:
     """Return what is wrong with a rate of transactions, one at a time, that no wire of the link's rate carries."""
     rate = outcome.values.get("transactions")
     if rate is None or settings.rate_mbit_s is None or not isinstance(parameters, OneAtATime):
         return None
     sizes = (parameters.request_size, parameters.response_size)
-    limit = wire.transactions_per_s(settings.rate_mbit_s, settings.mtu, *sizes, is_datagram=parameters.is_datagram)
+    limit = wire.transactions_per_s(
+        settings.rate_mbit_s, settings.mtu, *sizes, is_datagram=parameters.is_datagram
+    )
     if rate <= limit * (1 + wire.TOLERANCE):
         return None
     figures = {"found": rate, "rate": settings.rate_mbit_s, "limit": limit}
@@ -166,7 +181,10 @@ def _meanwhile(
 ) -> Iterator[Mapping[str, Any]]:
     """Run the neighbour and change links beside the foreground commands; the settings of both, at the end."""
     settings: dict[str, Any] = {}
-    with beside or nullcontext({}) as first, links.meanwhile() if links else nullcontext({}) as second:
+    with (
+        beside or nullcontext({}) as first,
+        links.meanwhile() if links else nullcontext({}) as second,
+    ):
         yield settings
     settings |= {**first, **second}
 
@@ -190,8 +208,12 @@ def bounded_outputs(
         stderr = result.stderr[: limit - len(stdout)]
         limit -= len(stdout) + len(stderr)
         is_cut = len(stdout) + len(stderr) < len(result.stdout) + len(result.stderr)
-        kept[role] = replace(result, stdout=stdout, stderr=stderr, truncated=True) if is_cut else result
-    return kept, tuple(Note("truncated", role=role) for role, result in kept.items() if result.truncated)
+        kept[role] = (
+            replace(result, stdout=stdout, stderr=stderr, truncated=True) if is_cut else result
+        )
+    return kept, tuple(
+        Note("truncated", role=role) for role, result in kept.items() if result.truncated
+    )
 
 
 def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
@@ -203,29 +225,44 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
         return outcomes[0]
     values = {}
     for metric in metrics:
-        found = [outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values]
+        found = [
+            outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values
+        ]
         if len(found) == len(outcomes):
             values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
     disk = sum_disk_work([outcome.disk for outcome in outcomes])
-    whole = Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk)
+    whole = Outcome(
+        values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk
+    )
     return replace(whole, histograms=merged([outcome.histograms for outcome in outcomes]))
 
 
-def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
+def cpu_per_gigabyte(
+    counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]
+) -> dict[str, float]:
     """Return the metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide
     by."""
     found = cost.per_gigabyte(*cost.carried(counted, cost.under_test_cpu_s(counted)))
-    return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
+    return (
+        {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
+    )
 
 
 def _outcome(
-    parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun], counted: Mapping[tuple[str, str], float]
+    parsers: Parsers,
+    cell: PlannedCell,
+    lanes: Sequence[LaneRun],
+    counted: Mapping[tuple[str, str], float],
 ) -> Outcome:
     """Return the outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
     outcomes = _outcomes(parsers, cell, lanes)
-    outcome = on_host(with_cold_cache(_together(cell.point, outcomes, lanes), lanes[0].cache_left_bytes), counted)
-    return replace(outcome, values={**outcome.values, **costs_of(cell.point.benchmark.work, outcomes, counted)})
+    outcome = on_host(
+        with_cold_cache(_together(cell.point, outcomes, lanes), lanes[0].cache_left_bytes), counted
+    )
+    return replace(
+        outcome, values={**outcome.values, **costs_of(cell.point.benchmark.work, outcomes, counted)}
+    )
 
 
 def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:
@@ -234,7 +271,11 @@ def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> 
     for number, lane in enumerate(lanes):
         with of_guest(number, point.colocation.guests):
             left_s = max(deadline - time.monotonic(), 0.1)
-            outcomes.append(parsers.outcome(point.benchmark, point.parameters, lane.context, lane.results, left_s))
+            outcomes.append(
+                parsers.outcome(
+                    point.benchmark, point.parameters, lane.context, lane.results, left_s
+                )
+            )
     return outcomes
 
 
@@ -245,10 +286,14 @@ def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun
         return combined(outcomes, metrics)
     found = density.over_guests(outcomes, metrics)
     merged = {"ksm_merged_bytes": saved} if (saved := merged_bytes()) else {}
-    return replace(found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged})
+    return replace(
+        found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged}
+    )
 
 
-def _of_guest_itself(cell: PlannedCell, lane: Lane, foreground: CommandResult | None) -> Iterator[Note]:
+def _of_guest_itself(
+    cell: PlannedCell, lane: Lane, foreground: CommandResult | None
+) -> Iterator[Note]:
     """Yield notes on a cache below the guest's disk that held its files, and its clock against the outside one."""
     if held := disk_room.held_below(cell.point, lane.context, cell.platform):
         yield held

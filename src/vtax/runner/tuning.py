@@ -42,7 +42,10 @@ def apply_inside(level: str, guest: Guest) -> None:
     """Have the kernel of a guest with one of its own do the same: left alone, it makes none in a small machine."""
     if _HUGE in level.split("+"):
         own_kernel = f'test "$(cat {_BOOT_ID})" != {_BOOT_ID.read_text().strip()}'
-        guest.run(["sh", "-c", f"{own_kernel} && test -w {_POLICY} && echo always >{_POLICY}"], timeout_s=30.0)
+        guest.run(
+            ["sh", "-c", f"{own_kernel} && test -w {_POLICY} && echo always >{_POLICY}"],
+            timeout_s=30.0,
+        )
 
 
 def why_not(platform: Platform, level: str, source: str) -> BadInput | None:
@@ -70,7 +73,9 @@ def reason_unavailable(level: str, source: str) -> BadInput | None:
     """Why no guest on this host can be started at a level; None when some can. source: the study."""
     if _HUGE in level and not huge_pages.available():
         return BadInput(
-            Note("no-huge-pages"), where=f"{source}: key tuning", hint=Note("hint-level", level=f"{level!r}")
+            Note("no-huge-pages"),
+            where=f"{source}: key tuning",
+            hint=Note("hint-level", level=f"{level!r}"),
         )
     return None
 

@@ -25,7 +25,9 @@ def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadI
     )
 
 
-def why_not_here(platform: Platform, point: Point, memory_bytes: int, source: str) -> BadInput | None:
+def why_not_here(
+    platform: Platform, point: Point, memory_bytes: int, source: str
+) -> BadInput | None:
     """Why this host cannot run a point on a platform, as another host may; None when it can.
 
     It lacks what the point's level of tuning needs, or the memory for its guests, of so much each.
@@ -65,11 +67,15 @@ def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | N
     if platform.driver.uses_image:
         what = Note("files-in-daemon", name=platform.name)
     return BadInput(
-        what, where=f"{source}: key platforms, and [[benchmark]] {point.label}", hint=Note("hint-warm-or-other")
+        what,
+        where=f"{source}: key platforms, and [[benchmark]] {point.label}",
+        hint=Note("hint-warm-or-other"),
     )
 
 
-def _why_not_in_image(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
+def _why_not_in_image(
+    platform: Platform, point: Point, image: Image, source: str
+) -> BadInput | None:
     """Why an image of the user's cannot run a benchmark: its program is not there. None when it can."""
     if not image.is_own or not platform.driver.uses_image:
         return None
@@ -87,7 +93,9 @@ def _why_not_in_image(platform: Platform, point: Point, image: Image, source: st
     return None
 
 
-def _why_not_started(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
+def _why_not_started(
+    platform: Platform, point: Point, image: Image, source: str
+) -> BadInput | None:
     """Why a platform's starts cannot be timed, or not cold; None when they can."""
     benchmark, driver = point.benchmark, platform.driver
     if not benchmark.stages:
@@ -100,5 +108,7 @@ def _why_not_started(platform: Platform, point: Point, image: Image, source: str
             hint=Note("hint-out-of", name=platform.name, name2=benchmark.name),
         )
     if benchmark.is_cold(point.parameters) and driver.image_files(image) is None:
-        return BadInput(Note("image-in-daemon", name=platform.name), where=where, hint=Note("hint-warm-image"))
+        return BadInput(
+            Note("image-in-daemon", name=platform.name), where=where, hint=Note("hint-warm-image")
+        )
     return None

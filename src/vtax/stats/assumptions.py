@@ -16,12 +16,18 @@ from vtax.stats.checks import Array
 from vtax.stats.intervals import t_quantile
 
 FEWEST_TO_TEST = 8  # blocks
-OWN_LEVEL, POOLED_LEVEL = 0.05, 0.10  # of the tests for dependence: of one contrast, and of its family's average
+OWN_LEVEL, POOLED_LEVEL = (
+    0.05,
+    0.10,
+)  # of the tests for dependence: of one contrast, and of its family's average
 FEWEST_TO_POOL = 3  # contrasts
 UPPER = 1.645  # standard errors: the upper 95 % limit of a correlation that a test has found
 PRIOR_SD = 0.2  # of the correlation of neighbouring blocks, before they are seen
 MOST_CORRELATED = 0.9
-UNEQUAL_LEVEL, UNEQUAL = 0.05, 2.0  # of the test for unequal spreads, and the ratio from which they count
+UNEQUAL_LEVEL, UNEQUAL = (
+    0.05,
+    2.0,
+)  # of the test for unequal spreads, and the ratio from which they count
 
 
 def dependence(family: Sequence[Array]) -> list[float]:
@@ -77,7 +83,9 @@ def effective_blocks(blocks: int, correlation: float) -> float:
     return blocks * (1 - correlation) / (1 + correlation)
 
 
-def allow_for_dependence(se: float, df: float, blocks: int, correlation: float) -> tuple[float, float]:
+def allow_for_dependence(
+    se: float, df: float, blocks: int, correlation: float
+) -> tuple[float, float]:
     """Return (standard error, degrees of freedom) of a mean of blocks with this lag-1 correlation (Bartlett 1946).
 
     The variance of so few dependent blocks is also estimated too small, which is undone.
@@ -95,7 +103,10 @@ def unmet_share(blocks: int) -> float:
 
 def _lags(family: Sequence[Array]) -> list[float | None]:
     """Lag-1 correlation of each contrast; None of too few blocks to test, and of equal ones."""
-    return [_lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None for logs in family]
+    return [
+        _lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None
+        for logs in family
+    ]
 
 
 def _share(contrasts: int) -> float:

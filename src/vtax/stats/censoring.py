@@ -19,9 +19,14 @@ class Timeouts:
 
     timed_out: Annotated[int, Means("trials that the timeout ended")]
     tried: Annotated[int, Means("trials")]
-    timeout_s: Annotated[float, Means("after which they were ended; the longest of several", unit="s")]
+    timeout_s: Annotated[
+        float, Means("after which they were ended; the longest of several", unit="s")
+    ]
     slower_at_least: Annotated[
-        float, Means("lower bound of how many times as long as the baseline's a trial lasts; 0 without one")
+        float,
+        Means(
+            "lower bound of how many times as long as the baseline's a trial lasts; 0 without one"
+        ),
     ]
 
     @property

@@ -27,8 +27,14 @@ FEWEST = 8
 """Values from which a change in one series can be found at 5 %: 2 of the 70 ways to halve 8 values separate most."""
 _SHORTEST = 2  # values of a part
 _PERMUTATIONS = 999
-_PRIOR_SD, _MOST_CORRELATED = 0.4, 0.9  # of neighbouring runs: more than of blocks, whose order is random
-_GUARDED, _WARNED = 1.0, 1.645  # standard errors above its estimate: that a change point allows for, or is named
+_PRIOR_SD, _MOST_CORRELATED = (
+    0.4,
+    0.9,
+)  # of neighbouring runs: more than of blocks, whose order is random
+_GUARDED, _WARNED = (
+    1.0,
+    1.645,
+)  # standard errors above its estimate: that a change point allows for, or is named
 _SEED = 2014
 _AT_ONCE, _ORDERS = 1 << 22, 100  # elements of an array of permuted distances, and orders at a time
 
@@ -45,7 +51,9 @@ class ChangePoint:
     is_sure: bool = True
 
 
-def change_points_of(series: Sequence[Values], level: float = 0.05) -> list[tuple[ChangePoint, ...]]:
+def change_points_of(
+    series: Sequence[Values], level: float = 0.05
+) -> list[tuple[ChangePoint, ...]]:
     """Return the change points of each of several series, ascending; values are in the order of time.
 
     level: the probability that any series has one although nothing changed in any (Holm over the first tests of all
@@ -61,13 +69,24 @@ def change_points_of(series: Sequence[Values], level: float = 0.05) -> list[tupl
         while further is not None and further.p_value <= level:
             search.add(further)
             further = search.next()
-    guarded, warned = ([search.dependent(errors) for search in searches] for errors in (_GUARDED, _WARNED))
-    families = [_adjusted([each[0] if each else None for each in found]) for found in (guarded, warned)]
+    guarded, warned = (
+        [search.dependent(errors) for search in searches] for errors in (_GUARDED, _WARNED)
+    )
+    families = [
+        _adjusted([each[0] if each else None for each in found]) for found in (guarded, warned)
+    ]
     result = []
     for *points, p_value, surely in zip(guarded, warned, *families, strict=True):
-        stand = [] if p_value > level else list(takewhile(lambda point: point.p_value <= level, points[0]))
+        stand = (
+            []
+            if p_value > level
+            else list(takewhile(lambda point: point.p_value <= level, points[0]))
+        )
         limits = [surely, *(point.p_value for point in points[1][1:])]
-        kept = [replace(point, is_sure=limit <= level) for point, limit in zip(stand, limits, strict=False)]
+        kept = [
+            replace(point, is_sure=limit <= level)
+            for point, limit in zip(stand, limits, strict=False)
+        ]
         result.append(tuple(sorted(kept, key=lambda point: point.index)))
     return result
 
@@ -105,13 +124,17 @@ class _Search:
         if index < 0:  # all values are equal, or no part can be split
             return None
         as_large = done = 0
-        at_once = min(_ORDERS, max(1, _AT_ONCE // max(len(distances) for _, distances in parts) ** 2))
+        at_once = min(
+            _ORDERS, max(1, _AT_ONCE // max(len(distances) for _, distances in parts) ** 2)
+        )
         while done < self._permutations and 1 + as_large <= self._level * (1 + self._permutations):
             count = min(at_once, self._permutations - done)
             done += count
             largest = np.zeros(count)
             for _, distances in parts:
-                orders = self._random.permuted(np.tile(np.arange(len(distances)), (count, 1)), axis=1)
+                orders = self._random.permuted(
+                    np.tile(np.arange(len(distances)), (count, 1)), axis=1
+                )
                 largest = np.maximum(largest, _gains(distances, orders).max(axis=1))
             as_large += int((largest >= best * (1 - 1e-9)).sum())
         return ChangePoint(index, (1 + as_large) / (1 + done))
@@ -132,7 +155,9 @@ class _Search:
             parts = _parts(self._distances, edges)
             size = _best(parts)[0] / _mean_distance(parts)
             random, as_large, done = np.random.default_rng(_SEED), 0, 0
-            while done < self._permutations and 1 + as_large <= self._level * (1 + self._permutations):
+            while done < self._permutations and 1 + as_large <= self._level * (
+                1 + self._permutations
+            ):
                 done += 1
                 values = _correlated(random.standard_normal(len(self._values)), correlation)
                 parts = _parts(np.abs(values[:, None] - values[None, :]), edges)
@@ -152,7 +177,9 @@ def _correlated(noise: Array, correlation: float) -> Array:
 def _parts(distances: Array, edges: list[int]) -> list[tuple[int, Array]]:
     """(first value, distances) of the parts between edges that can be split."""
     return [
-        (start, distances[start:end, start:end]) for start, end in pairwise(edges) if end - start >= 2 * _SHORTEST
+        (start, distances[start:end, start:end])
+        for start, end in pairwise(edges)
+        if end - start >= 2 * _SHORTEST
     ]
 
 
@@ -182,7 +209,10 @@ def _plausible_correlation(values: Array, edges: Sequence[int], errors: float) -
     se = (n - 2) / (left * math.sqrt(n - 1))
     known = 1 / (1 / _PRIOR_SD**2 + 1 / se**2)
     return float(
-        min(max(known * (n * lag + len(centred)) / left / se**2 + errors * math.sqrt(known), 0.0), _MOST_CORRELATED)
+        min(
+            max(known * (n * lag + len(centred)) / left / se**2 + errors * math.sqrt(known), 0.0),
+            _MOST_CORRELATED,
+        )
     )
 
 

@@ -110,7 +110,10 @@ class Judgement:
     tested: tuple[tuple[Tested | StatsError, ...], ...]
     blocks_low: Annotated[
         int | None,
-        Means("smallest number of further blocks that decides it; 0 when decided", name="blocks_needed_low"),
+        Means(
+            "smallest number of further blocks that decides it; 0 when decided",
+            name="blocks_needed_low",
+        ),
     ]
     blocks_needed: Annotated[int | None, Means("largest number of them")]
     warnings: tuple[str, ...]
@@ -132,13 +135,17 @@ def judge_claims(
         if each.is_paired
     }
     answers = analyse(rule, contrasts)
-    blocks = max((a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0)
+    blocks = max(
+        (a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0
+    )
     alpha = rule.alpha if rule.stop == "open" else 1 - interval_confidence(rule, blocks)
     family = len(claims)
     tested: dict[str, list[list[Tested | StatsError]]] = {
         name: [
             [
-                _tested(rule, each, answers[f"{name} {c} {n}"]) if each.is_paired else _tested_apart(rule, each)
+                _tested(rule, each, answers[f"{name} {c} {n}"])
+                if each.is_paired
+                else _tested_apart(rule, each)
                 for n, each in enumerate(check.compared)
             ]
             for c, check in enumerate(checks)
@@ -146,13 +153,19 @@ def judge_claims(
         for name, checks in claims.items()
     }
     ps = {name: _p_values(claims[name], tested[name]) for name in claims}
-    adjusted = dict(zip(ps, holm([min(pair) for pair in ps.values()]).tolist(), strict=True)) if ps else {}
+    adjusted = (
+        dict(zip(ps, holm([min(pair) for pair in ps.values()]).tolist(), strict=True)) if ps else {}
+    )
     found = {}
     for name, checks in claims.items():
         inside, outside = ps[name]
         both = [min(1.0, max(adjusted[name], p * family)) for p in (inside, outside)]
         both[0 if inside <= outside else 1] = adjusted[name]
-        steps = math.ceil(adjusted[name] / min(inside, outside) - 1e-9) if min(inside, outside) > 0 else family
+        steps = (
+            math.ceil(adjusted[name] / min(inside, outside) - 1e-9)
+            if min(inside, outside) > 0
+            else family
+        )
         word = _judgement(rule, checks, tested[name], (both[0], both[1]), (family, steps), alpha)
         found[name] = _looking_ahead(word, checks) if looks_ahead else word
     return found
@@ -184,7 +197,9 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
     note = claimed.contrast.failures
     warnings = (*ratio.warnings, *([note] if note else ()))
     ratio = replace(ratio, confidence=rule.confidence, warnings=warnings)
-    return Tested(claimed, ratio, *(p_values(ratio, claimed, rule) if over_sessions else (1.0, 1.0)))
+    return Tested(
+        claimed, ratio, *(p_values(ratio, claimed, rule) if over_sessions else (1.0, 1.0))
+    )
 
 
 def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
@@ -200,7 +215,9 @@ def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
     below_low = p_below(ratio, low) if math.isfinite(low) else 1.0
     above_high = p_above(ratio, high) if math.isfinite(high) else 1.0
     valid = tests_of(rule)
-    inside, outside = (valid(p, ratio) for p in (max(above_low, below_high), min(below_low, above_high)))
+    inside, outside = (
+        valid(p, ratio) for p in (max(above_low, below_high), min(below_low, above_high))
+    )
     return min(1.0, 2 * inside), min(1.0, 2 * outside)
 
 
@@ -215,12 +232,16 @@ def _needed(check: RangeTest) -> int:
     return n if check.needs == "each" else n // 2 + 1
 
 
-def _p_values(checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[float, float]:
+def _p_values(
+    checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]]
+) -> tuple[float, float]:
     """(p of all checks holding, p of any of them failing) of one finding, unadjusted for other findings."""
     inside, outside = [], []
     for check, answers in zip(checks, tested, strict=True):
         pairs = [
-            (a.p_inside, a.p_outside) if isinstance(a, Tested) and a.ratio.n_blocks >= MINIMUM_BLOCKS else (1.0, 1.0)
+            (a.p_inside, a.p_outside)
+            if isinstance(a, Tested) and a.ratio.n_blocks >= MINIMUM_BLOCKS
+            else (1.0, 1.0)
             for a in answers
         ]
         needed = _needed(check)
@@ -230,9 +251,13 @@ def _p_values(checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | St
 
 
 def _judgement(
-    rule: Rule, checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]], ps: tuple[float, float],
-    families: tuple[int, int], alpha: float,
-) -> Judgement:  # fmt: skip
+    rule: Rule,
+    checks: Sequence[RangeTest],
+    tested: Sequence[Sequence[Tested | StatsError]],
+    ps: tuple[float, float],
+    families: tuple[int, int],
+    alpha: float,
+) -> Judgement:
     """families: how many findings there are, and how many Holm's step corrected this one for."""
     family, steps = families
     kind: Word = "inconclusive"
@@ -253,7 +278,9 @@ def _judgement(
         notes.append(Note("one-session"))
     answered = tuple(map(tuple, tested))
     rests_on = () if kind == "inconclusive" else tuple(assumptions)
-    return Judgement(kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)), rests_on)
+    return Judgement(
+        kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)), rests_on
+    )
 
 
 def _looking_ahead(found: Judgement, checks: Sequence[RangeTest]) -> Judgement:
@@ -285,9 +312,14 @@ def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested 
         return replace(answer, outlook=Outlook(blocks, blocks) if missing else Outlook(None, None))
     sd = ratio.se_log * math.sqrt(ratio.n_blocks)
     found = range_outlook(
-        ratio.mean_log, sd, ratio.n_blocks, ratio.df, _logs(answer.claimed), (level / 2, level / 2 / of),
+        ratio.mean_log,
+        sd,
+        ratio.n_blocks,
+        ratio.df,
+        _logs(answer.claimed),
+        (level / 2, level / 2 / of),
         MINIMUM_BLOCKS,
-    )  # fmt: skip
+    )
     times = answer.claimed.blocks_each
     if found.low is None or found.high is None or times == 1:
         return replace(answer, outlook=found)
@@ -296,16 +328,22 @@ def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested 
 
 def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None, int | None]:
     """Return the largest of the ranges of all comparisons; None where one has none."""
-    found = [a.outlook if isinstance(a, Tested) else Outlook(None, None) for each in tested for a in each]
+    found = [
+        a.outlook if isinstance(a, Tested) else Outlook(None, None) for each in tested for a in each
+    ]
     if not found or any(o.low is None or o.high is None for o in found):
         return None, None
     return max(o.low or 0 for o in found), max(o.high or 0 for o in found)
 
 
 def _doubts(
-    rule: Rule, checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]], kind: Word,
-    alpha: float, family: int,
-) -> tuple[list[str], list[str]]:  # fmt: skip
+    rule: Rule,
+    checks: Sequence[RangeTest],
+    tested: Sequence[Sequence[Tested | StatsError]],
+    kind: Word,
+    alpha: float,
+    family: int,
+) -> tuple[list[str], list[str]]:
     """(why the word is withheld, what it assumes), by the verdicts that the comparisons it needs amount to."""
     notes: list[str] = []
     assumptions: list[str] = []
@@ -340,15 +378,21 @@ def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: 
         bound = low if is_above == is_inside else high
         kind = "faster" if is_above == (contrast.better == "higher") else "slower"
     p = tested.p_inside if is_inside else tested.p_outside
-    verdict = Verdict(kind, margin, alpha / 2 if kind == "equivalent" else alpha, family, p, p, 0, ())
+    verdict = Verdict(
+        kind, margin, alpha / 2 if kind == "equivalent" else alpha, family, p, p, 0, ()
+    )
     if tested.claimed.is_withheld:
         verdict = for_clock(verdict)
     if tested.claimed.apart:
         return for_failures(verdict, contrast)
     moved = replace(
-        ratio, mean_log=ratio.mean_log - bound, estimate=exp(ratio.mean_log - bound), low=ratio.low * exp(-bound),
-        high=ratio.high * exp(-bound), p_value=p,
-    )  # fmt: skip
+        ratio,
+        mean_log=ratio.mean_log - bound,
+        estimate=exp(ratio.mean_log - bound),
+        low=ratio.low * exp(-bound),
+        high=ratio.high * exp(-bound),
+        p_value=p,
+    )
     at_bound = replace(contrast, logs=contrast.logs - bound)
     at_margin = replace(rule, stop="open" if rule.stop == "open" else "fixed", margin=margin)
     return warranted(verdict, moved, at_bound, at_margin, is_absence=is_inside and low < 0 < high)

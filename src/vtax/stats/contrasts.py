@@ -16,7 +16,15 @@ import numpy as np
 from vtax.messages import Note
 from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, without_missing
 from vtax.stats.intervals import t_quantile
-from vtax.stats.ratio import BlockMeans, Ratio, block_contrast, exp, noise_ratio, standard_error, tail
+from vtax.stats.ratio import (
+    BlockMeans,
+    Ratio,
+    block_contrast,
+    exp,
+    noise_ratio,
+    standard_error,
+    tail,
+)
 from vtax.stats.sessions import Labels, Unit
 
 
@@ -44,7 +52,10 @@ class Contrast:
     @property
     def lost(self) -> float:
         """Share of the treatment's trials that failed, less the baseline's: slow trials fail first."""
-        shares = [failed / tried if tried else 0.0 for failed, tried in zip(self.failed, self.tried, strict=True)]
+        shares = [
+            failed / tried if tried else 0.0
+            for failed, tried in zip(self.failed, self.tried, strict=True)
+        ]
         return shares[0] - shares[1]
 
     @property
@@ -71,7 +82,10 @@ class ContrastSide:
 
 
 def paired_contrast(
-    treatment: ContrastSide, baseline: ContrastSide, better: Better, session_of: Mapping[int, Unit] | None = None
+    treatment: ContrastSide,
+    baseline: ContrastSide,
+    better: Better,
+    session_of: Mapping[int, Unit] | None = None,
 ) -> Contrast:
     """Return the contrast of two cells of one run, as a run's stopping rule and its report judge it.
 
@@ -82,16 +96,23 @@ def paired_contrast(
     means = treatment.means, baseline.means
     sessions = None
     if session_of and len(set(session_of.values())) > 1:
-        sessions = np.array([session_of[block] for block in np.union1d(*(side.blocks for side in means)).tolist()])
+        sessions = np.array(
+            [session_of[block] for block in np.union1d(*(side.blocks for side in means)).tolist()]
+        )
     medians = None
     if treatment.medians is not None and baseline.medians is not None:
         medians = block_contrast(treatment.medians, baseline.medians)
     return Contrast(
-        block_contrast(*means), better, noise_ratio(*means),
-        failed=(treatment.failed, baseline.failed), tried=(treatment.tried, baseline.tried),
-        medians=medians, trials=min(side.trials for side in sides), sessions=sessions,
+        block_contrast(*means),
+        better,
+        noise_ratio(*means),
+        failed=(treatment.failed, baseline.failed),
+        tried=(treatment.tried, baseline.tried),
+        medians=medians,
+        trials=min(side.trials for side in sides),
+        sessions=sessions,
         clock_is_wrong=any(side.clock_is_wrong for side in sides),
-    )  # fmt: skip
+    )
 
 
 def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
@@ -107,7 +128,9 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
     warnings = (*warnings_a, *warnings_b)
     if n == 1:
         warnings = (*warnings, Note("one-block"))
-        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings)
+        return Ratio(
+            exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings
+        )
     var_a, var_b = standard_error(a) ** 2, standard_error(b) ** 2
     se = math.sqrt(var_a + var_b)
     df = float(a.size + b.size - 2)
@@ -117,7 +140,15 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
         warnings = (*warnings, Note("equal-blocks"))
     half = t_quantile((1 + confidence) / 2, df) * se
     return Ratio(
-        estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
-        n_blocks=n, mean_log=mean, se_log=se, df=df, p_value=min(1.0, 2 * tail(abs(mean), se, df)),
-        outliers=(), warnings=warnings,
-    )  # fmt: skip
+        estimate=exp(mean),
+        low=exp(mean - half),
+        high=exp(mean + half),
+        confidence=confidence,
+        n_blocks=n,
+        mean_log=mean,
+        se_log=se,
+        df=df,
+        p_value=min(1.0, 2 * tail(abs(mean), se, df)),
+        outliers=(),
+        warnings=warnings,
+    )

@@ -16,7 +16,9 @@ from vtax.stats.intervals import mean_interval, median_interval
 from vtax.stats.means import Average, grouped, means_of, median_of, medians_of
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
-MIN_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
+MIN_FOR_OUTLIERS = (
+    10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
+)
 NORMAL_MAD = 0.6745  # median absolute deviation of a standard normal
 NORMAL_MEAN_AD = 0.7979  # mean absolute deviation of a standard normal
 
@@ -30,17 +32,25 @@ class Summary:
     mean: Annotated[float, Means("mean of the blocks' means", unit="unit")]
     sd: Annotated[float, Means("standard deviation of all trials", unit="unit")]
     cv: Annotated[float, Means("coefficient of variation of all trials, sd / mean")]
-    low: Annotated[float, Means("lower bound of the mean's t-interval; null with one block", unit="unit")]
+    low: Annotated[
+        float, Means("lower bound of the mean's t-interval; null with one block", unit="unit")
+    ]
     high: Annotated[float, Means("upper bound of it", unit="unit")]
     confidence: Annotated[float, Means("confidence level of it")]
     median: Annotated[float, Means("median of the blocks' medians", unit="unit")]
-    median_low: Annotated[float, Means("lower bound of the median's interval, an order statistic", unit="unit")]
+    median_low: Annotated[
+        float, Means("lower bound of the median's interval, an order statistic", unit="unit")
+    ]
     median_high: Annotated[float, Means("upper bound of it", unit="unit")]
     median_confidence: Annotated[float, Means("what it covers")]
     minimum: Annotated[float, Means("min of all trials", unit="unit")]
     maximum: Annotated[float, Means("max of all trials", unit="unit")]
-    effective_n: Annotated[float | None, Means("independent values that the trials are worth; null with few")]
-    outliers: Annotated[tuple[int, ...], Means("positions of trials of modified z above 3.5, which are kept")]
+    effective_n: Annotated[
+        float | None, Means("independent values that the trials are worth; null with few")
+    ]
+    outliers: Annotated[
+        tuple[int, ...], Means("positions of trials of modified z above 3.5, which are kept")
+    ]
     warnings: Warnings
 
 
@@ -87,15 +97,28 @@ def describe_blocks(
     sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
     outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
     effective = effective_size(array)
-    more = _warnings(array, units.size, interval.estimate, outlying.size, effective, blocks is not None)
+    more = _warnings(
+        array, units.size, interval.estimate, outlying.size, effective, blocks is not None
+    )
     summary = Summary(
-        n=array.size, blocks=units.size, mean=interval.estimate, sd=sd,
+        n=array.size,
+        blocks=units.size,
+        mean=interval.estimate,
+        sd=sd,
         cv=sd / abs(interval.estimate) if interval.estimate != 0 else float("nan"),
-        low=interval.low, high=interval.high, confidence=confidence,
-        median=middle.estimate, median_low=middle.low, median_high=middle.high, median_confidence=middle.confidence,
-        minimum=float(array.min()), maximum=float(array.max()), effective_n=effective,
-        outliers=tuple(int(i) for i in where[outlying]), warnings=(*warnings, *more),
-    )  # fmt: skip
+        low=interval.low,
+        high=interval.high,
+        confidence=confidence,
+        median=middle.estimate,
+        median_low=middle.low,
+        median_high=middle.high,
+        median_confidence=middle.confidence,
+        minimum=float(array.min()),
+        maximum=float(array.max()),
+        effective_n=effective,
+        outliers=tuple(int(i) for i in where[outlying]),
+        warnings=(*warnings, *more),
+    )
     return summary, names, units, middles, counts
 
 
@@ -140,7 +163,9 @@ def modified_z(values: Values) -> Array:
         spread = float(np.mean(known_distance)) / NORMAL_MEAN_AD
     if spread == 0.0:
         return np.where(np.isnan(array), np.nan, 0.0)
-    with np.errstate(over="ignore"):  # a spread next to nothing makes z infinite, which is far enough out
+    with np.errstate(
+        over="ignore"
+    ):  # a spread next to nothing makes z infinite, which is far enough out
         return np.asarray(distance / spread, dtype=np.float64)
 
 
@@ -156,7 +181,9 @@ def effective_size(values: Values) -> float | None:
     if n < 20 or float(np.ptp(array)) == 0.0:
         return None
     centred = array - array.mean()
-    spectrum = np.fft.rfft(centred / np.abs(centred).max(), 2 * n)  # squares of which neither over- nor underflow
+    spectrum = np.fft.rfft(
+        centred / np.abs(centred).max(), 2 * n
+    )  # squares of which neither over- nor underflow
     covariance = np.fft.irfft(spectrum * np.conj(spectrum))[:n]
     correlation = covariance / covariance[0]
     pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)  # rho(2k) + rho(2k+1)

@@ -22,7 +22,11 @@ def one_against_the_rest(samples: Sequence[Values]) -> Array:
     finite number.
     """
     arrays = [np.sort(as_array(each, "samples")) for each in samples]
-    if len(arrays) < 2 or not all(each.size for each in arrays) or any(np.isnan(each).any() for each in arrays):
+    if (
+        len(arrays) < 2
+        or not all(each.size for each in arrays)
+        or any(np.isnan(each).any() for each in arrays)
+    ):
         raise StatsError(Note("nothing", what="samples"))
     grid = np.sort(np.concatenate(arrays))
     steps = np.diff(grid)

@@ -41,7 +41,9 @@ class Effect:
     Where no host stayed as it was it is after / before itself, and whatever else happened meanwhile is in it.
     """
 
-    estimate: Annotated[float, Means("after / before of the hosts that changed, divided by that of the controls")]
+    estimate: Annotated[
+        float, Means("after / before of the hosts that changed, divided by that of the controls")
+    ]
     low: Annotated[float, Means("bounds of its t-interval over hosts")]
     high: Annotated[float, Means("bounds of its t-interval over hosts")]
     confidence: Annotated[float, Means("confidence level of it")]
@@ -55,7 +57,9 @@ class Effect:
         low, high = self.low, self.high
         if better == "higher":
             return Interval(self.estimate, low, high, self.confidence)
-        return Interval(1 / self.estimate, 1 / high, 1 / low if low > 0 else math.inf, self.confidence)
+        return Interval(
+            1 / self.estimate, 1 / high, 1 / low if low > 0 else math.inf, self.confidence
+        )
 
 
 def window_mean(logs: Values, sessions: Values) -> float:
@@ -109,7 +113,11 @@ def pooled_error(some: Array, others: Array) -> tuple[float, float]:
     """Return (standard error, degrees of freedom) of the difference of two means whose values scatter alike:
     Student's."""
     df = some.size + others.size - 2.0
-    squares = sum(standard_error(side) ** 2 * side.size * (side.size - 1) for side in (some, others) if side.size > 1)
+    squares = sum(
+        standard_error(side) ** 2 * side.size * (side.size - 1)
+        for side in (some, others)
+        if side.size > 1
+    )
     return math.sqrt(squares / df * (1 / some.size + 1 / others.size)), df
 
 
@@ -122,7 +130,9 @@ def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[st
     groups = hosts if isinstance(hosts, Mapping) else dict.fromkeys(hosts, "")
     draw = random.Random(f"vtax change {seed}")
     order: list[str] = []
-    for _, of in groupby(sorted(groups, key=lambda name: (groups[name], name)), key=lambda name: groups[name]):
+    for _, of in groupby(
+        sorted(groups, key=lambda name: (groups[name], name)), key=lambda name: groups[name]
+    ):
         names = list(of)
         draw.shuffle(names)
         order += names

@@ -66,7 +66,11 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
             f"{n} values give a median interval of {max(reached, 0) * 100:.1f}\N{NO-BREAK SPACE}%, "
             f"not {confidence * 100:g}\N{NO-BREAK SPACE}%",
         )
-    low, middle, high = ordered[rank - 1], (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, ordered[n - rank]
+    low, middle, high = (
+        ordered[rank - 1],
+        (ordered[(n - 1) // 2] + ordered[n // 2]) / 2,
+        ordered[n - rank],
+    )
     return Interval(float(middle), float(low), float(high), max(reached, 0.0), warnings)
 
 

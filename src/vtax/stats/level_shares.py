@@ -18,7 +18,9 @@ from vtax.stats.sessions import UNITS, Labels, parents_of
 _DRAWS, _SEED = 4000, 29
 
 
-def share_intervals(logs: Array, sessions: Labels, confidence: float = 0.95) -> Mapping[str, tuple[float, float]]:
+def share_intervals(
+    logs: Array, sessions: Labels, confidence: float = 0.95
+) -> Mapping[str, tuple[float, float]]:
     """Map each unit of a level that `nested_mean` can see to the bounds of its share of the sum of all variances.
 
     logs: one per block, without NaN. Nothing where all blocks are equal, and of pairs of hosts.
@@ -28,7 +30,10 @@ def share_intervals(logs: Array, sessions: Labels, confidence: float = 0.95) -> 
     if sessions.ndim > 1 and sessions.shape[1] > 2:
         return {}
     draw = np.random.default_rng(_SEED)
-    values, parts = logs, np.zeros((logs.size, 0))  # of each value: how much of each variance below is in it
+    values, parts = (
+        logs,
+        np.zeros((logs.size, 0)),
+    )  # of each value: how much of each variance below is in it
     variances: list[Array] = []
     seen: list[str] = []
     for unit, of in zip(UNITS, parents_of(sessions), strict=False):
@@ -39,17 +44,24 @@ def share_intervals(logs: Array, sessions: Labels, confidence: float = 0.95) -> 
             squares = float(((values - means[of]) ** 2).sum())
             below = (1 - 1 / size[of]) @ parts / df
             own = squares / draw.chisquare(df, _DRAWS)
-            own = np.maximum(0.0, own - sum((c * v for c, v in zip(below, variances, strict=True)), np.zeros(1)))
+            own = np.maximum(
+                0.0, own - sum((c * v for c, v in zip(below, variances, strict=True)), np.zeros(1))
+            )
             seen.append(unit)
         variances.append(own)
         parts = np.column_stack([parts, np.ones(values.size)])
-        parts = np.column_stack([np.bincount(of, column) for column in parts.T]) / size[:, np.newaxis] ** 2
+        parts = (
+            np.column_stack([np.bincount(of, column) for column in parts.T])
+            / size[:, np.newaxis] ** 2
+        )
         values = means
     total = sum(variances, np.zeros(_DRAWS))
     if not (total > 0).all():
         return {}
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
     bounds = {
-        unit: np.quantile(own / total, tails) for unit, own in zip(UNITS, variances, strict=False) if unit in seen
+        unit: np.quantile(own / total, tails)
+        for unit, own in zip(UNITS, variances, strict=False)
+        if unit in seen
     }
     return {unit: (float(low), float(high)) for unit, (low, high) in bounds.items()}

@@ -29,13 +29,17 @@ class Apart:
     estimate: Annotated[float, Means("mean of these hosts divided by that of the others")]
     low: Annotated[float, Means("bounds of its interval")]
     high: Annotated[float, Means("bounds of its interval")]
-    p_value: Annotated[float, Means("that they are alike, Holm-adjusted over all hosts and platforms")]
+    p_value: Annotated[
+        float, Means("that they are alike, Holm-adjusted over all hosts and platforms")
+    ]
 
     def efficiency(self, better: Better) -> Interval:
         """Return the performance as a share of the others'."""
         if better == "higher":
             return Interval(self.estimate, self.low, self.high)
-        return Interval(1 / self.estimate, 1 / self.high, 1 / self.low if self.low > 0 else math.inf)
+        return Interval(
+            1 / self.estimate, 1 / self.high, 1 / self.low if self.low > 0 else math.inf
+        )
 
 
 def against_the_others(some: Values, others: Values, confidence: float = 0.95) -> Apart:
@@ -48,4 +52,6 @@ def against_the_others(some: Values, others: Values, confidence: float = 0.95) -
     mean = float(inside.mean() - rest.mean())
     se, df = pooled_error(inside, rest)
     half = t_quantile((1 + confidence) / 2, df) * se
-    return Apart(exp(mean), exp(mean - half), exp(mean + half), min(1.0, 2 * tail(abs(mean), se, df)))
+    return Apart(
+        exp(mean), exp(mean - half), exp(mean + half), min(1.0, 2 * tail(abs(mean), se, df))
+    )

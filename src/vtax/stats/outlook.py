@@ -21,11 +21,16 @@ from vtax.described import Means
 from vtax.stats.checks import Array
 
 FUTURES = 400
-LOW, HIGH = 0.2, 0.85  # of futures that have a verdict: the latter settles about 0.8, see docs/proof.md
+LOW, HIGH = (
+    0.2,
+    0.85,
+)  # of futures that have a verdict: the latter settles about 0.8, see docs/proof.md
 FARTHEST = 200  # times the blocks that were made
 WIDEST = 10.0  # high / low of a range that is worth a sentence
 
-Levels = Callable[[int], tuple[float, float]]  # blocks -> one-sided levels: of a difference, of an end of the margin
+Levels = Callable[
+    [int], tuple[float, float]
+]  # blocks -> one-sided levels: of a difference, of an end of the margin
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,14 @@ class Needed:
     A high one of None is too many to count.
     """
 
-    equal: Annotated[tuple[int, int | None], Means("until it is `equivalent`, if both sides are equal: low, high")]
+    equal: Annotated[
+        tuple[int, int | None],
+        Means("until it is `equivalent`, if both sides are equal: low, high"),
+    ]
     size: Annotated[float, Means("the difference of `different`, as a ratio - 1")]
-    different: Annotated[tuple[int, int | None], Means("until a difference of `size` is shown: low, high")]
+    different: Annotated[
+        tuple[int, int | None], Means("until a difference of `size` is shown: low, high")
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -53,10 +63,17 @@ def _draws(df: float) -> tuple[Array, Array, Array, Array]:
     """(noise over the estimate, and standard normal draws of the ratio, of the future's mean and of its spread)."""
     rng = np.random.default_rng(14)
     spread = np.sqrt(df / rng.chisquare(df, FUTURES))
-    return spread, rng.standard_normal(FUTURES), rng.standard_normal(FUTURES), rng.standard_normal(FUTURES)
+    return (
+        spread,
+        rng.standard_normal(FUTURES),
+        rng.standard_normal(FUTURES),
+        rng.standard_normal(FUTURES),
+    )
 
 
-def outlook(mean: float, sd: float, blocks: int, df: float, margin: float, levels: Levels, first: int) -> Outlook:
+def outlook(
+    mean: float, sd: float, blocks: int, df: float, margin: float, levels: Levels, first: int
+) -> Outlook:
     """Return the range for a mean log-ratio, its standard deviation from block to block with df, and blocks made.
 
     levels: what a verdict after so many blocks is tested at, (0, 0) where none can fall. first: fewest blocks of one.
@@ -100,18 +117,28 @@ def _reached(share: Array, ns: npt.NDArray[np.int64], blocks: int) -> Outlook:
 
 
 def settled(
-    mean: float, sd: float, blocks: int, df: float, margin: float, ns: npt.NDArray[np.int64], levels: Array
+    mean: float,
+    sd: float,
+    blocks: int,
+    df: float,
+    margin: float,
+    ns: npt.NDArray[np.int64],
+    levels: Array,
 ) -> Array:
     """Share of futures that have a verdict after each number of blocks."""
     final, se, known = _futures(mean, sd, blocks, df, ns)
     bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
     low, high = math.log1p(-margin), math.log1p(margin)
-    different = (np.abs(final) >= bound[0] * se) & ((final < low) | (final > high)) & (levels[:, 0] > 0)
+    different = (
+        (np.abs(final) >= bound[0] * se) & ((final < low) | (final > high)) & (levels[:, 0] > 0)
+    )
     inside = (np.minimum(final - low, high - final) >= bound[1] * se) & (levels[:, 1] > 0)
     return np.asarray((different | inside).mean(axis=0))
 
 
-def _futures(mean: float, sd: float, blocks: int, df: float, ns: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
+def _futures(
+    mean: float, sd: float, blocks: int, df: float, ns: npt.NDArray[np.int64]
+) -> tuple[Array, Array, Array]:
     """(mean, standard error) of every future, one a row, after each number of blocks, and the degrees of freedom."""
     spread, ratio, drift, wiggle = (each[:, None] for each in _draws(df))
     sigma = sd * spread

@@ -20,9 +20,15 @@ POWER = 0.8  # of the number of blocks said to be needed
 _ALPHA = 0.05
 
 
-def detectable_distance(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
+def detectable_distance(
+    sd_log: float, blocks: int, probability: float, power: float = POWER
+) -> float:
     """Return the distance of log-ratios that a t-test at a quantile `probability` settles with the given power."""
-    return (t_quantile(probability, blocks - 1) + float(special.ndtri(power))) * sd_log / math.sqrt(blocks)
+    return (
+        (t_quantile(probability, blocks - 1) + float(special.ndtri(power)))
+        * sd_log
+        / math.sqrt(blocks)
+    )
 
 
 def smallest_overhead(sd_log: float, blocks: int) -> float:
@@ -35,7 +41,9 @@ def smallest_overhead(sd_log: float, blocks: int) -> float:
     return -math.expm1(-detectable_distance(sd_log, blocks, 1 - _ALPHA / 2))
 
 
-def detectable_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> float | None:
+def detectable_overhead(
+    ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1
+) -> float | None:
     """Return the smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to
     detect.
 
@@ -55,7 +63,9 @@ def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:
     and hosts.
     """
     level = 1 - alpha / family / 2
-    return max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in ratio.errors)
+    return max(
+        (t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in ratio.errors
+    )
 
 
 def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components]) -> Components:

@@ -12,7 +12,9 @@ from vtax.stats.checks import Array, Values, as_array, check_confidence
 from vtax.stats.intervals import Interval, t_quantile
 
 
-def quantile_interval(values: Values, blocks: ArrayLike, probability: float, confidence: float = 0.95) -> Interval:
+def quantile_interval(
+    values: Values, blocks: ArrayLike, probability: float, confidence: float = 0.95
+) -> Interval:
     """Return a quantile with the interval between two order statistics, free of any assumption on the distribution.
 
     The number of values up to the quantile is binomial, which gives the two ranks (Conover, Practical Nonparametric
@@ -30,7 +32,9 @@ def quantile_interval(values: Values, blocks: ArrayLike, probability: float, con
     estimate = float(np.quantile(array, probability, method="median_unbiased"))
     share = worth((array <= estimate).astype(np.float64), block, probability, confidence) / n
     tail = (1 - confidence) / 2
-    at_most = _at_most(np.arange(n, dtype=np.float64) * share, n * share, probability)  # of 0 to n - 1 values
+    at_most = _at_most(
+        np.arange(n, dtype=np.float64) * share, n * share, probability
+    )  # of 0 to n - 1 values
     below = np.flatnonzero(at_most <= tail)
     above = np.flatnonzero(1 - at_most <= tail)
     low = float(ordered[below[-1]]) if below.size else -math.inf
@@ -75,8 +79,13 @@ def ratio_of_quantiles(treatment: Interval, baseline: Interval) -> Interval:
     that a side lacks makes that of the ratio 0 or infinite. Quantiles are times: above 0.
     """
     (a, low, high), (b, other_low, other_high) = (
-        [math.log(value) if value > 0 else -math.inf for value in (side.estimate, side.low, side.high)]
+        [
+            math.log(value) if value > 0 else -math.inf
+            for value in (side.estimate, side.low, side.high)
+        ]
         for side in (treatment, baseline)
     )
     below, above = math.hypot(a - low, other_high - b), math.hypot(high - a, b - other_low)
-    return Interval(math.exp(a - b), math.exp(a - b - below), math.exp(a - b + above), treatment.confidence)
+    return Interval(
+        math.exp(a - b), math.exp(a - b - below), math.exp(a - b + above), treatment.confidence
+    )

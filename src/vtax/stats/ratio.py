@@ -44,7 +44,10 @@ class Nesting:
 
     unit: Annotated[str, Means("`host`, `session` or `block`")]
     count: Annotated[int, Means("how many there are")]
-    sd: Annotated[float, Means("standard deviation of the logarithm from one to the next, what is below left out")]
+    sd: Annotated[
+        float,
+        Means("standard deviation of the logarithm from one to the next, what is below left out"),
+    ]
     share: Annotated[float, Means("share of the sum of the variances of all levels")]
     se: Annotated[float, Means("standard error of the mean if the levels above did not differ")]
     df: Annotated[float, Means("degrees of freedom of that")]
@@ -67,22 +70,37 @@ class Ratio:
     confidence: Annotated[float, Means("confidence level of it")]
     n_blocks: Annotated[int, Means("blocks with both sides")]
     mean_log: Annotated[float, Means("mean of the logarithms")]
-    se_log: Annotated[float, Means("standard error of it; with several sessions or hosts that between them")]
+    se_log: Annotated[
+        float, Means("standard error of it; with several sessions or hosts that between them")
+    ]
     df: Annotated[float, Means("degrees of freedom of that")]
     p_value: Annotated[float, Means("of the t-test that the ratio is 1, two-sided")]
-    outliers: Annotated[tuple[int, ...], Means("positions of blocks of modified z above 3.5, which are kept")]
+    outliers: Annotated[
+        tuple[int, ...], Means("positions of blocks of modified z above 3.5, which are kept")
+    ]
     warnings: Warnings
-    skewness: Annotated[float, Means("skewness of the logarithms that the interval allows for, else 0")] = 0.0
+    skewness: Annotated[
+        float, Means("skewness of the logarithms that the interval allows for, else 0")
+    ] = 0.0
     effective_blocks: Annotated[
-        float | None, Means("independent blocks that the blocks are worth; null where they are independent")
+        float | None,
+        Means("independent blocks that the blocks are worth; null where they are independent"),
     ] = None
-    n_sessions: Annotated[int, Means("sessions that its blocks are of; with several they are the unit")] = 1
-    n_hosts: Annotated[int, Means("hosts that its blocks are of; with several they are the unit")] = 1
+    n_sessions: Annotated[
+        int, Means("sessions that its blocks are of; with several they are the unit")
+    ] = 1
+    n_hosts: Annotated[
+        int, Means("hosts that its blocks are of; with several they are the unit")
+    ] = 1
     nesting: Annotated[
-        tuple[Nesting, ...], Means("what its blocks are nested in, from the unit down; empty for one session")
+        tuple[Nesting, ...],
+        Means("what its blocks are nested in, from the unit down; empty for one session"),
     ] = ()
     predicted_low: Annotated[
-        float | None, Means("lower bound of the ratio of one more session, or of one more host; null for one session")
+        float | None,
+        Means(
+            "lower bound of the ratio of one more session, or of one more host; null for one session"
+        ),
     ] = None
     predicted_high: Annotated[float | None, Means("upper bound of it")] = None
 
@@ -99,7 +117,10 @@ class Ratio:
     @property
     def of_these_hosts(
         self,
-    ) -> Annotated[Interval | None, Means("for these hosts alone; null for one host, and for one session a host")]:
+    ) -> Annotated[
+        Interval | None,
+        Means("for these hosts alone; null for one host, and for one session a host"),
+    ]:
         """The ratio with the interval over sessions; `low` and `high` are of hosts like these."""
         below = next((each for each in self.nesting[1:] if each.unit == "session"), None)
         if self.n_hosts == 1 or below is None:
@@ -117,14 +138,19 @@ class Ratio:
     def inverse(self) -> Ratio:
         """The same the other way round: baseline / treatment."""
         return replace(
-            self, estimate=exp(-self.mean_log), low=1 / self.high if self.high > 0 else math.inf,
-            high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log,
-            skewness=-self.skewness, predicted_low=_inverse(self.predicted_high),
+            self,
+            estimate=exp(-self.mean_log),
+            low=1 / self.high if self.high > 0 else math.inf,
+            high=1 / self.low if self.low > 0 else math.inf,
+            mean_log=-self.mean_log,
+            skewness=-self.skewness,
+            predicted_low=_inverse(self.predicted_high),
             predicted_high=_inverse(self.predicted_low),
             nesting=tuple(
-                replace(each, low=_inverse(each.high), high=_inverse(each.low)) for each in self.nesting
+                replace(each, low=_inverse(each.high), high=_inverse(each.low))
+                for each in self.nesting
             ),
-        )  # fmt: skip
+        )
 
     def efficiency(self, better: Better) -> Interval:
         """Return the performance as a share of the baseline's: the ratio of a rate, the inverse ratio of a time."""
@@ -222,16 +248,26 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     warnings = (*warnings, *outlier_warnings(outlying.size, n, "blocks"))
     if n == 1:
         warnings = (*warnings, Note("one-block"))
-        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings)
+        return Ratio(
+            exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings
+        )
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, Note("equal-ratios"))
     half = t_quantile((1 + confidence) / 2, n - 1) * se
     return Ratio(
-        estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
-        n_blocks=n, mean_log=mean, se_log=se, df=n - 1, p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
-        outliers=tuple(int(i) for i in outlying), warnings=warnings,
-    )  # fmt: skip
+        estimate=exp(mean),
+        low=exp(mean - half),
+        high=exp(mean + half),
+        confidence=confidence,
+        n_blocks=n,
+        mean_log=mean,
+        se_log=se,
+        df=n - 1,
+        p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
+        outliers=tuple(int(i) for i in outlying),
+        warnings=warnings,
+    )
 
 
 def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 0.0) -> Ratio:
@@ -246,9 +282,13 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
     below = max(t, unskewed_t(t, skewness, ratio.n_blocks))
     above = max(t, -unskewed_t(-t, skewness, ratio.n_blocks))
     moved = replace(
-        ratio, low=exp(ratio.mean_log - below * se), high=exp(ratio.mean_log + above * se), se_log=se, df=df,
+        ratio,
+        low=exp(ratio.mean_log - below * se),
+        high=exp(ratio.mean_log + above * se),
+        se_log=se,
+        df=df,
         skewness=skewness,
-    )  # fmt: skip
+    )
     return replace(moved, p_value=min(1.0, 2 * min(1.0, p_above(moved, 0.0), p_below(moved, 0.0))))
 
 

@@ -46,7 +46,9 @@ class Effects:
         """Return the score of every platform. weights: of the resources, with a sum of 1."""
         return np.asarray(weights @ self.means)
 
-    def interval(self, weights: Array, platform: int, other: int | None, confidence: float) -> Interval:
+    def interval(
+        self, weights: Array, platform: int, other: int | None, confidence: float
+    ) -> Interval:
         """Student's interval of a platform's score, or of its difference to another's; infinite without errors."""
         side = np.zeros(self.means.shape[1])
         side[platform] = 1.0
@@ -55,7 +57,9 @@ class Effects:
         estimate = float(weights @ self.means @ side)
         if self.df < 1:
             return Interval(estimate, -math.inf, math.inf, confidence)
-        error = self.widening * float(np.linalg.norm(np.einsum("urp,r,p->u", self.errors, weights, side)))
+        error = self.widening * float(
+            np.linalg.norm(np.einsum("urp,r,p->u", self.errors, weights, side))
+        )
         half = t_quantile((1 + confidence) / 2, self.df) * error
         return Interval(estimate, estimate - half, estimate + half, confidence)
 
@@ -105,7 +109,9 @@ def effects_of(items: Sequence[Item], resources: int) -> Effects:
     return Effects(means, errors, min(counts) - 1)
 
 
-def allow_for_order(effects: Effects, items: Sequence[Item], weights: Array) -> tuple[Effects, float]:
+def allow_for_order(
+    effects: Effects, items: Sequence[Item], weights: Array
+) -> tuple[Effects, float]:
     """Return the effects with errors widened where neighbouring units correlate, and that correlation; 0 where none
     is seen.
 
@@ -137,7 +143,9 @@ def rank_probabilities(scores: Array) -> Array:
 
 def near_best(scores: Array, margin: float) -> Array:
     """Probability of each platform (column of the draws) to be at most `margin` of the best one's score below it."""
-    return np.asarray((scores >= scores.max(axis=1, keepdims=True) + math.log1p(-margin)).mean(axis=0))
+    return np.asarray(
+        (scores >= scores.max(axis=1, keepdims=True) + math.log1p(-margin)).mean(axis=0)
+    )
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,9 @@ def crossings(means: Array, weights: Array) -> list[Crossing]:
     first = int(np.argmax(weights @ means))
     leads = means[:, [first]] - means  # of the first one over each platform
     found: list[Crossing] = []
-    for resource in np.flatnonzero(weights < weights.sum()).tolist():  # alone, a weight changes nothing
+    for resource in np.flatnonzero(
+        weights < weights.sum()
+    ).tolist():  # alone, a weight changes nothing
         rest = (weights @ leads) - weights[resource] * leads[resource]
         nearest: dict[bool, Crossing] = {}
         for platform in range(means.shape[1]):

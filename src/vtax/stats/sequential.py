@@ -25,8 +25,15 @@ from scipy import special
 from vtax.stats.checks import Array, StatsError
 
 Direction = Literal["above", "below", "equivalent", "undecided"]
-DIRECTIONS: tuple[Direction, ...] = ("undecided", "above", "below", "equivalent")  # codes 0 to 3 of `decide_studies`
-SHAPE = 1.0  # of the spending function: 1 is like Pocock's, early; -4 like O'Brien & Fleming's, late
+DIRECTIONS: tuple[Direction, ...] = (
+    "undecided",
+    "above",
+    "below",
+    "equivalent",
+)  # codes 0 to 3 of `decide_studies`
+SHAPE = (
+    1.0  # of the spending function: 1 is like Pocock's, early; -4 like O'Brien & Fleming's, late
+)
 HELD_BACK = 0.8  # share of alpha that is spent: with t instead of z up to 1.2 times it is used (bench/statistics)
 GRID = 241  # points of the recursive integration: levels are within 1 % of those of 2001 points
 NEVER = 2**31
@@ -52,11 +59,15 @@ def nominal_levels(
     spend = np.diff(spent, prepend=0.0)
     levels, bound = [float(spend[0])], float(-special.ndtri(spend[0]))
     grid, weight = _nodes(bound, first)
-    density = np.exp(-(grid**2) / (2 * first)) / np.sqrt(2 * np.pi * first)  # of the sum of steps, not yet rejected
+    density = np.exp(-(grid**2) / (2 * first)) / np.sqrt(
+        2 * np.pi * first
+    )  # of the sum of steps, not yet rejected
     for n, share in zip(blocks[1:], spend[1:], strict=True):
         mass = density * weight
 
-        def excess(z: float, mass: Array = mass, grid: Array = grid, n: float = n, share: float = share) -> float:
+        def excess(
+            z: float, mass: Array = mass, grid: Array = grid, n: float = n, share: float = share
+        ) -> float:
             return float(mass @ special.ndtr(grid - z * np.sqrt(n))) - share
 
         bound = float(optimize.brentq(excess, -2.0, 9.0, xtol=1e-9))
@@ -96,7 +107,9 @@ class Looks:
 @lru_cache(maxsize=1024)
 def _t_bounds(alpha: float, looks: Looks) -> Array:
     """Student's t at those levels; a bound once per look is far cheaper than a p-value per contrast and look."""
-    return np.asarray(-special.stdtrit(np.arange(looks.first, looks.final + 1) - 1.0, looks.levels(alpha)))
+    return np.asarray(
+        -special.stdtrit(np.arange(looks.first, looks.final + 1) - 1.0, looks.levels(alpha))
+    )
 
 
 def sequential_verdicts(
@@ -109,7 +122,9 @@ def sequential_verdicts(
     """
     if not contrasts:
         return ()
-    longest = min(max(each.final for each in looks), max(int((~np.isnan(logs)).sum()) for logs in contrasts))
+    longest = min(
+        max(each.final for each in looks), max(int((~np.isnan(logs)).sum()) for logs in contrasts)
+    )
     logs = np.full((1, len(contrasts), max(longest, min(each.first for each in looks))), np.nan)
     for row, values in enumerate(contrasts):
         present = values[~np.isnan(values)][:longest]
@@ -128,7 +143,9 @@ def decide_studies(
     """
     looks = [replace(each, first=max(each.first, 2)) for each in looks]
     first = min(each.first for each in looks)
-    difference, inside, mean = _t_values(logs[..., : max(each.final for each in looks)], margin, first)
+    difference, inside, mean = _t_values(
+        logs[..., : max(each.final for each in looks)], margin, first
+    )
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, looks)
     at_inside = _step_down(inside, alpha, looks)
@@ -181,7 +198,9 @@ def _step_down(t: Array, one_sided: float, looks: Sequence[Looks]) -> npt.NDArra
             studies = todo[remaining == r]
             bounds = np.full(t.shape[1:], np.inf)
             for row, each in zip(bounds, looks, strict=True):
-                own = _t_bounds(one_sided / _at_least(int(r)), each)[: t.shape[-1] - each.first + first]
+                own = _t_bounds(one_sided / _at_least(int(r)), each)[
+                    : t.shape[-1] - each.first + first
+                ]
                 row[each.first - first :][: own.size] = own
             crossed = t[studies] >= bounds
             when = np.where(crossed.any(-1), blocks[np.argmax(crossed, axis=-1)], NEVER)

@@ -90,14 +90,20 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
     parents = parents_of(labels)
     units = (*UNITS[:-1], UNITS[-1] if ends is None else PAIR)
     levels: list[Scatter] = []
-    values, noise = logs, np.zeros(logs.size)  # of each value around what the units below would show in the long run
+    values, noise = (
+        logs,
+        np.zeros(logs.size),
+    )  # of each value around what the units below would show in the long run
     next_variance = math.nan
     for unit, of, weights in zip(units, parents, _weights(parents), strict=False):
         size = np.bincount(of).astype(float)
         means = np.bincount(of, values) / size
         if unit == PAIR and ends is not None:
             crossed = _over_hosts(values, ends)
-        df, variance = values.size - size.size, 0.0  # of units alone in theirs it is part of the level above
+        df, variance = (
+            values.size - size.size,
+            0.0,
+        )  # of units alone in theirs it is part of the level above
         if df:
             pooled = float(((values - means[of]) ** 2).sum()) / df
             variance = max(0.0, pooled - float(((1 - 1 / size[of]) * noise).sum()) / df)
@@ -126,7 +132,9 @@ def _pairs(sessions: Labels) -> tuple[npt.NDArray[np.int64] | None, Labels]:
     if len(common) > 1:
         return None, sessions[:, 2]
     if common:
-        return None, np.column_stack([np.where(ends[:, 0] == common[0], ends[:, 1], ends[:, 0]), sessions[:, 2]])
+        return None, np.column_stack(
+            [np.where(ends[:, 0] == common[0], ends[:, 1], ends[:, 0]), sessions[:, 2]]
+        )
     pairs, of = np.unique(ends, axis=0, return_inverse=True)
     return pairs, np.column_stack([of.ravel(), sessions[:, 2]])
 
@@ -161,7 +169,10 @@ def _clustered(ends: npt.NDArray[np.intp], count: int) -> tuple[float, float]:
         at_side = np.diag(of_side) + side - np.outer(of_side, pairs_of) / len(ends)
         found.append(_moments(of_side, at_side))
         own, sums = own + of_side, sums + at_side
-    return max([_moments(own, sums), *found], key=lambda each: t_quantile(0.975, each[1]) * math.sqrt(each[0]))
+    return max(
+        [_moments(own, sums), *found],
+        key=lambda each: t_quantile(0.975, each[1]) * math.sqrt(each[0]),
+    )
 
 
 def _moments(pairs_of: Array, sums: Array) -> tuple[float, float]:
@@ -210,11 +221,16 @@ def ratio_over_sessions(logs: Values, sessions: Values, confidence: Confidence =
     alike = Note("hosts-alike" if found.hosts > 1 else "sessions-alike")
     tops = [each.se for each in found.levels if each.unit in (found.levels[0].unit, PAIR)]
     notes = [] if any(tops) else [alike]
-    warnings = (*(text for text in base.warnings if getattr(text, "code", "") != "one-block"), *notes)
+    warnings = (
+        *(text for text in base.warnings if getattr(text, "code", "") != "one-block"),
+        *notes,
+    )
     return _answer(replace(base, warnings=warnings), found, at)
 
 
-def half_width_over_sessions(means: Array, sessions: Labels, confidence: float = 0.95) -> float | None:
+def half_width_over_sessions(
+    means: Array, sessions: Labels, confidence: float = 0.95
+) -> float | None:
     """Half the width of the interval of a mean of blocks' means, in their unit; None of a single session."""
     found = nested_mean(means, sessions)
     return None if found.sessions == 1 else _halves(found.levels, _level_of(confidence))[0]
@@ -240,19 +256,36 @@ def unpaired_over_sessions(
     below = [{each.unit: each for each in side.levels} for side in sides]
     tops = (a.levels[0], b.levels[0])
     pairs = [tops]
-    if any(PAIR in of for of in below):  # hosts of one side may agree by chance: its pairs meet the other side's unit
+    if any(
+        PAIR in of for of in below
+    ):  # hosts of one side may agree by chance: its pairs meet the other side's unit
         x, y = (of.get(PAIR, replace(top, unit=PAIR)) for of, top in zip(below, tops, strict=True))
         pairs.append((x, y))
-    pairs += [(x, below[1][unit]) for unit, x in below[0].items() if unit in below[1] and unit != PAIR]
+    pairs += [
+        (x, below[1][unit]) for unit, x in below[0].items() if unit in below[1] and unit != PAIR
+    ]
     levels = [_welch(*pair) for pair in pairs if pair is tops or pair != tops]
     joint = Nested(
-        a.mean - b.mean, min(a.blocks, b.blocks), min(a.sessions, b.sessions), min(a.hosts, b.hosts),
-        tuple(levels), a.next_variance + b.next_variance,
-    )  # fmt: skip
+        a.mean - b.mean,
+        min(a.blocks, b.blocks),
+        min(a.sessions, b.sessions),
+        min(a.hosts, b.hosts),
+        tuple(levels),
+        a.next_variance + b.next_variance,
+    )
     empty = Ratio(
-        estimate=1.0, low=0.0, high=math.inf, confidence=confidence, n_blocks=joint.blocks, mean_log=0.0, se_log=0.0,
-        df=0.0, p_value=1.0, outliers=(), warnings=(),
-    )  # fmt: skip
+        estimate=1.0,
+        low=0.0,
+        high=math.inf,
+        confidence=confidence,
+        n_blocks=joint.blocks,
+        mean_log=0.0,
+        se_log=0.0,
+        df=0.0,
+        p_value=1.0,
+        outliers=(),
+        warnings=(),
+    )
     return _answer(empty, joint, _level_of(confidence))
 
 
@@ -288,14 +321,29 @@ def _answer(base: Ratio, found: Nested, at: Callable[[int], float]) -> Ratio:
     total = sum(level.sd**2 for level in found.levels)
     nesting = tuple(
         Nesting(
-            each.unit, each.count, each.sd, each.sd**2 / total if total else 0.0, each.se, each.df,
-            exp(found.mean - half), exp(found.mean + half),
+            each.unit,
+            each.count,
+            each.sd,
+            each.sd**2 / total if total else 0.0,
+            each.se,
+            each.df,
+            exp(found.mean - half),
+            exp(found.mean + half),
         )
         for each, half in zip(found.levels, halves, strict=True)
-    )  # fmt: skip
+    )
     ratio = replace(
-        base, estimate=exp(found.mean), low=nesting[0].low, high=nesting[0].high, mean_log=found.mean, se_log=top.se,
-        df=top.df, n_sessions=found.sessions, n_hosts=found.hosts, nesting=nesting,
-        predicted_low=exp(found.mean - reach), predicted_high=exp(found.mean + reach),
-    )  # fmt: skip
+        base,
+        estimate=exp(found.mean),
+        low=nesting[0].low,
+        high=nesting[0].high,
+        mean_log=found.mean,
+        se_log=top.se,
+        df=top.df,
+        n_sessions=found.sessions,
+        n_hosts=found.hosts,
+        nesting=nesting,
+        predicted_low=exp(found.mean - reach),
+        predicted_high=exp(found.mean + reach),
+    )
     return replace(ratio, p_value=min(1.0, 2 * min(p_above(ratio, 0.0), p_below(ratio, 0.0))))

@@ -32,7 +32,9 @@ def spread_of_guests(first: Array, second: Array) -> Array:
     the time between them too, and of trials of one guest. Where guests do not differ, trials of two blocks and of one
     are exchangeable, so the values are symmetric. Raises StatsError as `spread_over_blocks`.
     """
-    own = (first - second)[: first.size // BLOCKS_OF_A_SPREAD * BLOCKS_OF_A_SPREAD : BLOCKS_OF_A_SPREAD]
+    own = (first - second)[
+        : first.size // BLOCKS_OF_A_SPREAD * BLOCKS_OF_A_SPREAD : BLOCKS_OF_A_SPREAD
+    ]
     return _log_sizes(_differences(first), first) - _log_sizes(own, first)
 
 
@@ -51,7 +53,9 @@ def spread_of_pairing(of: Array, to: Array) -> Array:
 
 def _differences(logs: Array) -> Array:
     """Subtract blocks in pairs; a last one alone is left out. Raises StatsError for fewer than two pairs."""
-    pairs = logs[: logs.size // BLOCKS_OF_A_SPREAD * BLOCKS_OF_A_SPREAD].reshape(-1, BLOCKS_OF_A_SPREAD)
+    pairs = logs[: logs.size // BLOCKS_OF_A_SPREAD * BLOCKS_OF_A_SPREAD].reshape(
+        -1, BLOCKS_OF_A_SPREAD
+    )
     if len(pairs) < 2:
         raise StatsError(Note("few-for-spread", count=logs.size, minimum=2 * BLOCKS_OF_A_SPREAD))
     return np.asarray(pairs[:, 0] - pairs[:, 1])

@@ -38,14 +38,25 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
     """
     check_confidence(confidence)
     y = as_array(values)
-    x = np.arange(y.size, dtype=np.float64) if positions is None else as_array(positions, "positions")
+    x = (
+        np.arange(y.size, dtype=np.float64)
+        if positions is None
+        else as_array(positions, "positions")
+    )
     if x.size != y.size:
         raise StatsError(f"{x.size} positions do not match {y.size} values")
     _, warnings = without_missing(y)
     keep = ~(np.isnan(y) | np.isnan(x))
     x, y = x[keep], y[keep]
     if y.size < 4 or np.ptp(x) == 0:
-        return Drift(0.0, -np.inf, np.inf, 1.0, confidence, (*warnings, Note("few-values-for-trend", values=y.size)))
+        return Drift(
+            0.0,
+            -np.inf,
+            np.inf,
+            1.0,
+            confidence,
+            (*warnings, Note("few-values-for-trend", values=y.size)),
+        )
     level = float(np.median(y))
     if level == 0.0:
         raise StatsError(Note("zero-median-no-drift"))
@@ -64,7 +75,9 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
     if p < 1 - confidence:
         warnings = (
             *warnings,
-            f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
+            f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}%".replace(
+                "-", "\N{MINUS SIGN}"
+            )
             + f" ({p_text(p)})",
         )
     return Drift(changes[0], low, high, p, confidence, warnings)

@@ -140,9 +140,12 @@ class Decision:
 
 
 def decide(
-    rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None = None,
+    rule: Rule,
+    contrasts: Mapping[str, Array],
+    blocks: int,
+    families: Mapping[str, str] | None = None,
     missed_by: Missed | None = None,
-) -> Decision:  # fmt: skip
+) -> Decision:
     """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
 
     contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
@@ -160,7 +163,13 @@ def decide(
     if rule.is_counted:
         done = blocks >= rule.blocks
         made = Decision(
-            done, done, Note("one-block-made" if rule.blocks == 1 else "blocks-made", count=blocks, total=rule.blocks)
+            done,
+            done,
+            Note(
+                "one-block-made" if rule.blocks == 1 else "blocks-made",
+                count=blocks,
+                total=rule.blocks,
+            ),
         )
         if done or rule.stop == "fixed" or missed_by is None or blocks < MINIMUM_BLOCKS:
             return made
@@ -173,9 +182,12 @@ def decide(
 
 
 def _judged(
-    rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None,
+    rule: Rule,
+    contrasts: Mapping[str, Array],
+    blocks: int,
+    families: Mapping[str, str] | None,
     missed_by: Missed | None,
-) -> Decision:  # fmt: skip
+) -> Decision:
     """Return the decision by what every contrast shows."""
     if not contrasts:
         return Decision(True, False, Note("nothing-to-compare"), (), (Note("no-data"),))
@@ -189,7 +201,9 @@ def _judged(
     left_out = {
         "refused": tuple(name for name in contrasts if name not in judged),
         "lost": tuple(name for name in missed if _is_lost(judged[name])),
-        "withheld": tuple(name for name, may_help in missed.items() if not may_help and not _is_lost(judged[name])),
+        "withheld": tuple(
+            name for name, may_help in missed.items() if not may_help and not _is_lost(judged[name])
+        ),
     }
     open_ = tuple(name for name in missed if name not in {*left_out["lost"], *left_out["withheld"]})
     return _towards(rule, tuple(contrasts), open_, left_out, blocks)
@@ -205,9 +219,12 @@ def _is_lost(logs: Array) -> bool:
 
 
 def _towards(
-    rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], left_out: Mapping[str, tuple[str, ...]],
+    rule: Rule,
+    contrasts: tuple[str, ...],
+    missed: tuple[str, ...],
+    left_out: Mapping[str, tuple[str, ...]],
     blocks: int,
-) -> Decision:  # fmt: skip
+) -> Decision:
     """Return the decision of a rule with a target for every contrast. left_out: those that further blocks would not
     help."""
     total = len(contrasts)
@@ -217,7 +234,9 @@ def _towards(
     refused = tuple(name for name in contrasts if any(name in names for names in left_out.values()))
     if not (missed or refused):
         return Decision(True, True, Note("all-have", count=total, what=what, blocks=blocks))
-    unjudged = together([_some(why, len(names), total, last=MAX_LOST) for why, names in left_out.items() if names])
+    unjudged = together(
+        [_some(why, len(names), total, last=MAX_LOST) for why, names in left_out.items() if names]
+    )
     if not missed:
         return Decision(True, False, unjudged, refused, (unjudged,))
     still = _some("misses", len(missed), total, what=what, blocks=blocks)
@@ -232,7 +251,9 @@ def _some(code: str, number: int, total: int, **data: Any) -> Note:
     """Return the note of some of all contrasts, or of the only one."""
     if total == 1:
         return Note(f"contrast-{code}", **data)
-    return Note(f"contrasts-{'miss' if code == 'misses' else code}", count=number, total=total, **data)
+    return Note(
+        f"contrasts-{'miss' if code == 'misses' else code}", count=number, total=total, **data
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -243,7 +264,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds:g} s"
 
 
-def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, next_block_s: float) -> Decision:
+def within_budget(
+    rule: Rule, goal: Decision, blocks: int, elapsed_s: float, next_block_s: float
+) -> Decision:
     """`goal`, or the decision to stop when a further block would end after the budget.
 
     elapsed_s, next_block_s: time since the run began and expected length of that block.
@@ -261,7 +284,9 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks.first):
-        return 1 - 2 * test_level(rule, rule.alpha / 2, blocks)  # repeated interval, Jennison & Turnbull 1984
+        return 1 - 2 * test_level(
+            rule, rule.alpha / 2, blocks
+        )  # repeated interval, Jennison & Turnbull 1984
     return rule.confidence
 
 
@@ -324,7 +349,9 @@ def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
     )
 
 
-def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str]) -> tuple[str, ...]:
+def _undecided(
+    rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str]
+) -> tuple[str, ...]:
     """Contrasts without a verdict in their family, of which those without data are no members (as in `analyse`)."""
     members: dict[str, dict[str, Array]] = defaultdict(dict)
     for name, logs in contrasts.items():
@@ -334,5 +361,7 @@ def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str
     for family in members.values():
         looks = [rule.looks] * len(family)
         found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, looks)
-        decided |= {name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"}
+        decided |= {
+            name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"
+        }
     return tuple(name for name in contrasts if name not in decided)

@@ -14,7 +14,9 @@ from scipy import special
 
 from vtax.stats.checks import Array
 
-MAX_EXACT = 33  # values without ties up to which Kendall's distribution is computed, not approximated
+MAX_EXACT = (
+    33  # values without ties up to which Kendall's distribution is computed, not approximated
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ def theil_sen(x: Array, y: Array, confidence: float) -> Slope:
     later, earlier = np.nonzero(np.greater.outer(x, x))
     slopes = np.sort((y[later] - y[earlier]) / (x[later] - x[earlier]))
     n = y.size
-    variance = (n * (n - 1) * (2 * n + 5) - sum(float((k * (k - 1) * (2 * k + 5)).sum()) for k in _ties(x, y))) / 18
+    variance = (
+        n * (n - 1) * (2 * n + 5)
+        - sum(float((k * (k - 1) * (2 * k + 5)).sum()) for k in _ties(x, y))
+    ) / 18
     reach = -float(special.ndtri((1 - confidence) / 2)) * math.sqrt(variance)
     low = max(round((slopes.size - reach) / 2) - 1, 0)
     high = min(round((slopes.size + reach) / 2), slopes.size - 1)
@@ -59,12 +64,21 @@ def kendall_p(x: Array, y: Array) -> float:
         if n <= MAX_EXACT or fewest <= 1:
             return min(1.0, 2 * _at_most(n, fewest))
     of_pairs, of_triples, of_scores = zip(
-        *((float((k * (k - 1)).sum()), float((k * (k - 1) * (k - 2)).sum()),
-           float((k * (k - 1) * (2 * k + 5)).sum())) for k in ties), strict=True,
-    )  # fmt: skip
+        *(
+            (
+                float((k * (k - 1)).sum()),
+                float((k * (k - 1) * (k - 2)).sum()),
+                float((k * (k - 1) * (2 * k + 5)).sum()),
+            )
+            for k in ties
+        ),
+        strict=True,
+    )
     orders = float(n * (n - 1))
     variance = (orders * (2 * n + 5) - sum(of_scores)) / 18
-    variance += of_pairs[0] * of_pairs[1] / (2 * orders) + of_triples[0] * of_triples[1] / (9 * orders * (n - 2))
+    variance += of_pairs[0] * of_pairs[1] / (2 * orders) + of_triples[0] * of_triples[1] / (
+        9 * orders * (n - 2)
+    )
     return 2 * float(special.ndtr(-abs(score) / math.sqrt(variance)))
 
 

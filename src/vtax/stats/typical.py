@@ -30,7 +30,9 @@ TRIMMED = 0.2  # of the blocks, from each end
 class Typical:
     """The ratio of typical trials. A side that pauses has an average that single trials or blocks make worse."""
 
-    estimate: Annotated[float, Means("20 % trimmed mean of the ratios of medians within blocks, by logarithms")]
+    estimate: Annotated[
+        float, Means("20 % trimmed mean of the ratios of medians within blocks, by logarithms")
+    ]
     low: Annotated[float, Means("bounds of its t-interval (Yuen)")]
     high: Annotated[float, Means("bounds of its t-interval (Yuen)")]
     confidence: Annotated[float, Means("confidence level of it")]
@@ -39,7 +41,8 @@ class Typical:
     mean_log: Annotated[float, Means("trimmed mean of the logarithms")]
     p_value: Annotated[float, Means("Holm-adjusted, that it is the ratio of averages")]
     pauses: Annotated[
-        Literal["", "treatment", "baseline"], Means("the side that may pause; empty where none is seen")
+        Literal["", "treatment", "baseline"],
+        Means("the side that may pause; empty where none is seen"),
     ] = ""
     warnings: Warnings = ()
 
@@ -51,7 +54,9 @@ class Typical:
         return Interval(*found, self.confidence, self.warnings)
 
 
-def typical_ratio(ratio: Ratio, logs: Array, medians: Array, trials: int, level: float) -> Typical | None:
+def typical_ratio(
+    ratio: Ratio, logs: Array, medians: Array, trials: int, level: float
+) -> Typical | None:
     """Return the typical ratio beside a ratio; None where blocks or trials are too few, or equal blocks leave no
     interval.
 
@@ -72,8 +77,14 @@ def typical_ratio(ratio: Ratio, logs: Array, medians: Array, trials: int, level:
     half = t_quantile((1 + level) / 2, df) * se
     apart = float((logs[present] - influence).std(ddof=1))
     difference = float(logs[present].mean()) - mean
-    p = 1.0 if apart <= 1e-13 else min(1.0, 2 * t_tail(abs(difference) / apart * math.sqrt(n), n - 1))
-    return Typical(exp(mean), exp(mean - half), exp(mean + half), ratio.confidence, n, trials, mean, p)
+    p = (
+        1.0
+        if apart <= 1e-13
+        else min(1.0, 2 * t_tail(abs(difference) / apart * math.sqrt(n), n - 1))
+    )
+    return Typical(
+        exp(mean), exp(mean - half), exp(mean + half), ratio.confidence, n, trials, mean, p
+    )
 
 
 def trimmed_mean(values: Array) -> tuple[float, float, Array]:
@@ -112,6 +123,11 @@ def found_pauses(
     percent = round(100 * abs(math.expm1(difference)), 1)
     p = max(0.001, math.ceil(1000 * p_value) / 1000)
     if (difference < 0) == (better == "higher"):
-        return replace(typical, p_value=p_value, pauses="treatment", warnings=(Note("pauses", percent=percent, p=p),))
+        return replace(
+            typical,
+            p_value=p_value,
+            pauses="treatment",
+            warnings=(Note("pauses", percent=percent, p=p),),
+        )
     note = Note("pauses-of-baseline", percent=percent, p=p)
     return replace(typical, p_value=p_value, pauses="baseline", warnings=(note,))

@@ -47,7 +47,11 @@ class Components:
         """The three as shares of their sum (all 0 without noise)."""
         total = self.between_blocks + self.between_trials + self.within_trial
         parts = (self.between_blocks, self.between_trials, self.within_trial)
-        return (0.0, 0.0, 0.0) if total == 0 else (parts[0] / total, parts[1] / total, parts[2] / total)
+        return (
+            (0.0, 0.0, 0.0)
+            if total == 0
+            else (parts[0] / total, parts[1] / total, parts[2] / total)
+        )
 
 
 def components(values: Values, blocks: Labels, trials: Labels | None = None) -> Components:
@@ -62,7 +66,11 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     array, warnings = without_missing(given)
     keep = ~np.isnan(given)
     block = np.unique(np.asarray(blocks)[keep], return_inverse=True)[1]
-    inner = np.arange(array.size) if trials is None else np.unique(np.asarray(trials)[keep], return_inverse=True)[1]
+    inner = (
+        np.arange(array.size)
+        if trials is None
+        else np.unique(np.asarray(trials)[keep], return_inverse=True)[1]
+    )
     if block.size != array.size or inner.size != array.size:
         raise StatsError("blocks and trials must have one label for each value")
     mean = float(array.mean())
@@ -79,10 +87,14 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     if not math.isfinite(a + b + c):
         raise StatsError(Note("tiny-mean-no-noise"))
     repeated = None if math.isnan(of_trials) else of_trials / mean / mean
-    return Components(mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes), repeated)
+    return Components(
+        mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes), repeated
+    )
 
 
-def _nest(block: npt.NDArray[np.intp], inner: npt.NDArray[np.intp]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _nest(
+    block: npt.NDArray[np.intp], inner: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """(index of the trial of each value, block of each trial)."""
     code = block.astype(np.int64) * (int(inner.max()) + 1) + inner
     names, index = np.unique(code, return_inverse=True)
@@ -138,10 +150,16 @@ MAX_BLOCKS, MAX_TRIALS = 1_000_000, 100  # of a plan, and of a cell in one of it
 
 
 def plan(
-    noise: Components, block_s: float, trial_s: float, half_width: float,
+    noise: Components,
+    block_s: float,
+    trial_s: float,
+    half_width: float,
     confidence: float | Callable[[int], float] = 0.95,
-    *, settled: int = 0, min_blocks: int = 5, noise_confidence: float = 0.95,
-) -> Replication:  # fmt: skip
+    *,
+    settled: int = 0,
+    min_blocks: int = 5,
+    noise_confidence: float = 0.95,
+) -> Replication:
     """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
 
     block_s: time to start the cell's guest once; trial_s: of one trial. Trials per block are sqrt(c2/c1 T1/T2)
@@ -158,7 +176,9 @@ def plan(
     warnings: tuple[str, ...] = noise.warnings
     low, between, high = between_blocks(noise, noise_confidence)
     of_trials = noise.trial_means or 0.0
-    trials = math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high))) if of_trials else 1
+    trials = (
+        math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high))) if of_trials else 1
+    )
     trials = max(1, min(MAX_TRIALS, trials))
 
     def reached(blocks: int, trials: int, between: float = between) -> float:
@@ -180,9 +200,14 @@ def plan(
         trials = _least(1, trials, lambda n: reached(blocks, n) <= half_width)
     maximum = needed(high)
     return Replication(
-        trials, blocks, needed(low), None if reached(maximum, trials, high) > half_width else maximum,
-        reached(blocks, trials), blocks * (block_s + trials * trial_s), warnings,
-    )  # fmt: skip
+        trials,
+        blocks,
+        needed(low),
+        None if reached(maximum, trials, high) > half_width else maximum,
+        reached(blocks, trials),
+        blocks * (block_s + trials * trial_s),
+        warnings,
+    )
 
 
 def between_blocks(noise: Components, confidence: float) -> tuple[float, float, float]:
@@ -194,11 +219,16 @@ def between_blocks(noise: Components, confidence: float) -> tuple[float, float, 
     if noise.blocks < 2:
         raise StatsError(Note("plan-needs-blocks"))
     if noise.trial_means is None:
-        estimate, of_trials = noise.between_blocks + noise.between_trials + noise.within_trial / noise.samples, 0.0
+        estimate, of_trials = (
+            noise.between_blocks + noise.between_trials + noise.within_trial / noise.samples,
+            0.0,
+        )
     else:
         estimate, of_trials = noise.between_blocks, noise.trial_means / noise.trials
     df, tail = noise.blocks - 1, (1 - confidence) / 2
-    low, high = (df * (estimate + of_trials) / float(special.chdtri(df, p)) for p in (tail, 1 - tail))
+    low, high = (
+        df * (estimate + of_trials) / float(special.chdtri(df, p)) for p in (tail, 1 - tail)
+    )
     return max(low - of_trials, 0.0), estimate, max(high - of_trials, 0.0)
 
 

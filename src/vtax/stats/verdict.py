@@ -36,11 +36,18 @@ class Verdict:
     p_difference: Annotated[float, Means("Holm-adjusted p-value of a difference")]
     p_equivalence: Annotated[float, Means("Holm-adjusted p-value of equivalence")]
     blocks_needed: Annotated[
-        int | None, Means("further blocks that settle it in about four of five; 0 when settled, null when not known")
+        int | None,
+        Means(
+            "further blocks that settle it in about four of five; 0 when settled, null when not known"
+        ),
     ]
     warnings: Warnings
-    blocks_needed_low: Annotated[int | None, Means("further blocks that settle it in one case of five, or null")] = 0
-    needed: Annotated[Needed | None, Means("of an undecided one, blocks in all at its noise, or null")] = None
+    blocks_needed_low: Annotated[
+        int | None, Means("further blocks that settle it in one case of five, or null")
+    ] = 0
+    needed: Annotated[
+        Needed | None, Means("of an undecided one, blocks in all at its noise, or null")
+    ] = None
 
     @property
     def text(self) -> Annotated[str, Means("the same in words")]:
@@ -101,9 +108,12 @@ def _agreed(a: Verdict, b: Verdict) -> Verdict:
         return replace(a, p_equivalence=p)
     longest = max((a, b), key=_blocks_left)
     return replace(
-        a, kind="undecided", p_equivalence=p, blocks_needed=longest.blocks_needed,
+        a,
+        kind="undecided",
+        p_equivalence=p,
+        blocks_needed=longest.blocks_needed,
         blocks_needed_low=longest.blocks_needed_low,
-    )  # fmt: skip
+    )
 
 
 def _blocks_left(verdict: Verdict) -> float:
@@ -114,7 +124,13 @@ def _blocks_left(verdict: Verdict) -> float:
 
 
 def verdict_of(
-    ratio: Ratio, margin: float, better: Better, alpha: float, family: int, p_difference: float, p_equivalent: float
+    ratio: Ratio,
+    margin: float,
+    better: Better,
+    alpha: float,
+    family: int,
+    p_difference: float,
+    p_equivalent: float,
 ) -> Verdict:
     """Return the verdict that adjusted p-values and the estimate's size give together."""
     kind: Kind = "undecided"

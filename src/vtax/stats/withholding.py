@@ -18,11 +18,16 @@ from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 ROOM = 40.0  # standard deviations of blocks, divided by their number, between interval and bound: see `_has_room`
-GUARDED, WARNED = 1.0, 3.0  # standard errors above a correlation's estimate: that a verdict allows for, or names
+GUARDED, WARNED = (
+    1.0,
+    3.0,
+)  # standard errors above a correlation's estimate: that a verdict allows for, or names
 _CLOCK = "withheld-clock"
 
 
-def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *, is_absence: bool = False) -> Verdict:
+def warranted(
+    verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *, is_absence: bool = False
+) -> Verdict:
     """Return the verdict, with a warning where it needs independent blocks, or `undecided` with the reason.
 
     is_absence: it says that something is absent, such as a slowdown beyond a margin; `equivalent` always does.
@@ -38,7 +43,10 @@ def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, *,
     if is_absence or verdict.kind == "equivalent":
         guarded = _correlated(ratio, contrast, GUARDED)
         if not _stands(verdict, guarded.ratio, rule):
-            return _withheld(verdict, Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)))
+            return _withheld(
+                verdict,
+                Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)),
+            )
     warned = _correlated(ratio, contrast, WARNED)
     if _stands(verdict, warned.ratio, rule):
         return verdict
@@ -69,7 +77,9 @@ def is_for_good(verdict: Verdict) -> bool:
 
 def _withheld(verdict: Verdict, note: Note) -> Verdict:
     warnings = (*verdict.warnings, note)
-    return replace(verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=warnings)
+    return replace(
+        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=warnings
+    )
 
 
 @dataclass(frozen=True)
@@ -105,13 +115,19 @@ def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -
     if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
         if not _has_room(verdict, ratio, contrast, rule):
             return Note("withheld-noisier", times=round(max(contrast.noise, 1 / contrast.noise), 1))
-    elif ratio.effective_blocks is not None and not _agrees(verdict, ratio.low, ratio.high, rule.margin):
+    elif ratio.effective_blocks is not None and not _agrees(
+        verdict, ratio.low, ratio.high, rule.margin
+    ):
         return Note("withheld-dependent")
     return None
 
 
 def _agrees(verdict: Verdict, low: float, high: float, margin: float) -> bool:
-    return (low > 1 - margin and high < 1 + margin) if verdict.kind == "equivalent" else (low > 1 or high < 1)
+    return (
+        (low > 1 - margin and high < 1 + margin)
+        if verdict.kind == "equivalent"
+        else (low > 1 or high < 1)
+    )
 
 
 def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> bool:

@@ -54,7 +54,9 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
                 "sentences are notes: vtax note RUN TEXT",
             )
     if len(found) > MAX_TAGS:
-        raise BadInput(f"a run has at most {MAX_TAGS} tags, not {len(found)}", hint="vtax note RUN --untag TAG")
+        raise BadInput(
+            f"a run has at most {MAX_TAGS} tags, not {len(found)}", hint="vtax note RUN --untag TAG"
+        )
     return found
 
 
@@ -64,11 +66,15 @@ def checked_note(text: str) -> str:
     if not note:
         raise BadInput("the note is empty", hint="vtax note RUN TEXT")
     if len(note) > MAX_NOTE_CHARS:
-        raise BadInput(f"a note has at most {MAX_NOTE_CHARS} characters", hint="split it into several")
+        raise BadInput(
+            f"a note has at most {MAX_NOTE_CHARS} characters", hint="split it into several"
+        )
     return note
 
 
-def annotate(engine: Engine, run_id: int, change: Callable[[Annotations], Annotations]) -> Annotations:
+def annotate(
+    engine: Engine, run_id: int, change: Callable[[Annotations], Annotations]
+) -> Annotations:
     """Store what a change makes of the annotations of a run, in one transaction; returns it.
 
     Raises BadInput for too many, StoreError, and whatever the change raises.
@@ -85,7 +91,10 @@ def annotate(engine: Engine, run_id: int, change: Callable[[Annotations], Annota
         if len(after.tags) > max(MAX_TAGS, len(before.tags)):
             checked_tags(after.tags)
         if len(after.notes) > max(MAX_NOTES, len(before.notes)):
-            raise BadInput(f"a run has at most {MAX_NOTES} notes", hint="vtax note RUN --remove NUMBER removes one")
+            raise BadInput(
+                f"a run has at most {MAX_NOTES} notes",
+                hint="vtax note RUN --remove NUMBER removes one",
+            )
         values = {"tags": list(after.tags), "notes": list(after.notes)}
         connection.execute(update(run).where(run.c.id == run_id).values(values))
     return after
@@ -97,5 +106,7 @@ def without_notes(notes: Sequence[str], numbers: Iterable[int]) -> tuple[str, ..
     for number in sorted(gone):
         if not 0 < number <= len(notes):
             there = f"it has {len(notes)}" if notes else "it has none"
-            raise BadInput(f"the run has no note {number}: {there}", hint="vtax note RUN lists them")
+            raise BadInput(
+                f"the run has no note {number}: {there}", hint="vtax note RUN lists them"
+            )
     return tuple(note for number, note in enumerate(notes, start=1) if number not in gone)

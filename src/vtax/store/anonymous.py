@@ -16,7 +16,19 @@ from typing import Any
 from sqlalchemy import String
 
 from vtax.store import schema
-from vtax.store.identifiers import DISK, HOST, ID, IPV4, IPV6, MAC, PASSWORD, SERIAL, USER, address, identifiers
+from vtax.store.identifiers import (
+    DISK,
+    HOST,
+    ID,
+    IPV4,
+    IPV6,
+    MAC,
+    PASSWORD,
+    SERIAL,
+    USER,
+    address,
+    identifiers,
+)
 from vtax.store.known_names import KnownNames, squeezed
 from vtax.store.public_facts import facts_of_guest, facts_of_host
 from vtax.store.transfer import Row
@@ -31,17 +43,53 @@ _FIXED = {
     "warning": ("code",),
 }  # columns whose words are vtax's own, except for what a study's own programs bring
 _OF_PROGRAMS = {"cell": ("benchmark",), "metric": ("benchmark", "name", "unit", "fixed_work")}
-_OWN_WORDS = frozenset({
-    "localhost", "localdomain", "vtax", "root", "none", "host", "guest", "peer", "linux", "debian", "native", "git",
-    "nobody", "nested", "emulated",
-})  # fmt: skip
+_OWN_WORDS = frozenset(
+    {
+        "localhost",
+        "localdomain",
+        "vtax",
+        "root",
+        "none",
+        "host",
+        "guest",
+        "peer",
+        "linux",
+        "debian",
+        "native",
+        "git",
+        "nobody",
+        "nested",
+        "emulated",
+    }
+)
 _NAMED = {
-    "hostname": HOST, "host_name": HOST, "nodename": HOST, "host": HOST, "fqdn": HOST, "domainname": HOST,
-    "machine_id": ID, "hardware_id": ID, "boot_id": ID, "uuid": ID, "product_uuid": ID, "partuuid": ID,
-    "serial": SERIAL, "serial_number": SERIAL, "product_serial": SERIAL, "board_serial": SERIAL, "wwn": SERIAL,
-    "wwid": SERIAL, "asset_tag": SERIAL, "service_tag": SERIAL,
-    "user": USER, "username": USER, "local_user": USER, "login": USER, "mac": MAC, "hwaddr": MAC,
-}  # fmt: skip
+    "hostname": HOST,
+    "host_name": HOST,
+    "nodename": HOST,
+    "host": HOST,
+    "fqdn": HOST,
+    "domainname": HOST,
+    "machine_id": ID,
+    "hardware_id": ID,
+    "boot_id": ID,
+    "uuid": ID,
+    "product_uuid": ID,
+    "partuuid": ID,
+    "serial": SERIAL,
+    "serial_number": SERIAL,
+    "product_serial": SERIAL,
+    "board_serial": SERIAL,
+    "wwn": SERIAL,
+    "wwid": SERIAL,
+    "asset_tag": SERIAL,
+    "service_tag": SERIAL,
+    "user": USER,
+    "username": USER,
+    "local_user": USER,
+    "login": USER,
+    "mac": MAC,
+    "hwaddr": MAC,
+}
 _PIECES = re.compile(r"[_.:-]|0x")  # of a disk's id
 _LONG_PIECE = 8  # characters from which on one with a digit is a serial number
 _SHORTEST = {SERIAL: 5, ID: 6, DISK: 6, PASSWORD: 8}
@@ -69,12 +117,16 @@ class Anonymizer:
     identity: of the run. host_names, users: known names, such as those of this host.
     """
 
-    def __init__(self, identity: str, host_names: Iterable[str] = (), users: Iterable[str] = ()) -> None:
+    def __init__(
+        self, identity: str, host_names: Iterable[str] = (), users: Iterable[str] = ()
+    ) -> None:
         self._mark = identity[:8]
         self._known = KnownNames()
         self._own_words = set(_OWN_WORDS)
         self._programs = set[str]()  # of the study, whose words are not vtax's
-        self._numbers: dict[tuple[str, str], int] = {}  # (kind, squeezed value) -> number of its replacement
+        self._numbers: dict[
+            tuple[str, str], int
+        ] = {}  # (kind, squeezed value) -> number of its replacement
         self._replaced: dict[str, Replaced] = {}
         self._cached: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
         for name in host_names:
@@ -92,7 +144,9 @@ class Anonymizer:
         for table, row in rows:
             if table == "run" and isinstance(row.get("declared"), Mapping):
                 programs = row["declared"].get("program") or ()
-                self._programs = {str(each.get("name")) for each in programs if isinstance(each, Mapping)}
+                self._programs = {
+                    str(each.get("name")) for each in programs if isinstance(each, Mapping)
+                }
             fixed = self._fixed(table, row)
             for column, value in row.items():
                 if column in fixed:
@@ -149,7 +203,9 @@ class Anonymizer:
                 for each in (value, label, domain if "." in domain else ""):
                     self._known.add(HOST, each)
             return
-        if kind == MAC and len(digits := squeezed(value)) == 14:  # of BOOTIF=, after the type of the hardware
+        if (
+            kind == MAC and len(digits := squeezed(value)) == 14
+        ):  # of BOOTIF=, after the type of the hardware
             self._known.add(MAC, digits[2:])
         if kind == DISK:
             for piece in _PIECES.split(value):
@@ -216,7 +272,11 @@ class Anonymizer:
             new = f"192.0.2.{number}" if number < 255 else f"0.{rest}"
             if ":" in spelled:  # ::ffff:0a09:0807
                 return f"::ffff:{new}"
-            return new if "." in spelled or not (joint := spelled.strip("0123456789")) else new.replace(".", joint[0])
+            return (
+                new
+                if "." in spelled or not (joint := spelled.strip("0123456789"))
+                else new.replace(".", joint[0])
+            )
         if kind == IPV6:  # RFC 3849
             return f"2001:db8::{number:x}".replace(":", ":" if ":" in spelled else "-")
         if kind not in (MAC, ID):

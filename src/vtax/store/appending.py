@@ -68,7 +68,9 @@ def append(connection: Connection, merged: int, runs: Iterable[RunHandle]) -> No
         last.add(_lengths(connection, run.id))
     if connection.dialect.name == "postgresql":
         for name in ("guest", "trial"):
-            connection.execute(text(f"SELECT setval('{name}_id_seq', (SELECT coalesce(max(id), 1) FROM {name}))"))
+            connection.execute(
+                text(f"SELECT setval('{name}_id_seq', (SELECT coalesce(max(id), 1) FROM {name}))")
+            )
 
 
 def describe_platforms(connection: Connection, merged: int, runs: Iterable[RunHandle]) -> None:
@@ -87,23 +89,29 @@ def _platform(found: list[PlatformRecord]) -> dict[str, Any]:
     tested = [each for each in found if each.available] or found
     versions = dict.fromkeys(version for each in tested for version in each.version.split(_BETWEEN))
     return {
-        "available": tested[0].available, "reason": tested[0].reason, "hint": tested[0].hint,
+        "available": tested[0].available,
+        "reason": tested[0].reason,
+        "hint": tested[0].hint,
         "marks": list(dict.fromkeys(mark for each in tested for mark in each.marks)),
         "version": clean(_BETWEEN.join(versions)),
-    }  # fmt: skip
+    }
 
 
 def _lengths(connection: Connection, run_id: int) -> _Last:
     """Count the numbers that a run takes of each kind."""
     block, number, position = connection.execute(_HIGHEST, {"of_run": run_id}).one()
     count = connection.execute(_SESSIONS, {"of_run": run_id}).scalar_one()
-    block, number, position = (-1 if each is None else max(int(each), -1) for each in (block, number, position))
+    block, number, position = (
+        -1 if each is None else max(int(each), -1) for each in (block, number, position)
+    )
     return _Last(count, block + 1, number + 1, position + 1)
 
 
 def _known(connection: Connection, name: str, run_id: int) -> dict[tuple[Any, ...], int]:
     """Key of a row of a table in a run -> its id."""
-    return {tuple(row[:-1]): row[-1] for row in connection.execute(_KNOWN[name], {"of_run": run_id})}
+    return {
+        tuple(row[:-1]): row[-1] for row in connection.execute(_KNOWN[name], {"of_run": run_id})
+    }
 
 
 def _mapped(
@@ -114,11 +122,15 @@ def _mapped(
     own = _known(connection, name, run_id)
     for key, row_id in own.items():
         if key not in known:
-            row = dict(connection.execute(select(table).where(table.c.id == row_id)).mappings().one())
+            row = dict(
+                connection.execute(select(table).where(table.c.id == row_id)).mappings().one()
+            )
             del row["id"]
             if name == "cell":
                 row["platform_id"] = _platform_of(connection, row["platform_id"], merged)
-            added = connection.execute(insert(table).values(**row | {"run_id": merged})).inserted_primary_key
+            added = connection.execute(
+                insert(table).values(**row | {"run_id": merged})
+            ).inserted_primary_key
             assert added is not None
             known[key] = int(added[0])
     return {row_id: known[key] for key, row_id in own.items()}
@@ -149,12 +161,21 @@ def _ranges(moved: Mapping[int, int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _copy(connection: Connection, moved: Mapping[str, Mapping[int, int]], numbers: Mapping[str, int]) -> None:
+def _copy(
+    connection: Connection, moved: Mapping[str, Mapping[int, int]], numbers: Mapping[str, int]
+) -> None:
     """Copy the rows of a run. moved: as by `_mapped`, of each table. numbers: of its statements."""
     low, high, count = connection.execute(_TRIALS, {"of_run": numbers["of_run"]}).one()
     numbers = {**numbers, "low": low, "high": high}
-    for name, by in (("session", ""), ("guest", "platform"), ("trial", "cell"), ("output", ""),
-                     ("measurement", "metric"), ("counter", ""), ("warning", "cell")):  # fmt: skip
+    for name, by in (
+        ("session", ""),
+        ("guest", "platform"),
+        ("trial", "cell"),
+        ("output", ""),
+        ("measurement", "metric"),
+        ("counter", ""),
+        ("warning", "cell"),
+    ):
         table = schema.metadata.tables[name]
         if "run_id" not in table.c and count == 0:
             continue
@@ -179,7 +200,10 @@ def _copying(name: str, by: str, is_scattered: bool) -> Insert:
     else:
         where = table.c.trial_id.between(_number("low"), _number("high"))
         if is_scattered:
-            where = and_(where, table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == _number("of_run"))))
+            where = and_(
+                where,
+                table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == _number("of_run"))),
+            )
     if by:
         changed[by] = table.c[by] + _number("added")
         where = and_(where, table.c[by].between(_number("first"), _number("end")))
@@ -187,7 +211,9 @@ def _copying(name: str, by: str, is_scattered: bool) -> Insert:
         where = and_(where, table.c.cell_id.is_(None))
     names = dict.fromkeys((*changed, *portable_columns(table)))
     values = [changed.get(each, table.c[each]) for each in names]
-    return insert(table).from_select(list(names), select(*values).where(where).order_by(*table.primary_key.columns))
+    return insert(table).from_select(
+        list(names), select(*values).where(where).order_by(*table.primary_key.columns)
+    )
 
 
 def _changed(table: Table) -> dict[str, ColumnElement[Any]]:
@@ -199,12 +225,19 @@ def _changed(table: Table) -> dict[str, ColumnElement[Any]]:
     if table.name in ("guest", "trial"):
         found["id"] = of.id + _number(f"of_{table.name}")
         found["block"] = case((of.block >= 0, of.block + _number("of_block")), else_=of.block)
-    found |= {name: of[name] + _number(f"of_{name[:-3]}") for name in ("guest_id", "trial_id") if name in of}
+    found |= {
+        name: of[name] + _number(f"of_{name[:-3]}")
+        for name in ("guest_id", "trial_id")
+        if name in of
+    }
     if table.name == "session":
         found["number"] = of.number + _number("of_session")
     if table.name == "trial":
         found["number"] = case((of.block < 0, of.number + _number("of_number")), else_=of.number)
-        found |= {"position": of.position + _number("of_position"), "session": of.session + _number("of_session")}
+        found |= {
+            "position": of.position + _number("of_position"),
+            "session": of.session + _number("of_session"),
+        }
     return found
 
 
@@ -223,17 +256,21 @@ _HIGHEST = _of_run(
     func.max(schema.trial.c.position),
 )
 _SESSIONS = _of_run(schema.session, func.count(schema.session.c.id))
-_TRIALS = _of_run(schema.trial, func.min(schema.trial.c.id), func.max(schema.trial.c.id), func.count())
+_TRIALS = _of_run(
+    schema.trial, func.min(schema.trial.c.id), func.max(schema.trial.c.id), func.count()
+)
 _TABLES = schema.metadata.tables
 _KNOWN = {
-    name: _of_run(_TABLES[name], *(_TABLES[name].c[key] for key in keys), _TABLES[name].c.id).order_by(
-        _TABLES[name].c.id
-    )
+    name: _of_run(
+        _TABLES[name], *(_TABLES[name].c[key] for key in keys), _TABLES[name].c.id
+    ).order_by(_TABLES[name].c.id)
     for name, keys in _KEYS.items()
 }
 _IDS = {
     name: _of_run(
-        _TABLES[name], func.min(_TABLES[name].c.id), select(func.max(_TABLES[name].alias().c.id)).scalar_subquery()
+        _TABLES[name],
+        func.min(_TABLES[name].c.id),
+        select(func.max(_TABLES[name].alias().c.id)).scalar_subquery(),
     )
     for name in ("guest", "trial")
 }

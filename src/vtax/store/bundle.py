@@ -53,10 +53,14 @@ def sha256_of(rows: Iterable[Row]) -> str:
     """Return the SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
     digest = hashlib.sha256()
     for table, row in rows:
-        row.update({name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in TEXTS if name in row})
+        row.update(
+            {name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in TEXTS if name in row}
+        )
         if table == "run":
             row["provenance"] = _without_import(row["provenance"])
-        measured = {name: value for name, value in row.items() if table != "run" or name not in COLUMNS}
+        measured = {
+            name: value for name, value in row.items() if table != "run" or name not in COLUMNS
+        }
         digest.update(_line({table: measured}))
     return digest.hexdigest()
 
@@ -114,7 +118,11 @@ class Bundle:
         with _refused(path), self._opened() as unpacked:
             header = decoded(unpacked.readline(_MAX_HEADER_BYTES) or b"null")
         kind, version = header.get("vtax"), header.get("schema")
-        if not isinstance(kind, str) or not kind.startswith("bundle/") or not isinstance(version, str):
+        if (
+            not isinstance(kind, str)
+            or not kind.startswith("bundle/")
+            or not isinstance(version, str)
+        ):
             raise _no_bundle(path)
         if kind != FORMAT or version != schema.VERSION:
             raise BadInput(
@@ -159,7 +167,9 @@ class Bundle:
     def _opened(self) -> Iterator[gzip.GzipFile]:
         """Yield the file, unpacked as it is read. Raises OSError, BadInput."""
         if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe or a device may never end
-            raise BadInput("this is no file", where=str(self.path), hint="name a bundle that vtax export wrote")
+            raise BadInput(
+                "this is no file", where=str(self.path), hint="name a bundle that vtax export wrote"
+            )
         with self.path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise _no_bundle(self.path)
@@ -174,11 +184,15 @@ def _refused(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise BadInput("there is no such file", where=str(path), hint="vtax export writes bundles") from None
+        raise BadInput(
+            "there is no such file", where=str(path), hint="vtax export writes bundles"
+        ) from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         why = str(error) if type(error) is ValueError else "it cannot be unpacked"
         raise BadInput(
-            f"the bundle is damaged: {why}", where=str(path), hint="copy it again, or export the run again"
+            f"the bundle is damaged: {why}",
+            where=str(path),
+            hint="copy it again, or export the run again",
         ) from error
 
 

@@ -19,15 +19,28 @@ SHORT_BYTES = 1 << 18
 LONG_BYTES: Mapping[str, int] = {"run": 4 << 20, "trial": 1 << 20}  # a trial with its samples
 MAX_BYTES = 4 << 30  # uncompressed
 MAX_ROWS: Mapping[str, int] = {
-    "session": 10_000, "platform": limits.MAX_PLATFORMS, "cell": limits.MAX_CELLS, "metric": 20_000,
-    "guest": 1_000_000, "trial": 2_000_000, "output": 4_000_000, "measurement": 10_000_000, "counter": 20_000_000,
+    "session": 10_000,
+    "platform": limits.MAX_PLATFORMS,
+    "cell": limits.MAX_CELLS,
+    "metric": 20_000,
+    "guest": 1_000_000,
+    "trial": 2_000_000,
+    "output": 4_000_000,
+    "measurement": 10_000_000,
+    "counter": 20_000_000,
     "warning": 1_000_000,
-}  # fmt: skip
+}
 TEXTS = ("stdout", "stderr")
 """Columns of an output that a store has packed and a bundle as text."""
 _MORE = "more"  # in place of a table: the next piece of the texts of the output before it
 _PIECE_CHARS = 16_000  # of one text, of which JSON makes up to six bytes a character
-_BEGUN_WITH = ("run", "session", "platform", "cell", "metric")  # rows that a run is opened with, all at once
+_BEGUN_WITH = (
+    "run",
+    "session",
+    "platform",
+    "cell",
+    "metric",
+)  # rows that a run is opened with, all at once
 _MAX_BEGUN_WITH_BYTES = 32 << 20
 _MAX_BEGUN_WITH_VALUES = 1_000_000
 _MAX_CONTAINERS = 50_000  # lists and objects in a long line
@@ -80,7 +93,10 @@ class Bounds:
         if table in _BEGUN_WITH:
             self._begun_with_bytes += len(line)
             self._begun_with_values += line.count(b",") + line.count(b"{") + line.count(b"[")
-            if self._begun_with_bytes > _MAX_BEGUN_WITH_BYTES or self._begun_with_values > _MAX_BEGUN_WITH_VALUES:
+            if (
+                self._begun_with_bytes > _MAX_BEGUN_WITH_BYTES
+                or self._begun_with_values > _MAX_BEGUN_WITH_VALUES
+            ):
                 raise ValueError(_TOO_LARGE)
 
 
@@ -144,7 +160,10 @@ class _Output:
 
     def row(self) -> dict[str, Any]:
         """Return it whole."""
-        return {**self._row, **{name: bytes(self._packed[name] + self._packers[name].flush()) for name in TEXTS}}
+        return {
+            **self._row,
+            **{name: bytes(self._packed[name] + self._packers[name].flush()) for name in TEXTS},
+        }
 
 
 def decoded(line: bytes) -> dict[str, Any]:

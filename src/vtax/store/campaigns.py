@@ -48,8 +48,14 @@ def add_session(engine: Engine, campaign: str, host: str, session: int, identity
         columns = ("campaign_id", "run_id", "host", "session")
         connection.execute(insert_new(connection, sessions).from_select(columns, of_run))
         this = select(run.c.id).where(run.c.identity == identity).scalar_subquery()
-        its = (sessions.c.host == host, sessions.c.session == session, sessions.c.campaign_id == campaign_id)
-        connection.execute(delete(sessions).where(*its, sessions.c.run_id != this))  # nothing, where `this` is none
+        its = (
+            sessions.c.host == host,
+            sessions.c.session == session,
+            sessions.c.campaign_id == campaign_id,
+        )
+        connection.execute(
+            delete(sessions).where(*its, sessions.c.run_id != this)
+        )  # nothing, where `this` is none
 
 
 def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
@@ -96,8 +102,13 @@ def merged_campaign(
         connection.execute(of_campaign.values(merged_id=merged.id))
         now = select(table.c.provenance).where(table.c.id == merged.id).with_for_update()
         ((provenance,),) = fetch(connection, now)  # of now: others may have added runs
-        provenance[CAMPAIGN] = {**record, "hosts": _with_sessions(record["hosts"], runs, provenance)}
-        connection.execute(update(table).where(table.c.id == merged.id).values(provenance=provenance))
+        provenance[CAMPAIGN] = {
+            **record,
+            "hosts": _with_sessions(record["hosts"], runs, provenance),
+        }
+        connection.execute(
+            update(table).where(table.c.id == merged.id).values(provenance=provenance)
+        )
     return merged.name
 
 
@@ -109,7 +120,9 @@ def _with_sessions(
     return [
         {
             **{key: value for key, value in host.items() if key != "runs"},
-            "sessions": [n for run in host["runs"] if run in runs for n in of_run.get(runs[run]) or ()],
+            "sessions": [
+                n for run in host["runs"] if run in runs for n in of_run.get(runs[run]) or ()
+            ],
         }
         for host in hosts
     ]
@@ -117,7 +130,10 @@ def _with_sessions(
 
 def _planned(record: Mapping[str, Any]) -> int:
     """Return how many sessions a host of a campaign is planned to have."""
-    return max((n for each in record.get("hosts", ()) if isinstance(n := each.get("planned"), int)), default=0)
+    return max(
+        (n for each in record.get("hosts", ()) if isinstance(n := each.get("planned"), int)),
+        default=0,
+    )
 
 
 def _identities(merged: RunHandle) -> set[str]:

@@ -50,7 +50,9 @@ def _is_in(given: Any, stored: Any) -> bool:
     """Return whether plain values are among others, in the same types; a whole number may stand for one with a
     point."""
     if isinstance(given, dict):
-        return isinstance(stored, dict) and all(k in stored and _is_in(v, stored[k]) for k, v in given.items())
+        return isinstance(stored, dict) and all(
+            k in stored and _is_in(v, stored[k]) for k, v in given.items()
+        )
     if isinstance(given, list):
         is_list = isinstance(stored, list) and len(given) == len(stored)
         return is_list and all(map(_is_in, given, stored))
@@ -64,7 +66,9 @@ def _check_host(host: Mapping[str, Any]) -> None:
         raise ValueError("the boots of a host are none")
     for facts in (host, *boots.values()):
         for name, value in facts.items():
-            is_fact = value is None or isinstance(value, _LEVEL) or _is_list(value) or _is_flat(value)
+            is_fact = (
+                value is None or isinstance(value, _LEVEL) or _is_list(value) or _is_flat(value)
+            )
             if name != "boots" and not is_fact:
                 raise ValueError(f"{one_line(name, 60)} of a host is no fact")
 

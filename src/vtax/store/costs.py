@@ -59,7 +59,10 @@ def costs(data: RunData, *, own_time: bool = False) -> dict[str, Cost]:
 def guests_s(data: RunData) -> dict[str, float]:
     """Platform -> seconds that its guests of a block take to start and stop, the run's own time between them too."""
     cells = Counter(cell.platform for cell in data.run.cells)
-    return {platform: each * cells[platform] for platform, each in _guest_s(data, _gaps(data)[1]).items()}
+    return {
+        platform: each * cells[platform]
+        for platform, each in _guest_s(data, _gaps(data)[1]).items()
+    }
 
 
 def groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:

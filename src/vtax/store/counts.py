@@ -26,7 +26,10 @@ def counts_of(connection: Connection, run_id: int) -> Counts:
 def counts_of_all(connection: Connection) -> dict[int, Counts]:
     """Run -> its counts, of all runs that have a trial; reads all trials of the store."""
     run_id = schema.trial.c.run_id
-    return {row[0]: _counts(*row[1:]) for row in connection.execute(select(run_id, *_columns()).group_by(run_id))}
+    return {
+        row[0]: _counts(*row[1:])
+        for row in connection.execute(select(run_id, *_columns()).group_by(run_id))
+    }
 
 
 def last_position(connection: Connection, run_id: int) -> int:

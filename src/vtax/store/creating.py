@@ -18,7 +18,7 @@ from sqlalchemy import (
     inspect,
     select,
     text,
-)  # fmt: skip
+)
 
 from vtax.errors import StoreError
 from vtax.foreign_text import one_line
@@ -26,10 +26,11 @@ from vtax.store.database import reading, shown, writing
 from vtax.store.schema import MEASUREMENTS_VIEW, VERSION, metadata
 
 _version = Table(
-    "alembic_version", MetaData(),
+    "alembic_version",
+    MetaData(),
     Column("version_num", String(32)),
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
-)  # fmt: skip
+)
 
 
 def ensure_schema(engine: Engine) -> None:
@@ -42,7 +43,9 @@ def ensure_schema(engine: Engine) -> None:
         version = _version_of(connection)
     if version == VERSION:
         return
-    with writing(engine) as connection:  # again under the write lock: another process may have been first
+    with writing(
+        engine
+    ) as connection:  # again under the write lock: another process may have been first
         version = _version_of(connection)
         if version is None:
             create(connection)

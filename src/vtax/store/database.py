@@ -60,7 +60,10 @@ _SQLITE_ERRORS = {
         "the store cannot be opened",
         "check that its directory exists and may be written, or name another store with VTAX_STORE",
     ),
-    "SQLITE_BUSY": ("the store is in use by another process", "wait for that process to end, then try again"),
+    "SQLITE_BUSY": (
+        "the store is in use by another process",
+        "wait for that process to end, then try again",
+    ),
     "SQLITE_FULL": (
         "the disk of the store is full; everything stored before is kept",
         "free some space, then `vtax resume`",
@@ -116,7 +119,9 @@ def _url(place: str | Path) -> URL:
         url = make_url(place)
     except (ArgumentError, ValueError):  # whose text has what it could not read
         raise StoreError("this is not a database URL", where="VTAX_STORE", hint=_URLS) from None
-    if url.get_backend_name() != "sqlite" and (place.count("@") > 1 or "@" in place.partition("?")[2]):
+    if url.get_backend_name() != "sqlite" and (
+        place.count("@") > 1 or "@" in place.partition("?")[2]
+    ):
         raise StoreError(  # SQLAlchemy takes what follows the first @ of a password for the host, which is shown
             "the database URL has an @ that does not end the user and password",
             where="VTAX_STORE",
@@ -140,7 +145,11 @@ def _problem(url: URL) -> str:
 
 def sqlite_file(url: URL) -> Path | None:
     """Return the file of a SQLite store; None for other databases and for one in memory."""
-    if url.get_backend_name() == "sqlite" and url.database and not url.database.startswith((":memory:", "file:")):
+    if (
+        url.get_backend_name() == "sqlite"
+        and url.database
+        and not url.database.startswith((":memory:", "file:"))
+    ):
         return Path(url.database)
     return None
 
@@ -186,7 +195,9 @@ def new_id(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
 def insert_new(connection: Connection, table: Table) -> Any:
     """Return a statement that inserts rows, but for those that are there already by a primary or unique key."""
     if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql  # takes a twentieth of what every command imports
+        from sqlalchemy.dialects import (
+            postgresql,
+        )  # takes a twentieth of what every command imports
 
         return postgresql.insert(table).on_conflict_do_nothing()
     return sqlite.insert(table).on_conflict_do_nothing()
@@ -248,11 +259,19 @@ def _explained(error: BaseException, url: URL) -> StoreError:
         what, hint = _SQLITE_ERRORS["SQLITE_READONLY"]
         return StoreError(what, where=where, hint=hint)
     if sqlstate == "42501":  # PostgreSQL: insufficient_privilege
-        return StoreError("this user has no right to do that in the store", where=where,
-                          hint="log in as a member of vtax_reader or vtax_writer: vtax campaign roles")  # fmt: skip
-    if url.get_backend_name() == "postgresql" and (not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")):
-        return StoreError(f"the store cannot be reached: {str(error).strip()}", where=where,
-                          hint="check VTAX_STORE, the server, and the password")  # fmt: skip
+        return StoreError(
+            "this user has no right to do that in the store",
+            where=where,
+            hint="log in as a member of vtax_reader or vtax_writer: vtax campaign roles",
+        )
+    if url.get_backend_name() == "postgresql" and (
+        not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")
+    ):
+        return StoreError(
+            f"the store cannot be reached: {str(error).strip()}",
+            where=where,
+            hint="check VTAX_STORE, the server, and the password",
+        )
     return StoreError(f"the store failed: {str(error).strip()}", where=where)
 
 
@@ -271,7 +290,9 @@ def _disk_is_full(url: URL) -> bool:
     return space.f_bavail * space.f_frsize < _NEARLY_FULL_BYTES
 
 
-def _open_read_only(dialect: object, record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+def _open_read_only(
+    dialect: object, record: Any, arguments: list[Any], options: dict[str, Any]
+) -> None:
     """Open a file that this user may not write read-only. Raises StoreError."""
     if not arguments or str(arguments[0]).startswith((":memory:", "file:")):
         return
@@ -295,8 +316,11 @@ def _open_read_only(dialect: object, record: Any, arguments: list[Any], options:
 
 
 def _not_readable(file: Path) -> StoreError:
-    return StoreError("the store may not be read by this user", where=str(file),
-                      hint="run with sudo, or name another store with VTAX_STORE")  # fmt: skip
+    return StoreError(
+        "the store may not be read by this user",
+        where=str(file),
+        hint="run with sudo, or name another store with VTAX_STORE",
+    )
 
 
 def _may(path: Path, mode: int) -> bool:
@@ -304,7 +328,9 @@ def _may(path: Path, mode: int) -> bool:
 
 
 def _prepare_sqlite(connection: Any, record: Any) -> None:
-    connection.isolation_level = None  # transactions begin where _begin_sqlite says, not where pysqlite guesses
+    connection.isolation_level = (
+        None  # transactions begin where _begin_sqlite says, not where pysqlite guesses
+    )
     try:
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",

@@ -26,9 +26,15 @@ class Exported:
 
 
 def export_run(
-    engine: Engine, run: RunHandle, path: Path, *, anonymize: bool = False, host_names: Iterable[str] = (),
-    users: Iterable[str] = (), watch: Watch = unwatched,
-) -> Exported:  # fmt: skip
+    engine: Engine,
+    run: RunHandle,
+    path: Path,
+    *,
+    anonymize: bool = False,
+    host_names: Iterable[str] = (),
+    users: Iterable[str] = (),
+    watch: Watch = unwatched,
+) -> Exported:
     """Write a run to a file. host_names, users: known names to replace when it is made anonymous. watch: shows
     progress.
 

@@ -40,7 +40,9 @@ class Glance:
 
     def run_names(self, statuses: Sequence[str] = ()) -> list[str]:
         """Return names of the runs, the newest first; of given statuses, where there are any."""
-        return [str(name) for name, status in self._rows(_RUNS) if not statuses or status in statuses]
+        return [
+            str(name) for name, status in self._rows(_RUNS) if not statuses or status in statuses
+        ]
 
     def studies(self) -> list[str]:
         """Return names of the studies of the runs, in order."""
@@ -52,7 +54,9 @@ class Glance:
 
     def factors(self, run_name: str) -> list[str]:
         """Return the factors whose levels vary in a run, then its settings."""
-        found = [str(name) for query in (_LEVELS, _SETTINGS) for (name,) in self._rows(query, run_name)]
+        found = [
+            str(name) for query in (_LEVELS, _SETTINGS) for (name,) in self._rows(query, run_name)
+        ]
         return list(dict.fromkeys(found))
 
     def metrics(self, run_name: str) -> list[str]:
@@ -70,7 +74,9 @@ class Glance:
         file = quote(str(Path(text.removeprefix(_SQLITE)).absolute()))
         try:
             # immutable: no lock is asked for, and none of SQLite's own files is made (SQLite, "URI Filenames")
-            with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
+            with closing(
+                sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
+            ) as connection:
                 return connection.execute(query, values).fetchall()
         except sqlite3.Error:
             return []

@@ -13,12 +13,22 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 MAC, IPV4, IPV6, ID = "MAC address", "IPv4 address", "IPv6 address", "machine id"
-SERIAL, DISK, HOST, USER, PASSWORD = "serial number", "disk id", "host name", "user name", "password"
-_KEPT_V4 = tuple(map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "198.18.0.0/15", "224.0.0.0/3")))
+SERIAL, DISK, HOST, USER, PASSWORD = (
+    "serial number",
+    "disk id",
+    "host name",
+    "user name",
+    "password",
+)
+_KEPT_V4 = tuple(
+    map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "198.18.0.0/15", "224.0.0.0/3"))
+)
 _KEPT_V6 = tuple(map(ipaddress.IPv6Network, ("::/127", "2001:2::/48", "fe80::/128", "ff00::/8")))
 _H, _START, _END = "[0-9A-Fa-f]", r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))", "(?![0-9A-Za-z])"
 _IS = r"""["'\\]{0,2}[ \t]{0,20}[:=#](?:\\[nrt]|[ \t"'\\]){0,20}"""  # between a name and its value, in JSON too
-_HEXADECIMAL = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f:._-]{6,}+|:[0-9A-Fa-f:.]{3,}+|[0-9A-Fa-f]{1,6}:[0-9A-Fa-f:.]{2,}+")
+_HEXADECIMAL = re.compile(
+    r"[0-9A-Fa-f][0-9A-Fa-f:._-]{6,}+|:[0-9A-Fa-f:.]{3,}+|[0-9A-Fa-f]{1,6}:[0-9A-Fa-f:.]{2,}+"
+)
 _IN_HEXADECIMAL = re.compile(
     rf"(?P<id>{_START}(?:{_H}{{8}}(?P<joint>[-_])(?:{_H}{{4}}(?P=joint)){{3}}{_H}{{12}}"
     rf"|{_H}{{32}}|[0-9A-F]{{4}}-[0-9A-F]{{4}}|[0-9a-f]{{8}}-[0-9]{{2}}){_END})"
@@ -32,8 +42,22 @@ _IN_HEXADECIMAL = re.compile(
 _AT = re.compile(r"(?:@|%40|\\u0040)(?P<at>\[|[0-9A-Za-z][\w.-]*+(?!=))")
 _BEFORE_AT = re.compile(r"[\w.+-]{1,64}")  # backwards
 _LOGIN = re.compile(r"://(?P<user>[^\s/:@\"'<>\\]{1,64}):(?P<password>[^\s/@\"'<>\\]{1,128})@")
-_DISKS = ("ata-", "scsi-", "nvme-", "usb-", "mmc-", "wwn-", "dm-uuid-", "dm-name-", "lvm-pv-uuid-", "md-uuid-",
-          "naa.", "eui.", "t10.", "nvme.")  # fmt: skip
+_DISKS = (
+    "ata-",
+    "scsi-",
+    "nvme-",
+    "usb-",
+    "mmc-",
+    "wwn-",
+    "dm-uuid-",
+    "dm-name-",
+    "lvm-pv-uuid-",
+    "md-uuid-",
+    "naa.",
+    "eui.",
+    "t10.",
+    "nvme.",
+)
 _MACS = re.compile(rf"(?<!{_H}){_H}{{2}}(?::{_H}{{2}}){{5,}}(?!{_H})")
 _DOTS = re.compile(r"(?<![0-9.])\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)")
 _VERSION = re.compile(r"(?:\bversion|\brelease|\bfirmware|\bv)[\"'\\:= ]{0,4}\Z", re.IGNORECASE)
@@ -52,8 +76,16 @@ _KEYED_MAC = rf"(?:{_IS}|[ \t]{{1,9}})(?P<value>(?:01)?[0-9a-f]{{12}})(?![0-9a-z
 _NAME = _IS + r"(?P<value>[a-z_][\w.-]*+)"
 _KEYS: tuple[tuple[str, str, str], ...] = (
     *((each, re.escape(each) + r"(?P<value>[0-9a-z][\w.:+-]{5,}+)", DISK) for each in _DISKS),
-    ("by-", r"by-(?:id|uuid|partuuid|label|partlabel|path|diskseq)\\?/(?P<value>[^\s\"'\\,;)]++)", DISK),
-    ("wwn device id", r"wwn device id[: \t]{1,20}(?P<value>[0-9a-f](?:[0-9a-f]| (?=[0-9a-f])){10,24})", SERIAL),
+    (
+        "by-",
+        r"by-(?:id|uuid|partuuid|label|partlabel|path|diskseq)\\?/(?P<value>[^\s\"'\\,;)]++)",
+        DISK,
+    ),
+    (
+        "wwn device id",
+        r"wwn device id[: \t]{1,20}(?P<value>[0-9a-f](?:[0-9a-f]| (?=[0-9a-f])){10,24})",
+        SERIAL,
+    ),
     ("serial", r"serial(?:[ _-]?(?:number|num|no\.?|short|nr))?" + _SERIAL, SERIAL),
     *((each, rf"{each}{_SERIAL}", SERIAL) for each in ("s/n", "sn", "wwn", "wwid")),
     *((each, rf"{each}[ _-]?tag{_SERIAL}", SERIAL) for each in ("asset", "service")),
@@ -115,7 +147,11 @@ def address(text: str) -> tuple[str, str] | None:
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
         found = found.ipv4_mapped
     kept = _KEPT_V4 if found.version == 4 else _KEPT_V6
-    return None if any(found in network for network in kept) else (f"IPv{found.version} address", found.compressed)
+    return (
+        None
+        if any(found in network for network in kept)
+        else (f"IPv{found.version} address", found.compressed)
+    )
 
 
 def _keyed(text: str) -> Iterator[Identifier]:
@@ -127,7 +163,9 @@ def _keyed(text: str) -> Iterator[Identifier]:
                 start, end = match.span("value")
                 value = text[start:end]
                 before = lowered[match.start() - 1 : match.start()]
-                if before.isalpha() and key[0].isalpha() and key not in _INSIDE:  # the end of another word
+                if (
+                    before.isalpha() and key[0].isalpha() and key not in _INSIDE
+                ):  # the end of another word
                     continue
                 if kind == DISK and key != "by-":
                     start, value = match.start(), text[match.start() : end]
@@ -181,7 +219,11 @@ def _id(match: re.Match[str]) -> Iterator[Identifier]:
 
 def _mac(match: re.Match[str]) -> Iterator[Identifier]:
     text = match["mac"]
-    if match["joint_2"] or "." in text or (any(map(str.isdigit, text)) and any(map(str.isalpha, text))):
+    if (
+        match["joint_2"]
+        or "." in text
+        or (any(map(str.isdigit, text)) and any(map(str.isalpha, text)))
+    ):
         yield Identifier(*match.span("mac"), MAC, text)
 
 
@@ -194,7 +236,10 @@ def _ipv4(match: re.Match[str], offset: int) -> Iterator[Identifier]:
     text = match.string
     if not (found := address(match[0])):
         return
-    before, after = text[max(match.start() - 14, 0) : match.start()], text[match.end() : match.end() + 1]
+    before, after = (
+        text[max(match.start() - 14, 0) : match.start()],
+        text[match.end() : match.end() + 1],
+    )
     if not (before[-1:].isalpha() or after.isalpha() or _VERSION.search(before)):
         yield Identifier(start, end, *found)
 

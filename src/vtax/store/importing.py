@@ -31,7 +31,15 @@ from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
 from vtax.store.rows import checked, finite_lists
 from vtax.store.run import RunHandle
-from vtax.store.transfer import Row, RunIsThere, Watch, add_rows, portable_columns, rows_of, unwatched
+from vtax.store.transfer import (
+    Row,
+    RunIsThere,
+    Watch,
+    add_rows,
+    portable_columns,
+    rows_of,
+    unwatched,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
@@ -102,7 +110,9 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     except DamagedRows as error:
         raise _damaged(bundle.path, error.problem) from error
     except StoreError as error:
-        if isinstance(error, RunIsThere) or isinstance(error.__cause__, IntegrityError):  # nobody else has this store
+        if isinstance(error, RunIsThere) or isinstance(
+            error.__cause__, IntegrityError
+        ):  # nobody else has this store
             raise _damaged(bundle.path, "rows contradict each other") from error
         raise
     return run
@@ -151,7 +161,11 @@ def _value(column: Any, value: Any) -> Any:
     found = checked(column, value)
     if isinstance(found, int) and not -_MAX_INTEGER <= found < _MAX_INTEGER:
         raise ValueError(f"{column.name} is larger than 64 bits")
-    if isinstance(found, str) and isinstance(column.type, String) and len(found) > (column.type.length or len(found)):
+    if (
+        isinstance(found, str)
+        and isinstance(column.type, String)
+        and len(found) > (column.type.length or len(found))
+    ):
         raise ValueError(f"{column.name} is longer than {column.type.length} characters")
     return found
 
@@ -166,7 +180,9 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
     with reading(private) as connection:
 
         def has(condition: ColumnElement[bool]) -> bool:
-            return connection.execute(select(trial.c.id).where(condition).limit(1)).first() is not None
+            return (
+                connection.execute(select(trial.c.id).where(condition).limit(1)).first() is not None
+            )
 
         if run.status not in _STATUSES or has(trial.c.status.not_in(("ok", "failed"))):
             raise _damaged(path, "a status is none of a run or a trial that ended")
@@ -184,30 +200,45 @@ def _added(
     with reading(private) as connection:
         trials = connection.execute(select(func.count()).select_from(schema.trial)).scalar_one()
     known = {
-        "at": time.time(), "name": run.name, "sha256": bundle.sha256, "is_other_host": is_other,
+        "at": time.time(),
+        "name": run.name,
+        "sha256": bundle.sha256,
+        "is_other_host": is_other,
         "is_anonymized": bundle.is_anonymized,
-    }  # fmt: skip
+    }
     is_new = False
     while True:
         with reading(private) as source, writing(engine) as connection:
             names = set(connection.execute(select(table.c.name)).scalars())
-            there = connection.execute(select(table).where(table.c.identity == run.identity)).mappings().first()
+            there = (
+                connection.execute(select(table).where(table.c.identity == run.identity))
+                .mappings()
+                .first()
+            )
             if there is not None:
                 if imported(there["provenance"]).get("sha256") != bundle.sha256:
-                    _refuse_other_content(connection, there, rows_of(source, run.id), shown(engine.url))
+                    _refuse_other_content(
+                        connection, there, rows_of(source, run.id), shown(engine.url)
+                    )
                 name = there["name"]
                 break
             name = run.name if run.name not in names else _free(f"{run.name}-imported", names)
             changes = {"name": name, "provenance": {**run.provenance, IMPORTED: known}}
             rows = watch("stored", rows_of(source, run.id))
             with suppress(RunIsThere):
-                add_rows(connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows))
+                add_rows(
+                    connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows)
+                )
                 is_new = True
                 break
-    return Imported(name, is_new, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
+    return Imported(
+        name, is_new, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized
+    )
 
 
-def _refuse_other_content(connection: Connection, there: Mapping[Any, Any], rows: Iterator[Row], where: str) -> None:
+def _refuse_other_content(
+    connection: Connection, there: Mapping[Any, Any], rows: Iterator[Row], where: str
+) -> None:
     """Raise BadInput when a run of this identity is not that of the bundle, tags and notes aside. rows: of it."""
     if sha256_of(rows_of(connection, there["id"])) != sha256_of(rows):
         raise BadInput(
@@ -218,7 +249,11 @@ def _refuse_other_content(connection: Connection, there: Mapping[Any, Any], rows
 
 
 def _free(stem: str, names: set[str]) -> str:
-    return next(name for n in range(1, len(names) + 2) if (name := stem if n == 1 else f"{stem}-{n}") not in names)
+    return next(
+        name
+        for n in range(1, len(names) + 2)
+        if (name := stem if n == 1 else f"{stem}-{n}") not in names
+    )
 
 
 def _damaged(path: Path, why: str) -> BadInput:

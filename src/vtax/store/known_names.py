@@ -45,7 +45,11 @@ class KnownNames:
         """Remember a name, unless it is too short or a number."""
         key = squeezed(value)
         longest_number = 0 if kind == IPV4 else _SHORTEST_NUMBER
-        if len(key) >= _SHORTEST and value.isprintable() and not (key.isdecimal() and len(key) < longest_number):
+        if (
+            len(key) >= _SHORTEST
+            and value.isprintable()
+            and not (key.isdecimal() and len(key) < longest_number)
+        ):
             self._kinds.setdefault(key if kind != IPV4 else value, (kind, value))
 
     def without(self, words: set[str]) -> None:
@@ -71,7 +75,11 @@ class KnownNames:
             return
         until = 0
         for match in _RUN.finditer(lowered):
-            if match[0] in self._first and match.start() >= until and (found := self._longest(text, lowered, match)):
+            if (
+                match[0] in self._first
+                and match.start() >= until
+                and (found := self._longest(text, lowered, match))
+            ):
                 yield found
                 until = found.end
 
@@ -84,7 +92,9 @@ class KnownNames:
             found = self._longest_from(text, lowered, start + 1, end, first[0][1:])
         return found
 
-    def _longest_from(self, text: str, lowered: str, start: int, end: int, run_of_start: str) -> Identifier | None:
+    def _longest_from(
+        self, text: str, lowered: str, start: int, end: int, run_of_start: str
+    ) -> Identifier | None:
         node = self._tree.get(run_of_start)
         found, is_wide = None, False
         while node:
@@ -118,7 +128,12 @@ def _spellings(kind: str, value: str) -> set[str]:
             address = ipaddress.IPv6Address(value)
         except ValueError:
             return found
-        return {value, address.exploded, address.packed.hex(), " ".join(f"{b:02x}" for b in address.packed)}
+        return {
+            value,
+            address.exploded,
+            address.packed.hex(),
+            " ".join(f"{b:02x}" for b in address.packed),
+        }
     digits = squeezed(value)
     if all(each in "0123456789abcdef" for each in digits):
         for size in (2, 4, 6) if kind == MAC else (2, 4, 8):

@@ -67,14 +67,20 @@ class Listing:
         """Return the page of this number, from 1, with so many runs. Raises StoreError."""
         run = schema.run
         query = _narrowed(select(*SUMMARY), wanted)
-        query = query.order_by(run.c.started_at.desc(), run.c.id.desc()).limit(size).offset((number - 1) * size)
+        query = (
+            query.order_by(run.c.started_at.desc(), run.c.id.desc())
+            .limit(size)
+            .offset((number - 1) * size)
+        )
         with reading_rows(store.engine) as connection:
             total = connection.execute(_narrowed(select(func.count(run.c.id)), wanted)).scalar_one()
             rows = fetch(connection, query)
             made = self._summaries(store, connection, rows)
             names = {
                 "study": _distinct(connection, run.c.study),
-                "platform": _distinct(connection, schema.platform.c.name, schema.platform.c.available),
+                "platform": _distinct(
+                    connection, schema.platform.c.name, schema.platform.c.available
+                ),
                 "status": _distinct(connection, run.c.status),
                 "tag": _tags(connection),
             }
@@ -86,7 +92,9 @@ class Listing:
         with reading_rows(store.engine) as connection:
             found = self._summaries(store, connection, fetch(connection, query))
         if not found:
-            raise NotFound(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
+            raise NotFound(
+                f"there is no run {name!r}", hint="the page of runs lists those that are stored"
+            )
         return found[0]
 
     def count_ahead(self, store: Store, is_wanted: Callable[[], bool]) -> None:
@@ -103,7 +111,9 @@ class Listing:
                     return
                 self._counted(connection, row)
 
-    def _summaries(self, store: Store, connection: Connection, rows: Sequence[Any]) -> tuple[RunSummary, ...]:
+    def _summaries(
+        self, store: Store, connection: Connection, rows: Sequence[Any]
+    ) -> tuple[RunSummary, ...]:
         counts = {row.id: self._counted(connection, row) for row in rows}
         ids = [row.id for row in rows]
         return tuple(summaries(connection, rows, counts, store.status_for_reader, ids))
@@ -122,13 +132,25 @@ class Listing:
 def studies(store: Store) -> tuple[StudyRow, ...]:
     """Return the studies of the runs, that with the newest run first. Raises StoreError."""
     run = schema.run
-    grouped = select(
-        run.c.study, func.count(run.c.id), func.sum(case((run.c.status == "finished", 1), else_=0)),
-        func.max(run.c.started_at),
-    ).group_by(run.c.study).order_by(func.max(run.c.started_at).desc())  # fmt: skip
+    grouped = (
+        select(
+            run.c.study,
+            func.count(run.c.id),
+            func.sum(case((run.c.status == "finished", 1), else_=0)),
+            func.max(run.c.started_at),
+        )
+        .group_by(run.c.study)
+        .order_by(func.max(run.c.started_at).desc())
+    )
     with reading_rows(store.engine) as connection:
         return tuple(
-            StudyRow(study, *_declared(connection, study, started_at), int(runs), int(finished), started_at)
+            StudyRow(
+                study,
+                *_declared(connection, study, started_at),
+                int(runs),
+                int(finished),
+                started_at,
+            )
             for study, runs, finished, started_at in connection.execute(grouped)
         )
 
@@ -139,14 +161,18 @@ def state_of(store: Store, name: str) -> str:
     with reading_rows(store.engine) as connection:
         rows = connection.execute(select(run).where(run.c.name == name)).all()
         if not rows:
-            raise NotFound(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
+            raise NotFound(
+                f"there is no run {name!r}", hint="the page of runs lists those that are stored"
+            )
         (row,) = rows
         last = last_position(connection, row.id)
         warned = connection.execute(
             select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
         ).one()
     status, _ = store.status_for_reader(row.status, "")
-    return f"{status} {hashlib.sha256(repr((tuple(row), last, tuple(warned))).encode()).hexdigest()}"
+    return (
+        f"{status} {hashlib.sha256(repr((tuple(row), last, tuple(warned))).encode()).hexdigest()}"
+    )
 
 
 def state_of_study(store: Store, study: str) -> str:
@@ -154,7 +180,9 @@ def state_of_study(store: Store, study: str) -> str:
     run = schema.run
     columns = (run.c.id, run.c.name, run.c.identity, run.c.status, run.c.started_at, run.c.ended_at)
     with reading_rows(store.engine) as connection:
-        rows = connection.execute(select(*columns).where(run.c.study == study).order_by(run.c.id)).all()
+        rows = connection.execute(
+            select(*columns).where(run.c.study == study).order_by(run.c.id)
+        ).all()
     return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
 
 
@@ -163,7 +191,10 @@ def names_of_study(store: Store, study: str, most: int) -> list[str]:
     run = schema.run
     query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(most)
     with reading_rows(store.engine) as connection:
-        return [row.name for row in fetch(connection, query.where(run.c.study == study) if study else query)]
+        return [
+            row.name
+            for row in fetch(connection, query.where(run.c.study == study) if study else query)
+        ]
 
 
 def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
@@ -179,12 +210,18 @@ def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
         query = query.where(or_(named, _holds(run.c.notes, wanted.text, is_whole=False)))
     if wanted.platform:
         query = query.where(
-            run.c.id.in_(select(platform.c.run_id).where(platform.c.name == wanted.platform, platform.c.available))
+            run.c.id.in_(
+                select(platform.c.run_id).where(
+                    platform.c.name == wanted.platform, platform.c.available
+                )
+            )
         )
     return query
 
 
-def _distinct(connection: Connection, column: Any, where: ColumnElement[bool] | None = None) -> list[str]:
+def _distinct(
+    connection: Connection, column: Any, where: ColumnElement[bool] | None = None
+) -> list[str]:
     query = select(column).distinct().order_by(column)
     return [row[0] for row in fetch(connection, query if where is None else query.where(where))]
 
@@ -192,7 +229,9 @@ def _distinct(connection: Connection, column: Any, where: ColumnElement[bool] | 
 def _holds(column: ColumnElement[Any], text: str, *, is_whole: bool) -> ColumnElement[bool]:
     """Whether a column of JSON has a text in its list, or in one of the list where it need not be whole."""
     end = '"' if is_whole else ""
-    forms = {end + json.dumps(text, ensure_ascii=is_ascii)[1:-1] + end for is_ascii in (True, False)}
+    forms = {
+        end + json.dumps(text, ensure_ascii=is_ascii)[1:-1] + end for is_ascii in (True, False)
+    }
     return or_(*(cast(column, String).contains(form, autoescape=True) for form in sorted(forms)))
 
 
@@ -206,6 +245,8 @@ def _tags(connection: Connection) -> list[str]:
 def _declared(connection: Connection, study: str, started_at: float) -> tuple[str, str]:
     """(title, question) of a run of a study that began then."""
     run = schema.run
-    query = select(run.c.declared).where(run.c.study == study, run.c.started_at == started_at).limit(1)
+    query = (
+        select(run.c.declared).where(run.c.study == study, run.c.started_at == started_at).limit(1)
+    )
     (row,) = fetch(connection, query)
     return str(row.declared.get("title") or ""), str(row.declared.get("question") or "")

@@ -30,7 +30,14 @@ from vtax.study.programs import with_names_of_files
 
 Watch = Callable[[Iterable[RunHandle]], Iterable[RunHandle]]
 """Shows progress: runs that are merged -> the same."""
-_OF_LENGTH = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")  # of a design: how long, not what
+_OF_LENGTH = (
+    "seed",
+    "blocks",
+    "min_blocks",
+    "max_blocks",
+    "budget",
+    "sessions",
+)  # of a design: how long, not what
 _MAX_SHOWN = 80  # characters of a value
 _MOST_SHOWN = 6  # differences
 _DIGITS = 12  # of a digest
@@ -54,20 +61,29 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
     those that are not finished, share a session, or are of two hosts with one machine-id, and where the study's rule
     has no sessions; StoreError.
     """
-    runs = sorted((store.open_run(name) for name in dict.fromkeys(names)), key=lambda run: (run.started_at, run.name))
+    runs = sorted(
+        (store.open_run(name) for name in dict.fromkeys(names)),
+        key=lambda run: (run.started_at, run.name),
+    )
     if len({run.id for run in runs}) < 2:
         raise BadInput(
-            f"merging needs two runs or more; {runs[0].name} is the only one named", hint="vtax merge RUN RUN"
+            f"merging needs two runs or more; {runs[0].name} is the only one named",
+            hint="vtax merge RUN RUN",
         )
     _check(runs)
     identity = merged_identity(run.identity for run in runs)
     parts = _parts(runs)
     with writing(store.engine) as connection:
         table = schema.run
-        stored = connection.execute(select(table.c.identity, table.c.name, table.c.provenance)).all()
+        stored = connection.execute(
+            select(table.c.identity, table.c.name, table.c.provenance)
+        ).all()
         known = {row.identity: row.name for row in stored}
         if identity in known:
-            raise BadInput(f"these runs are merged already: {known[identity]}", hint=f"vtax show {known[identity]}")
+            raise BadInput(
+                f"these runs are merged already: {known[identity]}",
+                hint=f"vtax show {known[identity]}",
+            )
         name = next_name(f"{runs[0].study}-merged", known.values())
         look = _look([(row.name, row.identity, row.provenance) for row in stored], runs)
         merged = add_rows(connection, [("run", _run_row(parts, name, identity))])
@@ -83,7 +99,9 @@ def extend(store: Store, merged: RunHandle, names: Sequence[str], watch: Watch =
     Raises as `merge`, and RunIsThere where another process added some since it was opened; nothing is added then.
     """
     runs = [merged, *sorted(map(store.open_run, names), key=lambda run: (run.started_at, run.name))]
-    if sum(len(each.get("sessions") or ()) for each in merged_runs(merged.provenance)) != len(merged.sessions):
+    if sum(len(each.get("sessions") or ()) for each in merged_runs(merged.provenance)) != len(
+        merged.sessions
+    ):
         raise BadInput(
             f"{merged.name} does not know of which runs its sessions are",
             hint=f"vtax remove {merged.name}; it is made again from its runs",
@@ -120,16 +138,19 @@ def merged_identity(identities: Iterable[str]) -> str:
     return hashlib.sha256("".join(sorted(identities)).encode()).hexdigest()[:32]
 
 
-def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> Note | None:
+def _look(
+    stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]
+) -> Note | None:
     """Return the warning that some of these runs were merged before in another selection; None when none were.
 
     stored: name, identity and provenance of every run.
     """
     own = set().union(*(_identities(run) for run in runs))
     earlier = [
-        name for name, identity, provenance in stored
+        name
+        for name, identity, provenance in stored
         if merged_runs(provenance) and own & _all_identities(identity, provenance)
-    ]  # fmt: skip
+    ]
     if not earlier:
         return None
     return Note(MERGED_AGAIN, runs=tuple(earlier))
@@ -140,7 +161,9 @@ def _check(runs: Sequence[RunHandle]) -> None:
     first, *others = runs
     for run in runs:
         if run.status != "finished":
-            raise BadInput(f"{run.name} is not finished: {run.status}", hint=f"sudo vtax resume {run.name}")
+            raise BadInput(
+                f"{run.name} is not finished: {run.status}", hint=f"sudo vtax resume {run.name}"
+            )
     design = first.declared.get("design", {})
     if not rule_of(design).takes_more or design.get("order") == "sequential":
         raise BadInput(
@@ -225,15 +248,19 @@ def _all_identities(identity: str, provenance: Mapping[str, Any]) -> set[str]:
 
 def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
     """Yield what keeps two runs from being merged, a sentence each."""
-    plain = (("image", a.image_key, b.image_key),
-             ("agent (version of vtax)", a.vtax_version, b.vtax_version),
-             ("plug-ins", [vars(each) for each in a.plugins], [vars(each) for each in b.plugins]))  # fmt: skip
+    plain = (
+        ("image", a.image_key, b.image_key),
+        ("agent (version of vtax)", a.vtax_version, b.vtax_version),
+        ("plug-ins", [vars(each) for each in a.plugins], [vars(each) for each in b.plugins]),
+    )
     for what, one, other in plain:
         if one != other:
             yield f"{what} {_short(one)} and {_short(other)}"
     names = (a.name, b.name)
     yield from _unlike("", _settings(a.declared), _settings(b.declared), names)
-    of_a, of_b = ({p.name: {**p.identity, "baseline": p.is_baseline} for p in run.platforms} for run in (a, b))
+    of_a, of_b = (
+        {p.name: {**p.identity, "baseline": p.is_baseline} for p in run.platforms} for run in (a, b)
+    )
     yield from _unlike("platforms", of_a, of_b, names)
 
 
@@ -241,9 +268,15 @@ def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study without how long it lasts, its figures, platforms (compared by what they are), the words of its
     scale (what it changed is in the rest), and the directories of files, whose contents are in the keys of cells."""
     declared = with_names_of_files(declared)
-    design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
+    design = {
+        name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH
+    }
     return {
-        **{name: value for name, value in declared.items() if name not in ("figure", "platforms", "changed_by")},
+        **{
+            name: value
+            for name, value in declared.items()
+            if name not in ("figure", "platforms", "changed_by")
+        },
         "design": design,
     }
 
@@ -252,7 +285,11 @@ def _unlike(place: str, a: Any, b: Any, names: tuple[str, str]) -> Iterator[str]
     """Where two values differ, a sentence each; an absent setting is None. names: of the runs that they are of."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for values, other, name in ((a, b, names[0]), (b, a, names[1])):
-            if only := [str(key) for key, value in values.items() if value is not None and other.get(key) is None]:
+            if only := [
+                str(key)
+                for key, value in values.items()
+                if value is not None and other.get(key) is None
+            ]:
                 yield f"{place or 'setting'}: only in {name}: {_short(', '.join(only))}"
         for key in sorted(key for key in a if a[key] is not None and b.get(key) is not None):
             yield from _unlike(f"{place}.{key}" if place else str(key), a[key], b[key], names)
@@ -269,7 +306,9 @@ def _are_words(value: Any) -> bool:
 
 
 def _are_tables(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, Mapping) and "name" in each for each in value)
+    return isinstance(value, list) and all(
+        isinstance(each, Mapping) and "name" in each for each in value
+    )
 
 
 def _by_name(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -301,37 +340,58 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
     """Return the row of the merged run: what all runs have in common, and where it is from."""
     runs = [part.run for part in parts]
     hosts = [session.host for run in runs for session in run.sessions]
-    common = {fact: value for fact, value in hosts[0].items() if all(host.get(fact) == value for host in hosts)}
+    common = {
+        fact: value
+        for fact, value in hosts[0].items()
+        if all(host.get(fact) == value for host in hosts)
+    }
     design = dict(runs[0].declared.get("design", {}))
-    design["sessions"] = sum(int(run.declared.get("design", {}).get("sessions") or 1) for run in runs)
+    design["sessions"] = sum(
+        int(run.declared.get("design", {}).get("sessions") or 1) for run in runs
+    )
     for key in ("blocks", "budget"):
         given = [run.declared.get("design", {}).get(key) for run in runs]
         if all(isinstance(value, int | float) for value in given):
             design[key] = sum(given)
-    untested = [vars(each) for each in runs[0].untested if all(each in run.untested for run in runs)]
+    untested = [
+        vars(each) for each in runs[0].untested if all(each in run.untested for run in runs)
+    ]
     provenance = {
         MERGED: {
             "at": time.time(),
             "runs": [
-                {"name": part.run.name, "identity": part.run.identity, "sessions": part.sessions,
-                 "includes": sorted(_identities(part.run)), "versions": _versions(part.run)}
+                {
+                    "name": part.run.name,
+                    "identity": part.run.identity,
+                    "sessions": part.sessions,
+                    "includes": sorted(_identities(part.run)),
+                    "versions": _versions(part.run),
+                }
                 for part in parts
             ],
         }
-    }  # fmt: skip
+    }
     durations = [run.duration_s for run in runs]
     return {
-        "name": name, "study": runs[0].study, "declared": {**runs[0].declared, "design": design},
-        "seed": runs[0].seed, "status": "finished", "vtax_version": runs[0].vtax_version,
-        "image_key": runs[0].image_key, "host": common, "untested": untested,
-        "plugins": [vars(each) for each in runs[0].plugins], "started_at": runs[0].started_at,
+        "name": name,
+        "study": runs[0].study,
+        "declared": {**runs[0].declared, "design": design},
+        "seed": runs[0].seed,
+        "status": "finished",
+        "vtax_version": runs[0].vtax_version,
+        "image_key": runs[0].image_key,
+        "host": common,
+        "untested": untested,
+        "plugins": [vars(each) for each in runs[0].plugins],
+        "started_at": runs[0].started_at,
         "ended_at": max(run.ended_at or run.started_at for run in runs),
         "active_s": sum(each for each in durations if each is not None),
-        "stopped_because": packed(Note("merged", count=len(runs))), "identity": identity,
+        "stopped_because": packed(Note("merged", count=len(runs))),
+        "identity": identity,
         "provenance": provenance,
         "tags": list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags)),
         "notes": [note for run in runs for note in _notes(run)],
-    }  # fmt: skip
+    }
 
 
 def _versions(run: RunHandle) -> dict[str, str]:

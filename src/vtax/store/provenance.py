@@ -24,7 +24,11 @@ def origin_of(provenance: Mapping[str, Any]) -> str:
     store."""
     parts = [MERGED] if MERGED in provenance else []
     if IMPORTED in provenance:
-        parts.append(f"{IMPORTED} from another host" if imported(provenance).get("is_other_host") else IMPORTED)
+        parts.append(
+            f"{IMPORTED} from another host"
+            if imported(provenance).get("is_other_host")
+            else IMPORTED
+        )
     return ", ".join(parts)
 
 
@@ -47,6 +51,8 @@ def versions_of(provenance: Mapping[str, Any]) -> dict[int, dict[str, str]]:
     for run in merged_runs(provenance):
         versions, sessions = run.get("versions"), run.get("sessions")
         if isinstance(versions, Mapping) and isinstance(sessions, list):
-            own = {clean(str(platform)): clean(str(version)) for platform, version in versions.items()}
+            own = {
+                clean(str(platform)): clean(str(version)) for platform, version in versions.items()
+            }
             found |= {each: own for each in sessions if isinstance(each, int)}
     return found

@@ -149,25 +149,43 @@ def load(engine: Engine, run: RunHandle) -> RunData:
         )
 
 
-def outputs(engine: Engine, run: RunHandle, positions: Collection[int] | None = None) -> list[OutputRow]:
+def outputs(
+    engine: Engine, run: RunHandle, positions: Collection[int] | None = None
+) -> list[OutputRow]:
     """Raw outputs of a run's trials, in the order they happened. positions: of the trials; None for all. Raises
     StoreError."""
     trial, output = schema.trial, schema.output
-    query = select(
-        trial.c.position, trial.c.cell_id, trial.c.block, trial.c.number, output.c.role, output.c.argv,
-        output.c.status, output.c.stdout, output.c.stderr,
-    ).join_from(output, trial).where(trial.c.run_id == run.id).order_by(trial.c.position, output.c.id)  # fmt: skip
+    query = (
+        select(
+            trial.c.position,
+            trial.c.cell_id,
+            trial.c.block,
+            trial.c.number,
+            output.c.role,
+            output.c.argv,
+            output.c.status,
+            output.c.stdout,
+            output.c.stderr,
+        )
+        .join_from(output, trial)
+        .where(trial.c.run_id == run.id)
+        .order_by(trial.c.position, output.c.id)
+    )
     if positions is not None:
         query = query.where(trial.c.position.in_(positions))
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
         return [
-            OutputRow(r[0], index[r[1]], r[2], r[3], r[4], tuple(r[5]), r[6], unpack(r[7]), unpack(r[8]))
+            OutputRow(
+                r[0], index[r[1]], r[2], r[3], r[4], tuple(r[5]), r[6], unpack(r[7]), unpack(r[8])
+            )
             for r in fetch(connection, query)
         ]
 
 
-def outputs_of_each(engine: Engine, run: RunHandle, positions: Sequence[int]) -> Iterator[list[OutputRow]]:
+def outputs_of_each(
+    engine: Engine, run: RunHandle, positions: Sequence[int]
+) -> Iterator[list[OutputRow]]:
     """Yield the raw outputs of every trial, in this order; those of few trials are in memory. Raises StoreError."""
     for first in range(0, len(positions), _AT_ONCE):
         some = positions[first : first + _AT_ONCE]
@@ -179,14 +197,22 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
     """(cell index, place, name) -> mean over the measured trials that went well, and their number."""
     trial, counter = schema.trial, schema.counter
     query = (
-        select(trial.c.cell_id, counter.c.place, counter.c.name, func.avg(counter.c.value), func.count())
+        select(
+            trial.c.cell_id,
+            counter.c.place,
+            counter.c.name,
+            func.avg(counter.c.value),
+            func.count(),
+        )
         .join_from(counter, trial)
         .where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
         .group_by(trial.c.cell_id, counter.c.place, counter.c.name)
     )
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
-        return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in fetch(connection, query)}
+        return {
+            (index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in fetch(connection, query)
+        }
 
 
 def block_counters(
@@ -202,7 +228,11 @@ def block_counters(
         ids = _ids(connection, schema.cell, run.id)
         query = select(*by, func.avg(counter.c.value), func.count()).join_from(counter, trial)
         query = query.where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
-        query = query.where(trial.c.cell_id.in_([int(ids[cell]) for cell in cells])).group_by(*by).order_by(*by)
+        query = (
+            query.where(trial.c.cell_id.in_([int(ids[cell]) for cell in cells]))
+            .group_by(*by)
+            .order_by(*by)
+        )
         if only:
             query = query.where(counter.c.place == only[0], counter.c.name == only[1])
         index = _index_of(ids)
@@ -234,15 +264,23 @@ def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
     Raises StoreError.
     """
     table = schema.trial
-    query = select(table.c.id, cast(table.c.effective, Text)).where(table.c.run_id == run.id).order_by(table.c.id)
+    query = (
+        select(table.c.id, cast(table.c.effective, Text))
+        .where(table.c.run_id == run.id)
+        .order_by(table.c.id)
+    )
     with reading_rows(engine) as connection:
-        return {trial: plain_settings(text, without=LISTS) for trial, text in connection.execute(query)}
+        return {
+            trial: plain_settings(text, without=LISTS) for trial, text in connection.execute(query)
+        }
 
 
 def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
     """Trial id (as in Trials.id) -> the number of its guest among those of the run, from 1. Raises StoreError."""
     table = schema.trial
-    query = select(table.c.id, table.c.guest_id).where(table.c.run_id == run.id, table.c.guest_id.is_not(None))
+    query = select(table.c.id, table.c.guest_id).where(
+        table.c.run_id == run.id, table.c.guest_id.is_not(None)
+    )
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.guest, run.id))
         return {trial: index[guest] + 1 for trial, guest in fetch(connection, query)}
@@ -250,19 +288,35 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
 
 def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
     table = schema.trial
-    columns = ("id", "cell_id", "block", "number", "position", "is_warmup", "started_at", "outside_s", "inside_s")
+    columns = (
+        "id",
+        "cell_id",
+        "block",
+        "number",
+        "position",
+        "is_warmup",
+        "started_at",
+        "outside_s",
+        "inside_s",
+    )
     unknown = func.coalesce
-    query = select(
-        *(table.c[name] for name in columns[:7]),
-        (table.c.status == "ok").label("is_ok"),
-        unknown(table.c.outside_s, -1.0).label("outside_s"),
-        unknown(table.c.inside_s, -1.0).label("inside_s"),
-        table.c.session,
-    ).where(table.c.run_id == run_id).order_by(table.c.id)  # fmt: skip
+    query = (
+        select(
+            *(table.c[name] for name in columns[:7]),
+            (table.c.status == "ok").label("is_ok"),
+            unknown(table.c.outside_s, -1.0).label("outside_s"),
+            unknown(table.c.inside_s, -1.0).label("inside_s"),
+            table.c.session,
+        )
+        .where(table.c.run_id == run_id)
+        .order_by(table.c.id)
+    )
     kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4"]
     rows = _fetch(connection, query, kinds)
     _refuse_infinite(rows, ("started_at", "outside_s", "inside_s"))
-    seconds = {name: np.where(rows[name] < 0, np.nan, rows[name]) for name in ("outside_s", "inside_s")}
+    seconds = {
+        name: np.where(rows[name] < 0, np.nan, rows[name]) for name in ("outside_s", "inside_s")
+    }
     return Trials(
         id=rows["id"].astype(np.int64),
         cell=_positions(cell_ids, rows["cell_id"], "cell"),
@@ -280,15 +334,23 @@ def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
 def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measurements:
     table, trial = schema.measurement, schema.trial
     metric_ids = _ids(connection, schema.metric, run_id)
-    query = select(table.c.trial_id, table.c.metric_id, table.c.value).order_by(table.c.trial_id, table.c.metric_id)
-    if trials.id.size:  # one range of the clustered table; other runs that were stored meanwhile drop out below
+    query = select(table.c.trial_id, table.c.metric_id, table.c.value).order_by(
+        table.c.trial_id, table.c.metric_id
+    )
+    if (
+        trials.id.size
+    ):  # one range of the clustered table; other runs that were stored meanwhile drop out below
         query = query.where(table.c.trial_id.between(int(trials.id[0]), int(trials.id[-1])))
     else:
-        query = query.where(table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == run_id)))
+        query = query.where(
+            table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == run_id))
+        )
     rows = _fetch(connection, query, ["i8", "i8", "f8"])
     _refuse_infinite(rows, ("value",))
     index = np.searchsorted(trials.id, rows["trial_id"])
-    of_run = trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(rows.size, np.bool_)
+    of_run = (
+        trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(rows.size, np.bool_)
+    )
     return Measurements(
         trial=index[of_run].astype(np.int64),
         metric=_positions(metric_ids, rows["metric_id"][of_run], "metric"),
@@ -331,7 +393,9 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
         .order_by(func.min(table.c.id))
     )
     return tuple(
-        WarningRow(note_in(code, json.loads(text)), None if cell_id is None else index[cell_id], times)
+        WarningRow(
+            note_in(code, json.loads(text)), None if cell_id is None else index[cell_id], times
+        )
         for code, text, cell_id, times in connection.execute(query)
     )
 
@@ -340,9 +404,12 @@ def _lists(connection: Connection, run_id: int, key: str) -> dict[int, dict[str,
     """Trial id -> name -> numbers, of the trials that have some under a key of LISTS."""
     table = schema.trial
     query = select(table.c.id, table.c.effective).where(
-        table.c.run_id == run_id, cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True)
+        table.c.run_id == run_id,
+        cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True),
     )
-    found = {trial: effective[key] for trial, effective in connection.execute(query) if key in effective}
+    found = {
+        trial: effective[key] for trial, effective in connection.execute(query) if key in effective
+    }
     return {trial: finite_lists(values) for trial, values in found.items()}
 
 
@@ -354,7 +421,9 @@ def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Fail
         .where(table.c.run_id == run_id, table.c.status != "ok")
         .order_by(table.c.position)
     )
-    return tuple(FailureRow(index[r[0]], r[1], r[2], r[3], restored(r[4])) for r in fetch(connection, query))
+    return tuple(
+        FailureRow(index[r[0]], r[1], r[2], r[3], restored(r[4])) for r in fetch(connection, query)
+    )
 
 
 def _positions(ids: Ints, wanted: Any, what: str) -> Ints:
@@ -367,7 +436,9 @@ def _positions(ids: Ints, wanted: Any, what: str) -> Ints:
 
 def _refuse_infinite(rows: NDArray[Any], names: Sequence[str]) -> None:
     for name in names:
-        if not np.isfinite(rows[name]).all() or (name == "started_at" and (np.abs(rows[name]) > LATEST).any()):
+        if not np.isfinite(rows[name]).all() or (
+            name == "started_at" and (np.abs(rows[name]) > LATEST).any()
+        ):
             raise ValueError(f"{name} of a trial is no time or value")
 
 
@@ -383,7 +454,9 @@ def _index_of(ids: Ints) -> dict[int, int]:
 def _fetch(connection: Connection, query: Select[Any], kinds: list[str]) -> NDArray[Any]:
     """Rows of a query as one structured array, filled straight from the driver's cursor."""
     sql = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
-    dtype = np.dtype([(column.key, kind) for column, kind in zip(query.selected_columns, kinds, strict=True)])
+    dtype = np.dtype(
+        [(column.key, kind) for column, kind in zip(query.selected_columns, kinds, strict=True)]
+    )
     cursor = connection.connection.cursor()
     try:
         cursor.execute(sql)

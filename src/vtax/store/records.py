@@ -13,7 +13,9 @@ from vtax.described import Means
 from vtax.messages import Note
 
 REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
-SAMPLES = "samples"  # the key of TrialRecord.effective that holds metric name -> values within the trial
+SAMPLES = (
+    "samples"  # the key of TrialRecord.effective that holds metric name -> values within the trial
+)
 HISTOGRAMS = "histograms"  # the key that holds name -> values and counts in turn, or a count alone
 LISTS = (SAMPLES, HISTOGRAMS)  # what is under them is many numbers, and no setting
 CLOCK_RATE = "clock-rate"
@@ -185,4 +187,6 @@ class RunSummary:
     ] = ""
     tags: Annotated[tuple[str, ...], Means("names that people gave it to find it by")] = ()
     notes: Annotated[tuple[str, ...], Means("sentences that people wrote beside it")] = ()
-    hosts: Annotated[tuple[str, ...], Means("machine ids of its hosts, shortened hashes; each once")] = ()
+    hosts: Annotated[
+        tuple[str, ...], Means("machine ids of its hosts, shortened hashes; each once")
+    ] = ()

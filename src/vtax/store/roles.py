@@ -16,7 +16,9 @@ def statements() -> Iterator[str]:
     A writer adds, changes and removes runs; a reader looks at them, through the views too.
     """
     tables = [table.name for table in schema.metadata.sorted_tables]
-    sequences = [f"{table.name}_id_seq" for table in schema.metadata.sorted_tables if "id" in table.c]
+    sequences = [
+        f"{table.name}_id_seq" for table in schema.metadata.sorted_tables if "id" in table.c
+    ]
     looked_at = ", ".join((*tables, "alembic_version", "measurements"))
     yield from (_MAKE.format(role) for role in (READER, WRITER))
     yield f"GRANT SELECT ON {looked_at} TO {READER}, {WRITER};"

@@ -15,7 +15,17 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, Boolean, Connection, Engine, Float, Integer, LargeBinary, Select, String
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    LargeBinary,
+    Select,
+    String,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from vtax.errors import DamagedRows, VtaxError
@@ -39,7 +49,16 @@ _BOUNDS = {
 }
 _LISTS = ("marks", "notes", "tags", "argv", "plugins", "untested")
 _CLAIMED = ("facts", "notes", "effective")  # by guests
-_DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget", "sessions")
+_DECLARED_NUMBERS = (
+    "blocks",
+    "min_blocks",
+    "max_blocks",
+    "precision",
+    "margin",
+    "confidence",
+    "budget",
+    "sessions",
+)
 
 
 @contextmanager
@@ -113,7 +132,11 @@ def _plain(name: str, value: Any) -> Any:
     found = cleaned(value, _MAX_OF_RUNS) if name == "provenance" else cleaned(value)
     if name in ("plugins", "untested"):
         return found
-    return [item if isinstance(item, str) else REPLACEMENT for item in found] if name in _LISTS else found
+    return (
+        [item if isinstance(item, str) else REPLACEMENT for item in found]
+        if name in _LISTS
+        else found
+    )
 
 
 def flat(facts: Any) -> dict[str, Any]:
@@ -125,7 +148,11 @@ def flat(facts: Any) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
-    return clean(json.dumps(value, ensure_ascii=False), 500) if isinstance(value, dict | list) else value
+    return (
+        clean(json.dumps(value, ensure_ascii=False), 500)
+        if isinstance(value, dict | list)
+        else value
+    )
 
 
 def check_declared(declared: Mapping[str, Any]) -> None:
@@ -165,7 +192,9 @@ def plain_settings(text: str, *, without: Collection[str]) -> str:
         and text.count("[") + text.count("{") < 10
     ):
         return text
-    return json.dumps(cleaned({k: v for k, v in value.items() if k not in without}), ensure_ascii=False)
+    return json.dumps(
+        cleaned({k: v for k, v in value.items() if k not in without}), ensure_ascii=False
+    )
 
 
 def finite_lists(value: Any) -> dict[str, list[float]]:
@@ -176,5 +205,8 @@ def finite_lists(value: Any) -> dict[str, list[float]]:
         clean(name): [float(item) for item in items]
         for name, items in value.items()
         if isinstance(items, list)
-        and all(type(item) in (int, float) and abs(item) < 1e308 and math.isfinite(item) for item in items)
+        and all(
+            type(item) in (int, float) and abs(item) < 1e308 and math.isfinite(item)
+            for item in items
+        )
     }

@@ -88,7 +88,9 @@ class RunHandle:
         """The session that trials are added to: the last one."""
         return self.sessions[-1]
 
-    def begin_session(self, boot_id: str, host: Mapping[str, Any], started_at: float) -> SessionRecord:
+    def begin_session(
+        self, boot_id: str, host: Mapping[str, Any], started_at: float
+    ) -> SessionRecord:
         """Begin a further session; until it is carried out, the run is `interrupted`.
 
         boot_id, host: of this host now. started_at: Unix time.
@@ -121,9 +123,15 @@ class RunHandle:
     def begin_guest(self, platform_name: str, block: int, topology: str, started_at: float) -> int:
         """Note that a guest is being started, at a Unix time; returns its id for `end_guest` and for trials."""
         row = {
-            "run_id": self.id, "platform_id": self._platform_ids[platform_name], "block": block,
-            "topology": topology, "started_at": started_at, "facts": {}, "notes": [], "error": "",
-        }  # fmt: skip
+            "run_id": self.id,
+            "platform_id": self._platform_ids[platform_name],
+            "block": block,
+            "topology": topology,
+            "started_at": started_at,
+            "facts": {},
+            "notes": [],
+            "error": "",
+        }
         with self._writing() as connection:
             return new_id(connection, schema.guest, row)
 
@@ -139,11 +147,16 @@ class RunHandle:
     ) -> None:
         """Record the end of a guest. ready_s: start to agent ready, None when it never was. facts: its audit."""
         values = {
-            "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": cleaned(facts),
-            "notes": [packed(note) for note in notes], "error": packed(error),
-        }  # fmt: skip
+            "ready_s": ready_s,
+            "clock_offset_s": clock_offset_s,
+            "facts": cleaned(facts),
+            "notes": [packed(note) for note in notes],
+            "error": packed(error),
+        }
         with self._writing() as connection:
-            connection.execute(update(schema.guest).where(schema.guest.c.id == guest_id).values(values))
+            connection.execute(
+                update(schema.guest).where(schema.guest.c.id == guest_id).values(values)
+            )
 
     def add_trial(self, trial: TrialRecord) -> int:
         """Store a trial in one transaction; it is on disk when this returns its id.
@@ -152,26 +165,44 @@ class RunHandle:
         Raises StoreError: disk full, damaged, or this trial is stored already.
         """
         benchmark = self._benchmark_of[trial.cell_key]
-        values = {name: float(value) for name, value in trial.values.items() if math.isfinite(value)}
+        values = {
+            name: float(value) for name, value in trial.values.items() if math.isfinite(value)
+        }
         error, status = trial.error, trial.status
         if lost := sorted(set(trial.values) - set(values)):
             status, error = "failed", error or Note("not-finite", names=lost)
             values = {}
         if unknown := sorted(name for name in values if (benchmark, name) not in self._metric_ids):
-            raise StoreError(f"{benchmark} has no metric {unknown[0]!r} in this run", where=f"cell {trial.cell_key}")
+            raise StoreError(
+                f"{benchmark} has no metric {unknown[0]!r} in this run",
+                where=f"cell {trial.cell_key}",
+            )
         row = {
-            "run_id": self.id, "cell_id": self._cell_ids[trial.cell_key], "guest_id": trial.guest_id,
-            "block": trial.block, "number": trial.number, "position": trial.position,
-            "is_warmup": trial.is_warmup, "status": status, "started_at": trial.started_at,
-            "outside_s": trial.outside_s, "inside_s": trial.inside_s, "effective": _effective(trial.effective),
-            "error": packed(error), "session": self.session.number,
-        }  # fmt: skip
-        measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
+            "run_id": self.id,
+            "cell_id": self._cell_ids[trial.cell_key],
+            "guest_id": trial.guest_id,
+            "block": trial.block,
+            "number": trial.number,
+            "position": trial.position,
+            "is_warmup": trial.is_warmup,
+            "status": status,
+            "started_at": trial.started_at,
+            "outside_s": trial.outside_s,
+            "inside_s": trial.inside_s,
+            "effective": _effective(trial.effective),
+            "error": packed(error),
+            "session": self.session.number,
+        }
+        measurements = [
+            {"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()
+        ]
         with self._writing() as connection:
             trial_id = new_id(connection, schema.trial, row)
             if self._reopened is not None:
                 active_s = {"active_s": self._active_s()}
-                connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(active_s))
+                connection.execute(
+                    update(schema.run).where(schema.run.c.id == self.id).values(active_s)
+                )
             for table, rows in (
                 (schema.measurement, measurements),
                 (schema.output, _output_rows(trial)),
@@ -179,7 +210,9 @@ class RunHandle:
                 (schema.warning, self._warning_rows(trial)),
             ):
                 if rows:
-                    connection.execute(insert(table), [{"trial_id": trial_id, **each} for each in rows])
+                    connection.execute(
+                        insert(table), [{"trial_id": trial_id, **each} for each in rows]
+                    )
         return trial_id
 
     def done(self) -> set[tuple[str, int, int]]:
@@ -187,7 +220,10 @@ class RunHandle:
         trial, cell = schema.trial, schema.cell
         query = select(cell.c.key, trial.c.block, trial.c.number).join_from(trial, cell)
         with reading_rows(self._engine) as connection:
-            return {(r[0], r[1], r[2]) for r in fetch(connection, query.where(trial.c.run_id == self.id))}
+            return {
+                (r[0], r[1], r[2])
+                for r in fetch(connection, query.where(trial.c.run_id == self.id))
+            }
 
     def failed_trials(self) -> int:
         """How many measured trials failed."""
@@ -199,13 +235,23 @@ class RunHandle:
 
         Only trials that went well, warm-up left out: what a stopping rule looks at.
         """
-        trial, cell, metric, measurement = schema.trial, schema.cell, schema.metric, schema.measurement
+        trial, cell, metric, measurement = (
+            schema.trial,
+            schema.cell,
+            schema.metric,
+            schema.measurement,
+        )
         query = (
             select(cell.c.key, trial.c.block, metric.c.name, measurement.c.value)
             .join_from(measurement, trial)
             .join(cell, trial.c.cell_id == cell.c.id)
             .join(metric, measurement.c.metric_id == metric.c.id)
-            .where(trial.c.run_id == self.id, trial.c.status == "ok", ~trial.c.is_warmup, metric.c.is_primary)
+            .where(
+                trial.c.run_id == self.id,
+                trial.c.status == "ok",
+                ~trial.c.is_warmup,
+                metric.c.is_primary,
+            )
             .order_by(trial.c.position, metric.c.id)
         )
         with reading_rows(self._engine) as connection:
@@ -216,15 +262,21 @@ class RunHandle:
         cell, warning = schema.cell, schema.warning
         query = select(cell.c.key).join_from(warning, cell, warning.c.cell_id == cell.c.id)
         with reading_rows(self._engine) as connection:
-            found = fetch(connection, query.where(warning.c.run_id == self.id, warning.c.code == code))
+            found = fetch(
+                connection, query.where(warning.c.run_id == self.id, warning.c.code == code)
+            )
             return {row[0] for row in found}
 
     def spent_s(self) -> float:
         """Seconds this run has spent so far on starting guests and on its tools: a resumed run's part of a budget."""
         trial, guest = schema.trial, schema.guest
         with reading_rows(self._engine) as connection:
-            tools = connection.execute(select(func.sum(trial.c.outside_s)).where(trial.c.run_id == self.id)).scalar()
-            starts = connection.execute(select(func.sum(guest.c.ready_s)).where(guest.c.run_id == self.id)).scalar()
+            tools = connection.execute(
+                select(func.sum(trial.c.outside_s)).where(trial.c.run_id == self.id)
+            ).scalar()
+            starts = connection.execute(
+                select(func.sum(guest.c.ready_s)).where(guest.c.run_id == self.id)
+            ).scalar()
         return float(tools or 0.0) + float(starts or 0.0)
 
     def set_tool_version(self, benchmark: str, version: str) -> None:
@@ -241,13 +293,18 @@ class RunHandle:
         """Store what a later probe of a platform found, in place of the first."""
         table = schema.platform
         values = {
-            "available": platform.available, "reason": packed(platform.reason), "hint": packed(platform.hint),
-            "marks": list(platform.marks), "version": clean(platform.version),
-        }  # fmt: skip
+            "available": platform.available,
+            "reason": packed(platform.reason),
+            "hint": packed(platform.hint),
+            "marks": list(platform.marks),
+            "version": clean(platform.version),
+        }
         with self._writing() as connection:
             this = (table.c.run_id == self.id, table.c.name == platform.name)
             connection.execute(update(table).where(*this).values(values))
-        self.platforms = tuple(platform if each.name == platform.name else each for each in self.platforms)
+        self.platforms = tuple(
+            platform if each.name == platform.name else each for each in self.platforms
+        )
 
     def next_position(self) -> int:
         """Return the position after the last stored trial: where a resumed run goes on counting."""
@@ -265,7 +322,9 @@ class RunHandle:
             table.c.run_id == self.id, table.c.code == note.code
         )
         with self._writing() as connection:
-            if (cell_id, None, row["data"]) not in [tuple(each) for each in connection.execute(alike)]:
+            if (cell_id, None, row["data"]) not in [
+                tuple(each) for each in connection.execute(alike)
+            ]:
                 connection.execute(insert(table), row)
 
     def is_refused(self) -> bool:
@@ -295,7 +354,11 @@ class RunHandle:
         self._set_status(status, stopped_because, ended_at)
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
-        values = {"status": status, "stopped_because": packed(stopped_because), "ended_at": ended_at}
+        values = {
+            "status": status,
+            "stopped_because": packed(stopped_because),
+            "ended_at": ended_at,
+        }
         values["active_s"] = self._active_s()
         with self._writing() as connection:
             connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
@@ -328,7 +391,9 @@ class RunHandle:
 
 def add_session(connection: Connection, run_id: int, session: SessionRecord) -> None:
     """Store a session of a run."""
-    connection.execute(insert(schema.session), {"run_id": run_id, **vars(session), "host": dict(session.host)})
+    connection.execute(
+        insert(schema.session), {"run_id": run_id, **vars(session), "host": dict(session.host)}
+    )
 
 
 def duration_s(row: Any) -> float | None:
@@ -366,7 +431,13 @@ def _effective(effective: Mapping[str, Any]) -> dict[str, Any]:
 
 def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
     return [
-        {"role": o.role, "argv": list(o.argv), "status": o.status, "stdout": pack(o.stdout), "stderr": pack(o.stderr)}
+        {
+            "role": o.role,
+            "argv": list(o.argv),
+            "status": o.status,
+            "stdout": pack(o.stdout),
+            "stderr": pack(o.stderr),
+        }
         for o in trial.outputs
     ]
 

@@ -11,7 +11,14 @@ from sqlalchemy import Connection, select
 from vtax.foreign_text import clean, one_line
 from vtax.messages import restored
 from vtax.store import schema
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, SessionRecord, UntestedRecord
+from vtax.store.records import (
+    CellRecord,
+    MetricRecord,
+    PlatformRecord,
+    PluginRecord,
+    SessionRecord,
+    UntestedRecord,
+)
 from vtax.store.rows import check_host, fetch
 
 EMULATED_HOST = "emulated host"
@@ -23,9 +30,16 @@ def read_plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
     """Make records of plain values. Raises ValueError for what is no plug-in."""
     known = {field.name for field in fields(PluginRecord)}
     for value in values:
-        if not isinstance(value, dict) or set(value) != known or not all(isinstance(v, str) for v in value.values()):
+        if (
+            not isinstance(value, dict)
+            or set(value) != known
+            or not all(isinstance(v, str) for v in value.values())
+        ):
             raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
-    texts = ({name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()} for value in values)
+    texts = (
+        {name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()}
+        for value in values
+    )
     return tuple(PluginRecord(**each) for each in texts)
 
 
@@ -34,7 +48,11 @@ def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
     known = {field.name for field in fields(UntestedRecord)}
     found = []
     for value in values:
-        texts = {name: text for name, text in value.items() if name != "levels"} if isinstance(value, dict) else {}
+        texts = (
+            {name: text for name, text in value.items() if name != "levels"}
+            if isinstance(value, dict)
+            else {}
+        )
         levels = value.get("levels") if isinstance(value, dict) else None
         if (
             not isinstance(levels, dict)
@@ -42,14 +60,20 @@ def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
             or not all(isinstance(text, str) for text in texts.values())
         ):
             raise ValueError(f"a point that was not tested is {clean(repr(value), 60)}")
-        found.append(UntestedRecord(**{name: restored(text) for name, text in texts.items()}, levels=levels))
+        found.append(
+            UntestedRecord(**{name: restored(text) for name, text in texts.items()}, levels=levels)
+        )
     return tuple(found)
 
 
-def read_platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
+def read_platforms(
+    connection: Connection, run_id: int
+) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
     """(platform -> its row, the platforms in the study's order). Raises ValueError for names or baselines twice."""
     table = schema.platform
-    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position))
+    rows = fetch(
+        connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position)
+    )
     records = tuple(
         PlatformRecord(
             r.name,
@@ -63,16 +87,22 @@ def read_platforms(connection: Connection, run_id: int) -> tuple[dict[str, int],
         )
         for r in rows
     )
-    if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):
+    if sum(record.is_baseline for record in records) > 1 or len(
+        {record.name for record in records}
+    ) < len(records):
         raise ValueError("several platforms are the baseline, or have the same name")
     return {r.name: r.id for r in rows}, records
 
 
-def marked_by_host(platforms: Sequence[PlatformRecord], host: Mapping[str, Any]) -> tuple[PlatformRecord, ...]:
+def marked_by_host(
+    platforms: Sequence[PlatformRecord], host: Mapping[str, Any]
+) -> tuple[PlatformRecord, ...]:
     """On a host whose CPU is emulated no platform is without a mark: native and containers are on it as well."""
     if not host.get("cpu_emulated"):
         return tuple(platforms)
-    return tuple(each if each.marks else replace(each, marks=(EMULATED_HOST,)) for each in platforms)
+    return tuple(
+        each if each.marks else replace(each, marks=(EMULATED_HOST,)) for each in platforms
+    )
 
 
 def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
@@ -96,21 +126,36 @@ def read_cells(
     if lost := {row.platform for row in rows} - {each.name for each in platforms if each.available}:
         raise ValueError(f"a cell is of {lost.pop()}, which this run does not test")
     records = tuple(
-        CellRecord(r.key, r.point, r.platform, r.benchmark, r.label, r.tool_version, r.topology, r.parameters,
-                   r.link, r.levels, r.tool)
+        CellRecord(
+            r.key,
+            r.point,
+            r.platform,
+            r.benchmark,
+            r.label,
+            r.tool_version,
+            r.topology,
+            r.parameters,
+            r.link,
+            r.levels,
+            r.tool,
+        )
         for r in rows
-    )  # fmt: skip
+    )
     return {r.key: r.id for r in rows}, records
 
 
-def read_metrics(connection: Connection, run_id: int) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
+def read_metrics(
+    connection: Connection, run_id: int
+) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
     """((benchmark, metric) -> its row, the metrics). Raises ValueError for one that is better neither way."""
     table = schema.metric
     rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.id))
     if odd := next((row for row in rows if row.better not in ("higher", "lower")), None):
         raise ValueError(f"better is {odd.better!r} for {odd.name}")
     records = tuple(
-        MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average, r.fixed_work)
+        MetricRecord(
+            r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average, r.fixed_work
+        )
         for r in rows
     )
     return {(r.benchmark, r.name): r.id for r in rows}, records

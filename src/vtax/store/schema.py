@@ -26,46 +26,67 @@ from sqlalchemy import (
 VERSION = "0001"  # what this vtax reads and writes
 
 metadata = MetaData(
-    naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
-                       "fk": "fk_%(table_name)s_%(column_0_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
-)  # fmt: skip
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    }
+)
 
 run = Table(
-    "run", metadata,
+    "run",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("name", String(80), nullable=False, unique=True),  # e.g. tour-3: what people type
     Column("study", String(80), nullable=False),
     Column("declared", JSON, nullable=False),  # the whole study, defaults included
     Column("seed", BigInteger, nullable=False),
-    Column("status", String(16), nullable=False),  # running | interrupted | paused | finished | failed
+    Column(
+        "status", String(16), nullable=False
+    ),  # running | interrupted | paused | finished | failed
     Column("vtax_version", String(32), nullable=False),
     Column("image_key", String(64), nullable=False),
     Column("host", JSON, nullable=False),  # what the host is: see counters.host
-    Column("untested", JSON, nullable=False, server_default="[]"),  # points without a cell: UntestedRecord
-    Column("plugins", JSON, nullable=False, server_default="[]"),  # those that vtax does not ship: PluginRecord
+    Column(
+        "untested", JSON, nullable=False, server_default="[]"
+    ),  # points without a cell: UntestedRecord
+    Column(
+        "plugins", JSON, nullable=False, server_default="[]"
+    ),  # those that vtax does not ship: PluginRecord
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
-    Column("active_s", Float),  # that it was carried out, pauses between interruption and resumption left out
+    Column(
+        "active_s", Float
+    ),  # that it was carried out, pauses between interruption and resumption left out
     Column("stopped_because", Text, nullable=False, default=""),
-    Column("identity", String(32), nullable=False, unique=True),  # the same in every store that has the run
-    Column("provenance", JSON, nullable=False, server_default="{}"),  # where it is from: see store.provenance
+    Column(
+        "identity", String(32), nullable=False, unique=True
+    ),  # the same in every store that has the run
+    Column(
+        "provenance", JSON, nullable=False, server_default="{}"
+    ),  # where it is from: see store.provenance
     Column("tags", JSON, nullable=False, server_default="[]"),  # texts: see store.annotations
     Column("notes", JSON, nullable=False, server_default="[]"),  # texts
-)  # fmt: skip
+)
 
 session = Table(
-    "session", metadata,
+    "session",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),  # from 1, in the order they began
-    Column("boot_id", String(64), nullable=False),  # of the host's kernel; empty when it is not known
+    Column(
+        "boot_id", String(64), nullable=False
+    ),  # of the host's kernel; empty when it is not known
     Column("host", JSON, nullable=False),  # what the host was when it began: see counters.host
     Column("started_at", Float, nullable=False),
     Index("ix_session_run_id_number", "run_id", "number", unique=True),
-)  # fmt: skip
+)
 
 platform = Table(
-    "platform", metadata,
+    "platform",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("position", Integer, nullable=False),  # in the study's own order
@@ -78,15 +99,20 @@ platform = Table(
     Column("version", Text, nullable=False, default=""),
     Column("is_baseline", Boolean, nullable=False, default=False),
     Index("ix_platform_run_id_name", "run_id", "name", unique=True),
-)  # fmt: skip
+)
 
 cell = Table(
-    "cell", metadata,
+    "cell",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
-    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column(
+        "platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False, index=True
+    ),
     Column("key", String(16), nullable=False),  # hash of everything that defines it
-    Column("point", String(16), nullable=False),  # the same without the platform: cells of one point are compared
+    Column(
+        "point", String(16), nullable=False
+    ),  # the same without the platform: cells of one point are compared
     Column("benchmark", String(80), nullable=False),
     Column("label", String(80), nullable=False),  # of the benchmark table of the study
     Column("tool_version", Text, nullable=False, default=""),
@@ -94,12 +120,15 @@ cell = Table(
     Column("parameters", JSON, nullable=False),
     Column("link", JSON, nullable=False),
     Column("levels", JSON, nullable=False),  # only what varies: factor -> level
-    Column("tool", Text, nullable=False, default="", server_default=""),  # the program that the benchmark runs
+    Column(
+        "tool", Text, nullable=False, default="", server_default=""
+    ),  # the program that the benchmark runs
     Index("ix_cell_run_id_key", "run_id", "key", unique=True),
-)  # fmt: skip
+)
 
 metric = Table(
-    "metric", metadata,
+    "metric",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("benchmark", String(80), nullable=False),
@@ -108,16 +137,23 @@ metric = Table(
     Column("unit", String(40), nullable=False),
     Column("better", String(8), nullable=False),  # higher | lower
     Column("is_primary", Boolean, nullable=False, default=False),
-    Column("average", String(12), nullable=False, server_default="arithmetic"),  # of a block's trials: stats.means
-    Column("fixed_work", String(80), nullable=False, server_default=""),  # parameter that makes the average harmonic
+    Column(
+        "average", String(12), nullable=False, server_default="arithmetic"
+    ),  # of a block's trials: stats.means
+    Column(
+        "fixed_work", String(80), nullable=False, server_default=""
+    ),  # parameter that makes the average harmonic
     Index("ix_metric_run_id_benchmark_name", "run_id", "benchmark", "name", unique=True),
-)  # fmt: skip
+)
 
 guest = Table(
-    "guest", metadata,
+    "guest",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column(
+        "platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False, index=True
+    ),
     Column("block", Integer, nullable=False),
     Column("topology", String(40), nullable=False, default=""),
     Column("started_at", Float, nullable=False),
@@ -126,17 +162,22 @@ guest = Table(
     Column("facts", JSON, nullable=False),  # the equivalence audit
     Column("notes", JSON, nullable=False),  # limits it could not be given, ...
     Column("error", Text, nullable=False, default=""),
-)  # fmt: skip
+)
 
 trial = Table(
-    "trial", metadata,
+    "trial",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), nullable=False),
-    Column("guest_id", ForeignKey("guest.id", ondelete="CASCADE"), index=True),  # none: its guest never started
+    Column(
+        "guest_id", ForeignKey("guest.id", ondelete="CASCADE"), index=True
+    ),  # none: its guest never started
     Column("block", Integer, nullable=False),
     Column("number", Integer, nullable=False),  # within cell and block; warm-up trials first
-    Column("position", Integer, nullable=False),  # in the whole run: the order things really happened
+    Column(
+        "position", Integer, nullable=False
+    ),  # in the whole run: the order things really happened
     Column("is_warmup", Boolean, nullable=False, default=False),
     Column("status", String(8), nullable=False),  # ok | failed
     Column("started_at", Float, nullable=False),
@@ -144,13 +185,16 @@ trial = Table(
     Column("inside_s", Float),  # of the tool, guest clock
     Column("effective", JSON, nullable=False),  # settings really in force
     Column("error", Text, nullable=False, default=""),
-    Column("session", Integer, nullable=False, server_default="1"),  # its number: what boot, what hour of the host
+    Column(
+        "session", Integer, nullable=False, server_default="1"
+    ),  # its number: what boot, what hour of the host
     Index("ix_trial_run_id_position", "run_id", "position"),
     Index("ix_trial_cell_id_block_number", "cell_id", "block", "number", unique=True),
-)  # fmt: skip
+)
 
 output = Table(
-    "output", metadata,
+    "output",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("role", String(20), nullable=False),
@@ -158,49 +202,60 @@ output = Table(
     Column("status", Integer, nullable=False),
     Column("stdout", LargeBinary, nullable=False),  # zlib
     Column("stderr", LargeBinary, nullable=False),  # zlib
-)  # fmt: skip
+)
 
 measurement = Table(
-    "measurement", metadata,
+    "measurement",
+    metadata,
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
     Column("metric_id", ForeignKey("metric.id", ondelete="CASCADE"), primary_key=True),
     Column("value", Float, nullable=False),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 counter = Table(
-    "counter", metadata,
+    "counter",
+    metadata,
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
     Column("place", String(20), primary_key=True),  # role of an end, or host, layer, link
     Column("name", String(80), primary_key=True),
     Column("value", Float, nullable=False),
     sqlite_with_rowid=False,
-)  # fmt: skip
+)
 
 warning = Table(
-    "warning", metadata,
+    "warning",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), index=True),
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), index=True),
     Column("code", String(40), nullable=False),
     Column("data", JSON, nullable=False),  # of the sentence of the code, see vtax.messages
-)  # fmt: skip
+)
 
 campaign = Table(
-    "campaign", metadata,
+    "campaign",
+    metadata,
     Column("id", Integer, primary_key=True),
     Column("name", String(80), nullable=False, unique=True),
-    Column("merged_id", ForeignKey("run.id", ondelete="SET NULL"), index=True),  # of its sessions, once reported
-)  # fmt: skip
+    Column(
+        "merged_id", ForeignKey("run.id", ondelete="SET NULL"), index=True
+    ),  # of its sessions, once reported
+)
 
 campaign_session = Table(
-    "campaign_session", metadata,
-    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),  # whose rows are not copied
-    Column("campaign_id", ForeignKey("campaign.id", ondelete="CASCADE"), primary_key=True, index=True),
+    "campaign_session",
+    metadata,
+    Column(
+        "run_id", ForeignKey("run.id", ondelete="CASCADE"), primary_key=True
+    ),  # whose rows are not copied
+    Column(
+        "campaign_id", ForeignKey("campaign.id", ondelete="CASCADE"), primary_key=True, index=True
+    ),
     Column("host", String(255), primary_key=True),  # its name in the inventory
     Column("session", Integer, nullable=False),  # of that host, from 1
-)  # fmt: skip
+)
 
 MEASUREMENTS_VIEW = """CREATE VIEW measurements AS
 SELECT run.name AS run, run.study AS study, platform.name AS platform, cell.benchmark AS benchmark,

@@ -42,7 +42,9 @@ def close_index(file: Path) -> None:
     """
     index = index_of(file)
     try:
-        descriptor = os.open(index, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(
+            index, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
     except FileExistsError:
         with suppress(OSError):  # it belongs to another owner of the store, or is gone
             if index.stat(follow_symlinks=False).st_mode & 0o077:
@@ -76,7 +78,9 @@ class Snapshot:
                 _COPIED_S,
                 _PAUSE_S,
                 otherwise=lambda: StoreBusy(
-                    "the store changes too fast to be copied for reading", where=str(store), hint="try again, or sudo"
+                    "the store changes too fast to be copied for reading",
+                    where=str(store),
+                    hint="try again, or sudo",
                 ),
             )
         except BaseException:

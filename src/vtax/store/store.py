@@ -24,7 +24,15 @@ from vtax.messages import Note, packed
 from vtax.store import schema
 from vtax.store.counts import counts_of_all
 from vtax.store.creating import ensure_schema
-from vtax.store.database import make_engine, new_id, refuse_writes, shown, sqlite_file, translated_errors, writing
+from vtax.store.database import (
+    make_engine,
+    new_id,
+    refuse_writes,
+    shown,
+    sqlite_file,
+    translated_errors,
+    writing,
+)
 from vtax.store.records import (
     CellRecord,
     MetricRecord,
@@ -135,22 +143,36 @@ class Store:
         try:
             with writing(self.engine) as connection:
                 row = {
-                    "name": name, "study": study, "declared": dict(declared), "seed": seed, "status": "running",
-                    "vtax_version": vtax_version, "image_key": image_key, "host": dict(host),
-                    "started_at": started_at, "stopped_because": "",
+                    "name": name,
+                    "study": study,
+                    "declared": dict(declared),
+                    "seed": seed,
+                    "status": "running",
+                    "vtax_version": vtax_version,
+                    "image_key": image_key,
+                    "host": dict(host),
+                    "started_at": started_at,
+                    "stopped_because": "",
                     "untested": cleaned([_untested_row(each) for each in untested]),
-                    "plugins": cleaned([vars(plugin) for plugin in plugins]), "identity": uuid4().hex,
-                    "provenance": {}, "tags": list(tags), "notes": [],
-                }  # fmt: skip
+                    "plugins": cleaned([vars(plugin) for plugin in plugins]),
+                    "identity": uuid4().hex,
+                    "provenance": {},
+                    "tags": list(tags),
+                    "notes": [],
+                }
                 run_id = new_id(connection, schema.run, row)
                 add_session(connection, run_id, SessionRecord(1, boot_id, host, started_at))
                 _add_platforms(connection, run_id, platforms)
                 _add_cells(connection, run_id, cells)
                 if metrics:
-                    connection.execute(insert(schema.metric), [{"run_id": run_id, **vars(m)} for m in metrics])
+                    connection.execute(
+                        insert(schema.metric), [{"run_id": run_id, **vars(m)} for m in metrics]
+                    )
         except StoreError as error:
             if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
-                raise BadInput(f"there is a run {name!r} already", where=shown(self.engine.url)) from error
+                raise BadInput(
+                    f"there is a run {name!r} already", where=shown(self.engine.url)
+                ) from error
             raise
         return RunHandle(self.engine, run_id)
 
@@ -185,7 +207,10 @@ class Store:
         run = schema.run
         query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(_NEWEST)
         with reading_rows(self.engine) as connection:
-            names = [row.name for row in fetch(connection, query.where(run.c.study == study) if study else query)]
+            names = [
+                row.name
+                for row in fetch(connection, query.where(run.c.study == study) if study else query)
+            ]
         for name in names if machine else ():
             with suppress(StoreError):
                 found = self.open_run(name)
@@ -231,7 +256,9 @@ class Store:
         with reading_rows(self.engine) as connection:
             query = select(schema.run.c.id)
             if name == LAST:
-                query = query.order_by(schema.run.c.started_at.desc(), schema.run.c.id.desc()).limit(1)
+                query = query.order_by(
+                    schema.run.c.started_at.desc(), schema.run.c.id.desc()
+                ).limit(1)
             else:
                 query = query.where(schema.run.c.name == name)
             run_id = connection.execute(query).scalar()
@@ -242,7 +269,10 @@ class Store:
     def run_names(self) -> list[str]:
         """Return the names of all runs, in the order of their rows."""
         with reading_rows(self.engine) as connection:
-            return [row.name for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))]
+            return [
+                row.name
+                for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))
+            ]
 
     def _unknown(self, name: str) -> NotFound:
         names = self.run_names()
@@ -271,20 +301,30 @@ def _untested_row(each: UntestedRecord) -> dict[str, Any]:
     return {**vars(each), "reason": packed(each.reason), "hint": packed(each.hint)}
 
 
-def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:
+def _add_platforms(
+    connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
+) -> None:
     if platforms:
         rows = [
             {
-                **vars(p), "run_id": run_id, "position": i, "identity": dict(p.identity), "marks": list(p.marks),
-                "reason": packed(p.reason), "hint": packed(p.hint), "version": one_line(p.version),
+                **vars(p),
+                "run_id": run_id,
+                "position": i,
+                "identity": dict(p.identity),
+                "marks": list(p.marks),
+                "reason": packed(p.reason),
+                "hint": packed(p.hint),
+                "version": one_line(p.version),
             }
             for i, p in enumerate(platforms)
-        ]  # fmt: skip
+        ]
         connection.execute(insert(schema.platform), rows)
 
 
 def _add_cells(connection: Connection, run_id: int, cells: Sequence[CellRecord]) -> None:
-    query = select(schema.platform.c.name, schema.platform.c.id).where(schema.platform.c.run_id == run_id)
+    query = select(schema.platform.c.name, schema.platform.c.id).where(
+        schema.platform.c.run_id == run_id
+    )
     ids = {row.name: row.id for row in connection.execute(query)}
     rows = []
     for cell in cells:

@@ -20,10 +20,20 @@ from vtax.store.run import duration_s
 SUMMARY = tuple(
     schema.run.c[name]
     for name in (
-        "id", "identity", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because",
-        "provenance", "tags", "notes",
+        "id",
+        "identity",
+        "name",
+        "study",
+        "status",
+        "started_at",
+        "ended_at",
+        "active_s",
+        "stopped_because",
+        "provenance",
+        "tags",
+        "notes",
     )
-)  # fmt: skip
+)
 """Columns of the rows of `summaries`."""
 
 
@@ -46,7 +56,9 @@ def summaries(
 
     platform, session = schema.platform, schema.session
     platforms: dict[int, list[str]] = {}
-    of_platforms = of_runs(platform, select(platform.c.run_id, platform.c.name)).where(platform.c.available)
+    of_platforms = of_runs(platform, select(platform.c.run_id, platform.c.name)).where(
+        platform.c.available
+    )
     for run_id, name in fetch(connection, of_platforms.order_by(platform.c.position)):
         platforms.setdefault(run_id, []).append(name)
     hosts: dict[int, dict[str, None]] = {}
@@ -58,11 +70,21 @@ def summaries(
     cells, sessions = per_run(schema.cell), per_run(session)
     return [
         RunSummary(
-            row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
-            tuple(platforms.get(row.id, ())), cells.get(row.id, 0), *counts.get(row.id, Counts()),
-            sessions=sessions.get(row.id, 1), origin=origin_of(row.provenance), hosts=tuple(hosts.get(row.id, ())),
+            row.name,
+            row.study,
+            status,
+            row.started_at,
+            row.ended_at,
+            duration_s(row),
+            because,
+            tuple(platforms.get(row.id, ())),
+            cells.get(row.id, 0),
+            *counts.get(row.id, Counts()),
+            sessions=sessions.get(row.id, 1),
+            origin=origin_of(row.provenance),
+            hosts=tuple(hosts.get(row.id, ())),
             **vars(Annotations.read(row.tags, row.notes)),
         )
         for row in rows
         for status, because in [status_for_reader(row.status, restored(row.stopped_because))]
-    ]  # fmt: skip
+    ]

@@ -22,8 +22,18 @@ Row = tuple[str, dict[str, Any]]
 Watch = Callable[[str, Iterable[Row]], Iterable[Row]]
 """Shows progress: (what is done with them, rows) -> the same rows."""
 ORDER = (
-    "run", "session", "platform", "cell", "metric", "guest", "trial", "output", "measurement", "counter", "warning",
-)  # fmt: skip
+    "run",
+    "session",
+    "platform",
+    "cell",
+    "metric",
+    "guest",
+    "trial",
+    "output",
+    "measurement",
+    "counter",
+    "warning",
+)
 _OF_TRIALS = ("output", "measurement", "counter")
 _AT_ONCE = 1000  # rows of one statement, fewer where they are large
 _AT_ONCE_LARGE = 1  # rows that are fetched at once where one may be large
@@ -44,7 +54,11 @@ def unwatched(_: str, rows: Iterable[Row]) -> Iterable[Row]:
 
 def references(table: Table) -> dict[str, str]:
     """Column -> the table that it refers to, without the run."""
-    found = {column.name: key.column.table.name for column in table.columns for key in column.foreign_keys}
+    found = {
+        column.name: key.column.table.name
+        for column in table.columns
+        for key in column.foreign_keys
+    }
     return {name: target for name, target in found.items() if target != "run"}
 
 
@@ -77,7 +91,11 @@ class Ids:
 
 def large_columns(table: Table) -> list[str]:
     """Return the columns of a table whose values may be large: outputs, texts, JSON."""
-    return [each for each in portable_columns(table) if isinstance(table.c[each].type, JSON | LargeBinary | Text)]
+    return [
+        each
+        for each in portable_columns(table)
+        if isinstance(table.c[each].type, JSON | LargeBinary | Text)
+    ]
 
 
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
@@ -93,10 +111,14 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
         if name == "run":
             query = query.where(table.c.id == run_id)
         else:
-            query = query.where(table.c.trial_id.in_(of_run) if name in _OF_TRIALS else table.c.run_id == run_id)
+            query = query.where(
+                table.c.trial_id.in_(of_run) if name in _OF_TRIALS else table.c.run_id == run_id
+            )
         own = ids[name] = Ids()
         at_once = _AT_ONCE_LARGE if large_columns(table) else _AT_ONCE
-        for batch in connection.execute(query, execution_options={"yield_per": at_once}).partitions():
+        for batch in connection.execute(
+            query, execution_options={"yield_per": at_once}
+        ).partitions():
             for found in batch:
                 row = dict(zip(names, found, strict=False))
                 for column, target in targets.items():
@@ -122,7 +144,9 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
         own = ids[name] = Ids()
         for batch in _batches((row for _, row in group), large_columns(table)):
             for row in batch:
-                row.update({column: _id(ids, target, row[column]) for column, target in targets.items()})
+                row.update(
+                    {column: _id(ids, target, row[column]) for column, target in targets.items()}
+                )
                 if "run_id" in table.c:
                     row["run_id"] = run_id
             if name == "run":
@@ -143,7 +167,9 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
     return run_id
 
 
-def _batches(rows: Iterable[dict[str, Any]], large: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+def _batches(
+    rows: Iterable[dict[str, Any]], large: Sequence[str]
+) -> Iterator[list[dict[str, Any]]]:
     """Rows in parts of bounded number and size. large: the columns that count."""
     waiting, size = list[dict[str, Any]](), 0
     for row in rows:
@@ -167,7 +193,9 @@ def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
     Raises RunIsThere when that one was stored.
     """
     table = schema.run
-    found = connection.execute(insert_new(connection, table).returning(table.c.id), dict(row)).scalar()
+    found = connection.execute(
+        insert_new(connection, table).returning(table.c.id), dict(row)
+    ).scalar()
     if found is None:
         raise RunIsThere(row["name"])
     return int(found)
@@ -184,7 +212,11 @@ def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str,
         return
     statement = insert(table).values(dict.fromkeys(rows[0])).compile(dialect=connection.dialect)
     names = statement.positiontup
-    given: Any = [tuple(row[name] for name in names) for row in rows] if names else [dict(row) for row in rows]
+    given: Any = (
+        [tuple(row[name] for name in names) for row in rows]
+        if names
+        else [dict(row) for row in rows]
+    )
     connection.exec_driver_sql(str(statement), given)
 
 

@@ -29,7 +29,11 @@ def _named(data: Mapping[str, Any]) -> Iterator[str]:
     for program in data.get("program", ()):
         yield from program.get("files", ())
     tables = [*data.get("benchmark", ())]
-    tables += [each for protocol in data.get("protocol", {}).values() for each in protocol.get("benchmark", ())]
+    tables += [
+        each
+        for protocol in data.get("protocol", {}).values()
+        for each in protocol.get("benchmark", ())
+    ]
     own = [program["name"] for program in data.get("program", ())]
     for table in tables:
         if table.get("name", table.get("label")) not in own and (path := job_file_of(table)):

@@ -22,7 +22,9 @@ class BootTable(StudyTable):
     name: Name
     entry: str = Field(min_length=1, description="title or id of the boot loader's entry")
     platforms: list[str] = Field(
-        min_length=1, max_length=limits.MAX_PLATFORMS, description="platforms that are measured in this boot"
+        min_length=1,
+        max_length=limits.MAX_PLATFORMS,
+        description="platforms that are measured in this boot",
     )
 
 
@@ -36,7 +38,9 @@ def with_sessions(data: Any) -> Any:
     return {**data, "design": {**design, "sessions": design.get("blocks", DEFAULT_BLOCKS)}}
 
 
-def check(boots: Sequence[BootTable], platforms: Sequence[str], design: DesignTable, must_match: object) -> None:
+def check(
+    boots: Sequence[BootTable], platforms: Sequence[str], design: DesignTable, must_match: object
+) -> None:
     """Raise disagreement for boots that do not fit the study's platforms, design or must_match."""
     if not boots:
         return
@@ -44,24 +48,36 @@ def check(boots: Sequence[BootTable], platforms: Sequence[str], design: DesignTa
     entries = [boot.entry for boot in boots]
     for number, boot in enumerate(boots):
         if boot.name in names[:number]:
-            raise disagreement(f"there are two boots of the name {boot.name!r}", "boot", number, "name")
+            raise disagreement(
+                f"there are two boots of the name {boot.name!r}", "boot", number, "name"
+            )
         if boot.entry in entries[:number]:
             raise disagreement(f"two boots have the entry {boot.entry!r}", "boot", number, "entry")
     for platform in platforms:
         of = [boot.name for boot in boots if platform in boot.platforms]
         if len(of) != 1:
             where = "no [[boot]]" if not of else f"the boots {' and '.join(of)}"
-            raise disagreement(f"{platform} is in {where}; a platform is measured in one boot", "boot")
+            raise disagreement(
+                f"{platform} is in {where}; a platform is measured in one boot", "boot"
+            )
     _check_design(design, must_match)
 
 
 def _check_design(design: DesignTable, must_match: object) -> None:
     if design.stop != "fixed" or design.budget is not None:
-        raise disagreement("a study of several boots needs stop = 'fixed' without a budget", "design", "stop")
+        raise disagreement(
+            "a study of several boots needs stop = 'fixed' without a budget", "design", "stop"
+        )
     if design.sessions == 1 and design.blocks > 1:
         what = "with one session every boot is made once, and what a boot changes is part of the difference"
-        raise disagreement(f"{what}; leave sessions out for boots of its own in every block", "design", "sessions")
+        raise disagreement(
+            f"{what}; leave sessions out for boots of its own in every block", "design", "sessions"
+        )
     if design.order != "randomized":
-        raise disagreement("a study of several boots needs the order 'randomized'", "design", "order")
+        raise disagreement(
+            "a study of several boots needs the order 'randomized'", "design", "order"
+        )
     if must_match:
-        raise disagreement("must_match compares guests of one boot, and the study has several", "must_match")
+        raise disagreement(
+            "must_match compares guests of one boot, and the study has several", "must_match"
+        )

@@ -32,7 +32,9 @@ def checked(data: Mapping[str, Any]) -> tuple[list[Problem], Study | None]:
         return problems, validated(Study, values)
     except RefusedStudy as refused:
         meant = {(*each.place[:-1], each.near) for each in refused.problems if each.near}
-        problems += [each for each in refused.problems if each.is_unknown or each.place not in meant]
+        problems += [
+            each for each in refused.problems if each.is_unknown or each.place not in meant
+        ]
     return [_hinted(each) for each in problems], None
 
 
@@ -47,7 +49,14 @@ def _tables_of_platforms(values: dict[str, Any]) -> list[Problem]:
     values.setdefault("platform", tables)
     listed = ", ".join(f'"{name}"' for name in values["platforms"])
     what = "unknown table [[platforms]]; did you mean [[platform]]?"
-    return [Problem(("platforms",), what, f"and list all their names at the top: platforms = [{listed}]", True)]
+    return [
+        Problem(
+            ("platforms",),
+            what,
+            f"and list all their names at the top: platforms = [{listed}]",
+            True,
+        )
+    ]
 
 
 def _label_of(problem: Problem) -> str:
@@ -72,13 +81,22 @@ def _hinted(problem: Problem) -> Problem:
             hint = f"{name} belongs to the whole study: write it above the first table in brackets"
             return replace(problem, what=f"unknown key {name!r}", hint=hint, near="")
         if len(problem.place) == 1 and owners:
-            return replace(problem, what=f"unknown key {name!r}", hint=f"{name} is a key of {' or '.join(owners)}")
+            return replace(
+                problem,
+                what=f"unknown key {name!r}",
+                hint=f"{name} is a key of {' or '.join(owners)}",
+            )
         if len(problem.place) == 3 and table == "benchmark" and not problem.near:
             hint = "parameters or factors hold what the tool is given, link or link_factors what its links are"
             return replace(problem, hint=hint)
     if table == "platform" and len(problem.place) == 3 and isinstance(problem.given, list):
-        return replace(problem, hint=f"each value of {name} needs a platform of its own, with a name and a table")
+        return replace(
+            problem,
+            hint=f"each value of {name} needs a platform of its own, with a name and a table",
+        )
     if table == "benchmark" and len(problem.place) == 4 and isinstance(problem.given, list):
         factors = {"parameters": "factors", "link": "link_factors"}.get(str(problem.place[2]))
-        return replace(problem, hint=f"a list of levels belongs in {factors}") if factors else problem
+        return (
+            replace(problem, hint=f"a list of levels belongs in {factors}") if factors else problem
+        )
     return problem

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from vtax.errors import BadInput
-from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, ClaimSide, PublishedTable, canonical, number_of
+from vtax.study.claims import (
+    BENCHMARK,
+    HOST,
+    METRIC,
+    CheckTable,
+    ClaimSide,
+    PublishedTable,
+    canonical,
+    number_of,
+)
 from vtax.study.model import BenchmarkTable, Study
 
 Levels = Mapping[str, Mapping[str, object]]
@@ -26,7 +35,13 @@ def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadI
     for number, claim in enumerate(study.claim, 1):
         place = f"{source}: [[claim]] number {number} ({claim.id})"
         if claim.id in ids[: number - 1]:
-            found.append(BadInput(f"there are two claims {claim.id!r}", where=f"{place}, key id", hint="rename one"))
+            found.append(
+                BadInput(
+                    f"there are two claims {claim.id!r}",
+                    where=f"{place}, key id",
+                    hint="rename one",
+                )
+            )
         for which, check in enumerate(claim.check, 1):
             where = f"{place}, check {which}"
             found += unknown_platforms(check.platforms(study.baseline), platforms, where)
@@ -48,16 +63,22 @@ def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) ->
     """Yield a problem for each platform that is not known."""
     for name in named:
         if name not in known:
-            hint = "name a platform of the study, or add it to platforms of [paper] with what it was"
+            hint = (
+                "name a platform of the study, or add it to platforms of [paper] with what it was"
+            )
             yield BadInput(unknown_name("platform", name, sorted(known)), where=where, hint=hint)
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
     """Return what is wrong with a name, and the nearest that there are."""
-    near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, 2)
+    near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(
+        name, known, 2
+    )
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     there = f"; known: {', '.join(known[:MOST_NAMED])}{more}" if known else ""
-    return f"the study has no {kind} {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else there)
+    return f"the study has no {kind} {name!r}" + (
+        f"; did you mean {' or '.join(near)}?" if near else there
+    )
 
 
 def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[BadInput]:
@@ -65,12 +86,16 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
     for label in check.benchmarks:
         if label not in labels:
             yield BadInput(
-                unknown_name("benchmark", label, labels), where=f"{where}, key benchmark", hint="use its label"
+                unknown_name("benchmark", label, labels),
+                where=f"{where}, key benchmark",
+                hint="use its label",
             )
     if check.over == "trials" and study.design.trials == 1:
         what = "a spread over trials compares two trials of a block, and the design has one"
         yield BadInput(what, where=f"{where}, key over", hint="set trials of [design] to 2 or more")
-    sides = [("of", side) for side in check.sides("of")] + [("to", side) for side in check.sides("to")]
+    sides = [("of", side) for side in check.sides("of")] + [
+        ("to", side) for side in check.sides("to")
+    ]
     problems: list[BadInput] = []
     for key, side in sides:
         tables = tables_of(study, check.benchmarks, side)
@@ -83,9 +108,13 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
         problems += unknown_levels(named, there, f"{where}, key {key}")
         problems += unknown_levels(check.levels, there, f"{where}, key where")
         problems += _unknown_factors(check, there, where)
-        if not problems and not any(_has_cells(study, table, {**check.levels, **named}) for table in tables):
+        if not problems and not any(
+            _has_cells(study, table, {**check.levels, **named}) for table in tables
+        ):
             what = f"no cell of the study has all levels of {key} and where"
-            problems.append(BadInput(what, where=where, hint="each level must be in the same [[benchmark]]"))
+            problems.append(
+                BadInput(what, where=where, hint="each level must be in the same [[benchmark]]")
+            )
     yield from {(each.what, each.where): each for each in problems}.values()
 
 
@@ -94,7 +123,9 @@ def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[B
     for factor in check.average_over:
         if factor not in known:
             yield BadInput(
-                unknown_name("factor", factor, known), where=f"{where}, key average_over", hint="name a factor"
+                unknown_name("factor", factor, known),
+                where=f"{where}, key average_over",
+                hint="name a factor",
             )
     if check.along is None:
         return
@@ -108,25 +139,33 @@ def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[B
         yield BadInput(what, where=f"{where}, key along", hint="name a factor of sizes or counts")
 
 
-def unknown_levels(named: Mapping[str, Sequence[str]], there: Levels, where: str) -> Iterator[BadInput]:
+def unknown_levels(
+    named: Mapping[str, Sequence[str]], there: Levels, where: str
+) -> Iterator[BadInput]:
     """Yield a problem for each factor and level that is not there."""
     for factor, levels in named.items():
         if factor not in there:
             yield BadInput(
-                unknown_name("factor", factor, list(there)), where=where, hint="name a factor of that benchmark"
+                unknown_name("factor", factor, list(there)),
+                where=where,
+                hint="name a factor of that benchmark",
             )
             continue
         for level in levels:
             if canonical(level) not in there[factor]:
                 known = [str(each) for each in there[factor].values()]
                 hint = "name a level that the study measures"
-                yield BadInput(unknown_name(f"level of {factor},", level, known), where=where, hint=hint)
+                yield BadInput(
+                    unknown_name(f"level of {factor},", level, known), where=where, hint=hint
+                )
 
 
 def _problems_of_published(study: Study, table: PublishedTable, where: str) -> Iterator[BadInput]:
     labels = [each.label or each.name for each in study.benchmark]
     if table.benchmark not in labels:
-        yield BadInput(unknown_name("benchmark", table.benchmark, labels), where=where, hint="use its label")
+        yield BadInput(
+            unknown_name("benchmark", table.benchmark, labels), where=where, hint="use its label"
+        )
         return
     there = factor_levels(study, tables_of(study, (table.benchmark,), ClaimSide("", {})))
     yield from unknown_levels(table.levels, there, f"{where}, key where")
@@ -135,7 +174,9 @@ def _problems_of_published(study: Study, table: PublishedTable, where: str) -> I
 def tables_of(study: Study, labels: Sequence[str], side: ClaimSide) -> list[BenchmarkTable]:
     """Return the benchmarks that a side may be of."""
     wanted = [side.levels[BENCHMARK]] if BENCHMARK in side.levels else labels
-    return [table for table in study.benchmark if not wanted or (table.label or table.name) in wanted]
+    return [
+        table for table in study.benchmark if not wanted or (table.label or table.name) in wanted
+    ]
 
 
 def factor_levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
@@ -151,4 +192,7 @@ def factor_levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
 
 def _has_cells(study: Study, table: BenchmarkTable, wanted: Mapping[str, Sequence[str]]) -> bool:
     there = factor_levels(study, [table])
-    return all(any(canonical(level) in there.get(f, {}) for level in levels) for f, levels in wanted.items())
+    return all(
+        any(canonical(level) in there.get(f, {}) for level in levels)
+        for f, levels in wanted.items()
+    )

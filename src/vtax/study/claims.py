@@ -128,7 +128,9 @@ class DifferenceTable(StudyTable):
     """One of `[paper].differences`: what a study does in another way than the publication, or where that is open."""
 
     what: str = Field(min_length=1, description="what differs, in a few words")
-    paper: str = Field(min_length=1, description="what the publication did, or that it does not say")
+    paper: str = Field(
+        min_length=1, description="what the publication did, or that it does not say"
+    )
     here: str = Field(min_length=1, description="what the study does")
 
 
@@ -161,11 +163,21 @@ class CheckTable(StudyTable):
         "(to / reference); link_rate: of / the rate limit of its link, rate_mbit_s"
     )
     of: Sides = Field(description="PLATFORM or PLATFORM@factor=level,...; several: each of them")
-    to: Sides | None = Field(None, description="what it is compared with; ratio and equivalence: the baseline")
-    reference: str | None = Field(None, description="platform that both sides are divided by, point by point")
-    benchmark: str | list[str] = Field(default_factory=list, description="labels of benchmarks; absent: all")
-    metric: str | list[str] = Field(default_factory=list, description="metrics; absent: the primary ones")
-    where: Where = Field(default_factory=dict, description="factor -> level or levels; other points are left out")
+    to: Sides | None = Field(
+        None, description="what it is compared with; ratio and equivalence: the baseline"
+    )
+    reference: str | None = Field(
+        None, description="platform that both sides are divided by, point by point"
+    )
+    benchmark: str | list[str] = Field(
+        default_factory=list, description="labels of benchmarks; absent: all"
+    )
+    metric: str | list[str] = Field(
+        default_factory=list, description="metrics; absent: the primary ones"
+    )
+    where: Where = Field(
+        default_factory=dict, description="factor -> level or levels; other points are left out"
+    )
     average_over: list[str] = Field(
         default_factory=list,
         description="factors (benchmark, metric) whose points are averaged geometrically before they are judged; of "
@@ -173,32 +185,45 @@ class CheckTable(StudyTable):
     )
     above: float | None = Field(None, gt=0, description="the ratio is claimed to be above this")
     below: float | None = Field(None, gt=0, description="the ratio is claimed to be below this")
-    within: float | None = Field(None, gt=0, lt=1, description="margin of an equivalence: 1 +- within")
+    within: float | None = Field(
+        None, gt=0, lt=1, description="margin of an equivalence: 1 +- within"
+    )
     place: Literal["first", "last"] | None = Field(None, description="of a rank; first is best")
-    along: str | None = Field(None, description="factor with numbers for levels, of a monotone check")
-    direction: Literal["rises", "falls"] | None = Field(None, description="of values, or ratios, along the factor")
+    along: str | None = Field(
+        None, description="factor with numbers for levels, of a monotone check"
+    )
+    direction: Literal["rises", "falls"] | None = Field(
+        None, description="of values, or ratios, along the factor"
+    )
     over: Literal["blocks", "points", "trials", "pairing"] | None = Field(
         None,
         description="what the values of a spread are of; trials: of is compared with itself, trials of different "
         "guests with trials of one; pairing: of / to in the same block is compared with of / to across blocks",
     )
     each_host: bool = Field(
-        False, description="of a run of several hosts: judged on each of them by itself, and not of all together"
+        False,
+        description="of a run of several hosts: judged on each of them by itself, and not of all together",
     )
-    needs: Literal["each", "most"] = Field("each", description="how many of the comparisons must be inside")
+    needs: Literal["each", "most"] = Field(
+        "each", description="how many of the comparisons must be inside"
+    )
 
     @model_validator(mode="after")
     def _keys_of_kind(self) -> CheckTable:
         needed, further = _KEYS[self.kind]
         given = {name for name in _OF_KINDS if getattr(self, name) is not None}
         if missing := sorted(needed - given):
-            raise disagreement(f"a check of kind {self.kind!r} needs the key {missing[0]}", missing[0])
+            raise disagreement(
+                f"a check of kind {self.kind!r} needs the key {missing[0]}", missing[0]
+            )
         if idle := sorted(given - needed - further):
             raise disagreement(f"{idle[0]} has no effect in a check of kind {self.kind!r}", idle[0])
         if "above" in further and self.above is None and self.below is None:
             raise disagreement(f"a check of kind {self.kind!r} needs above, below or both", "above")
         if self.above is not None and self.below is not None and self.above >= self.below:
-            raise disagreement(f"above ({self.above:g}) is not below `below` ({self.below:g})", "above")
+            raise disagreement(
+                f"above ({self.above:g}) is not below `below` ({self.below:g})", "above"
+            )
         if self.over in ("blocks", "pairing") and self.to is None:
             raise disagreement(f"a spread over {self.over} needs another side", "to")
         if self.over == "trials" and self.to is not None:
@@ -207,12 +232,17 @@ class CheckTable(StudyTable):
             raise disagreement(f"reference has no effect in a spread over {self.over}", "reference")
         if self.hosts and self.kind not in ("ratio", "equivalence", "interaction"):
             raise disagreement(f"a check of kind {self.kind!r} cannot name hosts", "of")
-        if self.each_host and (self.hosts or self.kind not in ("ratio", "equivalence", "interaction", "rank")):
+        if self.each_host and (
+            self.hosts or self.kind not in ("ratio", "equivalence", "interaction", "rank")
+        ):
             raise disagreement(
-                "each_host is for a ratio, equivalence, interaction or rank that names no host", "each_host"
+                "each_host is for a ratio, equivalence, interaction or rank that names no host",
+                "each_host",
             )
         if self.reference is not None and "@" in self.reference:
-            raise disagreement("reference is a platform alone: it has the levels of each side", "reference")
+            raise disagreement(
+                "reference is a platform alone: it has the levels of each side", "reference"
+            )
         return self
 
     @property
@@ -261,47 +291,67 @@ class ClaimTable(StudyTable):
     id: Name
     statement: str = Field(min_length=1, description="the finding, in one English sentence")
     statement_pt: str = Field(min_length=1, description="the same in Portuguese")
-    source: str = Field(min_length=1, description="section, page, table or figure of the publication")
+    source: str = Field(
+        min_length=1, description="section, page, table or figure of the publication"
+    )
     note: str = Field("", description="how the checks read the finding, and what they leave out")
-    published: float | None = Field(None, description="the publication's own number for the ratio of the first check")
+    published: float | None = Field(
+        None, description="the publication's own number for the ratio of the first check"
+    )
     not_tested: str = Field("", description="why no run can judge it; then it has no checks")
-    in_part: str = Field("", description="what a scale leaves out of it, so that it is judged in part")
+    in_part: str = Field(
+        "", description="what a scale leaves out of it, so that it is judged in part"
+    )
     check: list[CheckTable] = Field(default_factory=list, max_length=limits.MAX_CHECKS)
 
     @model_validator(mode="after")
     def _is_checked_or_not(self) -> ClaimTable:
         if not self.check and not self.not_tested:
-            raise disagreement("the claim has no [[claim.check]], and no not_tested that says why", "check")
+            raise disagreement(
+                "the claim has no [[claim.check]], and no not_tested that says why", "check"
+            )
         if self.check and self.not_tested:
-            raise disagreement("not_tested says why a claim has no checks, and this one has", "not_tested")
+            raise disagreement(
+                "not_tested says why a claim has no checks, and this one has", "not_tested"
+            )
         return self
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Return every platform that its checks compare, each once."""
-        return tuple(dict.fromkeys(name for check in self.check for name in check.platforms(baseline)))
+        return tuple(
+            dict.fromkeys(name for check in self.check for name in check.platforms(baseline))
+        )
 
 
 class PublishedTable(StudyTable):
     """`[[published]]`: numbers of the publication, to show beside those of a run."""
 
-    source: str = Field(min_length=1, description="section, page, table or figure of the publication")
+    source: str = Field(
+        min_length=1, description="section, page, table or figure of the publication"
+    )
     benchmark: str = Field(description="label of the benchmark")
     metric: str = Field(description="metric of the benchmark")
     where: Where = Field(
-        default_factory=dict, description="factor -> level or levels; of several points a largest CV is taken"
+        default_factory=dict,
+        description="factor -> level or levels; of several points a largest CV is taken",
     )
     statistic: Literal["mean", "largest_cv"] = Field(
-        "mean", description="what the values are: means in the metric's unit, or the largest CV of a group of points"
+        "mean",
+        description="what the values are: means in the metric's unit, or the largest CV of a group of points",
     )
     values: dict[str, float] = Field(min_length=1, description="platform -> number")
-    plus_minus: dict[str, float] = Field(default_factory=dict, description="platform -> its deviation or interval")
+    plus_minus: dict[str, float] = Field(
+        default_factory=dict, description="platform -> its deviation or interval"
+    )
     note: str = Field("", description="what to beware of")
 
     @model_validator(mode="after")
     def _deviations_have_values(self) -> PublishedTable:
         for name in self.plus_minus:
             if name not in self.values:
-                raise disagreement(f"plus_minus names {name!r}, which has no value", "plus_minus", name)
+                raise disagreement(
+                    f"plus_minus names {name!r}, which has no value", "plus_minus", name
+                )
         return self
 
     @property

@@ -15,7 +15,14 @@ from pydantic.fields import FieldInfo
 
 from vtax.study.units import duration_s, format_size, size_bytes
 
-_UNITS = {"_mbit_s": "Mbit/s", "_percent": "%", "_per_second": "1/s", "_ms": "ms", "_us": "us", "_s": "s"}
+_UNITS = {
+    "_mbit_s": "Mbit/s",
+    "_percent": "%",
+    "_per_second": "1/s",
+    "_ms": "ms",
+    "_us": "us",
+    "_s": "s",
+}
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _TIMES = (("d", 86400), ("h", 3600), ("min", 60))
 _BOUNDS = ("ge", "gt", "le", "lt")
@@ -53,7 +60,9 @@ class Declaration:
     metadata: tuple[Any, ...]
 
 
-def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[str | int, ...], Declaration | None]:
+def walk(
+    model: type[BaseModel], location: Sequence[str | int]
+) -> tuple[tuple[str | int, ...], Declaration | None]:
     """Return (the part of a location that is in the file, what is declared there); pydantic's own marks are left
     out."""
     place: list[str | int] = []
@@ -66,7 +75,9 @@ def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[s
             info = annotation.model_fields.get(str(part))
             if info is None and str(part).startswith("function-"):
                 continue
-            declaration = Declaration(info.annotation, tuple(info.metadata)) if info else _further(annotation)
+            declaration = (
+                Declaration(info.annotation, tuple(info.metadata)) if info else _further(annotation)
+            )
         elif get_origin(annotation) is list and isinstance(part, int):
             declaration = Declaration(get_args(annotation)[0], ())
         elif get_origin(annotation) is dict:
@@ -82,7 +93,11 @@ def _further(model: type[BaseModel]) -> Declaration | None:
     if model.model_config.get("extra") != "allow":
         return None
     declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
-    return Declaration(get_args(declared)[1], ()) if get_origin(declared) is dict else Declaration(Any, ())
+    return (
+        Declaration(get_args(declared)[1], ())
+        if get_origin(declared) is dict
+        else Declaration(Any, ())
+    )
 
 
 def is_model(annotation: Any) -> bool:
@@ -98,7 +113,9 @@ def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Decl
                 yield from alternatives_of(each, metadata)
     elif get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
-        beside = [m for each in more for m in (each.metadata if isinstance(each, FieldInfo) else [each])]
+        beside = [
+            m for each in more for m in (each.metadata if isinstance(each, FieldInfo) else [each])
+        ]
         yield from alternatives_of(inner, (*beside, *metadata))
     else:
         yield Declaration(annotation, metadata)
@@ -106,7 +123,9 @@ def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Decl
 
 def allowed_words(annotation: Any, metadata: tuple[Any, ...], unit: str = "") -> str:
     """Return what a key may hold, as one phrase: `a whole number from 1 to 128`."""
-    words = dict.fromkeys(_words(declaration, unit) for declaration in alternatives_of(annotation, metadata))
+    words = dict.fromkeys(
+        _words(declaration, unit) for declaration in alternatives_of(annotation, metadata)
+    )
     if _KINDS[float] in words:
         words.pop(_KINDS[int], None)
     return _either(list(words))
@@ -129,7 +148,9 @@ def _words(declaration: Declaration, unit: str) -> str:
         kind, own = ("a size", "bytes") if conversion is size_bytes else ("a duration", "seconds")
         written = {name: written_bound(bound, conversion) for name, bound in bounds.items()}
         return f"{kind}{_within(written)}, in {own} or with a unit"
-    if pattern := next((p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""):
+    if pattern := next(
+        (p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""
+    ):
         if examples := [str(each) for each in declaration.metadata if isinstance(each, Example)]:
             return f"text such as {_either([repr(example) for example in examples])}"
         return f"text of the form {pattern}"
@@ -140,10 +161,22 @@ def _words(declaration: Declaration, unit: str) -> str:
 
 def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
     """Return `a list`, `a list of 1 to 64 entries`, `at most 64 tables, each under [[...]]`."""
-    fewest = max((each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)), default=0)
-    maximum = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
+    fewest = max(
+        (each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)),
+        default=0,
+    )
+    maximum = min(
+        (each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)),
+        default=None,
+    )
     if maximum is None:
-        return "tables, each under [[...]]" if of_tables else f"a list of at least {fewest}" if fewest else "a list"
+        return (
+            "tables, each under [[...]]"
+            if of_tables
+            else f"a list of at least {fewest}"
+            if fewest
+            else "a list"
+        )
     count = f"{fewest} to {maximum}" if fewest else f"at most {maximum}"
     return f"{count} tables, each under [[...]]" if of_tables else f"a list of {count} entries"
 
@@ -171,7 +204,12 @@ def with_units(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, A
         if isinstance(value, list | tuple):
             return [written(each, (*place, number)) for number, each in enumerate(value)]
         there, declaration = walk(model, place)
-        if declaration is None or there != place or isinstance(value, bool) or not isinstance(value, int | float):
+        if (
+            declaration is None
+            or there != place
+            or isinstance(value, bool)
+            or not isinstance(value, int | float)
+        ):
             return value
         kinds = alternatives_of(declaration.annotation, declaration.metadata)
         conversion = next(filter(None, (conversion_of(each.metadata) for each in kinds)), None)

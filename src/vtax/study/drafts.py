@@ -69,7 +69,10 @@ LOADS: Mapping[str, Load] = {
 def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
     """Return a study of a server of an image of the user's and the command that loads it, in which `{url}` stands for
     the server's."""
-    known, served_name = LOADS.get(PurePath(load[0]).name), f"{image[:57]}-served"  # redis is a benchmark's name
+    known, served_name = (
+        LOADS.get(PurePath(load[0]).name),
+        f"{image[:57]}-served",
+    )  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     if known and known.first:
         client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
@@ -80,15 +83,27 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
     )
     packages = [f"packages = [{_quoted(known.package)}]"] if known else []
     lines = [
-        f"name = {_quoted(image)}", f'title = "What does each layer cost the image {image}?"',
+        f"name = {_quoted(image)}",
+        f'title = "What does each layer cost the image {image}?"',
         'platforms = ["native", "podman", "docker", "lxc", "nspawn", "qemu-tcg-virtio", "kvm-virtio"]',
-        "[guest]", f"image = {_quoted(image)}", 'memory = "1GiB"', "[design]", 'stop = "verdict"', 'budget = "15min"',
-        "[[program]]", f"name = {_quoted(served_name)}", f"port = {port}", 'server_in = "guest"',
+        "[guest]",
+        f"image = {_quoted(image)}",
+        'memory = "1GiB"',
+        "[design]",
+        'stop = "verdict"',
+        'budget = "15min"',
+        "[[program]]",
+        f"name = {_quoted(served_name)}",
+        f"port = {port}",
+        'server_in = "guest"',
         *packages,
         f"argv = {{ server = [{_list(server)}], client = [{_list(client)}] }}",
-        "[[program.metric]]", figure, "[[benchmark]]", f"name = {_quoted(served_name)}",
+        "[[program.metric]]",
+        figure,
+        "[[benchmark]]",
+        f"name = {_quoted(served_name)}",
         f"label = {_quoted(image)}",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -139,12 +154,16 @@ def _head(draft: Draft) -> str:
 def _question(draft: Draft) -> str:
     if draft.question == "difference":
         return f"Does a platform differ from {draft.platforms[0]} by {100 * (draft.difference or 0):g} % or more?"
-    text = QUESTIONS[draft.question].replace("a program of mine", " ".join(draft.command) or "a program of mine")
+    text = QUESTIONS[draft.question].replace(
+        "a program of mine", " ".join(draft.command) or "a program of mine"
+    )
     return text[0].upper() + text[1:]
 
 
 def _guest(draft: Draft) -> str:
-    needs_more = draft.question == "service" or ("memory" in draft.resources and draft.question != "density")
+    needs_more = draft.question == "service" or (
+        "memory" in draft.resources and draft.question != "density"
+    )
     memory = "1GiB" if needs_more else "512MiB"
     return f'[guest]  # the same on every platform\nvcpus = 1\nmemory = "{memory}"\n'
 
@@ -162,17 +181,32 @@ def _programs(draft: Draft) -> list[str]:
     if draft.question != "program":
         return []
     names = {path: PurePath(path).name for path in draft.files}
-    argv = [f"{{files}}/{names[word]}" if word in names else _literal(word) for word in draft.command]
-    lines = ["[[program]]", 'name = "own-program"', f"argv = {{ guest = [{', '.join(map(_quoted, argv))}] }}"]
+    argv = [
+        f"{{files}}/{names[word]}" if word in names else _literal(word) for word in draft.command
+    ]
+    lines = [
+        "[[program]]",
+        'name = "own-program"',
+        f"argv = {{ guest = [{', '.join(map(_quoted, argv))}] }}",
+    ]
     if draft.files:
-        lines.append(f"files = [{', '.join(map(_quoted, draft.files))}]  # beside this file, put into {{files}}")
+        lines.append(
+            f"files = [{', '.join(map(_quoted, draft.files))}]  # beside this file, put into {{files}}"
+        )
     else:
         hashed = ["sh", "-c", 'sha256sum "$(command -v "$0")"', draft.command[0]]
-        lines.append(f"version = [{', '.join(map(_quoted, hashed))}]  # or a command that prints its version")
+        lines.append(
+            f"version = [{', '.join(map(_quoted, hashed))}]  # or a command that prints its version"
+        )
     lines += [
-        "", "[[program.metric]]", 'name = "time"', 'unit = "s"', 'better = "lower"',
-        "elapsed = true  # or a pattern or pointer to a figure in its output", "",
-    ]  # fmt: skip
+        "",
+        "[[program.metric]]",
+        'name = "time"',
+        'unit = "s"',
+        'better = "lower"',
+        "elapsed = true  # or a pattern or pointer to a figure in its output",
+        "",
+    ]
     return ["\n".join(lines)]
 
 
@@ -191,8 +225,13 @@ def _benchmarks(draft: Draft) -> list[str]:
         return [_table(each) for each in SERVICES]
     if draft.question == "density":
         levels = ", ".join(map(str, levels_of(draft.guests)))
-        dense = {**TABLES, "memory": 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }'}
-        return [_table(f"{dense[each]}\nguests = [{levels}]  # at once") for each in draft.resources]
+        dense = {
+            **TABLES,
+            "memory": 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }',
+        }
+        return [
+            _table(f"{dense[each]}\nguests = [{levels}]  # at once") for each in draft.resources
+        ]
     return [_table(TABLES[each]) for each in draft.resources]
 
 

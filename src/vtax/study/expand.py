@@ -99,8 +99,14 @@ def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPo
             label=table.label or table.name,
             benchmark=table.name,
             topology=table.topology,
-            parameters={**table.parameters, **{k: v for k, v in levels.items() if k in table.factors}},
-            link={**table.link, **{k.removeprefix("link."): v for k, v in levels.items() if k.startswith("link.")}},
+            parameters={
+                **table.parameters,
+                **{k: v for k, v in levels.items() if k in table.factors},
+            },
+            link={
+                **table.link,
+                **{k.removeprefix("link."): v for k, v in levels.items() if k.startswith("link.")},
+            },
             levels={"tuning": tuning, **levels} if tuning else levels,
             tuning=tuning,
             colocation=Colocation(

@@ -11,7 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from vtax.study.units import duration_s
 
-Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
+Duration = Annotated[
+    float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
+]
 Level = bool | int | float | str
 Text = TypeVar("Text", bound=str)
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from vtax.errors import BadInput
-from vtax.study.claim_names import factor_levels, tables_of, unknown_levels, unknown_name, unknown_platforms
+from vtax.study.claim_names import (
+    factor_levels,
+    tables_of,
+    unknown_levels,
+    unknown_name,
+    unknown_platforms,
+)
 from vtax.study.claims import HOST, ClaimSide, number_of
 from vtax.study.figures import NAMED_AXES, TEST, FigureTable
 from vtax.study.model import Study
 
 
-def unknown_names_of_figures(study: Study, platforms: Collection[str], source: str) -> Iterator[BadInput]:
+def unknown_names_of_figures(
+    study: Study, platforms: Collection[str], source: str
+) -> Iterator[BadInput]:
     """Yield a problem for each name in figures that the study does not have. platforms: all that it knows."""
     ids = [figure.id for figure in study.figure]
     for number, figure in enumerate(study.figure, 1):
         where = f"{source}: [[figure]] number {number} ({figure.id})"
         if figure.id in ids[: number - 1]:
-            yield BadInput(f"there are two figures {figure.id!r}", where=f"{where}, key id", hint="rename one")
+            yield BadInput(
+                f"there are two figures {figure.id!r}", where=f"{where}, key id", hint="rename one"
+            )
         yield from unknown_platforms(figure.platforms, platforms, f"{where}, key platforms")
         yield from unknown_platforms(figure.without, platforms, f"{where}, key without")
         yield from _problems(study, figure, where)
@@ -37,7 +47,9 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         axis = getattr(figure, key)
         if axis is not None and axis not in NAMED_AXES and axis not in there:
             what = unknown_name("factor", axis, [*NAMED_AXES, *there])
-            yield BadInput(what, where=f"{where}, key {key}", hint="name a factor of that benchmark")
+            yield BadInput(
+                what, where=f"{where}, key {key}", hint="name a factor of that benchmark"
+            )
             return
     if figure.kind == "lines" and figure.x != TEST:
         numbers = [number_of(level) for level in there.get(figure.x, {}).values()]  # type: ignore[arg-type]
@@ -53,4 +65,8 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         fixed = len(figure.levels.get(factor, levels)) == 1
         if factor not in figure.axes and not fixed:
             what = f"cells of several levels of {factor} are drawn at one place"
-            yield BadInput(what, where=where, hint=f"name {factor} as x, y, series or panel, or fix it with where")
+            yield BadInput(
+                what,
+                where=where,
+                hint=f"name {factor} as x, y, series or panel, or fix it with where",
+            )

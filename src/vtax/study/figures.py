@@ -32,13 +32,22 @@ class FigureTable(StudyTable):
     )
     benchmark: str | Names = Field(description="label of the benchmark, or several")
     metric: str | Names = Field(description="metric, or several")
-    where: Where = Field(default_factory=dict, description="factor -> level or levels; other points are left out")
-    platforms: list[str] = Field(default_factory=list, description="the only ones that are drawn; absent: all")
+    where: Where = Field(
+        default_factory=dict, description="factor -> level or levels; other points are left out"
+    )
+    platforms: list[str] = Field(
+        default_factory=list, description="the only ones that are drawn; absent: all"
+    )
     without: list[str] = Field(default_factory=list, description="platforms that are left out")
     host: int | None = Field(
-        None, ge=1, description="the only host that is drawn, by its number in a merged run; absent: all together"
+        None,
+        ge=1,
+        description="the only host that is drawn, by its number in a merged run; absent: all together",
     )
-    x: str = Field(PLATFORM, description="platform, test (number of the trial), host, benchmark, metric, or a factor")
+    x: str = Field(
+        PLATFORM,
+        description="platform, test (number of the trial), host, benchmark, metric, or a factor",
+    )
     y: str | None = Field(None, description="factor of the rows of a heatmap")
     series: str = Field(PLATFORM, description="what colours and symbols stand for: as x")
     panel: str | None = Field(
@@ -49,7 +58,9 @@ class FigureTable(StudyTable):
         description="value: of the metric; efficiency: ratio to the baseline at the same point, of times its "
         "inverse; largest_cv: of tables",
     )
-    log: list[Literal["x", "y"]] = Field(default_factory=list, description="axes with a logarithmic scale")
+    log: list[Literal["x", "y"]] = Field(
+        default_factory=list, description="axes with a logarithmic scale"
+    )
     statistic: Literal["mean", "sd", "cv", "t_interval"] = Field(
         "mean",
         description="what the publication states beside the mean of all tests: nothing, standard deviation, "
@@ -57,7 +68,8 @@ class FigureTable(StudyTable):
     )
     note: str = Field("", description="what is chosen here, or to beware of")
     left_out: Where = Field(
-        default_factory=dict, description="factor -> levels of `where` that --scale left out; written by vtax run"
+        default_factory=dict,
+        description="factor -> levels of `where` that --scale left out; written by vtax run",
     )
 
     @model_validator(mode="after")
@@ -66,15 +78,21 @@ class FigureTable(StudyTable):
             raise disagreement("a heatmap needs y, and no other kind has it", "y")
         if "largest_cv" in self.quantities and not self.is_of_largest_cv:
             raise disagreement("quantity = 'largest_cv' is of a table, and alone", "quantity")
-        if self.kind == "table" and (self.x not in (PLATFORM, METRIC) or self.panel or len(self.quantities) > 1):
-            raise disagreement("a table is of one quantity, with x = 'platform' or 'metric' and no panel", "kind")
+        if self.kind == "table" and (
+            self.x not in (PLATFORM, METRIC) or self.panel or len(self.quantities) > 1
+        ):
+            raise disagreement(
+                "a table is of one quantity, with x = 'platform' or 'metric' and no panel", "kind"
+            )
         if self.log and self.kind != "lines":
             raise disagreement("only lines have logarithmic axes", "log")
         if len(self.quantities) > 1 and self.panel != QUANTITY:
             raise disagreement("several quantities need panel = 'quantity'", "panel")
         for name, named in ((BENCHMARK, self.benchmarks), (METRIC, self.metrics)):
             if len(named) > 1 and name not in self.axes and self.kind != "table":
-                raise disagreement(f"several of {name} are drawn at one place; name it as x, series or panel", name)
+                raise disagreement(
+                    f"several of {name} are drawn at one place; name it as x, series or panel", name
+                )
         if TEST in (self.series, self.panel, self.y):
             raise disagreement("test can be x alone", "x")
         if self.x == TEST and self.kind != "lines":
@@ -104,7 +122,11 @@ class FigureTable(StudyTable):
     @property
     def axes(self) -> tuple[str, ...]:
         """Names that something is drawn along, each once: names of NAMED_AXES and factors."""
-        return tuple(dict.fromkeys(each for each in (self.panel, self.x, self.y, self.series) if each is not None))
+        return tuple(
+            dict.fromkeys(
+                each for each in (self.panel, self.x, self.y, self.series) if each is not None
+            )
+        )
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:

@@ -22,7 +22,11 @@ def with_job_files(data: Mapping[str, Any], study: Path) -> tuple[list[BadInput]
     if not isinstance(tables, list):
         return [], dict(data)
     programs = data.get("program")
-    own = [each.get("name") for each in programs if isinstance(each, dict)] if isinstance(programs, list) else []
+    own = (
+        [each.get("name") for each in programs if isinstance(each, dict)]
+        if isinstance(programs, list)
+        else []
+    )
     problems: list[BadInput] = []
     read = []
     for number, table in enumerate(tables, 1):
@@ -54,7 +58,9 @@ def _text(path: Path) -> str:
     try:
         found = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"the job file {path.name} is not UTF-8", hint="save the file as UTF-8") from error
+        raise BadInput(
+            f"the job file {path.name} is not UTF-8", hint="save the file as UTF-8"
+        ) from error
     if len(found) > MAX_TEXT_CHARS:
         raise BadInput(
             f"the job file {path.name} has {len(found)} characters; at most {MAX_TEXT_CHARS}",

@@ -12,7 +12,15 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from vtax.study.declared import Declaration, allowed_words, alternatives_of, bounds_of, conversion_of, shown, unit_of
+from vtax.study.declared import (
+    Declaration,
+    allowed_words,
+    alternatives_of,
+    bounds_of,
+    conversion_of,
+    shown,
+    unit_of,
+)
 from vtax.study.units import format_size, size_bytes
 
 Mark = TypeVar("Mark")
@@ -39,7 +47,10 @@ class Key:
 
     def as_json(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
-        plain = {name: getattr(self, name) for name in ("name", "meaning", "needed", "default", "allowed", "unit")}
+        plain = {
+            name: getattr(self, name)
+            for name in ("name", "meaning", "needed", "default", "allowed", "unit")
+        }
         return {**plain, "choices": list(self.choices), **self.bounds}
 
 
@@ -72,7 +83,11 @@ def _key(name: str, info: FieldInfo) -> Key:
             choices += get_args(declaration.annotation)
         if conversion := conversion_of(declaration.metadata):
             unit = "bytes" if conversion is size_bytes else "s"
-    default = None if info.is_required() else info.get_default(call_default_factory=True, validated_data={})
+    default = (
+        None
+        if info.is_required()
+        else info.get_default(call_default_factory=True, validated_data={})
+    )
     is_size = any(map(_is_size, alternatives)) and isinstance(default, int)
     text = "" if default is None else format_size(default) if is_size else shown(default).strip("'")
     return Key(

@@ -67,7 +67,9 @@ def values_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
         if isinstance(value, Mapping):
             waiting += [((*place, str(key)), each) for key, each in reversed([*value.items()])]
         elif isinstance(value, list):
-            waiting += [((*place, number), each) for number, each in reversed(list(enumerate(value)))]
+            waiting += [
+                ((*place, number), each) for number, each in reversed(list(enumerate(value)))
+            ]
 
 
 def _problem(place: Place, value: Any) -> str:

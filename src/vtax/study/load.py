@@ -60,7 +60,8 @@ def find(reference: str) -> Path:
         raise BadInput("there is no such file", where=cut(reference), hint=_FILE_HINT)
     near = get_close_matches(reference, shipped(), 3)
     raise BadInput(
-        f"there is no study {cut(reference)!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        f"there is no study {cut(reference)!r}"
+        + (f"; did you mean {', '.join(near)}?" if near else ""),
         hint="vtax studies lists the shipped ones; or give the path of a TOML file",
     )
 
@@ -75,7 +76,9 @@ class Chosen:
 
 
 def load(
-    reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None, chosen: Chosen = Chosen()
+    reference: str,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    chosen: Chosen = Chosen(),
 ) -> LoadedStudy:
     """Read and validate a study, see `examine`. Raises BadInput: no such study, not TOML, or not a valid study."""
     problems, loaded = examine(reference, overrides, chosen)
@@ -85,7 +88,9 @@ def load(
 
 
 def examine(
-    reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None, chosen: Chosen = Chosen()
+    reference: str,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
+    chosen: Chosen = Chosen(),
 ) -> tuple[list[BadInput], LoadedStudy | None]:
     """(every problem of a study, the study without what is wrong); None when too little is left of it.
 
@@ -114,7 +119,9 @@ def examine(
     problems += unknown_names(study, listed, str(path))
     problems += unknown_names_of_figures(study, known_platforms(study, listed), str(path))
     if overrides is not None:
-        problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
+        problems += _idle_tables(
+            [*_names(data.get("platforms")), *study.platforms], study, str(path)
+        )
     return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
 
 
@@ -127,7 +134,9 @@ def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, A
         name, protocols = chosen.protocol, study.protocol
         changed = with_protocol(changed, name, _named("protocol", name, protocols, study.name))
     if chosen.scale:
-        changed = with_scale(changed, chosen.scale, _named("scale", chosen.scale, study.scale, study.name))
+        changed = with_scale(
+            changed, chosen.scale, _named("scale", chosen.scale, study.scale, study.name)
+        )
     if chosen.sides:
         changed = with_two_sides(changed, chosen.sides)
     return changed
@@ -148,7 +157,9 @@ def refused(problems: Iterable[BadInput], source: str) -> BadInput:
 
 def _names(platforms: Any) -> list[str]:
     """Return the platforms of a file whose own the command line has replaced, unchecked."""
-    return [name for name in platforms if isinstance(name, str)] if isinstance(platforms, list) else []
+    return (
+        [name for name in platforms if isinstance(name, str)] if isinstance(platforms, list) else []
+    )
 
 
 def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +169,10 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(design, Mapping):
         return dict(declared)
     stop = design.get("stop", "fixed")
-    return {**declared, "design": {k: v for k, v in design.items() if stop in _KEYS_OF_RULES.get(k, (stop,))}}
+    return {
+        **declared,
+        "design": {k: v for k, v in design.items() if stop in _KEYS_OF_RULES.get(k, (stop,))},
+    }
 
 
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
@@ -217,10 +231,16 @@ def _examined(data: Mapping[str, Any], source: str) -> tuple[list[BadInput], Stu
     if found := limits.problem(data):
         place, what = found
         where = f"{source}: {describe_location(place, data)}"
-        return [BadInput(what, where=where, hint="docs/study-files.md has the limits of a study")], None
+        return [
+            BadInput(what, where=where, hint="docs/study-files.md has the limits of a study")
+        ], None
     problems, study = checked(data)
     return [
-        BadInput(each.what, where=f"{source}: {describe_location(each.place, data)}", hint=each.hint or _DOCS_HINT)
+        BadInput(
+            each.what,
+            where=f"{source}: {describe_location(each.place, data)}",
+            hint=each.hint or _DOCS_HINT,
+        )
         for each in problems
     ], study
 
@@ -237,10 +257,16 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
         if isinstance(entries, list) and not any(isinstance(entry, dict) for entry in entries):
             return f"key {_shown(str(first))}"
         table = f"[[{_shown(str(first))}]] number {number + 1}"
-        table += _called(entries[number]) if isinstance(entries, list) and number < len(entries) else ""
+        table += (
+            _called(entries[number]) if isinstance(entries, list) and number < len(entries) else ""
+        )
     elif rest or isinstance(data.get(str(first)), dict):
         table = f"[{_shown(str(first))}]"
-    elif isinstance(entries := data.get(str(first)), list) and entries and all(isinstance(e, dict) for e in entries):
+    elif (
+        isinstance(entries := data.get(str(first)), list)
+        and entries
+        and all(isinstance(e, dict) for e in entries)
+    ):
         table = f"[[{_shown(str(first))}]]"
     else:
         return f"key {_shown(str(first))}"
@@ -260,7 +286,9 @@ def _path(keys: Sequence[int | str]) -> str:
 
 def _called(entry: Any) -> str:
     """Return what a table of several calls itself, in brackets."""
-    names = [entry.get("label"), entry.get("name"), entry.get("id")] if isinstance(entry, dict) else []
+    names = (
+        [entry.get("label"), entry.get("name"), entry.get("id")] if isinstance(entry, dict) else []
+    )
     name = next((name for name in names if isinstance(name, str) and name), "")
     return f" ({_shown(name)})" if name else ""
 

@@ -18,7 +18,9 @@ from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
 from vtax.study.variants import Protocols, Scales, problems_of
 
-Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
+Size = Annotated[
+    int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})
+]
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
@@ -55,20 +57,37 @@ class DesignTable(StudyTable):
         "results that hold at every look ('open'); when every interval is within 'precision'; when every "
         "contrast has its verdict; or when 'budget' is spent",
     )
-    blocks: int = Field(5, ge=1, le=limits.MAX_BLOCKS, description="number of blocks of the rules 'fixed' and 'open'")
+    blocks: int = Field(
+        5,
+        ge=1,
+        le=limits.MAX_BLOCKS,
+        description="number of blocks of the rules 'fixed' and 'open'",
+    )
     sessions: int = Field(
-        1, ge=1, le=limits.MAX_SESSIONS,
+        1,
+        ge=1,
+        le=limits.MAX_SESSIONS,
         description="number of sessions that the blocks are split over, each begun by a person or after a pause, "
         "such as after a reboot; rules 'fixed', 'open' and 'budget'",
-    )  # fmt: skip
+    )
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="of every interval")
-    min_blocks: int = Field(5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule")
-    max_blocks: int = Field(30, ge=2, le=limits.MAX_BLOCKS, description="most blocks of an adaptive rule")
+    min_blocks: int = Field(
+        5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule"
+    )
+    max_blocks: int = Field(
+        30, ge=2, le=limits.MAX_BLOCKS, description="most blocks of an adaptive rule"
+    )
     precision: float = Field(
-        0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
+        0.02,
+        gt=0,
+        lt=1,
+        description="target relative half-width of every ratio's interval, rule 'precision'",
     )
     trials: int = Field(
-        1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="measured trials of every cell in every block"
+        1,
+        ge=1,
+        le=limits.MAX_TRIALS_OF_A_CELL,
+        description="measured trials of every cell in every block",
     )
     warmup: int = Field(
         0,
@@ -86,9 +105,14 @@ class DesignTable(StudyTable):
         600.0, gt=0, le=limits.MAX_TRIAL_S, description="longest one trial may take, e.g. '5min'"
     )
     budget: Duration | None = Field(
-        None, gt=0, le=limits.MAX_RUN_S, description="no block starts that would end after this time"
+        None,
+        gt=0,
+        le=limits.MAX_RUN_S,
+        description="no block starts that would end after this time",
     )
-    margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
+    margin: float = Field(
+        0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent"
+    )
 
     @property
     def is_counted(self) -> bool:
@@ -99,7 +123,8 @@ class DesignTable(StudyTable):
     def _blocks_in_order(self) -> DesignTable:
         if self.max_blocks < self.min_blocks:
             raise disagreement(
-                f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks"
+                f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})",
+                "max_blocks",
             )
         if self.stop == "verdict" and self.max_blocks < MINIMUM_BLOCKS:
             what = f"max_blocks ({self.max_blocks}) leaves nothing to judge: below {MINIMUM_BLOCKS} blocks"
@@ -114,12 +139,19 @@ class DesignTable(StudyTable):
         if self.sessions == 1:
             return self
         if self.is_counted and self.sessions > self.blocks:
-            raise disagreement(f"{self.sessions} sessions are more than {self.blocks} blocks", "sessions")
+            raise disagreement(
+                f"{self.sessions} sessions are more than {self.blocks} blocks", "sessions"
+            )
         if self.stop in ("precision", "verdict"):
             what = "judges the blocks of one session while they are made"
-            raise disagreement(f"'{self.stop}' {what}; several sessions need 'fixed', 'open' or 'budget'", "sessions")
+            raise disagreement(
+                f"'{self.stop}' {what}; several sessions need 'fixed', 'open' or 'budget'",
+                "sessions",
+            )
         if self.order == "sequential":
-            raise disagreement("'sequential' makes all blocks of one platform before the next", "sessions")
+            raise disagreement(
+                "'sequential' makes all blocks of one platform before the next", "sessions"
+            )
         return self
 
 
@@ -142,19 +174,24 @@ class BenchmarkTable(StudyTable):
     """`[[benchmark]]`: a tool, fixed parameters, and factors with their levels."""
 
     name: str = Field(description="see vtax benchmarks, or a [[program]]")
-    label: str | None = Field(None, description="how tables call it; needed when a tool is used twice")
+    label: str | None = Field(
+        None, description="how tables call it; needed when a tool is used twice"
+    )
     topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
     parameters: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(
-        default_factory=dict, description="parameter -> its levels; guests, neighbour, tuning and link too",
+        default_factory=dict,
+        description="parameter -> its levels; guests, neighbour, tuning and link too",
         json_schema_extra={"properties": {"link": _LINK}},
-    )  # fmt: skip
+    )
     link: dict[str, Level] = Field(
         default_factory=dict,
         description="fixed link settings, e.g. mtu; peer = 'ssh:HOST/NIC:NIC_THERE' puts the other end on a "
         "second machine; see vtax topologies",
     )
-    link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")
+    link_factors: dict[str, list[Level]] = Field(
+        default_factory=dict, description="link setting -> its levels"
+    )
     guests: list[Annotated[int, Field(ge=1, le=limits.MAX_GUESTS, strict=True)]] = Field(
         default_factory=list,
         max_length=limits.MAX_GUESTS,
@@ -171,7 +208,10 @@ class BenchmarkTable(StudyTable):
     @property
     def colocated(self) -> dict[str, list[Level]]:
         """Levels of the factors that place further guests on the host, by their names."""
-        named: dict[str, list[Level]] = {"guests": list(self.guests), "neighbour": list(self.neighbour)}
+        named: dict[str, list[Level]] = {
+            "guests": list(self.guests),
+            "neighbour": list(self.neighbour),
+        }
         return {name: levels for name, levels in named.items() if levels}
 
     @property
@@ -193,18 +233,27 @@ class BenchmarkTable(StudyTable):
         ):
             for name, levels in factors.items():
                 if not levels:
-                    raise disagreement(f"{kind}.{name} has no levels; give a list of values", kind, name)
+                    raise disagreement(
+                        f"{kind}.{name} has no levels; give a list of values", kind, name
+                    )
                 if len({(type(level), level) for level in levels}) != len(levels):
                     raise disagreement(f"{kind}.{name} names a level twice", kind, name)
                 if name in fixed:
-                    raise disagreement(f"{name} is both a fixed value and a factor; keep one", kind, name)
+                    raise disagreement(
+                        f"{name} is both a fixed value and a factor; keep one", kind, name
+                    )
         for name, levels in self.colocated.items():
             if len(set(levels)) != len(levels):
                 raise disagreement(f"{name} names a level twice", name)
             if name in self.factors:
-                raise disagreement(f"a parameter {name} cannot be a factor beside the table's own {name}", "factors")
+                raise disagreement(
+                    f"a parameter {name} cannot be a factor beside the table's own {name}",
+                    "factors",
+                )
         if self.neighbour and "none" not in self.neighbour:
-            raise disagreement("neighbour needs the level 'none', which the others are compared with", "neighbour")
+            raise disagreement(
+                "neighbour needs the level 'none', which the others are compared with", "neighbour"
+            )
         return self
 
 
@@ -216,7 +265,9 @@ class Study(StudyTable):
     question: str = ""
     baseline: str = Field("native", description="the platform all others are compared with")
     platforms: list[str] = Field(
-        min_length=1, max_length=limits.MAX_PLATFORMS, description="names; see vtax platforms, or [[platform]] below"
+        min_length=1,
+        max_length=limits.MAX_PLATFORMS,
+        description="names; see vtax platforms, or [[platform]] below",
     )
     tuning: list[Tuning] = Field(
         default_factory=list,
@@ -273,23 +324,32 @@ class Study(StudyTable):
     def _names_agree(self) -> Study:
         if self.baseline not in self.platforms:
             named = ", ".join(self.platforms)
-            raise disagreement(f"baseline {self.baseline!r} is not in platforms ({named})", "baseline")
+            raise disagreement(
+                f"baseline {self.baseline!r} is not in platforms ({named})", "baseline"
+            )
         if twice := [name for name in self.platforms if self.platforms.count(name) > 1]:
             raise disagreement(f"platforms names {twice[0]!r} twice", "platforms")
         tables = [table.name for table in self.platform]
         for number, name in enumerate(tables):
             if name in tables[:number]:
-                raise disagreement(f"there are two tables of the name {name!r}", "platform", number, "name")
+                raise disagreement(
+                    f"there are two tables of the name {name!r}", "platform", number, "name"
+                )
         programs = [table.name for table in self.program]
         for number, name in enumerate(programs):
             if name in programs[:number]:
-                raise disagreement(f"there are two programs of the name {name!r}", "program", number, "name")
+                raise disagreement(
+                    f"there are two programs of the name {name!r}", "program", number, "name"
+                )
             program = self.program[number]
             if program.timeout is None and self.design.timeout <= program.expected_duration:
-                what = (
-                    f"the timeout of [design] ({self.design.timeout:g} s) ends a trial of {name} before its expected"
+                what = f"the timeout of [design] ({self.design.timeout:g} s) ends a trial of {name} before its expected"
+                raise disagreement(
+                    f"{what} duration ({program.expected_duration:g} s)",
+                    "program",
+                    number,
+                    "timeout",
                 )
-                raise disagreement(f"{what} duration ({program.expected_duration:g} s)", "program", number, "timeout")
         if twice := [level for level in self.tuning if self.tuning.count(level) > 1]:
             raise disagreement(f"tuning names {twice[0]!r} twice", "tuning")
         for number, table in enumerate(self.benchmark):
@@ -318,15 +378,21 @@ class Study(StudyTable):
             points += table.points * max(1, len(self.tuning))
             if points > limits.MAX_POINTS:
                 what = f"the levels of this study combine to more than {limits.MAX_POINTS} points"
-                raise disagreement(what, "benchmark", number, "factors" if table.factors else "link_factors")
+                raise disagreement(
+                    what, "benchmark", number, "factors" if table.factors else "link_factors"
+                )
         cells = points * len(self.platforms)
         if cells > limits.MAX_CELLS:
             what = f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MAX_CELLS}"
             raise disagreement(what, "platforms")
         design = self.design
-        blocks = {"budget": 1}.get(design.stop, design.blocks if design.is_counted else design.max_blocks)
+        blocks = {"budget": 1}.get(
+            design.stop, design.blocks if design.is_counted else design.max_blocks
+        )
         if (trials := cells * blocks * (design.trials + design.warmup)) > limits.MAX_TRIALS:
-            raise disagreement(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
+            raise disagreement(
+                f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design"
+            )
         return self
 
     def declared(self) -> dict[str, Any]:

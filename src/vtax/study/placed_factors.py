@@ -28,7 +28,9 @@ def with_placed_factors(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parameters_of_programs(programs: Any) -> dict[str, Any]:
     """Name of a program -> its parameters."""
-    tables = [each for each in programs if isinstance(each, dict)] if isinstance(programs, list) else []
+    tables = (
+        [each for each in programs if isinstance(each, dict)] if isinstance(programs, list) else []
+    )
     return {str(each.get("name")): each.get("parameters", {}) for each in tables}
 
 
@@ -44,7 +46,9 @@ def _factors(table: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 def _placed(table: Any, own: Mapping[str, Any]) -> Any:
     factors = _factors(table, own)
     below = factors.get(_LINK)
-    of_links = {f"{_LINK}.{name}": each for name, each in below.items()} if isinstance(below, dict) else {}
+    of_links = (
+        {f"{_LINK}.{name}": each for name, each in below.items()} if isinstance(below, dict) else {}
+    )
     of_links |= {name: each for name, each in factors.items() if name.startswith(f"{_LINK}.")}
     links = {name.removeprefix(f"{_LINK}."): each for name, each in of_links.items()}
     known = table.get("link_factors", {}) if isinstance(table, dict) else {}
@@ -54,7 +58,11 @@ def _placed(table: Any, own: Mapping[str, Any]) -> Any:
     gone = {*beside, *of_links, *([_LINK] if links else [])}
     if not gone:
         return table
-    placed = {**table, **beside, "factors": {key: each for key, each in table["factors"].items() if key not in gone}}
+    placed = {
+        **table,
+        **beside,
+        "factors": {key: each for key, each in table["factors"].items() if key not in gone},
+    }
     return {**placed, "link_factors": {**known, **links}} if links else placed
 
 
@@ -64,5 +72,8 @@ def _with_tuning(data: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     given = [_factors(table, own).get(_TUNING) for table in tables]
     if _TUNING in data or not given or given[0] is None or any(each != given[0] for each in given):
         return data
-    rest = [{**each, "factors": {k: v for k, v in each["factors"].items() if k != _TUNING}} for each in tables]
+    rest = [
+        {**each, "factors": {k: v for k, v in each["factors"].items() if k != _TUNING}}
+        for each in tables
+    ]
     return {**data, _TUNING: given[0], "benchmark": rest}

@@ -52,7 +52,9 @@ def _pattern(pattern: str) -> str:
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"no regular expression ({error})") from error
     if groups != 1:
-        raise ValueError(f"a pattern with {groups} groups; it needs one, around the number, others as (?:...)")
+        raise ValueError(
+            f"a pattern with {groups} groups; it needs one, around the number, others as (?:...)"
+        )
     return pattern
 
 
@@ -73,12 +75,18 @@ class ArgvTable(StudyTable):
 
     guest: Argv | None = Field(None, description="the program that is measured, in the guest")
     client: Argv | None = Field(None, description="the program whose output is read, with a server")
-    server: Argv | None = Field(None, description="the program that serves it, ended after the client")
+    server: Argv | None = Field(
+        None, description="the program that serves it, ended after the client"
+    )
 
     @property
     def roles(self) -> dict[str, list[str]]:
         """Those that are given."""
-        return {name: argv for name in type(self).model_fields if (argv := getattr(self, name)) is not None}
+        return {
+            name: argv
+            for name in type(self).model_fields
+            if (argv := getattr(self, name)) is not None
+        }
 
 
 class MetricTable(StudyTable):
@@ -89,13 +97,15 @@ class MetricTable(StudyTable):
     better: Better = Field(description="whether higher or lower is better")
     title: str = ""
     pattern: Annotated[str, AfterValidator(_pattern)] | None = Field(
-        None, description="Python regular expression with one group, the number; '^' and '$' are those of a line"
+        None,
+        description="Python regular expression with one group, the number; '^' and '$' are those of a line",
     )
     pointer: Annotated[str, AfterValidator(_pointer)] | None = Field(
         None, description="JSON Pointer (RFC 6901) to the number, when the output is JSON"
     )
     elapsed: bool = Field(
-        False, description="whether the figure is the time of the program on the controller's clock, in s"
+        False,
+        description="whether the figure is the time of the program on the controller's clock, in s",
     )
     output: Literal["stdout", "stderr"] = Field("stdout", description="where the program prints it")
     average: Literal["arithmetic", "harmonic"] = Field(
@@ -105,13 +115,19 @@ class MetricTable(StudyTable):
 
     @model_validator(mode="after")
     def _is_one_figure(self) -> MetricTable:
-        sources = {"pattern": self.pattern is not None, "pointer": self.pointer is not None, "elapsed": self.elapsed}
+        sources = {
+            "pattern": self.pattern is not None,
+            "pointer": self.pointer is not None,
+            "elapsed": self.elapsed,
+        }
         if sum(sources.values()) != 1:
             key = next((name for name, is_given in sources.items() if is_given), "pointer")
             what = f"the metric {self.name} needs a pattern, a pointer or elapsed, one of the three"
             raise disagreement(what, key)
         if self.elapsed and self.unit != "s":
-            raise disagreement(f"the metric {self.name} is an elapsed time, in s, not in {self.unit}", "unit")
+            raise disagreement(
+                f"the metric {self.name} is an elapsed time, in s, not in {self.unit}", "unit"
+            )
         return self
 
 
@@ -141,7 +157,9 @@ class ProgramTable(StudyTable):
         max_length=limits.MAX_FILES,
         description="Debian packages that the program needs: a layer of the image has those that the base lacks",
     )
-    port: int | None = Field(None, ge=1, le=65000, description="TCP port that the server listens on when it is ready")
+    port: int | None = Field(
+        None, ge=1, le=65000, description="TCP port that the server listens on when it is ready"
+    )
     server_in: Literal["peer", "guest"] = Field(
         "peer", description="where the server runs; the client runs at the other end"
     )
@@ -153,7 +171,10 @@ class ProgramTable(StudyTable):
         10.0, gt=0, le=limits.MAX_TRIAL_S, description="about how long one trial takes, e.g. '5s'"
     )
     timeout: Duration | None = Field(
-        None, gt=0, le=limits.MAX_TRIAL_S, description="longest one trial may take; absent: that of [design]"
+        None,
+        gt=0,
+        le=limits.MAX_TRIAL_S,
+        description="longest one trial may take; absent: that of [design]",
     )
     metric: list[MetricTable] = Field(min_length=1, max_length=limits.MAX_METRICS)
 
@@ -174,42 +195,61 @@ class ProgramTable(StudyTable):
 
     @model_validator(mode="after")
     def _agrees(self) -> ProgramTable:
-        for check in (self._roles_agree, self._names_agree, self._arguments_agree, self._durations_agree):
+        for check in (
+            self._roles_agree,
+            self._names_agree,
+            self._arguments_agree,
+            self._durations_agree,
+        ):
             check()
         return self
 
     def _roles_agree(self) -> None:
         if set(self.argv.roles) not in ({"guest"}, {"client", "server"}):
             given = ", ".join(self.argv.roles) or "nothing"
-            raise disagreement(f"argv has {given}; it needs guest alone, or client and server", "argv")
+            raise disagreement(
+                f"argv has {given}; it needs guest alone, or client and server", "argv"
+            )
         if self.port is not None and not self.needs_network:
             raise disagreement("port is where a server listens, and this program has none", "port")
         if self.version is None and not self.files and not self.is_of_image:
-            raise disagreement("version is needed, as there are no files whose SHA-256 tells it", "version")
+            raise disagreement(
+                "version is needed, as there are no files whose SHA-256 tells it", "version"
+            )
 
     def _names_agree(self) -> None:
         for name in self.parameters:
             if name in {**BUILT_IN, **BUILT_IN_NETWORK} or hasattr(BaseModel, name):
                 raise disagreement(
-                    f"the parameter {name!r} has a name that is taken; choose another", "parameters", name
+                    f"the parameter {name!r} has a name that is taken; choose another",
+                    "parameters",
+                    name,
                 )
             if not _PARAMETER.fullmatch(name):
                 what = "names of parameters are at most 40 lower-case letters, digits and '_', a letter first"
                 raise disagreement(f"the parameter {name!r}: {what}", "parameters", name)
         for number, metric in enumerate(self.metric):
             if metric.name in [other.name for other in self.metric[:number]]:
-                raise disagreement(f"there are two metrics {metric.name!r}", "metric", number, "name")
+                raise disagreement(
+                    f"there are two metrics {metric.name!r}", "metric", number, "name"
+                )
         names = [PurePath(path).name for path in self.files]
         for number, name in enumerate(names):
             if name in ("", "..") or name in names[:number]:
-                what = "is the name of another file already" if name in names[:number] else "names no file"
+                what = (
+                    "is the name of another file already"
+                    if name in names[:number]
+                    else "names no file"
+                )
                 raise disagreement(f"{self.files[number]!r} {what}", "files")
 
     def _arguments_agree(self) -> None:
         used: set[str] = set()
         for role, argv in self.argv.roles.items():
             for number, argument in enumerate(argv):
-                names, problem = self._names_in(argument, {FILES: "", ENTRY: ""} if number == 0 else self._known)
+                names, problem = self._names_in(
+                    argument, {FILES: "", ENTRY: ""} if number == 0 else self._known
+                )
                 if problem:
                     raise disagreement(f"argv.{role} holds {argument!r}: {problem}", "argv", role)
                 used.update(names)
@@ -219,11 +259,15 @@ class ProgramTable(StudyTable):
                 raise disagreement(f"the variable {variable!r}: {what}", "environment", variable)
             names, problem = self._names_in(value, self._known)
             if problem:
-                raise disagreement(f"environment.{variable} holds {value!r}: {problem}", "environment", variable)
+                raise disagreement(
+                    f"environment.{variable} holds {value!r}: {problem}", "environment", variable
+                )
             used.update(names)
         for argument in self.version or ():
             if self._names_in(argument, {})[1]:
-                raise disagreement("the command of version holds no braces: nothing is put into it", "version")
+                raise disagreement(
+                    "the command of version holds no braces: nothing is put into it", "version"
+                )
         if unused := [name for name in self.parameters if name not in used]:
             raise disagreement(
                 f"no argument holds the parameter {unused[0]}; write {{{unused[0]}}} in one, or take it out",
@@ -231,7 +275,9 @@ class ProgramTable(StudyTable):
                 unused[0],
             )
         if self.files and FILES not in used:
-            raise disagreement("no argument holds {files}, the directory that the files are put into", "files")
+            raise disagreement(
+                "no argument holds {files}, the directory that the files are put into", "files"
+            )
         if "port" in used and self.port is None:
             raise disagreement("an argument holds {port}, and the program has no port", "port")
 
@@ -254,7 +300,11 @@ class ProgramTable(StudyTable):
         for name in names:
             if name not in known:
                 near = get_close_matches(name, known, 2)
-                hint = f"did you mean {' or '.join(near)}?" if near else f"known here: {', '.join(known) or 'none'}"
+                hint = (
+                    f"did you mean {' or '.join(near)}?"
+                    if near
+                    else f"known here: {', '.join(known) or 'none'}"
+                )
                 return names, f"there is no parameter {name!r}; {hint}"
         return names, ""
 
@@ -269,7 +319,9 @@ def pieces(argument: str) -> Iterator[tuple[str, str | None]]:
 
 def filled(argument: str, values: Mapping[str, Level]) -> str:
     """Return an argument with what its names stand for; true and false as TOML writes them."""
-    return "".join(text + ("" if name is None else _written(values[name])) for text, name in pieces(argument))
+    return "".join(
+        text + ("" if name is None else _written(values[name])) for text, name in pieces(argument)
+    )
 
 
 def with_absolute_files(data: Mapping[str, Any], study: Path) -> dict[str, Any]:
@@ -294,14 +346,20 @@ def _named(table: Any) -> Any:
     files = table.get("files") if isinstance(table, dict) else None
     if not isinstance(files, list):
         return table
-    return {**table, "files": [PurePath(each).name if isinstance(each, str) else each for each in files]}
+    return {
+        **table,
+        "files": [PurePath(each).name if isinstance(each, str) else each for each in files],
+    }
 
 
 def _absolute(table: Any, beside: Path) -> Any:
     files = table.get("files") if isinstance(table, dict) else None
     if not isinstance(files, list):
         return table
-    return {**table, "files": [str(beside / each) if isinstance(each, str) and each else each for each in files]}
+    return {
+        **table,
+        "files": [str(beside / each) if isinstance(each, str) and each else each for each in files],
+    }
 
 
 def _written(value: Level) -> str:

@@ -8,12 +8,18 @@ from vtax.study.load import Chosen, LoadedStudy, load
 from vtax.study.model import Study
 
 
-def of_design(study: Study, blocks: int | None, sessions: int | None, budget: str | None) -> dict[str, Any]:
+def of_design(
+    study: Study, blocks: int | None, sessions: int | None, budget: str | None
+) -> dict[str, Any]:
     """Return what --blocks, --sessions and --budget change."""
     design: dict[str, Any] = {}
     if blocks is not None:
         no_budget = {"budget": None} if study.design.budget is not None else {}
-        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks, **no_budget}
+        design = {
+            "stop": "open" if study.design.stop == "open" else "fixed",
+            "blocks": blocks,
+            **no_budget,
+        }
     if budget is not None:
         stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
         design = {**design, **stop, "budget": budget}
@@ -29,4 +35,6 @@ def redesigned(reference: str, scale: str, blocks: int) -> LoadedStudy:
     """
     chosen = Chosen(scale)
     loaded = load(reference, chosen=chosen)
-    return load(reference, of_design(loaded.study, blocks, None, None), chosen) if blocks else loaded
+    return (
+        load(reference, of_design(loaded.study, blocks, None, None), chosen) if blocks else loaded
+    )

@@ -72,7 +72,9 @@ def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint
         made = model.model_validate(dict(values))
     except ValidationError as error:
         problems = problems_of(model, error, word)
-        raise RefusedStudy(_unknown_first([*problems, *_elsewhere(converted, problems)]), hint) from error
+        raise RefusedStudy(
+            _unknown_first([*problems, *_elsewhere(converted, problems)]), hint
+        ) from error
     if converted:
         raise RefusedStudy(converted, hint)
     return made
@@ -106,13 +108,18 @@ def _elsewhere(more: Sequence[Problem], problems: Sequence[Problem]) -> list[Pro
     return [problem for problem in more if problem.place not in places]
 
 
-def _converted_booleans(model: type[BaseModel], values: Mapping[str, Any], word: str) -> Iterator[Problem]:
+def _converted_booleans(
+    model: type[BaseModel], values: Mapping[str, Any], word: str
+) -> Iterator[Problem]:
     """Refuse true and false where a number must stand: Python takes them for 1 and 0."""
     for place, value in values_of(values):
         if isinstance(value, bool):
             there, declaration = walk(model, place)
             kinds = (
-                {each.annotation for each in alternatives_of(declaration.annotation, declaration.metadata)}
+                {
+                    each.annotation
+                    for each in alternatives_of(declaration.annotation, declaration.metadata)
+                }
                 if declaration
                 else set()
             )
@@ -120,7 +127,9 @@ def _converted_booleans(model: type[BaseModel], values: Mapping[str, Any], word:
                 yield Problem(place, _refusal(value, place, declaration, word))
 
 
-def _problem(model: type[BaseModel], each: Any, place: Place, declaration: Declaration | None, word: str) -> Problem:
+def _problem(
+    model: type[BaseModel], each: Any, place: Place, declaration: Declaration | None, word: str
+) -> Problem:
     name = str(place[-1]) if place else "it"
     if each["type"] == "extra_forbidden":
         return _unknown(model, place, each["input"], word)
@@ -156,7 +165,9 @@ def _unknown(model: type[BaseModel], place: Place, given: Any, word: str) -> Pro
         if _brackets(name, given) != name:
             called = f"table {_brackets(name, given)}"
         bracketed = [_declared_as(each, fields[each].annotation) for each in near]
-    suggestion = f"did you mean {' or '.join(bracketed)}?" if near else f"known: {', '.join(fields)}"
+    suggestion = (
+        f"did you mean {' or '.join(bracketed)}?" if near else f"known: {', '.join(fields)}"
+    )
     what = f"unknown {called}; {suggestion if fields else 'there is none'}"
     return Problem(place, what, is_unknown=True, near=near[0] if near else "")
 
@@ -165,7 +176,9 @@ def _brackets(name: str, given: Any) -> str:
     """Return a key as TOML shows it where its value is a table, or several."""
     if isinstance(given, Mapping):
         return f"[{name}]"
-    is_tables = isinstance(given, list) and bool(given) and all(isinstance(each, Mapping) for each in given)
+    is_tables = (
+        isinstance(given, list) and bool(given) and all(isinstance(each, Mapping) for each in given)
+    )
     return f"[[{name}]]" if is_tables else name
 
 
@@ -184,22 +197,34 @@ def _called(place: Place, word: str) -> str:
 
 
 def _refusal(value: Any, place: Place, declaration: Declaration | None, word: str) -> str:
-    allowed = allowed_words(declaration.annotation, declaration.metadata) if declaration else "of another kind"
+    allowed = (
+        allowed_words(declaration.annotation, declaration.metadata)
+        if declaration
+        else "of another kind"
+    )
     return f"{_called(place, word)} is {_given(value, declaration)}; it must be {allowed}"
 
 
 def _given(value: Any, declaration: Declaration | None) -> str:
     """Return a value as it was given, sizes and durations with their units."""
-    alternatives = alternatives_of(declaration.annotation, declaration.metadata) if declaration else ()
+    alternatives = (
+        alternatives_of(declaration.annotation, declaration.metadata) if declaration else ()
+    )
     conversion = next(filter(None, (conversion_of(each.metadata) for each in alternatives)), None)
     if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
         return shown(value)
-    return shown(value) if conversion is size_bytes and isinstance(value, float) else written_bound(value, conversion)
+    return (
+        shown(value)
+        if conversion is size_bytes and isinstance(value, float)
+        else written_bound(value, conversion)
+    )
 
 
 def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     """Return how to write what seems to be meant; empty when that is not plain."""
-    alternatives = list(alternatives_of(declaration.annotation, declaration.metadata)) if declaration else []
+    alternatives = (
+        list(alternatives_of(declaration.annotation, declaration.metadata)) if declaration else []
+    )
     kinds = {get_origin(each.annotation) or each.annotation for each in alternatives}
     choices = [
         str(value)
@@ -211,15 +236,27 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
         return f"did you mean {near[0]!r}?"
     if isinstance(value, str) and kinds & {int, float}:
         return _hint_of_number(value, name, alternatives)
-    if isinstance(value, int) and not isinstance(value, bool) and (size := _hint_of_size(value, name, alternatives)):
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and (size := _hint_of_size(value, name, alternatives))
+    ):
         return size
     share = next((each for each in alternatives if bounds_of(each.metadata).get("lt") == 1), None)
     if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
         return f"for {value:g} % write {value / 100:g}"
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
-        entries = ", ".join(_toml(each) for each in (part.strip("[]\"' ") for part in str(value).split(",")) if each)
-        items = [get_args(each.annotation)[0] for each in alternatives if get_origin(each.annotation) is list]
-        if '"' in entries and {each.annotation for item in items for each in alternatives_of(item, ())} <= {
+        entries = ", ".join(
+            _toml(each) for each in (part.strip("[]\"' ") for part in str(value).split(",")) if each
+        )
+        items = [
+            get_args(each.annotation)[0]
+            for each in alternatives
+            if get_origin(each.annotation) is list
+        ]
+        if '"' in entries and {
+            each.annotation for item in items for each in alternatives_of(item, ())
+        } <= {
             int,
             float,
         }:
@@ -237,7 +274,9 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
 def _hint_of_size(value: int, name: str, alternatives: Sequence[Declaration]) -> str:
     """Return how to write MiB, where a number of bytes is too small and as many MiB would not be."""
     sizes = [
-        bounds_of(each.metadata).get("ge", 0) for each in alternatives if conversion_of(each.metadata) is size_bytes
+        bounds_of(each.metadata).get("ge", 0)
+        for each in alternatives
+        if conversion_of(each.metadata) is size_bytes
     ]
     is_meant = any(value < least <= value * 1024**2 for least in sizes)
     return f'a number alone counts bytes; for MiB write {name} = "{value}MiB"' if is_meant else ""

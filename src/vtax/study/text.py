@@ -54,7 +54,9 @@ def read(path: Path, what: str = "study") -> bytes:
         raise BadInput(f"{subject} cannot be read: {reason}", where=str(path), hint=hint) from error
     if len(content) > MAX_BYTES:
         raise BadInput(
-            f"a {what}{' file' if is_study else ''} has at most {about_size(MAX_BYTES)}", where=str(path), hint=hint
+            f"a {what}{' file' if is_study else ''} has at most {about_size(MAX_BYTES)}",
+            where=str(path),
+            hint=hint,
         )
     return content
 
@@ -79,9 +81,13 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
         hint = _TWO_KINDS if "'platforms'" in str(error) else _SYNTAX_HINT
         raise BadInput(f"the study is not valid TOML: {error}", where=source, hint=hint) from error
     except RecursionError as error:
-        raise BadInput("the study's lists or tables are nested too deep", where=source, hint=_SYNTAX_HINT) from error
+        raise BadInput(
+            "the study's lists or tables are nested too deep", where=source, hint=_SYNTAX_HINT
+        ) from error
     except ValueError as error:  # int() refuses thousands of digits
-        raise BadInput("whole numbers have at most 64 bits", where=source, hint=_SYNTAX_HINT) from error
+        raise BadInput(
+            "whole numbers have at most 64 bits", where=source, hint=_SYNTAX_HINT
+        ) from error
 
 
 def dump(values: Mapping[str, Any]) -> str:
@@ -94,7 +100,11 @@ def dump(values: Mapping[str, Any]) -> str:
 
 def _present(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table without what TOML cannot say or what says nothing, in the tables below it too."""
-    return {key: _filled(value) for key, value in table.items() if value is not None and value not in ({}, [])}
+    return {
+        key: _filled(value)
+        for key, value in table.items()
+        if value is not None and value not in ({}, [])
+    }
 
 
 def _filled(value: Any) -> Any:

@@ -11,7 +11,12 @@ from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.fields import Level
 from vtax.study.units import format_count
 
-_OF_OWN_PLATFORMS = {"claim": "claim", "published": "published number", "figure": "figure", "paper": ""}
+_OF_OWN_PLATFORMS = {
+    "claim": "claim",
+    "published": "published number",
+    "figure": "figure",
+    "paper": "",
+}
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,10 @@ def with_two_sides(data: Mapping[str, Any], sides: TwoSides) -> dict[str, Any]:
     """
     if data.get("boot"):
         raise BadInput(
-            "the study measures its platforms in several boots of the host, and both sides need one", where="--ab",
+            "the study measures its platforms in several boots of the host, and both sides need one",
+            where="--ab",
             hint="two [[platform]] tables in [[boot]] tables of a study of your own compare platforms of two boots",
-        )  # fmt: skip
+        )
     tables = [
         {"name": side.name, "driver": side.driver, **side.options}
         for side in (sides.old, sides.new)

@@ -11,11 +11,19 @@ Number = TypeVar("Number", int, float)
 
 _SIZE_FACTORS = {
     "b": 1,
-    "k": 1024, "kib": 1024, "kb": 1000,
-    "m": 1024**2, "mib": 1024**2, "mb": 1000**2,
-    "g": 1024**3, "gib": 1024**3, "gb": 1000**3,
-    "t": 1024**4, "tib": 1024**4, "tb": 1000**4,
-}  # fmt: skip
+    "k": 1024,
+    "kib": 1024,
+    "kb": 1000,
+    "m": 1024**2,
+    "mib": 1024**2,
+    "mb": 1000**2,
+    "g": 1024**3,
+    "gib": 1024**3,
+    "gb": 1000**3,
+    "t": 1024**4,
+    "tib": 1024**4,
+    "tb": 1000**4,
+}
 _TIME_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZES = "512MiB, 64KiB, 1GB or 4096B"
 _DURATIONS = "500ms, 7s, 10min or 2h"
@@ -37,7 +45,9 @@ def size_bytes(text: str | int) -> int:
     if unit.endswith("b") and not unit.endswith("ib"):
         count, prefix = text.strip().removesuffix(unit).strip(), unit[:-1].upper()
         more = f" or '{count}{prefix}iB'" if prefix else ""
-        raise ValueError(f"{_cut(text)} ends in b, for bits; for bytes write '{count}{prefix}B'{more}")
+        raise ValueError(
+            f"{_cut(text)} ends in b, for bits; for bytes write '{count}{prefix}B'{more}"
+        )
     if number * _SIZE_FACTORS[unit.lower()] >= _TOO_LARGE:
         raise ValueError(f"{_cut(text)} is more than any machine has; write for example {_SIZES}")
     return round(number * _SIZE_FACTORS[unit.lower()])
@@ -53,7 +63,9 @@ def duration_s(text: str | float) -> float:
         return _not_bool(text, _DURATIONS)
     number, unit = _split(text, _TIME_FACTORS, _DURATIONS)
     if number * _TIME_FACTORS[unit.lower()] >= _TOO_LARGE:
-        raise ValueError(f"{_cut(text)} is longer than anything lasts; write for example {_DURATIONS}")
+        raise ValueError(
+            f"{_cut(text)} is longer than anything lasts; write for example {_DURATIONS}"
+        )
     return number * _TIME_FACTORS[unit.lower()]
 
 
@@ -85,7 +97,11 @@ def format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    return (
+        f"{minutes} min {rest:02d} s"
+        if minutes < 60
+        else f"{minutes // 60} h {minutes % 60:02d} min"
+    )
 
 
 def format_count(number: int, noun: str) -> str:

@@ -24,19 +24,24 @@ class ScaledBenchmark(StudyTable):
 
     label: str = Field(description="label of the benchmark")
     divide: dict[str, float] = Field(
-        default_factory=dict, description="parameter or factor -> the divisor of its value, or of its levels"
+        default_factory=dict,
+        description="parameter or factor -> the divisor of its value, or of its levels",
     )
     levels: dict[str, list[Level]] = Field(
-        default_factory=dict, description="factor -> the levels that stay, as they are before a division"
+        default_factory=dict,
+        description="factor -> the levels that stay, as they are before a division",
     )
 
 
 class ScaleTable(StudyTable):
     """`[scale.NAME]`: what `vtax run --scale NAME` makes smaller."""
 
-    blocks: int | None = Field(None, ge=1, le=limits.MAX_BLOCKS, description="at most so many, by the rule 'fixed'")
+    blocks: int | None = Field(
+        None, ge=1, le=limits.MAX_BLOCKS, description="at most so many, by the rule 'fixed'"
+    )
     divide: dict[str, float] = Field(
-        default_factory=dict, description="parameter -> divisor, in every benchmark that gives it a value"
+        default_factory=dict,
+        description="parameter -> divisor, in every benchmark that gives it a value",
     )
     benchmark: list[ScaledBenchmark] = Field(default_factory=list, max_length=limits.MAX_BENCHMARKS)
 
@@ -45,16 +50,22 @@ class ProtocolBenchmark(StudyTable):
     """`[[protocol.NAME.benchmark]]`: parameters of one benchmark under a protocol."""
 
     label: str = Field(description="label of the benchmark")
-    parameters: dict[str, Level] = Field(default_factory=dict, description="put over those of the benchmark")
+    parameters: dict[str, Level] = Field(
+        default_factory=dict, description="put over those of the benchmark"
+    )
 
 
 class ProtocolTable(StudyTable):
     """`[protocol.NAME]`: order and repetition in place of those of `[design]`, with the rule 'fixed'."""
 
     blocks: int = Field(ge=1, le=limits.MAX_BLOCKS, description="number of blocks")
-    trials: int = Field(1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="trials of every cell in each block")
+    trials: int = Field(
+        1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="trials of every cell in each block"
+    )
     order: Literal["randomized", "sequential"] = Field("sequential", description="as in [design]")
-    benchmark: list[ProtocolBenchmark] = Field(default_factory=list, max_length=limits.MAX_BENCHMARKS)
+    benchmark: list[ProtocolBenchmark] = Field(
+        default_factory=list, max_length=limits.MAX_BENCHMARKS
+    )
 
 
 Variant = TypeVar("Variant", ScaleTable, ProtocolTable)
@@ -74,13 +85,19 @@ class MissingName:
 
 
 def problems_of(
-    scales: Mapping[str, ScaleTable], protocols: Mapping[str, ProtocolTable], benchmarks: Sequence[Any]
+    scales: Mapping[str, ScaleTable],
+    protocols: Mapping[str, ProtocolTable],
+    benchmarks: Sequence[Any],
 ) -> Iterator[MissingName]:
     """Labels, parameters, factors and levels that no benchmark of the study has. benchmarks: its BenchmarkTables."""
     tables = {table.label or table.name: table for table in benchmarks}
     for name, scale in scales.items():
         for key, divisor in scale.divide.items():
-            values = [each for t in tables.values() for each in (t.parameters.get(key), *t.factors.get(key, ()))]
+            values = [
+                each
+                for t in tables.values()
+                for each in (t.parameters.get(key), *t.factors.get(key, ()))
+            ]
             if problem := _not_divided(values, divisor):
                 yield MissingName(("scale", name, "divide", key), f"{key} {problem}")
         for number, each in enumerate(scale.benchmark):
@@ -115,11 +132,17 @@ def _is_quantity(value: Level) -> bool:
         return False
 
 
-def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | int, ...]) -> Iterator[MissingName]:
+def _problems_of_scaled(
+    each: ScaledBenchmark, table: Any, place: tuple[str | int, ...]
+) -> Iterator[MissingName]:
     for key, divisor in each.divide.items():
         if key not in {**table.parameters, **table.factors}:
-            yield MissingName((*place, "divide", key), f"{each.label} gives {key} no value to divide")
-        elif problem := _not_divided([table.parameters.get(key), *table.factors.get(key, ())], divisor):
+            yield MissingName(
+                (*place, "divide", key), f"{each.label} gives {key} no value to divide"
+            )
+        elif problem := _not_divided(
+            [table.parameters.get(key), *table.factors.get(key, ())], divisor
+        ):
             yield MissingName((*place, "divide", key), f"{key} of {each.label} {problem}")
     for factor, levels in each.levels.items():
         known = [canonical(level) for level in table.varied.get(factor, ())]
@@ -127,7 +150,9 @@ def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | in
             yield MissingName((*place, "levels", factor), f"{each.label} has no factor {factor!r}")
         for level in levels if known else ():
             if canonical(level) not in known:
-                yield MissingName((*place, "levels", factor), f"{each.label} has no level {level!r} of {factor}")
+                yield MissingName(
+                    (*place, "levels", factor), f"{each.label} has no level {level!r} of {factor}"
+                )
         if known and not levels:
             yield MissingName((*place, "levels", factor), f"no level of {factor} stays")
 
@@ -135,7 +160,12 @@ def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | in
 def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -> dict[str, Any]:
     """Return the values of a study under one of its protocols."""
     changed = deepcopy(dict(data))
-    design = {"stop": "fixed", "blocks": protocol.blocks, "trials": protocol.trials, "order": protocol.order}
+    design = {
+        "stop": "fixed",
+        "blocks": protocol.blocks,
+        "trials": protocol.trials,
+        "order": protocol.order,
+    }
     changed["design"] = {**_kept_design(changed), **design}
     changes = [ChangedPart(what=f"{key} = {design[key]}") for key in ("order", "blocks", "trials")]
     for each in protocol.benchmark:
@@ -164,9 +194,12 @@ def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[st
 
 
 def _scaled(
-    table: dict[str, Any], label: str, each: ScaledBenchmark, everywhere: Mapping[str, float],
+    table: dict[str, Any],
+    label: str,
+    each: ScaledBenchmark,
+    everywhere: Mapping[str, float],
     moved: dict[tuple[str, str], dict[str, tuple[Level, Level | None]]],
-) -> Iterator[ChangedPart]:  # fmt: skip
+) -> Iterator[ChangedPart]:
     """Shrink one benchmark; what was changed. moved: see Moved, of all factors."""
     divisors = {**everywhere, **each.divide}
     notes = [f"{key} ÷ {divisor:g}" for key, divisor in each.divide.items()]
@@ -186,7 +219,9 @@ def _scaled(
             divisor = divisors.get(factor, 1.0) if kind == "factors" else 1.0
             left = [divided(level, divisor) if divisor != 1 else level for level in kept]
             changes = {canonical(old): new for old, new in zip(kept, left, strict=True)}
-            moved[label, name] = {canonical(old): (old, changes.get(canonical(old))) for old in levels}
+            moved[label, name] = {
+                canonical(old): (old, changes.get(canonical(old))) for old in levels
+            }
             if isinstance(given, dict):
                 given[factor] = left
             else:
@@ -224,7 +259,11 @@ def _fewer_blocks(changed: dict[str, Any], blocks: int) -> Iterator[ChangedPart]
     fewest = min(blocks, design.get("blocks", 5)) if is_fixed else blocks
     if is_fixed and fewest == design.get("blocks", 5):
         return
-    changed["design"] = {**_kept_design(changed), "stop": stop if is_fixed else "fixed", "blocks": fewest}
+    changed["design"] = {
+        **_kept_design(changed),
+        "stop": stop if is_fixed else "fixed",
+        "blocks": fewest,
+    }
     yield ChangedPart(what=format_count(fewest, "block"))
 
 
@@ -235,7 +274,9 @@ def _kept_design(changed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(changed: Mapping[str, Any], label: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(t for t in changed["benchmark"] if (t.get("label") or t["name"]) == label)
+    found: dict[str, Any] = next(
+        t for t in changed["benchmark"] if (t.get("label") or t["name"]) == label
+    )
     return found
 
 
@@ -258,11 +299,15 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
             claim["not_tested"] = f"--scale {name} {lost}"
         elif fewer := _all_fewer(name, checks, moved):
             claim["in_part"] = fewer
-    changed["published"] = [each for each in changed.get("published", ()) if not _lost([each], moved)]
+    changed["published"] = [
+        each for each in changed.get("published", ()) if not _lost([each], moved)
+    ]
     for table in changed["published"]:
         if fewer := _all_fewer(name, [table], moved):
             table["note"] = "; ".join(filter(None, [table.get("note", ""), fewer]))
-    figures = [_pruned_where(table, _labels_of(table), moved) for table in changed.get("figure", ())]
+    figures = [
+        _pruned_where(table, _labels_of(table), moved) for table in changed.get("figure", ())
+    ]
     changed["figure"] = [table for table in figures if table is not None]
 
 
@@ -286,14 +331,19 @@ def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
             for level, (old, new) in levels.items():
                 if new is None and level in named.get(factor, ()):
                     gone.setdefault(factor, {})[str(old)] = None
-                elif new is not None and canonical(new) != level and level in named.get(factor, (level,)):
+                elif (
+                    new is not None
+                    and canonical(new) != level
+                    and level in named.get(factor, (level,))
+                ):
                     smaller.setdefault(factor, {})[f"{old} to {new}"] = None
             if factor == check.get("along"):
                 lines += [new for _, new in levels.values() if new is not None]
         if "along" in check and len({*map(canonical, lines)}) < 2:
             gone.setdefault(check["along"], {})["all but one"] = None
     return "; ".join(
-        f"{verb} levels that it compares: " + ", ".join(f"{f} {', '.join(texts)}" for f, texts in found.items())
+        f"{verb} levels that it compares: "
+        + ", ".join(f"{f} {', '.join(texts)}" for f, texts in found.items())
         for verb, found in (("leaves out", gone), ("divides", smaller))
         if found
     )
@@ -335,20 +385,36 @@ def _named(table: Mapping[str, Any]) -> dict[str, set[str]]:
 
 def _of(table: Mapping[str, Any], moved: Moved) -> Moved:
     """Return the factors of the benchmarks that a check or a published number is of; all, where it names none."""
-    labels = {*_labels_of(table), *(levels[BENCHMARK] for levels in _sides(table) if BENCHMARK in levels)}
+    labels = {
+        *_labels_of(table),
+        *(levels[BENCHMARK] for levels in _sides(table) if BENCHMARK in levels),
+    }
     return {key: levels for key, levels in moved.items() if not labels or key[0] in labels}
 
 
 def _left(factor: str, level: Level, labels: Sequence[str], moved: Moved) -> Level | None:
     """Return what is left of a level of a factor in some benchmarks (all, where none is named); None when nothing
     is."""
-    tables = [left for (label, name), left in moved.items() if name == factor and (not labels or label in labels)]
+    tables = [
+        left
+        for (label, name), left in moved.items()
+        if name == factor and (not labels or label in labels)
+    ]
     if not tables:
         return level
-    return next((new for left in tables if (new := left.get(canonical(level), (level, None))[1]) is not None), None)
+    return next(
+        (
+            new
+            for left in tables
+            if (new := left.get(canonical(level), (level, None))[1]) is not None
+        ),
+        None,
+    )
 
 
-def _pruned_where(table: Mapping[str, Any], labels: Sequence[str], moved: Moved) -> dict[str, Any] | None:
+def _pruned_where(
+    table: Mapping[str, Any], labels: Sequence[str], moved: Moved
+) -> dict[str, Any] | None:
     found = dict(table)
     where = {}
     for factor, given in _flat_where(table.get("where", {})).items():

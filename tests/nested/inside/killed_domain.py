@@ -27,7 +27,9 @@ def main() -> None:
     name = f"vtax-{secrets.token_hex(3)}"
     journal.register(Tree(str(home.guests / name)))
     (home.guests / name).mkdir()
-    links = topologies.get("point-to-point").build(journal, topologies.settings("point-to-point", {}))
+    links = topologies.get("point-to-point").build(
+        journal, topologies.settings("point-to-point", {})
+    )
     end = next(end for end in links.ends if end.under_test)
     image = images.find(home)
     registry.get(sys.argv[1]).start(

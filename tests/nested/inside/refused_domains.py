@@ -31,7 +31,10 @@ def main() -> None:
     image, name = images.find(home), f"vtax-{secrets.token_hex(3)}"
     before = traces()
     if sys.argv[1:]:
-        found = {"same_name": error_of(home, image, sys.argv[1]), "no_memory": error_of(home, image, name)}
+        found = {
+            "same_name": error_of(home, image, sys.argv[1]),
+            "no_memory": error_of(home, image, name),
+        }
     else:
         found = {"crashed": error_of(home, image, name, crashes=True)}
     print(json.dumps(found | {"left": sorted(traces() - before)}))

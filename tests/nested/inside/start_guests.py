@@ -37,13 +37,25 @@ def main() -> None:
     """See the module."""
     times, name = int(sys.argv[1]), sys.argv[2]
     driver, colon, options = name.partition(":")
-    platform = registry.make("nested-try", driver, json.loads(options)) if colon else registry.get(name)
+    platform = (
+        registry.make("nested-try", driver, json.loads(options)) if colon else registry.get(name)
+    )
     home = Home.from_environment().ensure()
     image = images.find(home)
     before = traces()
     probe = Probe(True) if "unprobed" in sys.argv[3:] else platform.probe(image)
-    found = {"platform": name, "available": probe.available, "reason": probe.reason, "marks": probe.marks}
-    found |= {"version": probe.version, "probe_s": round(probe.seconds, 2), "ready_s": [], "stop_s": []}
+    found = {
+        "platform": name,
+        "available": probe.available,
+        "reason": probe.reason,
+        "marks": probe.marks,
+    }
+    found |= {
+        "version": probe.version,
+        "probe_s": round(probe.seconds, 2),
+        "ready_s": [],
+        "stop_s": [],
+    }
     if probe.available:
         with Journal(home.journal) as journal:
             for number in range(times):
@@ -60,7 +72,9 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
     registered = journal.register(Tree(str(home.guests / name)))
     (home.guests / name).mkdir()
     started_at = time.monotonic()
-    running = platform.start(GuestSpec(name, image, Resources(1, MEMORY, (CPU,)), home.guests / name, journal))
+    running = platform.start(
+        GuestSpec(name, image, Resources(1, MEMORY, (CPU,)), home.guests / name, journal)
+    )
     guest = Guest(running.channel)
     guest.hello(READY_S)
     found["ready_s"].append(round(time.monotonic() - started_at, 2))
@@ -80,8 +94,12 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
             ).stdout.strip(),
             "limit_inside": facts.get("cgroup.memory"),
             "hog": [hog.stdout.split(), hog.status == -signal.SIGKILL],
-            "in_force": sorted({str(cgroups.group_of(pid).in_force()) for pid in workload(running)}),
-            "groups": sorted({Path(f"/proc/{pid}/cgroup").read_text().strip() for pid in workload(running)}),
+            "in_force": sorted(
+                {str(cgroups.group_of(pid).in_force()) for pid in workload(running)}
+            ),
+            "groups": sorted(
+                {Path(f"/proc/{pid}/cgroup").read_text().strip() for pid in workload(running)}
+            ),
         }
     started_at = time.monotonic()
     guest.close()
@@ -113,7 +131,9 @@ def traces() -> set[str]:
     Not the mount of /run/netns, which ip(8) makes at its first network namespace and keeps for all later ones, nor
     credentials of services that systemd starts by itself meanwhile.
     """
-    mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()} - {"/run/netns"}
+    mounts = {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()} - {
+        "/run/netns"
+    }
     found = {f"mount {path}" for path in mounts if not path.startswith("/run/credentials/systemd-")}
     found |= {f"cgroup {top}" for top, _, _ in os.walk("/sys/fs/cgroup") if is_ours(top)}
     found |= {f"hierarchy {line}" for line in Path("/proc/1/cgroup").read_text().splitlines()}
@@ -132,7 +152,10 @@ def traces() -> set[str]:
         found |= {f"domain {line.split()[0]}" for line in output("xl", "list")[1:]}
         found |= {f"file {path}" for path in Path("/var/log/xen").glob("*vtax*")}
     if output("systemctl", "is-active", "docker") == ["active"]:
-        found |= {f"container {line}" for line in output("docker", "ps", "--all", "--format", "{{.Names}}")}
+        found |= {
+            f"container {line}"
+            for line in output("docker", "ps", "--all", "--format", "{{.Names}}")
+        }
     home = Home.from_environment()
     found |= {f"file {path}" for place in (home.guests, home.journal) for path in place.glob("*")}
     return found
@@ -142,7 +165,11 @@ def is_ours(name: str) -> bool:
     """By the names vtax and the runtimes give; not the agent that this script is run by."""
     words = ("vtax-", "docker-", "libpod", "lxc", "machine-", "crun", "runc")
     last = name.rpartition("/")[2]
-    return any(word in last for word in words) and "vtax-nested" not in last and "lxc.mount" not in last
+    return (
+        any(word in last for word in words)
+        and "vtax-nested" not in last
+        and "lxc.mount" not in last
+    )
 
 
 def output(*argv: str) -> list[str]:

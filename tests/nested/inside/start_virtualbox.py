@@ -46,7 +46,9 @@ def main() -> None:
     before = traces()
     found: dict[str, object] = {}
     with Journal(home.journal) as journal, ExitStack() as stack:
-        links = topologies.get("point-to-point").build(journal, topologies.settings("point-to-point", {}))
+        links = topologies.get("point-to-point").build(
+            journal, topologies.settings("point-to-point", {})
+        )
         stack.callback(links.close)
 
         def start(platform, end):
@@ -54,7 +56,9 @@ def main() -> None:
             stack.callback(journal.register(Tree(str(home.guests / name))).release)
             (home.guests / name).mkdir()
             running = platform.start(
-                GuestSpec(name, image, Resources(1, 256 << 20, (0,)), home.guests / name, journal, end)
+                GuestSpec(
+                    name, image, Resources(1, 256 << 20, (0,)), home.guests / name, journal, end
+                )
             )
             stack.callback(running.stop)
             return machine.VirtualBoxIo(name, home.guests / name), running, Guest(running.channel)
@@ -92,14 +96,18 @@ def use(guest, peer, end, links):
     computed = checked(guest, ["sysbench", "cpu", "--cpu-max-prime=2000", "--time=5", "run"])
     found["events"] = int(re.findall(r"total number of events: +(\d+)", computed)[0])
     written = guest.run([*_DD, "bs=1M", "count=4", "conv=fsync"], timeout_s=600).stderr
-    found["written_mb_s"] = round(4.194304 / float(re.findall(r"copied, ([\d.]+) s", written)[0]), 2)
+    found["written_mb_s"] = round(
+        4.194304 / float(re.findall(r"copied, ([\d.]+) s", written)[0]), 2
+    )
     end.connected(partial(checked, guest))
     links.verify()
     peer.start(["iperf3", "-s"])
     time.sleep(5)
     for name, options in (("sent", []), ("received", ["--reverse"])):
         said = checked(guest, ["iperf3", "--json", "-t", "5", "-c", links.peer_address, *options])
-        found[f"{name}_mbit_s"] = round(json.loads(said)["end"]["sum_received"]["bits_per_second"] / 1e6, 2)
+        found[f"{name}_mbit_s"] = round(
+            json.loads(said)["end"]["sum_received"]["bits_per_second"] / 1e6, 2
+        )
     return found
 
 

@@ -18,20 +18,29 @@ def ids_of(user: str) -> tuple[int, int, list[int], str]:
     """
     name, _, group = user.partition(":")
     lines = [line.split(":") for line in _lines("/etc/passwd")]
-    found = next((each for each in lines if len(each) > _FIELDS - 1 and name in (each[0], each[2])), None)
+    found = next(
+        (each for each in lines if len(each) > _FIELDS - 1 and name in (each[0], each[2])), None
+    )
     if found is None and not name.isdigit():
         sys.exit(f"the image has no user {name}")
     uid, gid, home = (int(found[2]), int(found[3]), found[5]) if found else (int(name), 0, "/")
     if group.isdigit():
         return uid, int(group), [], home
-    listed = [each for line in _lines("/etc/group") if len(each := line.split(":")) >= _GROUP_FIELDS]
+    listed = [
+        each for line in _lines("/etc/group") if len(each := line.split(":")) >= _GROUP_FIELDS
+    ]
     if group:
         of_group = next((each for each in listed if each[0] == group), None)
         if of_group is None:
             sys.exit(f"the image has no group {group}")
         return uid, int(of_group[2]), [], home
     member = found[0] if found else ""
-    return uid, gid, [int(each[2]) for each in listed if member and member in each[3].split(",")], home
+    return (
+        uid,
+        gid,
+        [int(each[2]) for each in listed if member and member in each[3].split(",")],
+        home,
+    )
 
 
 def _lines(path: str) -> list[str]:

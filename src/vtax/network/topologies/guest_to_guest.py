@@ -44,7 +44,9 @@ def wire_there(lab: Lab, settings: GuestToGuestSettings) -> Links:
     return Links(lab, settings, [_peer(settings, network)], [], trunks=[network])
 
 
-def _peer(settings: GuestToGuestSettings, network: Segment, *, is_there: bool = False) -> NetworkEnd:
+def _peer(
+    settings: GuestToGuestSettings, network: Segment, *, is_there: bool = False
+) -> NetworkEnd:
     interface = make_interface(0, int(settings.attachment in translation.ATTACHMENTS), 1, settings)
     return NetworkEnd("peer", [(interface, network)], under_test=True, is_there=is_there)
 

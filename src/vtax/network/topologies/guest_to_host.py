@@ -34,7 +34,9 @@ class GuestToHostSettings(LinkSettings):
     @model_validator(mode="after")
     def _shapes_what_it_can(self) -> Self:
         if self.attachment == "own-nat" and is_shaped(self):
-            raise ValueError("own-nat ends in the host itself here, where no link has a rate, delay or loss")
+            raise ValueError(
+                "own-nat ends in the host itself here, where no link has a rate, delay or loss"
+            )
         return self
 
 
@@ -67,12 +69,28 @@ class HostSegment:
         if self._made is None:
             host = self._lab.name("host", guest.path)
             self._made = BridgeSegment(
-                host, interface.name, interface.mtu, mac=interface.mac, role=role, queues=interface.queues
+                host,
+                interface.name,
+                interface.mtu,
+                mac=interface.mac,
+                role=role,
+                queues=interface.queues,
             )
             if self._translates:
                 host.set("ipv4/ping_group_range", "0 0")  # see translation
                 host.run(
-                    ["iptables", "-t", "nat", "-A", "POSTROUTING", "!", "-o", interface.name, "-j", "MASQUERADE"]
+                    [
+                        "iptables",
+                        "-t",
+                        "nat",
+                        "-A",
+                        "POSTROUTING",
+                        "!",
+                        "-o",
+                        interface.name,
+                        "-j",
+                        "MASQUERADE",
+                    ]
                 )
         else:
             self._made.plug(role, interface, guest)
@@ -99,7 +117,9 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     else:
         outside = address(0, _PEER)
         peer_interface = make_interface(0, 0, _PEER, settings)
-        interfaces = [make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)]
+        interfaces = [
+            make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)
+        ]
     peer = NetworkEnd("peer", [(peer_interface, network)], under_test=False)
     guests = [
         NetworkEnd(numbered("guest", number), [(interface, network)], under_test=True)

@@ -23,18 +23,26 @@ class MultiNicSettings(LinkSettings):
     ABSENT = (*LinkSettings.ABSENT, "peer")
 
     peer: Elsewhere = ""
-    interfaces: int = Field(1, ge=1, le=8, description="interfaces of each guest, a network and a flow for each")
+    interfaces: int = Field(
+        1, ge=1, le=8, description="interfaces of each guest, a network and a flow for each"
+    )
 
 
 def wire(lab: Lab, settings: MultiNicSettings) -> Links:
     """As many networks as interfaces, and a flow over each."""
     namespace = lab.namespace("lab")
-    networks = [(number, segment(namespace, number, settings)) for number in range(settings.interfaces)]
+    networks = [
+        (number, segment(namespace, number, settings)) for number in range(settings.interfaces)
+    ]
     peer = NetworkEnd(
-        "peer", [(make_interface(n, n, _PEER, settings), network) for n, network in networks], under_test=False
+        "peer",
+        [(make_interface(n, n, _PEER, settings), network) for n, network in networks],
+        under_test=False,
     )
     guest = NetworkEnd(
-        "guest", [(make_interface(n, n, _GUEST, settings), network) for n, network in networks], under_test=True
+        "guest",
+        [(make_interface(n, n, _GUEST, settings), network) for n, network in networks],
+        under_test=True,
     )
     flows = [Flow("guest", "peer", guest.address(n), peer.address(n)) for n, _ in networks]
     return Links(lab, settings, [peer, guest], flows)

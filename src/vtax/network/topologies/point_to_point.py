@@ -38,13 +38,19 @@ def wire(lab: Lab, settings: PointToPointSettings) -> Links:
         interfaces = [translation.guest_interface(number, settings) for number in range(lab.guests)]
     else:
         inner = outer = segment(lab.namespace("lab"), 0, settings)
-        interfaces = [make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)]
-    peer = NetworkEnd("peer", [(make_interface(0, int(is_hidden), _PEER, settings), outer)], under_test=False)
+        interfaces = [
+            make_interface(0, 0, _GUEST + number, settings) for number in range(lab.guests)
+        ]
+    peer = NetworkEnd(
+        "peer", [(make_interface(0, int(is_hidden), _PEER, settings), outer)], under_test=False
+    )
     guests = [
         NetworkEnd(numbered("guest", number), [(interface, inner)], under_test=True)
         for number, interface in enumerate(interfaces)
     ]
-    flows = [Flow(guest.role, "peer", guest.address(), peer.address(), is_hidden) for guest in guests]
+    flows = [
+        Flow(guest.role, "peer", guest.address(), peer.address(), is_hidden) for guest in guests
+    ]
     return Links(lab, settings, [peer, *guests], flows)
 
 

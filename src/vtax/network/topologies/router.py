@@ -47,7 +47,10 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         NetworkEnd(
             role,
             [
-                (make_interface(n, sides(n)[side], _END, settings, through(sides(n)[side])), networks[sides(n)[side]])
+                (
+                    make_interface(n, sides(n)[side], _END, settings, through(sides(n)[side])),
+                    networks[sides(n)[side]],
+                )
                 for n in range(lab.guests)
             ],
             under_test=False,
@@ -66,7 +69,10 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         )
         for n in range(lab.guests)
     ]
-    flows = [Flow("generator", "receiver", ends[0].address(n), ends[1].address(n)) for n in range(lab.guests)]
+    flows = [
+        Flow("generator", "receiver", ends[0].address(n), ends[1].address(n))
+        for n in range(lab.guests)
+    ]
     return Links(lab, settings, [*ends, *routers], flows)
 
 

@@ -49,21 +49,28 @@ class RouterOpenflowSettings(RouterSettings):
     ABSENT = (*RouterSettings.ABSENT, "move_after_s")
 
     move_after_s: float = Field(
-        0, ge=0, le=3600, description="seconds into a trial at which another guest becomes the controller; 0: never"
+        0,
+        ge=0,
+        le=3600,
+        description="seconds into a trial at which another guest becomes the controller; 0: never",
     )
 
 
 class _Plane:
     """A bridge of the switch, and the guests of which one is its controller."""
 
-    def __init__(self, lab: Lab, switch: Switch, number: int, settings: RouterOpenflowSettings) -> None:
+    def __init__(
+        self, lab: Lab, switch: Switch, number: int, settings: RouterOpenflowSettings
+    ) -> None:
         self._switch = switch
         self.bridge = numbered("plane", number)
         self.networks = sides(number)
         switch.add_bridge(self.bridge, "fail_mode=secure", "protocols=OpenFlow13")
         control, name = 2 * lab.guests + number, numbered("control", number)
         # Of the bridge to the controller: else it were one of its ports', and another when a rate changes them.
-        network = BridgeSegment(switch.namespace, name, settings.mtu, mac=mac(control, _GATEWAY, 0), ends=True)
+        network = BridgeSegment(
+            switch.namespace, name, settings.mtu, mac=mac(control, _GATEWAY, 0), ends=True
+        )
         switch.namespace.ip(f"address add {address(control, _GATEWAY)}/24 dev {name}")
         roles = {"guest": _GUEST, **({"standby": _STANDBY} if settings.move_after_s else {})}
         self.guests = [
@@ -110,14 +117,20 @@ def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
     settings = settings.model_copy(update=forced)
     switch = Switch(lab, lab.namespace("lab"))
     planes = [_Plane(lab, switch, number, settings) for number in range(lab.guests)]
-    ends = [_native(role, side, switch, planes, settings) for side, role in enumerate(("generator", "receiver"))]
+    ends = [
+        _native(role, side, switch, planes, settings)
+        for side, role in enumerate(("generator", "receiver"))
+    ]
     for number, plane in enumerate(planes):
         plane.configure([end.interfaces[number] for end in ends])
     return Links(
         lab,
         settings,
         [*ends, *(guest for plane in planes for guest in reversed(plane.guests))],
-        [Flow("generator", "receiver", ends[0].address(n), ends[1].address(n)) for n in range(lab.guests)],
+        [
+            Flow("generator", "receiver", ends[0].address(n), ends[1].address(n))
+            for n in range(lab.guests)
+        ],
         notes=[Note("switch-in-user-space" if forced else "switch-in-kernel")],
         forced=forced,
         more_counters=lambda: _counters(switch, planes),
@@ -125,7 +138,9 @@ def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
     )
 
 
-def _native(role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings) -> NetworkEnd:
+def _native(
+    role: str, side: int, switch: Switch, planes: Sequence[_Plane], settings: LinkSettings
+) -> NetworkEnd:
     """Make the end on one side of every plane: port 1 or 2 of each bridge."""
     interfaces = []
     for number, plane in enumerate(planes):
@@ -158,7 +173,8 @@ def _moving(planes: Sequence[_Plane], after_s: float) -> Iterator[dict[str, Any]
             errors.append(error)
         else:
             found["controller_moves"] = [
-                {"to": role, "after_s": at_s, "connected_after_s": connected_s} for role, connected_s in moved
+                {"to": role, "after_s": at_s, "connected_after_s": connected_s}
+                for role, connected_s in moved
             ]
 
     mover = Thread(target=move, name="vtax-controller-move")
@@ -177,7 +193,9 @@ def _moving(planes: Sequence[_Plane], after_s: float) -> Iterator[dict[str, Any]
         )
 
 
-def _controller_configuration(networks: Sequence[int], interfaces: Sequence[Interface]) -> dict[str, object]:
+def _controller_configuration(
+    networks: Sequence[int], interfaces: Sequence[Interface]
+) -> dict[str, object]:
     """Make the controller's configuration, see openflow_router."""
     routes = [
         {

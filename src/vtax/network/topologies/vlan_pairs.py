@@ -37,7 +37,9 @@ class VlanPairsSettings(LinkSettings):
     @model_validator(mode="after")
     def _no_idle_trunk(self) -> Self:
         if self.trunks > self.pairs:
-            raise ValueError(f"trunks {self.trunks} is more than pairs {self.pairs}, so one would carry nothing")
+            raise ValueError(
+                f"trunks {self.trunks} is more than pairs {self.pairs}, so one would carry nothing"
+            )
         return self
 
     def vlans(self, trunk: int) -> list[int]:
@@ -53,13 +55,18 @@ def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
     switch.add_bridge(_LEFT)
     hops, trunks = [], []
     if settings.peer:
-        trunks = [SwitchSegment(switch, _LEFT, vlans=settings.vlans(each)) for each in range(settings.trunks)]
+        trunks = [
+            SwitchSegment(switch, _LEFT, vlans=settings.vlans(each))
+            for each in range(settings.trunks)
+        ]
     else:
         switch.add_bridge(_RIGHT)
         hops = [hop for each in range(settings.trunks) for hop in _trunk(switch, each, settings)]
     ends, flows = [], []
     for pair in range(settings.pairs):
-        peer = _end(switch, "peer", pair, settings, trunks[pair % settings.trunks] if trunks else None)
+        peer = _end(
+            switch, "peer", pair, settings, trunks[pair % settings.trunks] if trunks else None
+        )
         guest = _end(switch, "guest", pair, settings)
         ends += [peer, guest]
         flows.append(Flow(guest.role, peer.role, guest.address(), peer.address()))
@@ -83,7 +90,9 @@ def wire_there(lab: Lab, settings: VlanPairsSettings) -> Links:
     switch = Switch(lab, lab.namespace("lab"))
     switch.add_bridge(_RIGHT)
     ends = [_end(switch, "peer", pair, settings) for pair in range(settings.pairs)]
-    trunks = [SwitchSegment(switch, _RIGHT, vlans=settings.vlans(each)) for each in range(settings.trunks)]
+    trunks = [
+        SwitchSegment(switch, _RIGHT, vlans=settings.vlans(each)) for each in range(settings.trunks)
+    ]
     return Links(lab, settings, ends, [], forced=forced, trunks=trunks)
 
 
@@ -97,11 +106,18 @@ def _trunk(switch: Switch, number: int, settings: VlanPairsSettings) -> list[Hop
     )
     for side, port in ports.items():
         switch.add_port(side, port, vlans=settings.vlans(number))
-    return [Hop(f"lab.{port}", switch.namespace, port, "veth", veth_pair=pair) for port in ports.values()]
+    return [
+        Hop(f"lab.{port}", switch.namespace, port, "veth", veth_pair=pair)
+        for port in ports.values()
+    ]
 
 
 def _end(
-    switch: Switch, role: str, pair: int, settings: VlanPairsSettings, trunk: SwitchSegment | None = None
+    switch: Switch,
+    role: str,
+    pair: int,
+    settings: VlanPairsSettings,
+    trunk: SwitchSegment | None = None,
 ) -> NetworkEnd:
     """Make a guest of a pair: the client on the left, the serving one on the right, or behind a trunk.
 
@@ -111,7 +127,10 @@ def _end(
     network = trunk or SwitchSegment(switch, side, tag=_FIRST_VLAN + pair)
     interface = make_interface(0, pair, host, settings)
     return NetworkEnd(
-        f"{role}{pair if pair else ''}", [(interface, network)], under_test=True, is_there=trunk is not None
+        f"{role}{pair if pair else ''}",
+        [(interface, network)],
+        under_test=True,
+        is_there=trunk is not None,
     )
 
 

@@ -12,7 +12,15 @@ from dataclasses import replace
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.check import Against, Checks, NotTested, finding, judged, require_block, untested
+from vtax.report.analysis.check import (
+    Against,
+    Checks,
+    NotTested,
+    finding,
+    judged,
+    require_block,
+    untested,
+)
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.contrast import check_names, differences_of, pairs_of, unmatched_cells
 from vtax.report.analysis.lookup import unknown
@@ -26,9 +34,15 @@ from vtax.stats.stopping import Rule, interval_confidence
 
 
 def check_against(
-    runs: Sequence[Analysis], others: Sequence[Analysis], margin: float | None = None, platform: str = "",
-    metric: str = "", *, label: str = "", detect: float | None = None,
-) -> Checks:  # fmt: skip
+    runs: Sequence[Analysis],
+    others: Sequence[Analysis],
+    margin: float | None = None,
+    platform: str = "",
+    metric: str = "",
+    *,
+    label: str = "",
+    detect: float | None = None,
+) -> Checks:
     """Every platform of some runs against itself in others, at every point that both have.
 
     margin: 0 to 1; by default the smallest of all runs. platform: the only one. metric: by default the primary ones.
@@ -48,26 +62,40 @@ def check_against(
     if platform and platform not in treatments:
         raise unknown("platform", platform, treatments, platform, lead.name)
     treatments = [name for name in treatments if platform in ("", name)]
-    pairs = [pair for pair in pairs_of(*sides, metric, label) if pair.treatment.platform.name in treatments]
+    pairs = [
+        pair
+        for pair in pairs_of(*sides, metric, label)
+        if pair.treatment.platform.name in treatments
+    ]
     alike, unlike = _split(pairs)
     rule = _rule([*runs, *others], alike, margin)
     compared, alpha = judged(rule, alike, rule.margin, lambda pair: _finding(pair, rule.margin))
-    not_tested = (*untested(lead, {platform} if platform else None, baseline), *unlike,
-                  *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None))  # fmt: skip
+    not_tested = (
+        *untested(lead, {platform} if platform else None, baseline),
+        *unlike,
+        *_only_in_one(sides, pairs, (metric, label), [platform] if platform else None),
+    )
     against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, alike)))
     shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
-    return Checks(lead, shown, baseline, rule.margin, tuple(compared), not_tested, alpha, against, detect)
+    return Checks(
+        lead, shown, baseline, rule.margin, tuple(compared), not_tested, alpha, against, detect
+    )
 
 
 def _only_in_one(
-    sides: tuple[Side, Side], pairs: Sequence[Compared], named: tuple[str, str], platforms: Sequence[str] | None
+    sides: tuple[Side, Side],
+    pairs: Sequence[Compared],
+    named: tuple[str, str],
+    platforms: Sequence[str] | None,
 ) -> Iterator[NotTested]:
     """Points that the runs of one side alone have. named: metric and label, or nothing. platforms: the only
     ones; None: all."""
     cells = [each for pair in pairs for each in (pair.treatment.cell, pair.baseline.cell)]
     for side in sides:
         for cell in unmatched_cells(side, cells, *named):
-            if cell.platform != side.analysis.baseline and (platforms is None or cell.platform in platforms):
+            if cell.platform != side.analysis.baseline and (
+                platforms is None or cell.platform in platforms
+            ):
                 reason = _at(cell.levels, msg("only in {run}", run=side.name))
                 yield NotTested(cell.platform, reason, label=cell.label)
 
@@ -126,8 +154,10 @@ def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | N
     """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
     levels = [
         interval_confidence(cell.run.rule, cell.row.block_means.size)
-        for pair in pairs for side in pair.cells for cell in side
-    ]  # fmt: skip
+        for pair in pairs
+        for side in pair.cells
+        for cell in side
+    ]
     smallest = min(run.rule.margin for run in runs) if margin is None else margin
     confidence = max([run.rule.confidence for run in runs] + levels)
     return replace(runs[0].rule, stop="fixed", confidence=confidence, margin=smallest)

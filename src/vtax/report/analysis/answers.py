@@ -19,12 +19,21 @@ from vtax.store.records import PlatformRecord
 _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
-_KINDS = ("slower", "faster", "equivalent", "few", "perhaps slower", "perhaps faster")  # in the order they are said
+_KINDS = (
+    "slower",
+    "faster",
+    "equivalent",
+    "few",
+    "perhaps slower",
+    "perhaps faster",
+)  # in the order they are said
 PERHAPS: Mapping[str, doc.Message] = {
     "perhaps slower": msg("perhaps slower"),
     "perhaps faster": msg("perhaps faster"),
 }
-_DIFFERENT = frozenset({"slower", "faster", *PERHAPS})  # said only together where they are at the same places
+_DIFFERENT = frozenset(
+    {"slower", "faster", *PERHAPS}
+)  # said only together where they are at the same places
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,11 @@ def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
             continue
         text: doc.Inline = msg("was not tested: {reason}", reason=stored(each.reason))
         if each.available:
-            text = words_of(judged[each.name], analysis.baseline) if judged[each.name] else msg("has no results yet")
+            text = (
+                words_of(judged[each.name], analysis.baseline)
+                if judged[each.name]
+                else msg("has no results yet")
+            )
         found.append(PlatformAnswer(each.name, each.marks, text))
     return tuple(found)
 
@@ -101,18 +114,26 @@ def sentence_of(analysis: Analysis) -> doc.Inline:
     nothing is judged.
     """
     judged = _judged(analysis)
-    groups: dict[tuple[frozenset[tuple[str, doc.Inline]], tuple[str, ...]], list[PlatformRecord]] = {}
+    groups: dict[
+        tuple[frozenset[tuple[str, doc.Inline]], tuple[str, ...]], list[PlatformRecord]
+    ] = {}
     for each in analysis.platforms:
         kinds = frozenset(map(_likeness, judged[each.name]))
         if not each.is_baseline and each.available and kinds:
             groups.setdefault((kinds, each.marks), []).append(each)
     return joined(
         [
-            msg("{platforms}: {words}.", platforms=_names(of),
-                words=words_of([one for each in of for one in judged[each.name]], analysis.baseline, len(of)))
+            msg(
+                "{platforms}: {words}.",
+                platforms=_names(of),
+                words=words_of(
+                    [one for each in of for one in judged[each.name]], analysis.baseline, len(of)
+                ),
+            )
             for of in groups.values()
-        ], " ",
-    )  # fmt: skip
+        ],
+        " ",
+    )
 
 
 def _likeness(one: SpokenComparison) -> tuple[str, doc.Inline]:
@@ -143,8 +164,9 @@ def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int =
     rest = [*of.pop("open", ()), *of.get("undecided", ())]
     parts = [
         _placed(_word(kind, of[kind], baseline), _where(of[kind], len(judged), platforms))
-        for kind in _KINDS if kind in of
-    ]  # fmt: skip
+        for kind in _KINDS
+        if kind in of
+    ]
     if rest:
         word = msg("undecided") if "undecided" in of else msg("no difference shown")
         parts.append(msg("{word} elsewhere", word=word) if parts else word)
@@ -163,17 +185,23 @@ def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> doc.In
     if kind == "faster":
         return joined([msg("faster"), joined(["(", _range(these, baseline), ")"], "")], " ")
     if kind == "equivalent":
-        margin = doc.Share(max(each.row.verdict.margin for each in these if each.row.verdict), "declared")
+        margin = doc.Share(
+            max(each.row.verdict.margin for each in these if each.row.verdict), "declared"
+        )
         return msg("equivalent within ±{margin}", margin=margin)
     if kind == "few":
         blocks = min(each.row.ratio.n_blocks for each in these if each.row.ratio)
         return plural(
-            "no verdict, since {count} block is too few", "no verdict, since {count} blocks are too few", blocks
+            "no verdict, since {count} block is too few",
+            "no verdict, since {count} blocks are too few",
+            blocks,
         )
     return PERHAPS[kind]
 
 
-def _without(these: Sequence[SpokenComparison], where: doc.Inline, baseline: str) -> Iterator[doc.Inline]:
+def _without(
+    these: Sequence[SpokenComparison], where: doc.Inline, baseline: str
+) -> Iterator[doc.Inline]:
     """Yield why there is no verdict, with the range of the ratios, and where there is no result."""
     if compared := [each for each in these if each.row.ratio]:
         yield joined([_placed(compared[0].row.reason, where), _range(compared, baseline)], "; ")
@@ -189,7 +217,11 @@ def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc
     """`on dd and stream`, `in 3 of 20`; empty for all."""
     if len(these) == total:
         return ""
-    names = [each.name for n, each in enumerate(these) if all(each.name != other.name for other in these[:n])]
+    names = [
+        each.name
+        for n, each in enumerate(these)
+        if all(each.name != other.name for other in these[:n])
+    ]
     if len(names) <= _MOST_NAMED and len(these) == platforms * len(names):
         return msg("on {names}", names=listed(names))
     return msg("in {count} of {total}", count=doc.Count(len(these)), total=doc.Count(total))
@@ -211,11 +243,14 @@ def _range(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
 
 def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     """`intervals reach down to 72 % of native (dd)`: the lowest end shown of what is undecided, each by itself."""
-    these = [each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)]
+    these = [
+        each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)
+    ]
     if not these:
         return ""
     found, worst = min(
-        ((each.row.ratio.efficiency(each.better), each) for each in these if each.row.ratio), key=lambda of: of[0].low
+        ((each.row.ratio.efficiency(each.better), each) for each in these if each.row.ratio),
+        key=lambda of: of[0].low,
     )
     share = doc.Relative(found.estimate, found.low, found.high, shows="low", baseline=baseline)
     if len(these) == 1:

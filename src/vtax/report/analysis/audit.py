@@ -53,7 +53,9 @@ class Audit:
 
 def audit(analysis: Analysis) -> Audit:
     """Return the audit of a stored run."""
-    groups = started_alike((guest.platform, guest.facts) for guest in analysis.guests if guest.facts)
+    groups = started_alike(
+        (guest.platform, guest.facts) for guest in analysis.guests if guest.facts
+    )
     order = [platform.name for platform in analysis.platforms]
     places: dict[tuple[str, tuple[tuple[tuple[str, ...], str], ...]], list[str]] = {}
     found: list[AuditedChange] = []
@@ -62,16 +64,27 @@ def audit(analysis: Analysis) -> Audit:
     for how, of in groups.items():
         names = sorted(of, key=order.index)
         guests |= {(name, how): of[name][0] for name in names}
-        found += [AuditedChange(name, *change) for name in names for change in changes(of[name]).items()]
+        found += [
+            AuditedChange(name, *change) for name in names for change in changes(of[name]).items()
+        ]
         comparing += len(names) > 1
-        for difference in differences({name: of[name][0] for name in names}) if len(names) > 1 else ():
+        for difference in (
+            differences({name: of[name][0] for name in names}) if len(names) > 1 else ()
+        ):
             places.setdefault((difference.field, _by_text(difference.values)), []).append(how)
     findings = [
         UnevenFact(field, "" if len(hows) == comparing else "; ".join(hows), shown)
         for (field, shown), hows in sorted(places.items())
     ]
     compared = tuple(name for name in order if any(name == platform for platform, _ in guests))
-    return Audit(tuple(findings), tuple(found), guests, compared, _clocks(analysis), host_changes(analysis.sessions))
+    return Audit(
+        tuple(findings),
+        tuple(found),
+        guests,
+        compared,
+        _clocks(analysis),
+        host_changes(analysis.sessions),
+    )
 
 
 def _clocks(analysis: Analysis) -> dict[str, float]:

@@ -31,9 +31,15 @@ class HostSees:
 
     benchmark: Annotated[str, Means("benchmark")]
     run: Annotated[str, Means("run of the host that measured the baseline against itself")]
-    noise: Annotated[float, Means("standard deviation of the logarithm of its ratio from block to block")]
-    blocks: Annotated[int, Means("blocks of the comparisons of the gate; the most, where they differ")]
-    sees: Annotated[float, Means("share of performance lost that so many blocks show with a probability of 0.8")]
+    noise: Annotated[
+        float, Means("standard deviation of the logarithm of its ratio from block to block")
+    ]
+    blocks: Annotated[
+        int, Means("blocks of the comparisons of the gate; the most, where they differ")
+    ]
+    sees: Annotated[
+        float, Means("share of performance lost that so many blocks show with a probability of 0.8")
+    ]
 
 
 def host_sees(store: Store, analysis: Analysis) -> tuple[HostSees, ...]:
@@ -57,14 +63,25 @@ def _of_host(store: Store, identity: str, machine: str, analysis: Analysis) -> I
                 continue
             sd = ratio.se_log * math.sqrt(ratio.n_blocks)
             blocks = _blocks_of(section.benchmark, analysis)
-            if ratio.n_sessions == 1 and 0 < sd < math.inf and blocks >= MINIMUM_BLOCKS and section.name not in seen:
-                yield HostSees(section.benchmark, calibration.name, sd, blocks, smallest_overhead(sd, blocks))
+            if (
+                ratio.n_sessions == 1
+                and 0 < sd < math.inf
+                and blocks >= MINIMUM_BLOCKS
+                and section.name not in seen
+            ):
+                yield HostSees(
+                    section.benchmark, calibration.name, sd, blocks, smallest_overhead(sd, blocks)
+                )
         seen |= {section.name for section in calibration.primary}
 
 
 def _blocks_of(benchmark: str, analysis: Analysis) -> int:
     """Return the most blocks of a comparison of a benchmark; 0 without one."""
-    rows = ((section, row) for section, _, row in every_row(analysis.primary) if section.benchmark == benchmark)
+    rows = (
+        (section, row)
+        for section, _, row in every_row(analysis.primary)
+        if section.benchmark == benchmark
+    )
     return max((row.ratio.n_blocks for _, row in rows if row.ratio is not None), default=0)
 
 
@@ -72,9 +89,13 @@ def _is_same(platform: PlatformRecord, baseline: PlatformRecord) -> bool:
     return platform is not baseline and platform.identity == baseline.identity
 
 
-def _calibrations(store: Store, identity: str, machine: str, analysis: Analysis) -> Iterator[Analysis]:
+def _calibrations(
+    store: Store, identity: str, machine: str, analysis: Analysis
+) -> Iterator[Analysis]:
     """Yield the runs of a host that have the baseline twice, the newest first."""
-    of_host = [run for run in reversed(store.runs()) if machine in run.hosts and run.status == "finished"]
+    of_host = [
+        run for run in reversed(store.runs()) if machine in run.hosts and run.status == "finished"
+    ]
     for run in of_host[:_RUNS_READ]:
         if len(run.platforms) < 2 or run.name == analysis.name:
             continue

@@ -24,14 +24,21 @@ class HostRecord:
     group: Annotated[str, Means("its group in the inventory; empty without one")] = ""
     sessions: Annotated[tuple[int, ...], Means("its sessions in this run")] = ()
     planned: Annotated[int, Means("sessions that the campaign asks for")] = 0
-    agents: Annotated[tuple[str, ...], Means("resident programs that use CPU time, such as kubelet")] = ()
+    agents: Annotated[
+        tuple[str, ...], Means("resident programs that use CPU time, such as kubelet")
+    ] = ()
     state: Annotated[str, Means("how far the campaign is on it; see campaigns.md")] = ""
-    code: Annotated[str, Means("why it has no more sessions, as a code; empty without a reason")] = ""
+    code: Annotated[
+        str, Means("why it has no more sessions, as a code; empty without a reason")
+    ] = ""
     detail: Annotated[str, Means("the same in words")] = ""
     distance: Annotated[
-        float | None, Means("energy distance of its native probe from the other hosts', before it measured")
+        float | None,
+        Means("energy distance of its native probe from the other hosts', before it measured"),
     ] = None
-    farthest: Annotated[str, Means("kind of work of that distance: `cpu`, `memory` or `process`")] = ""
+    farthest: Annotated[
+        str, Means("kind of work of that distance: `cpu`, `memory` or `process`")
+    ] = ""
     compared: Annotated[int, Means("hosts that it was compared with")] = 0
     identity: Annotated[str, Means("its identity, as runs keep it; empty before it was asked")] = ""
 
@@ -87,11 +94,19 @@ def _host(said: Mapping[str, Any]) -> HostRecord:
     sessions = tuple(each for each in _list(said.get("sessions")) if isinstance(each, int))
     planned, distance, compared = (said.get(name) for name in ("planned", "distance", "compared"))
     return HostRecord(
-        _text(said, "host"), _text(said, "group"), sessions, planned if isinstance(planned, int) else 0,
-        _texts(said.get("agents")), _text(said, "state"), _text(said, "code"), _text(said, "detail"),
-        distance if isinstance(distance, float) and 0 <= distance < math.inf else None, _text(said, "farthest"),
-        compared if isinstance(compared, int) else 0, _text(said, "identity"),
-    )  # fmt: skip
+        _text(said, "host"),
+        _text(said, "group"),
+        sessions,
+        planned if isinstance(planned, int) else 0,
+        _texts(said.get("agents")),
+        _text(said, "state"),
+        _text(said, "code"),
+        _text(said, "detail"),
+        distance if isinstance(distance, float) and 0 <= distance < math.inf else None,
+        _text(said, "farthest"),
+        compared if isinstance(compared, int) else 0,
+        _text(said, "identity"),
+    )
 
 
 def _change(said: Any) -> PlannedChange | None:
@@ -99,9 +114,12 @@ def _change(said: Any) -> PlannedChange | None:
         return None
     seed = said.get("seed")
     at, until = (
-        float(each) if isinstance(each, int | float) else None for each in (said.get("at"), said.get("until"))
+        float(each) if isinstance(each, int | float) else None
+        for each in (said.get("at"), said.get("until"))
     )
-    return PlannedChange(_text(said, "what"), first, at, until, seed if isinstance(seed, int) else None)
+    return PlannedChange(
+        _text(said, "what"), first, at, until, seed if isinstance(seed, int) else None
+    )
 
 
 def _list(said: Any) -> list[Any]:

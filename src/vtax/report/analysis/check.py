@@ -31,50 +31,76 @@ from vtax.store.store import Store
 
 Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
 Status = Literal["passed", "failed", "undecided"]
-_WORDS: dict[str, Outcome] = {"reproduced": "passed", "contradicted": "slower", "inconclusive": "undecided"}
+_WORDS: dict[str, Outcome] = {
+    "reproduced": "passed",
+    "contradicted": "slower",
+    "inconclusive": "undecided",
+}
 
 
 @dataclass(frozen=True)
 class Checked:
     """A comparison with its outcome. noise: standard deviation of the log-ratio from block to block."""
 
-    pair: Annotated[Compared, Only(
-        "levels", "treatment.platform.name", "marks", "label", "benchmark", "metric.name", "metric.title",
-        "metric.unit", "metric.better", "metric.is_primary",
-    )]  # fmt: skip
+    pair: Annotated[
+        Compared,
+        Only(
+            "levels",
+            "treatment.platform.name",
+            "marks",
+            "label",
+            "benchmark",
+            "metric.name",
+            "metric.title",
+            "metric.unit",
+            "metric.better",
+            "metric.is_primary",
+        ),
+    ]
     outcome: Annotated[Outcome, Means("`passed`, `slower`, `undecided` or `no-result`")]
     ratio: Annotated[
-        Ratio | None, Means("treatment / baseline, for this comparison alone; null without a result")
+        Ratio | None,
+        Means("treatment / baseline, for this comparison alone; null without a result"),
     ] = None
-    p_slower: Annotated[float | None, Means("p-value of being beyond the margin, Holm-adjusted over its family")] = (
-        None
-    )
+    p_slower: Annotated[
+        float | None, Means("p-value of being beyond the margin, Holm-adjusted over its family")
+    ] = None
     p_passed: Annotated[float | None, Means("the same of being on its other side")] = None
     detectable: Annotated[
         float | None,
         Means(
             "the smallest lack, as a share of the performance of the baseline, that it would have found with a "
-            "probability of 0.8, in its family; null below five blocks", name="detectable_slowdown",
+            "probability of 0.8, in its family; null below five blocks",
+            name="detectable_slowdown",
         ),
-    ] = None  # fmt: skip
+    ] = None
     blocks_needed_low: Annotated[
-        int | None, Means("smallest number of further blocks that decides it; 0 when decided, null when not known")
+        int | None,
+        Means(
+            "smallest number of further blocks that decides it; 0 when decided, null when not known"
+        ),
     ] = None
     blocks_needed: Annotated[int | None, Means("largest number of them")] = None
     reasons: Annotated[
-        tuple[str, ...], Means("why it is undecided or has no result, where that is not noise alone")
+        tuple[str, ...],
+        Means("why it is undecided or has no result, where that is not noise alone"),
     ] = ()
     noise: float | None = None
     assumptions: Annotated[
-        tuple[str, ...], Means("what `passed` or `slower` rests on beside the blocks, one sentence each")
+        tuple[str, ...],
+        Means("what `passed` or `slower` rests on beside the blocks, one sentence each"),
     ] = ()
     family: Annotated[
         int,
-        Means("comparisons that it is corrected for: those of its metric and benchmark; 0 without a result"),
+        Means(
+            "comparisons that it is corrected for: those of its metric and benchmark; 0 without a result"
+        ),
     ] = 0
 
     @property
-    def efficiency(self) -> Annotated[Interval | None, Means("the ratio as a share of the baseline's performance")]:
+    def efficiency(
+        self,
+    ) -> Annotated[Interval | None, Means("the ratio as a share of the baseline's performance")]:
         """The efficiency by its ratio; the interval is unbounded from a single block."""
         return self.ratio.efficiency(self.pair.section.better) if self.ratio else None
 
@@ -99,16 +125,21 @@ class Against:
     runs: tuple[Analysis, ...]
     others: tuple[Analysis, ...]
     differences: Annotated[
-        tuple[doc.Inline, ...], Means("what differs between the runs besides what is compared, one text each")
+        tuple[doc.Inline, ...],
+        Means("what differs between the runs besides what is compared, one text each"),
     ]
 
     @property
-    def treatment_runs(self) -> Annotated[tuple[str, ...], Means("names of the runs of the treatment")]:
+    def treatment_runs(
+        self,
+    ) -> Annotated[tuple[str, ...], Means("names of the runs of the treatment")]:
         """In their order."""
         return tuple(run.name for run in self.runs)
 
     @property
-    def baseline_runs(self) -> Annotated[tuple[str, ...], Means("names of the runs of the baseline")]:
+    def baseline_runs(
+        self,
+    ) -> Annotated[tuple[str, ...], Means("names of the runs of the baseline")]:
         """In their order."""
         return tuple(run.name for run in self.others)
 
@@ -121,10 +152,13 @@ class Against:
     def sessions(
         self,
     ) -> Annotated[
-        tuple[int, int], Means("sessions of treatment and baseline; with one on a side nothing is decided")
+        tuple[int, int],
+        Means("sessions of treatment and baseline; with one on a side nothing is decided"),
     ]:
         """The sessions of all runs of either side."""
-        treatment, baseline = (sum(len(run.sessions) for run in side) for side in (self.runs, self.others))
+        treatment, baseline = (
+            sum(len(run.sessions) for run in side) for side in (self.runs, self.others)
+        )
         return treatment, baseline
 
     @property
@@ -146,21 +180,27 @@ class Checks:
     analysis: Analysis
     treatments: Annotated[tuple[str, ...], Means("the treatments as they were written")]
     baseline: Annotated[str, Means("the baseline as it was written")]
-    margin: Annotated[float, Means("largest share of the performance of the baseline that may be lacking")]
+    margin: Annotated[
+        float, Means("largest share of the performance of the baseline that may be lacking")
+    ]
     compared: Annotated[
-        tuple[Checked, ...], Means("one object for every metric, point and treatment", name="comparisons")
+        tuple[Checked, ...],
+        Means("one object for every metric, point and treatment", name="comparisons"),
     ]
     not_tested: Annotated[tuple[NotTested, ...], Means("what was not compared at all")]
     alpha: Annotated[float, Means("error rate of the words of a family")]
     against: Annotated[
         Against | None,
-        Means("of runs that share no block with the others: the ratio of a comparison is that of two to `baseline`"),
+        Means(
+            "of runs that share no block with the others: the ratio of a comparison is that of two to `baseline`"
+        ),
     ] = None
-    detect: Annotated[float | None, Means("the slowdown that every comparison has to be able to find, or null")] = (
-        None
-    )
+    detect: Annotated[
+        float | None, Means("the slowdown that every comparison has to be able to find, or null")
+    ] = None
     calibrated: Annotated[
-        tuple[HostSees, ...], Means("what the host can see, by runs of the baseline against itself; empty: unknown")
+        tuple[HostSees, ...],
+        Means("what the host can see, by runs of the baseline against itself; empty: unknown"),
     ] = ()
 
     @property
@@ -176,7 +216,9 @@ class Checks:
         return len(self.blind)
 
     @property
-    def families(self) -> Annotated[tuple[int, ...], Means("sizes of the families, which are those of the result")]:
+    def families(
+        self,
+    ) -> Annotated[tuple[int, ...], Means("sizes of the families, which are those of the result")]:
         """How many comparisons the words are corrected for, ascending."""
         return tuple(sorted({each.family for each in self.compared if each.family})) or (0,)
 
@@ -184,7 +226,11 @@ class Checks:
     def below_sight(self) -> tuple[HostSees, ...]:
         """The benchmarks in which the host cannot see an effect as small as the margin."""
         compared = {each.pair.section.benchmark for each in self.compared}
-        return tuple(each for each in self.calibrated if each.benchmark in compared and self.margin < each.sees)
+        return tuple(
+            each
+            for each in self.calibrated
+            if each.benchmark in compared and self.margin < each.sees
+        )
 
     @property
     def blind(self) -> tuple[Checked, ...]:
@@ -192,7 +238,9 @@ class Checks:
         if self.detect is None:
             return ()
         undecided = (each for each in self.compared if each.outcome == "undecided")
-        return tuple(each for each in undecided if each.detectable is None or each.detectable > self.detect)
+        return tuple(
+            each for each in undecided if each.detectable is None or each.detectable > self.detect
+        )
 
     @property
     def status(self) -> Annotated[Status, _STATUS]:
@@ -205,9 +253,16 @@ class Checks:
 
 
 def check(
-    store: Store | None, analysis: Analysis, margin: float | None = None, treatment: str = "", baseline: str = "",
-    metric: str = "", *, label: str = "", detect: float | None = None,
-) -> Checks:  # fmt: skip
+    store: Store | None,
+    analysis: Analysis,
+    margin: float | None = None,
+    treatment: str = "",
+    baseline: str = "",
+    metric: str = "",
+    *,
+    label: str = "",
+    detect: float | None = None,
+) -> Checks:
     """Every primary metric, or the one named, at every point of a run: treatments against a baseline.
 
     margin: 0 to 1; the run's own by default. treatment: `PLATFORM[@factor=level,...]`; every other platform by
@@ -220,25 +275,51 @@ def check(
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
         raise BadInput(f"{name} has one platform, so there is nothing to compare", hint=hint)
-    to = _side(store, analysis, baseline) if baseline else Side(analysis.baseline, analysis, analysis.baseline, {})
+    to = (
+        _side(store, analysis, baseline)
+        if baseline
+        else Side(analysis.baseline, analysis, analysis.baseline, {})
+    )
     check_names((to, to), metric, label)
-    sides = [_side(store, analysis, treatment)] if treatment else [
-        Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.name != to.platform and p.available
-    ]  # fmt: skip
-    not_tested = untested(analysis, {side.platform for side in sides} if treatment else None, to.platform)
-    pairs = [p for side in sides for p in pairs_of(side, to, metric, label) if p.treatment is not p.baseline]
+    sides = (
+        [_side(store, analysis, treatment)]
+        if treatment
+        else [
+            Side(p.name, analysis, p.name, {})
+            for p in analysis.platforms
+            if p.name != to.platform and p.available
+        ]
+    )
+    not_tested = untested(
+        analysis, {side.platform for side in sides} if treatment else None, to.platform
+    )
+    pairs = [
+        p
+        for side in sides
+        for p in pairs_of(side, to, metric, label)
+        if p.treatment is not p.baseline
+    ]
     if not pairs:
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
         raise BadInput(what, hint=f"vtax show {name} prints what was measured")
     every = _family(analysis, to, pairs)
-    found, alpha = judged(analysis.rule, every, margin, lambda pair: finding(paired(pair, analysis), margin))
+    found, alpha = judged(
+        analysis.rule, every, margin, lambda pair: finding(paired(pair, analysis), margin)
+    )
     chosen = {_cells(pair) for pair in pairs}
     found = [each for each in found if _cells(each.pair) in chosen]
     return Checks(
-        analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), alpha,
-        detect=detect, calibrated=host_sees(store, analysis) if store else (),
-    )  # fmt: skip
+        analysis,
+        tuple(side.text for side in sides),
+        to.text,
+        margin,
+        tuple(found),
+        tuple(not_tested),
+        alpha,
+        detect=detect,
+        calibrated=host_sees(store, analysis) if store else (),
+    )
 
 
 def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:
@@ -248,9 +329,15 @@ def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequenc
     sides = [Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.available]
     tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in chosen)
     every = [
-        p for table in tables for side in sides for p in pairs_of(side, to, *table) if p.treatment is not p.baseline
+        p
+        for table in tables
+        for side in sides
+        for p in pairs_of(side, to, *table)
+        if p.treatment is not p.baseline
     ]
-    return every if {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every} else chosen
+    return (
+        every if {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every} else chosen
+    )
 
 
 def _cells(pair: Compared) -> tuple[int, int]:
@@ -259,8 +346,12 @@ def _cells(pair: Compared) -> tuple[int, int]:
 
 def require_block(analysis: Analysis) -> None:
     """Raise BadInput for a run without a finished block."""
-    if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
-        raise BadInput(f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run")
+    if analysis.blocks < 1 or not any(
+        row.summary for s in analysis.primary for p in s.points for row in p.rows
+    ):
+        raise BadInput(
+            f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run"
+        )
 
 
 def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> list[NotTested]:
@@ -268,12 +359,14 @@ def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> l
     all."""
     absent = [
         NotTested(p.name, p.reason, p.hint)
-        for p in analysis.platforms if platforms is None and p.name != baseline and not p.available
-    ]  # fmt: skip
+        for p in analysis.platforms
+        if platforms is None and p.name != baseline and not p.available
+    ]
     points = [
         NotTested(each.platform, each.reason, each.hint, each.label)
-        for each in analysis.untested if each.platform != baseline and (not platforms or each.platform in platforms)
-    ]  # fmt: skip
+        for each in analysis.untested
+        if each.platform != baseline and (not platforms or each.platform in platforms)
+    ]
     return absent + points
 
 
@@ -289,7 +382,10 @@ def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
 
 
 def judged(
-    rule: Rule, pairs: Sequence[Compared], margin: float, finding_of: Callable[[Compared], RangeTest]
+    rule: Rule,
+    pairs: Sequence[Compared],
+    margin: float,
+    finding_of: Callable[[Compared], RangeTest],
 ) -> tuple[list[Checked], float]:
     """(every comparison with its outcome, the error rate of the words of each family).
 
@@ -310,7 +406,9 @@ def judged(
     return [result[number] for number in range(len(pairs))], alpha
 
 
-def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None) -> RangeTest:
+def finding(
+    contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None
+) -> RangeTest:
     """Return the test that a ratio is better than a margin: `passed` confirms and `slower` contradicts it.
 
     apart: see Claimed.
@@ -329,10 +427,17 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
         outcome, blocks, judgement = "undecided", (None, None), replace(judgement, assumptions=())
         reasons.append(Note("withheld-clock-check"))
     return Checked(
-        pair, outcome, tested.ratio, judgement.p_contradicted, judgement.p_reproduced,
-        _detectable(tested, judgement, margin), *blocks, tuple(reasons), _noise(tested),
+        pair,
+        outcome,
+        tested.ratio,
+        judgement.p_contradicted,
+        judgement.p_reproduced,
+        _detectable(tested, judgement, margin),
+        *blocks,
+        tuple(reasons),
+        _noise(tested),
         judgement.assumptions,
-    )  # fmt: skip
+    )
 
 
 def _reasons(notes: Sequence[str]) -> Iterator[str]:

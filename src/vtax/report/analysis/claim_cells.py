@@ -49,13 +49,17 @@ def blocks_of_host(analysis: Analysis, number: int) -> set[int]:
 def has_values_on(analysis: Analysis, entries: Iterable[Cell], platform: str, host: int) -> bool:
     """Return whether any of the entries is of a platform, with a value on a host."""
     blocks = blocks_of_host(analysis, host)
-    return any(e.row.platform.name == platform and blocks & set(e.row.blocks.tolist()) for e in entries)
+    return any(
+        e.row.platform.name == platform and blocks & set(e.row.blocks.tolist()) for e in entries
+    )
 
 
 def mapped_side(side: ClaimSide, mapped: Mapped) -> ClaimSide:
     """Return a side as a platform and a host of the run."""
     host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
-    return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
+    return replace(
+        side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host}
+    )
 
 
 def entries_of(analysis: Analysis) -> list[Cell]:
@@ -64,26 +68,39 @@ def entries_of(analysis: Analysis) -> list[Cell]:
 
 
 def selected(
-    entries: Iterable[Cell], check: CheckTable, side: ClaimSide, fixed: Iterable[str], inner: Iterable[str]
+    entries: Iterable[Cell],
+    check: CheckTable,
+    side: ClaimSide,
+    fixed: Iterable[str],
+    inner: Iterable[str],
 ) -> dict[Key, AveragedEntries]:
     """Return the entries of a side, in groups that are averaged, by the levels that each has in common with the other
     side.
 
     fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
     """
-    wanted = {factor: (canonical(level),) for factor, level in side.levels.items()} | dict(check.levels)
-    benchmarks, metrics = ({each.casefold() for each in names} for names in (check.benchmarks, check.metrics))
+    wanted = {factor: (canonical(level),) for factor, level in side.levels.items()} | dict(
+        check.levels
+    )
+    benchmarks, metrics = (
+        {each.casefold() for each in names} for names in (check.benchmarks, check.metrics)
+    )
     has_metric = METRIC in side.levels
     fixed, inner = set(fixed), set(inner)
     groups: dict[Key, dict[Key, Cell]] = {}
     names: dict[Key, tuple[tuple[str, str], ...]] = {}
     for entry in entries:
         levels = entry.levels
-        if entry.row.platform.name != side.platform or any(levels.get(f) not in them for f, them in wanted.items()):
+        if entry.row.platform.name != side.platform or any(
+            levels.get(f) not in them for f, them in wanted.items()
+        ):
             continue
         if BENCHMARK not in side.levels and benchmarks and levels[BENCHMARK] not in benchmarks:
             continue
-        if not (has_metric or (levels[METRIC] in metrics if metrics else entry.section.metric.is_primary)):
+        if not (
+            has_metric
+            or (levels[METRIC] in metrics if metrics else entry.section.metric.is_primary)
+        ):
             continue
         outer = _key(levels, lambda factor: factor not in fixed and factor not in inner)
         within = _key(levels, lambda factor: factor in inner and factor not in fixed)
@@ -99,9 +116,16 @@ def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:
 def packets_apart(entries: Iterable[Cell], of: Sequence[Cell], to: Sequence[Cell]) -> float:
     """Return how many times as large the packets of one side are as those of the other, at most over the same points
     of two platforms; 1 where none were counted."""
-    size = {_place(e): e.row.summary.mean for e in entries if e.levels[METRIC] == PACKET_BYTES.name and e.row.summary}
-    pairs = [(size.get(_place(left)), size.get(_place(right))) for left, right in zip(of, to, strict=False)
-             if left.row.cell.point == right.row.cell.point]  # fmt: skip
+    size = {
+        _place(e): e.row.summary.mean
+        for e in entries
+        if e.levels[METRIC] == PACKET_BYTES.name and e.row.summary
+    }
+    pairs = [
+        (size.get(_place(left)), size.get(_place(right)))
+        for left, right in zip(of, to, strict=False)
+        if left.row.cell.point == right.row.cell.point
+    ]
     return max((max(a / b, b / a) for a, b in pairs if a and b), default=1.0)
 
 
@@ -121,7 +145,11 @@ def mean_logs(entries: Sequence[Cell]) -> dict[int, float]:
     """Block -> mean of the logarithms over entries, of blocks that have all of them."""
     blocks, logs = logs_of(entries)
     means = logs.mean(axis=0)
-    return {block: mean for block, mean in zip(blocks.tolist(), means.tolist(), strict=True) if mean == mean}
+    return {
+        block: mean
+        for block, mean in zip(blocks.tolist(), means.tolist(), strict=True)
+        if mean == mean
+    }
 
 
 def trial_logs(entries: Sequence[Cell], number: int) -> dict[int, float]:
@@ -129,9 +157,13 @@ def trial_logs(entries: Sequence[Cell], number: int) -> dict[int, float]:
     found: list[dict[int, float]] = []
     for entry in entries:
         logs: dict[int, list[float]] = {}
-        for block, value in zip(entry.row.trial_blocks.tolist(), entry.row.trial_values.tolist(), strict=True):
+        for block, value in zip(
+            entry.row.trial_blocks.tolist(), entry.row.trial_values.tolist(), strict=True
+        ):
             logs.setdefault(block, []).append(math.log(value) if value > 0 else math.nan)
-        found.append({block: values[number] for block, values in logs.items() if len(values) > number})
+        found.append(
+            {block: values[number] for block, values in logs.items() if len(values) > number}
+        )
     blocks = set.intersection(*map(set, found))
     means = {block: sum(logs[block] for logs in found) / len(found) for block in blocks}
     return {block: mean for block, mean in means.items() if mean == mean}

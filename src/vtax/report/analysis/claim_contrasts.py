@@ -51,20 +51,29 @@ def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Di
 
 def fills_link(entry: Cell) -> bool:
     """Whether a cell sends about as much as its link carries."""
-    if entry.section.metric.unit != "Mbit/s" or entry.row.summary is None or not (rate := entry.link_rate):
+    if (
+        entry.section.metric.unit != "Mbit/s"
+        or entry.row.summary is None
+        or not (rate := entry.link_rate)
+    ):
         return False
     return entry.row.summary.mean >= FULL * rate
 
 
 def samples_of(
-    analysis: Analysis, sides: tuple[Sequence[Cell], Sequence[Cell]],
-    hosts: tuple[Collection[int], Collection[int]], divisor: Divisor | None,
-) -> tuple[Sample, Sample]:  # fmt: skip
+    analysis: Analysis,
+    sides: tuple[Sequence[Cell], Sequence[Cell]],
+    hosts: tuple[Collection[int], Collection[int]],
+    divisor: Divisor | None,
+) -> tuple[Sample, Sample]:
     """Return the logarithms of both sides of a check, and the session of each: of sides that are on different hosts.
 
     hosts: the blocks of each side's host. Raises StatsError for a side without any.
     """
-    of, to = (_sample(analysis, _of_blocks(_side_logs(s, divisor), b)) for s, b in zip(sides, hosts, strict=True))
+    of, to = (
+        _sample(analysis, _of_blocks(_side_logs(s, divisor), b))
+        for s, b in zip(sides, hosts, strict=True)
+    )
     return of, to
 
 
@@ -76,13 +85,19 @@ def _sample(analysis: Analysis, logs: Logs) -> Sample:
 
 
 def _of_blocks(logs: Logs, blocks: Collection[int] | None) -> Logs:
-    return logs if blocks is None else {block: log for block, log in logs.items() if block in blocks}
+    return (
+        logs if blocks is None else {block: log for block, log in logs.items() if block in blocks}
+    )
 
 
 def contrast_of(
-    analysis: Analysis, check: CheckTable, sides: tuple[Sequence[Cell], Sequence[Cell]],
-    keys: Sequence[Mapping[str, str]], divisor: Divisor | None, only: Collection[int] | None = None,
-) -> Contrast:  # fmt: skip
+    analysis: Analysis,
+    check: CheckTable,
+    sides: tuple[Sequence[Cell], Sequence[Cell]],
+    keys: Sequence[Mapping[str, str]],
+    divisor: Divisor | None,
+    only: Collection[int] | None = None,
+) -> Contrast:
     """One logarithm per block of what a check compares. keys: inner levels of the entries of both sides. only: blocks
     to take, those of one host; None: all."""
     of, to = sides
@@ -105,7 +120,9 @@ def contrast_of(
             raise StatsError(Note("no-shared-block"))
         means = _means(parts[0]), _means(parts[1])
         made = paired_contrast(ContrastSide(means[0]), ContrastSide(means[1]), of[0].section.better)
-        return replace(made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks)))
+        return replace(
+            made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks))
+        )
     blocks = np.array(sorted(found), np.int64)
     if not blocks.size:
         raise StatsError(Note("no-shared-block"))
@@ -119,7 +136,11 @@ def _sessions(analysis: Analysis, blocks: Any) -> Any:
 
 def _side_logs(entries: Sequence[Cell], divisor: Divisor | None) -> Logs:
     own = mean_logs(entries)
-    return own if divisor is None else _difference(own, mean_logs([divisor(entry) for entry in entries]))
+    return (
+        own
+        if divisor is None
+        else _difference(own, mean_logs([divisor(entry) for entry in entries]))
+    )
 
 
 def _difference(left: Logs, right: Logs) -> Logs:
@@ -128,11 +149,17 @@ def _difference(left: Logs, right: Logs) -> Logs:
 
 def _means(logs: Logs) -> BlockMeans:
     blocks = sorted(logs)
-    return BlockMeans(np.array(blocks, np.int64), np.exp(np.array([logs[block] for block in blocks])))
+    return BlockMeans(
+        np.array(blocks, np.int64), np.exp(np.array([logs[block] for block in blocks]))
+    )
 
 
 def _slopes(
-    check: CheckTable, of: Sequence[Cell], to: Sequence[Cell], keys: Sequence[Mapping[str, str]], confidence: float
+    check: CheckTable,
+    of: Sequence[Cell],
+    to: Sequence[Cell],
+    keys: Sequence[Mapping[str, str]],
+    confidence: float,
 ) -> Logs:
     """Block -> Theil and Sen's slope of the logarithm, by doublings of the factor; over points with the same level
     the logarithms are averaged."""
@@ -150,7 +177,9 @@ def _slopes(
         lines.append(_difference(logs, mean_logs([to[place] for place in places])) if to else logs)
     x = np.log2(np.array(sorted(by_level)))
     shared = set.intersection(*(set(line) for line in lines))
-    return {b: theil_sen(x, np.array([line[b] for line in lines]), confidence).estimate for b in shared}
+    return {
+        b: theil_sen(x, np.array([line[b] for line in lines]), confidence).estimate for b in shared
+    }
 
 
 def _spread_of(spread: Callable[[Floats, Floats], Floats], left: Logs, right: Logs) -> Logs:

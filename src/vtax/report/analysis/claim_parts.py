@@ -22,7 +22,9 @@ PACKETS_APART = 1.25
 """Ratio of two mean sizes of packets from which a claim says so."""
 
 
-def why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Cell]) -> doc.Inline:
+def why_not(
+    analysis: Analysis, claim: ClaimTable, mapped: Mapped, entries: Sequence[Cell]
+) -> doc.Inline:
     """Return why a claim cannot be judged by this run; nothing when it can."""
     if claim.not_tested:
         return stored(claim.not_tested)
@@ -45,7 +47,9 @@ def missing_parts(
         for side in _sides(check, analysis.baseline, mapped):
             of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
             for factor, levels in _absent_levels(check, side, of_side):
-                found[f"{factor} {levels}"] = msg("not measured: {factor} {levels}", factor=factor, levels=levels)
+                found[f"{factor} {levels}"] = msg(
+                    "not measured: {factor} {levels}", factor=factor, levels=levels
+                )
             found |= dict(_without_value(check, side, of_side))
             found |= dict(_without_host(analysis, check, side, of_side))
     yield from found.values()
@@ -54,13 +58,17 @@ def missing_parts(
 def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc.Inline:
     """Return which platform or host of a claim the run did not measure; nothing when it measured all."""
     hosts = {host for check in claim.check for host in check.hosts}
-    needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
+    needed, count = (
+        max((host_here(host, mapped) for host in hosts), default=1),
+        len(of_hosts(analysis.sessions)),
+    )
     if needed > count:
         return plural(
             "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
             "it compares {needed} hosts, and this run is of {count} hosts; vtax merge combines runs of several",
-            count, needed=doc.Count(needed),
-        )  # fmt: skip
+            count,
+            needed=doc.Count(needed),
+        )
     if len({host_here(host, mapped) for host in hosts}) < len(hosts):
         return msg("two hosts are mapped to one")
     there = {platform.name: platform for platform in analysis.platforms}
@@ -74,17 +82,24 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc
             return msg("{platform} was not tested: {reason}", platform=name, reason=reason)
         if actual in used:
             return msg(
-                "{first} and {second} are both {platform} here", first=used[actual], second=name, platform=actual
+                "{first} and {second} are both {platform} here",
+                first=used[actual],
+                second=name,
+                platform=actual,
             )
         used[actual] = name
     return ""
 
 
-def _why_no_link_rate(analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped) -> doc.Inline:
+def _why_no_link_rate(
+    analysis: Analysis, entries: Sequence[Cell], claim: ClaimTable, mapped: Mapped
+) -> doc.Inline:
     """Return why values cannot be compared with the rates of links; nothing when they can, or no check does."""
     for check in (check for check in claim.check if check.kind == "link_rate"):
         for side in check.sides("of"):
-            groups = selected(entries, check, mapped_side(side, mapped), side.levels, check.average_over)
+            groups = selected(
+                entries, check, mapped_side(side, mapped), side.levels, check.average_over
+            )
             for entry in (entry for group in groups.values() for entry in group.entries.values()):
                 if entry.section.metric.unit != "Mbit/s":
                     return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
@@ -99,11 +114,22 @@ def _why_no_bare_linux(analysis: Analysis, claim: ClaimTable, mapped: Mapped) ->
 
     bare = analysis.baseline
     below = {name for name, driver in drivers().items() if driver.is_below_host}
-    there = {p.name for p in analysis.platforms if p.available and p.identity.get("driver") in below}
+    there = {
+        p.name for p in analysis.platforms if p.available and p.identity.get("driver") in below
+    }
     is_dom0 = any(session.host.get("hypervisor") == XEN_BELOW for session in analysis.sessions)
-    if not (there or is_dom0) or bare in there or mapped.get(bare, bare) != bare or bare not in claim.platforms(bare):
+    if (
+        not (there or is_dom0)
+        or bare in there
+        or mapped.get(bare, bare) != bare
+        or bare not in claim.platforms(bare)
+    ):
         return ""
-    boots = [set(boot["platforms"]) for boot in analysis.declared.get("boot") or () if bare in boot["platforms"]]
+    boots = [
+        set(boot["platforms"])
+        for boot in analysis.declared.get("boot") or ()
+        if bare in boot["platforms"]
+    ]
     if boots and not boots[0] & there:
         return ""
     return msg(
@@ -119,10 +145,15 @@ def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[ClaimSi
     if check.kind in ("ratio", "equivalence") and not tos:
         further.append(baseline)
     for side in (*ofs, *tos, *(ClaimSide(name, {}) for name in further)):
-        yield ClaimSide(mapped.get(side.platform, side.platform), {k: v for k, v in side.levels.items() if k != HOST})
+        yield ClaimSide(
+            mapped.get(side.platform, side.platform),
+            {k: v for k, v in side.levels.items() if k != HOST},
+        )
 
 
-def _absent_levels(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) -> Iterator[tuple[str, str]]:
+def _absent_levels(
+    check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
+) -> Iterator[tuple[str, str]]:
     """(factor, levels) that are named and in no cell of the platform."""
     named = {factor: (level,) for factor, level in side.levels.items()}
     written = {f: given if isinstance(given, list) else [given] for f, given in check.where.items()}
@@ -142,11 +173,15 @@ def _without_host(
             name = str(host)
             yield (
                 f"{side.platform} {name}",
-                msg("{platform} has no value on host {number}", platform=side.platform, number=name),
+                msg(
+                    "{platform} has no value on host {number}", platform=side.platform, number=name
+                ),
             )
 
 
-def _without_value(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) -> Iterator[tuple[str, doc.Inline]]:
+def _without_value(
+    check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
+) -> Iterator[tuple[str, doc.Inline]]:
     """Yield a sentence for each metric that has no value at some of the side's points."""
     chosen = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)
@@ -156,15 +191,21 @@ def _without_value(check: CheckTable, side: ClaimSide, entries: Sequence[Cell]) 
         lacking = has_value.count(False)
         key = f"{side.platform} {metric}"
         if lacking == len(has_value):
-            yield key, msg("{platform} has no value of {metric}", platform=side.platform, metric=metric)
+            yield (
+                key,
+                msg("{platform} has no value of {metric}", platform=side.platform, metric=metric),
+            )
         elif lacking:
             yield (
                 key,
                 msg(
                     "{platform} has no value of {metric} at {count} of {total} points",
-                    platform=side.platform, metric=metric, count=doc.Count(lacking), total=doc.Count(len(has_value)),
+                    platform=side.platform,
+                    metric=metric,
+                    count=doc.Count(lacking),
+                    total=doc.Count(len(has_value)),
                 ),
-            )  # fmt: skip
+            )
 
 
 def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
@@ -173,13 +214,16 @@ def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Itera
         total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
         yield plural(
             "{count} block of {total} is left out: not every value of a comparison is there",
-            "{count} blocks of {total} are left out: not every value of a comparison is there", lacking, total=total,
-        )  # fmt: skip
+            "{count} blocks of {total} are left out: not every value of a comparison is there",
+            lacking,
+            total=total,
+        )
     if full := sum(each.fills_link for each in compared):
         yield plural(
             "both sides of {count} comparison fill their link: equality may be the link's",
-            "both sides of {count} comparisons fill their link: equality may be the link's", full,
-        )  # fmt: skip
+            "both sides of {count} comparisons fill their link: equality may be the link's",
+            full,
+        )
     if (apart := max((each.packets_apart for each in compared), default=1.0)) > PACKETS_APART:
         yield msg(
             "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
@@ -187,11 +231,15 @@ def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Itera
             factor=doc.Number(apart, 2),
         )
     if any(each.is_held_below for each in compared):
-        yield msg("on one side the page cache of the host, below the disk of the guest, held the files")
+        yield msg(
+            "on one side the page cache of the host, below the disk of the guest, held the files"
+        )
 
 
 def not_carried(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
     """Yield which platforms could not carry every point: a part of the claim that is missing."""
-    untested = {each.platform for each in analysis.untested} & {each.of.platform for each in compared}
+    untested = {each.platform for each in analysis.untested} & {
+        each.of.platform for each in compared
+    }
     if untested:
         yield msg("{platforms} could not carry every point", platforms=", ".join(sorted(untested)))

@@ -26,7 +26,13 @@ from vtax.report.analysis.claim_cells import (
     packets_apart,
     selected,
 )
-from vtax.report.analysis.claim_contrasts import Divisor, contrast_of, divisor_of, fills_link, samples_of
+from vtax.report.analysis.claim_contrasts import (
+    Divisor,
+    contrast_of,
+    divisor_of,
+    fills_link,
+    samples_of,
+)
 from vtax.report.analysis.claim_parts import missing_parts, not_carried, notes_of, why_not
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.lookup import unknown
@@ -40,7 +46,15 @@ from vtax.stats.claims import Claimed, Judgement, RangeTest, Tested, judge_claim
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
-from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimSide, ClaimTable
+from vtax.study.claims import (
+    BENCHMARK,
+    HOST,
+    METRIC,
+    OVER_BLOCKS,
+    CheckTable,
+    ClaimSide,
+    ClaimTable,
+)
 from vtax.study.limits import MAX_POINTS
 
 
@@ -82,7 +96,9 @@ class ClaimedComparison:
         return self.low or None
 
     @property
-    def claimed_high(self) -> Annotated[float | None, Means("the claimed range; null for no bound")]:
+    def claimed_high(
+        self,
+    ) -> Annotated[float | None, Means("the claimed range; null for no bound")]:
         """Infinite for no bound."""
         return self.high
 
@@ -112,33 +128,52 @@ class JudgedClaim:
 
     claim: Annotated[
         ClaimTable,
-        Only("id", "statement", "statement_pt", "source", "note", "published", meaning="as the study has it"),
+        Only(
+            "id",
+            "statement",
+            "statement_pt",
+            "source",
+            "note",
+            "published",
+            meaning="as the study has it",
+        ),
     ]
-    platforms: Annotated[tuple[str, ...], Means("platforms that it compares, as the publication calls them")]
-    judgement: Annotated[Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")]
+    platforms: Annotated[
+        tuple[str, ...], Means("platforms that it compares, as the publication calls them")
+    ]
+    judgement: Annotated[
+        Judgement | None, Only("p_reproduced", "p_contradicted", "blocks_low", "blocks_needed")
+    ]
     why: Annotated[doc.Inline, Means("why it is not tested, or what decides it")] = ""
     compared: Annotated[
         tuple[ClaimedComparison, ...], Means("the ratios that it was judged by", name="comparisons")
     ] = ()
     notes: Annotated[
-        tuple[doc.Inline, ...], Means("sentences of what was not measured, and of what else a reader should know")
+        tuple[doc.Inline, ...],
+        Means("sentences of what was not measured, and of what else a reader should know"),
     ] = ()
     missing: Annotated[
         tuple[doc.Inline, ...],
-        Means("those of the notes that name a part of the claim without values: it is judged in part"),
+        Means(
+            "those of the notes that name a part of the claim without values: it is judged in part"
+        ),
     ] = ()
 
     @property
     def assumptions(
         self,
-    ) -> Annotated[tuple[str, ...], Means("what the judgement rests on beside its blocks, one sentence each")]:
+    ) -> Annotated[
+        tuple[str, ...], Means("what the judgement rests on beside its blocks, one sentence each")
+    ]:
         """None where it is not tested."""
         return self.judgement.assumptions if self.judgement else ()
 
     @property
     def word(
         self,
-    ) -> Annotated[str, Means("`reproduced`, `contradicted`, `inconclusive` or `not tested`", name="judgement")]:
+    ) -> Annotated[
+        str, Means("`reproduced`, `contradicted`, `inconclusive` or `not tested`", name="judgement")
+    ]:
         """`reproduced`, `contradicted`, `inconclusive` or `not tested`."""
         return self.judgement.kind if self.judgement else "not tested"
 
@@ -150,12 +185,18 @@ class Claims:
     analysis: Annotated[Analysis, Only("confidence")]
     claims: Annotated[tuple[JudgedClaim, ...], Means("every claim with its judgement")]
     mapped: Annotated[
-        Mapped, Means("platform of the publication -> platform of the run that stands for it, by request", name="map")
+        Mapped,
+        Means(
+            "platform of the publication -> platform of the run that stands for it, by request",
+            name="map",
+        ),
     ]
     family: Annotated[int, Means("claims that were judged together")]
     alpha: Annotated[float, Means("error rate of all words together")]
     repeated: Annotated[Repeated, BESIDE]
-    published: Annotated[tuple[Published, ...], Means("numbers of the publication beside those of the run")]
+    published: Annotated[
+        tuple[Published, ...], Means("numbers of the publication beside those of the run")
+    ]
 
 
 @dataclass(frozen=True)
@@ -181,30 +222,48 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     result = []
     for claim in found:
         made = JudgedClaim(
-            claim, claim.platforms(analysis.baseline), None, why_not(analysis, claim, mapping, entries)
+            claim,
+            claim.platforms(analysis.baseline),
+            None,
+            why_not(analysis, claim, mapping, entries),
         )
-        checks = [list(_prepared(analysis, entries, each, mapping)) for each in claim.check if made.why == ""]
+        checks = [
+            list(_prepared(analysis, entries, each, mapping))
+            for each in claim.check
+            if made.why == ""
+        ]
         if made.why == "" and not all(checks):
             made = replace(made, why=msg("the run has no values on both sides of a comparison"))
         elif made.why == "":
             prepared[claim.id] = checks
             compared = tuple(p.compared for each in checks for p in each)
-            parts = *missing_parts(analysis, planned, claim, mapping), *not_carried(analysis, compared)
+            parts = (
+                *missing_parts(analysis, planned, claim, mapping),
+                *not_carried(analysis, compared),
+            )
             notes = *parts, *notes_of(analysis, compared)
             made = replace(made, compared=compared, missing=parts, notes=notes)
         result.append(made)
     judged = judge_claims(
         analysis.rule,
         {
-            name: [RangeTest(tuple(p.claimed for p in each), each[0].compared.check.needs) for each in checks]
+            name: [
+                RangeTest(tuple(p.claimed for p in each), each[0].compared.check.needs)
+                for each in checks
+            ]
             for name, checks in prepared.items()
         },
     )
     alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
     return Claims(
-        analysis, tuple(_answered(each, judged.get(each.claim.id)) for each in result), mapping, len(judged),
-        round(alpha, 12), repeated(analysis), tuple(published(analysis, mapping)),
-    )  # fmt: skip
+        analysis,
+        tuple(_answered(each, judged.get(each.claim.id)) for each in result),
+        mapping,
+        len(judged),
+        round(alpha, 12),
+        repeated(analysis),
+        tuple(published(analysis, mapping)),
+    )
 
 
 def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
@@ -213,7 +272,9 @@ def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
         return claim
     answers = (answer for each in judgement.tested for answer in each)
     compared = tuple(
-        replace(each, reason=answer.note) if isinstance(answer, StatsError) else replace(each, tested=answer)
+        replace(each, reason=answer.note)
+        if isinstance(answer, StatsError)
+        else replace(each, tested=answer)
         for each, answer in zip(claim.compared, answers, strict=True)
     )
     return replace(claim, judgement=judgement, compared=compared)
@@ -222,7 +283,9 @@ def _answered(claim: JudgedClaim, judgement: Judgement | None) -> JudgedClaim:
 def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
     """Return the platforms and the numbers of the hosts that the study's claims name."""
     found = tables_of(analysis)
-    named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
+    named = list(
+        dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline))
+    )
     return named, {host for claim in found for check in claim.check for host in check.hosts}
 
 
@@ -238,7 +301,9 @@ def check_mapping(
     for name, other in mapped.items():
         where = f"--map {name}={other}"
         if name in hosts:
-            if other not in (known := [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]):
+            if other not in (
+                known := [host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]
+            ):
                 raise unknown("host", other, known, where, analysis.name)
             continue
         if name not in named:
@@ -255,16 +320,22 @@ def check_mapping(
             raise BadInput(what, where=where, hint=there[other].hint)
 
 
-def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Iterator[_Prepared]:
+def _prepared(
+    analysis: Analysis, entries: Sequence[Cell], check: CheckTable, mapped: Mapped
+) -> Iterator[_Prepared]:
     """Every comparison of a check that has values on all sides."""
     ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
     if check.kind in ("ratio", "equivalence") and not tos:
         tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline), {})]
-    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [_alike(of, to) for of, to in product(ofs, tos)] or [
-        (of, None) for of in ofs
-    ]
+    pairs: list[tuple[ClaimSide, ClaimSide | None]] = [
+        _alike(of, to) for of, to in product(ofs, tos)
+    ] or [(of, None) for of in ofs]
     if check.each_host and (count := len(of_hosts(analysis.sessions))) > 1:
-        pairs = [(_on(of, host), to and _on(to, host)) for of, to in pairs for host in range(1, count + 1)]
+        pairs = [
+            (_on(of, host), to and _on(to, host))
+            for of, to in pairs
+            for host in range(1, count + 1)
+        ]
     count = 0
     for of, to in pairs:
         if of == to or not _is_on_its_host(analysis, entries, of, to):
@@ -272,7 +343,10 @@ def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, ma
         fixed = {*of.levels, *(to.levels if to else ())}
         inner = {*check.average_over, *([check.along] if check.along else [])}
         if check.over == "points":
-            inner = {factor for entry in entries for factor in entry.levels} - {BENCHMARK, METRIC} | inner
+            inner = {factor for entry in entries for factor in entry.levels} - {
+                BENCHMARK,
+                METRIC,
+            } | inner
         left = selected(entries, check, _anywhere(of), fixed, inner)
         right = selected(entries, check, _anywhere(to), fixed, inner) if to else {}
         for key, group in left.items():
@@ -286,12 +360,16 @@ def _prepared(analysis: Analysis, entries: Sequence[Cell], check: CheckTable, ma
 
 def _alike(of: ClaimSide, to: ClaimSide) -> tuple[ClaimSide, ClaimSide]:
     """Return the sides with what only the other one fixes held at the same level."""
-    return replace(of, levels={**to.levels, **of.levels}), replace(to, levels={**of.levels, **to.levels})
+    return replace(of, levels={**to.levels, **of.levels}), replace(
+        to, levels={**of.levels, **to.levels}
+    )
 
 
 def _anywhere(side: ClaimSide) -> ClaimSide:
     """Return a side without its host, which cells do not have."""
-    return replace(side, levels={factor: level for factor, level in side.levels.items() if factor != HOST})
+    return replace(
+        side, levels={factor: level for factor, level in side.levels.items() if factor != HOST}
+    )
 
 
 def _on(side: ClaimSide, host: int) -> ClaimSide:
@@ -302,7 +380,9 @@ def _on(side: ClaimSide, host: int) -> ClaimSide:
 def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: ClaimSide | None) -> bool:
     """Whether every side has values on the host that it names, where it names one."""
     return all(
-        side is None or side.host is None or has_values_on(analysis, entries, side.platform, side.host)
+        side is None
+        or side.host is None
+        or has_values_on(analysis, entries, side.platform, side.host)
         for side in sides
     )
 
@@ -315,21 +395,31 @@ def _blocks_of(analysis: Analysis, side: ClaimSide | None) -> set[int] | None:
 
 
 def _left_out(
-    analysis: Analysis, sides: tuple[ClaimSide, ClaimSide | None], entries: tuple[list[Cell], list[Cell]],
+    analysis: Analysis,
+    sides: tuple[ClaimSide, ClaimSide | None],
+    entries: tuple[list[Cell], list[Cell]],
     divisor: Divisor | None,
-) -> int:  # fmt: skip
+) -> int:
     """Blocks in which an entry of a comparison has no value that a logarithm can be taken of."""
     whole = {block for session in analysis.sessions for block in session.blocks}
     of, to = ([*each, *map(divisor, each)] if divisor else each for each in entries)
     wanted = [_blocks_of(analysis, side) or whole for side in sides]
-    parts = [(wanted[0], [*of, *to])] if not to or wanted[0] == wanted[1] else [*zip(wanted, (of, to), strict=True)]
+    parts = (
+        [(wanted[0], [*of, *to])]
+        if not to or wanted[0] == wanted[1]
+        else [*zip(wanted, (of, to), strict=True)]
+    )
     return sum(len(blocks - set(mean_logs(each))) for blocks, each in parts)
 
 
 def _comparison(
-    analysis: Analysis, entries: Sequence[Cell], check: CheckTable, sides: tuple[ClaimSide, ClaimSide | None],
-    groups: tuple[AveragedEntries, AveragedEntries | None], mapped: Mapped,
-) -> _Prepared:  # fmt: skip
+    analysis: Analysis,
+    entries: Sequence[Cell],
+    check: CheckTable,
+    sides: tuple[ClaimSide, ClaimSide | None],
+    groups: tuple[AveragedEntries, AveragedEntries | None],
+    mapped: Mapped,
+) -> _Prepared:
     left, right = groups
     common = [key for key in left.entries if right is None or key in right.entries]
     of = [left.entries[key] for key in common]
@@ -337,11 +427,17 @@ def _comparison(
     better = of[0].section.better if of else "higher"
     low, high = _bounds(check, better)
     compared = ClaimedComparison(
-        check, sides[0], sides[1], left.name, low, high,
+        check,
+        sides[0],
+        sides[1],
+        left.name,
+        low,
+        high,
         fills_link=check.kind == "equivalence" and bool(of) and all(map(fills_link, (*of, *to))),
         packets_apart=packets_apart(entries, of, to),
-        is_held_below=bool(to) and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
-    )  # fmt: skip
+        is_held_below=bool(to)
+        and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
+    )
     withheld = any(entry.row.clock_is_wrong for entry in (*of, *to))
     empty = Contrast(np.full(1, np.nan), better)
     try:
@@ -354,8 +450,12 @@ def _comparison(
         blocks = [_blocks_of(analysis, side) for side in sides]
         if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
             samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
-            return _Prepared(compared, Claimed(_with_trials(empty, of, to), low, high, withheld, apart=samples))
-        contrast = contrast_of(analysis, check, (of, to), [dict(key) for key in common], divisor, blocks[0])
+            return _Prepared(
+                compared, Claimed(_with_trials(empty, of, to), low, high, withheld, apart=samples)
+            )
+        contrast = contrast_of(
+            analysis, check, (of, to), [dict(key) for key in common], divisor, blocks[0]
+        )
     except StatsError as error:
         return _Prepared(compared, Claimed(empty, low, high, why_not=error.note))
     if check.kind not in ("monotone", "spread"):
@@ -367,7 +467,11 @@ def _comparison(
 def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
     """Return the contrast with what failed on either side."""
     failed = sum(entry.row.failed for entry in of), sum(entry.row.failed for entry in to)
-    return replace(contrast, failed=failed, tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)))
+    return replace(
+        contrast,
+        failed=failed,
+        tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)),
+    )
 
 
 def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:

@@ -72,7 +72,10 @@ class Cell:
     def levels(self) -> Mapping[str, str]:
         """The same in their canonical form."""
         levels = {factor: canonical(level) for factor, level in self.row.cell.levels.items()}
-        named = {BENCHMARK: self.section.label.casefold(), METRIC: self.section.metric.name.casefold()}
+        named = {
+            BENCHMARK: self.section.label.casefold(),
+            METRIC: self.section.metric.name.casefold(),
+        }
         return {**named, **levels}
 
 
@@ -93,7 +96,9 @@ class Compared(OfSection):
         Means("platform of the treatment", name="platform", take="platform.name"),
         Means("mean of the treatment", "unit", name="treatment_mean", take="summary.mean"),
     ]
-    baseline: Annotated[Row, Means("mean of the baseline", "unit", name="baseline_mean", take="summary.mean")]
+    baseline: Annotated[
+        Row, Means("mean of the baseline", "unit", name="baseline_mean", take="summary.mean")
+    ]
     cells: tuple[tuple[Cell, ...], tuple[Cell, ...]]
     ratio: Annotated[Ratio | None, Means("treatment / baseline")] = None
     verdict: Annotated[Verdict | None, Means("verdict on it, or null")] = None
@@ -102,9 +107,10 @@ class Compared(OfSection):
         Ratio | None,
         Means(
             "across runs, the ratio of both ratios to the baseline that the runs share; null where they share none, "
-            "or compare it", name="ratio_of_ratios",
+            "or compare it",
+            name="ratio_of_ratios",
         ),
-    ] = None  # fmt: skip
+    ] = None
 
     @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:
@@ -164,12 +170,19 @@ class Contrasts:
     baseline: Annotated[Side, Means("the other one")]
     is_paired: Annotated[bool, Means("whether ratios are formed within blocks", name="paired")]
     margin: Annotated[float, Means("what counts as equivalent; of several runs the smallest")]
-    confidence: Annotated[float, Means("confidence level of intervals; of several runs the largest")]
-    compared: Annotated[tuple[Compared, ...], Means("one for every metric and common point", name="contrasts")]
+    confidence: Annotated[
+        float, Means("confidence level of intervals; of several runs the largest")
+    ]
+    compared: Annotated[
+        tuple[Compared, ...], Means("one for every metric and common point", name="contrasts")
+    ]
     warnings: Annotated[tuple[doc.Inline, ...], Means("texts about the runs")] = ()
-    unmatched: Annotated[Unmatched, Means("cells of whole runs that are not compared")] = Unmatched()
+    unmatched: Annotated[Unmatched, Means("cells of whole runs that are not compared")] = (
+        Unmatched()
+    )
     mismatched: Annotated[
-        tuple[Mismatch, ...], Means("cells of whole runs that both have with other settings, which are not compared")
+        tuple[Mismatch, ...],
+        Means("cells of whole runs that both have with other settings, which are not compared"),
     ] = ()
     common_baseline: str = ""
     is_of_table: bool = False
@@ -177,10 +190,14 @@ class Contrasts:
     @property
     def families(self) -> tuple[int, ...]:
         """How many contrasts the verdicts are corrected for, ascending: one family, or those of the run's table."""
-        return tuple(sorted({each.verdict.family for each in self.compared if each.verdict is not None}))
+        return tuple(
+            sorted({each.verdict.family for each in self.compared if each.verdict is not None})
+        )
 
     @property
-    def family(self) -> Annotated[int, Means("contrasts that verdicts are corrected for; 0 without any")]:
+    def family(
+        self,
+    ) -> Annotated[int, Means("contrasts that verdicts are corrected for; 0 without any")]:
         """The largest of them."""
         return max(self.families, default=0)
 

@@ -16,7 +16,15 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.compared import Cell, Compared, Contrasts, Mismatch, Side, Unmatched, by_table
+from vtax.report.analysis.compared import (
+    Cell,
+    Compared,
+    Contrasts,
+    Mismatch,
+    Side,
+    Unmatched,
+    by_table,
+)
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
@@ -30,7 +38,13 @@ from vtax.store.store import LAST, Store
 
 
 def contrast(
-    store: Store, treatment: str, baseline: str, *, metric: str = "", label: str = "", run: Analysis | None = None
+    store: Store,
+    treatment: str,
+    baseline: str,
+    *,
+    metric: str = "",
+    label: str = "",
+    run: Analysis | None = None,
 ) -> Contrasts:
     """Every contrast of two sides: all primary metrics they share, or the metric and benchmark label named.
 
@@ -51,7 +65,8 @@ def contrast(
     pairs, mismatched = _split(pairs) if sides[0].is_run else (pairs, ())
     if pairs and all(pair.treatment is pair.baseline for pair in pairs):
         raise BadInput(
-            f"{treatment} and {baseline} are the same cells", hint="vary the platform, a level, or the run"
+            f"{treatment} and {baseline} are the same cells",
+            hint="vary the platform, a level, or the run",
         )
     is_paired = sides[0].analysis.name == sides[1].analysis.name
     rules = [run.analysis.rule for side in sides for run in side.runs]
@@ -59,17 +74,35 @@ def contrast(
     if is_paired:
         is_of_table = all(_is_in_table(pair) for pair in pairs)
         judged = [_as_in_table(pair) for pair in pairs] if is_of_table else _paired(pairs, sides[1])
-        return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged), is_of_table=is_of_table)
+        return Contrasts(
+            sides[0],
+            sides[1],
+            is_paired,
+            margin,
+            confidence,
+            tuple(judged),
+            is_of_table=is_of_table,
+        )
     judged = unpaired(pairs, sides, margin, confidence)
     cells = (
         [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
         [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
     )
-    unmatched = Unmatched(*(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True)))
+    unmatched = Unmatched(
+        *(unmatched_cells(side, of, metric, label) for side, of in zip(sides, cells, strict=True))
+    )
     return Contrasts(
-        sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(differences_of(sides, pairs)),
-        unmatched, mismatched, shared_baseline(sides),
-    )  # fmt: skip
+        sides[0],
+        sides[1],
+        is_paired,
+        margin,
+        confidence,
+        tuple(judged),
+        tuple(differences_of(sides, pairs)),
+        unmatched,
+        mismatched,
+        shared_baseline(sides),
+    )
 
 
 def texts_of(store: Store, text: str) -> list[str]:
@@ -101,7 +134,10 @@ def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
     if run_name != LAST:
         return run_name
     names = store.run_names()
-    named = next((head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names), "")
+    named = next(
+        (head for head, colon, _ in (t.partition(":") for t in texts) if colon and head in names),
+        "",
+    )
     if not named and names:
         _refuse_last(store, [text.partition("@")[0] for text in texts if text])
     return named or LAST
@@ -111,7 +147,9 @@ def _refuse_last(store: Store, platforms: Sequence[str]) -> None:
     last = store.open_run(LAST)
     there = [platform.name for platform in last.platforms]
     lacking = [name for name in platforms if name not in there]
-    other = next((run.name for run in reversed(store.runs()) if {*platforms} <= {*run.platforms}), "")
+    other = next(
+        (run.name for run in reversed(store.runs()) if {*platforms} <= {*run.platforms}), ""
+    )
     if lacking and other:
         hint = f"--run {other} has both" if len(platforms) > 1 else f"--run {other} has it"
         raise BadInput(f"{last.name}, the last run, has no {lacking[0]}", hint=hint)
@@ -124,12 +162,16 @@ def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
     """
     head, colon, rest = text.partition(":")
     names = {*store.run_names(), LAST}
-    if head in names and (colon or text not in [p.name for p in store.open_run(run_name).platforms]):
+    if head in names and (
+        colon or text not in [p.name for p in store.open_run(run_name).platforms]
+    ):
         return store.open_run(head).name, rest
     return store.open_run(run_name).name, text
 
 
-def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, run_name: str = LAST) -> Side:
+def side_of(
+    store: Store, text: str, runs: dict[str, Analysis] | None = None, run_name: str = LAST
+) -> Side:
     """Return a side from its text. runs: analyses that were made already, by run name; added to. run_name: see
     run_of.
 
@@ -145,7 +187,9 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
         return Side(text, analysis, "", {})
     platforms = [p.name for p in analysis.platforms]
     platform = max(
-        (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")), key=len, default=chosen.partition("@")[0]
+        (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")),
+        key=len,
+        default=chosen.partition("@")[0],
     )
     if platform not in platforms:
         if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
@@ -155,7 +199,11 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:
-        raise BadInput(f"{analysis.name} could not test {platform}: {record.reason}", where=text, hint=record.hint)
+        raise BadInput(
+            f"{analysis.name} could not test {platform}: {record.reason}",
+            where=text,
+            hint=record.hint,
+        )
     _, at, written = chosen[len(platform) :].partition("@")
     return Side(text, analysis, platform, _levels(written.split(","), text, analysis) if at else {})
 
@@ -163,7 +211,10 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
 def _levels(written: Sequence[str], text: str, analysis: Analysis) -> dict[str, str]:
     """factor -> level as the run spells it."""
     there = Levels(analysis.name, analysis.cells)
-    return dict(there.find(part, text, "write PLATFORM@factor=level,... or just PLATFORM") for part in written)
+    return dict(
+        there.find(part, text, "write PLATFORM@factor=level,... or just PLATFORM")
+        for part in written
+    )
 
 
 def _check_alike(sides: tuple[Side, Side]) -> None:
@@ -172,7 +223,9 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
     if len(runs) == 1:
         (other,) = (side for side in sides if not side.is_run)
         hint = f"write {runs[0].text}:{other.platform}, or two runs"
-        raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint)
+        raise BadInput(
+            f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint
+        )
     treatment, baseline = ({run.analysis.name for run in side.runs} for side in sides)
     if len(runs) == 2 and treatment == baseline:
         first, second = (side.text for side in sides)
@@ -182,7 +235,11 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
             else f"{first} and {second} are the same runs",
             hint="name another run: vtax list",
         )
-    if both := sorted(treatment & baseline) if len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2 else []:
+    if (
+        both := sorted(treatment & baseline)
+        if len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2
+        else []
+    ):
         raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
 
 
@@ -193,7 +250,9 @@ def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
         labels = list(dict.fromkeys(section.label for section in sections))
         if label and label not in labels:
             raise unknown("benchmark", label, labels, "--benchmark", side.analysis.name)
-        metrics = list(dict.fromkeys(s.metric.name for s in sections if not label or s.label == label))
+        metrics = list(
+            dict.fromkeys(s.metric.name for s in sections if not label or s.label == label)
+        )
         if metric and metric not in metrics:
             raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
 
@@ -206,20 +265,48 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
         if other is None or not _is_wanted(section, metric, label):
             continue
         more = (
-            [(run.analysis, own, {id(base): row for row, base in _joined((run, own), (baseline, other))})
-             for run in treatment.further if (own := _alike(section, run.analysis))],
-            [(run.analysis, own, {id(row): base for row, base in _joined((treatment, section), (run, own))})
-             for run in baseline.further if (own := _alike(section, run.analysis))],
-        )  # fmt: skip
+            [
+                (
+                    run.analysis,
+                    own,
+                    {id(base): row for row, base in _joined((run, own), (baseline, other))},
+                )
+                for run in treatment.further
+                if (own := _alike(section, run.analysis))
+            ],
+            [
+                (
+                    run.analysis,
+                    own,
+                    {id(row): base for row, base in _joined((treatment, section), (run, own))},
+                )
+                for run in baseline.further
+                if (own := _alike(section, run.analysis))
+            ],
+        )
         reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
         for row, base in _joined((treatment, section), (baseline, other)):
-            levels = {f: v for f, v in {**base.cell.levels, **row.cell.levels}.items() if f not in fixed}
+            levels = {
+                f: v for f, v in {**base.cell.levels, **row.cell.levels}.items() if f not in fixed
+            }
             cells = (
-                (Cell(treatment.analysis, section, row),
-                 *(Cell(run, own, rows[id(base)]) for run, own, rows in more[0] if id(base) in rows)),
-                (Cell(baseline.analysis, other, base),
-                 *(Cell(run, own, rows[id(row)]) for run, own, rows in more[1] if id(row) in rows)),
-            )  # fmt: skip
+                (
+                    Cell(treatment.analysis, section, row),
+                    *(
+                        Cell(run, own, rows[id(base)])
+                        for run, own, rows in more[0]
+                        if id(base) in rows
+                    ),
+                ),
+                (
+                    Cell(baseline.analysis, other, base),
+                    *(
+                        Cell(run, own, rows[id(row)])
+                        for run, own, rows in more[1]
+                        if id(row) in rows
+                    ),
+                ),
+            )
             yield Compared(section, levels, row, base, cells, reason=reason)
 
 
@@ -232,14 +319,21 @@ def _is_wanted(section: Section, metric: str, label: str) -> bool:
 def _alike(section: Section, run: Analysis) -> Section | None:
     """Return the section of a run that measures the same."""
     name = section.label, section.benchmark, section.metric.name
-    return next((each for each in run.sections if (each.label, each.benchmark, each.metric.name) == name), None)
+    return next(
+        (each for each in run.sections if (each.label, each.benchmark, each.metric.name) == name),
+        None,
+    )
 
 
-def _joined(treatment: tuple[Side, Section], baseline: tuple[Side, Section]) -> list[tuple[Row, Row]]:
+def _joined(
+    treatment: tuple[Side, Section], baseline: tuple[Side, Section]
+) -> list[tuple[Row, Row]]:
     """Return the rows of two sides that are alike."""
     (side, section), (other, base) = treatment, baseline
     if side.is_run:
-        factors = sorted({factor for each in (section, base) for point in each.points for factor in point.levels})
+        factors = sorted(
+            {factor for each in (section, base) for point in each.points for factor in point.levels}
+        )
         rows, bases = _every_row(section, factors), _every_row(base, factors)
     else:
         fixed = (*side.levels, *other.levels)
@@ -250,12 +344,15 @@ def _joined(treatment: tuple[Side, Section], baseline: tuple[Side, Section]) -> 
 def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
     """All rows by their platform and the levels of some factors; what is fixed in this run counts as its level."""
     return {
-        (row.platform.name, *(str(_setting(row.cell, factor)) for factor in factors)): row for row in section.rows
+        (row.platform.name, *(str(_setting(row.cell, factor)) for factor in factors)): row
+        for row in section.rows
     }
 
 
 def _setting(cell: CellRecord, factor: str) -> Any:
-    return next((each[factor] for each in (cell.levels, cell.parameters, cell.link) if factor in each), None)
+    return next(
+        (each[factor] for each in (cell.levels, cell.parameters, cell.link) if factor in each), None
+    )
 
 
 def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
@@ -266,14 +363,18 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, .
     same, others = [], dict[tuple[str, str], Mismatch]()
     for pair in pairs:
         treatment, baseline = pair.treatment.cell, pair.baseline.cell
-        if reasons := tuple(setting_differences(treatment, baseline, {*treatment.levels, *baseline.levels})):
+        if reasons := tuple(
+            setting_differences(treatment, baseline, {*treatment.levels, *baseline.levels})
+        ):
             others[treatment.key, baseline.key] = Mismatch(treatment, baseline, reasons)
         else:
             same.append(pair)
     return same, tuple(others.values())
 
 
-def unmatched_cells(side: Side, matched: Sequence[CellRecord], metric: str, label: str) -> tuple[CellRecord, ...]:
+def unmatched_cells(
+    side: Side, matched: Sequence[CellRecord], metric: str, label: str
+) -> tuple[CellRecord, ...]:
     """Cells of a whole run that have the metrics and are in no pair."""
     if not side.is_run:
         return ()
@@ -287,7 +388,9 @@ def unmatched_cells(side: Side, matched: Sequence[CellRecord], metric: str, labe
     return tuple(cell for key, cell in found.items() if key not in keys)
 
 
-def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> dict[tuple[str, ...], Row]:
+def _rows(
+    side: Side, other: Side, section: Section, fixed: Sequence[str]
+) -> dict[tuple[str, ...], Row]:
     """Return the side's rows by what is left of their levels without the fixed factors.
 
     A factor that only the other side fixes is held at the same level here, where this side has it.
@@ -297,10 +400,15 @@ def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> di
         levels = {factor: str(level) for factor, level in point.levels.items()}
         own = all(levels.get(factor) == level for factor, level in side.levels.items())
         other_alike = all(
-            factor in side.levels or levels.get(factor, level) == level for factor, level in other.levels.items()
+            factor in side.levels or levels.get(factor, level) == level
+            for factor, level in other.levels.items()
         )
         if own and other_alike:
-            key = tuple(f"{factor}={level}" for factor, level in sorted(levels.items()) if factor not in fixed)
+            key = tuple(
+                f"{factor}={level}"
+                for factor, level in sorted(levels.items())
+                if factor not in fixed
+            )
             found.update((key, row) for row in point.rows if row.platform.name == side.platform)
     return found
 
@@ -317,7 +425,9 @@ def _as_in_table(pair: Compared) -> Compared:
     except StatsError as error:
         return replace(pair, reason=error.note)
     row = pair.treatment
-    return replace(pair, ratio=row.ratio, verdict=row.verdict, reason="" if row.ratio else row.reason)
+    return replace(
+        pair, ratio=row.ratio, verdict=row.verdict, reason="" if row.ratio else row.reason
+    )
 
 
 def paired(pair: Compared, analysis: Analysis) -> Contrast:
@@ -354,7 +464,9 @@ def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Itera
     """Yield what differs between the runs besides what is compared, see `run_differences`."""
     treatment, baseline = sides
     fixed = {*treatment.levels, *baseline.levels}
-    platforms = {pair.treatment.platform.name for pair in pairs} & {pair.baseline.platform.name for pair in pairs}
+    platforms = {pair.treatment.platform.name for pair in pairs} & {
+        pair.baseline.platform.name for pair in pairs
+    }
     cells = [(pair.treatment.cell, pair.baseline.cell) for pair in pairs]
     yield from differences(treatment.analysis, baseline.analysis, platforms, cells, fixed)
     for side in sides:

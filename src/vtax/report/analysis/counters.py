@@ -98,7 +98,10 @@ def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]
     for (cell, place, name), (mean, number) in counters.items():
         by_cell.setdefault(cell, {})[place, name] = mean
         trials[cell] = max(number, trials.get(cell, 0))
-    points = {key: number for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))}
+    points = {
+        key: number
+        for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))
+    }
     order = sorted(by_cell, key=lambda cell: (points[data.run.cells[cell].point], cell))
     effective = effective_of_cells(data, in_force)
     return [
@@ -108,11 +111,15 @@ def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]
     ]
 
 
-def effective_of_cells(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
+def effective_of_cells(
+    data: RunData, in_force: Mapping[int, str]
+) -> dict[int, dict[str, list[Any]]]:
     """Return every different value of what was in force in a cell's measured trials, in the order they came."""
     texts: dict[int, dict[str, None]] = {}
     trials = data.trials
-    for trial, cell, counts in zip(trials.id, trials.cell, trials.is_ok & ~trials.is_warmup, strict=True):
+    for trial, cell, counts in zip(
+        trials.id, trials.cell, trials.is_ok & ~trials.is_warmup, strict=True
+    ):
         if counts and int(trial) in in_force:
             texts.setdefault(int(cell), {})[in_force[int(trial)]] = None
     found: dict[int, dict[str, list[Any]]] = {}
@@ -134,7 +141,9 @@ def _of(
 ) -> Counted:
     record = data.run.cells[cell]
     link = {name: value for (place, name), value in found.items() if place == LINK}
-    names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of("")))
+    names = dict.fromkeys(
+        name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of(""))
+    )
     sizes = packets.mean_packet_bytes(found)
     hops = tuple(_hop(name, link, sizes.get(name)) for name in names)
     under_test_cpu_s, under_test_bytes = cost.carried(found, cost.under_test_cpu_s(found))
@@ -166,4 +175,6 @@ def _hop(name: str, link: Mapping[str, float], packet_bytes: float | None) -> Ho
 def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:
     """CPU seconds by role: as the host counts them, or as the end's own kernel does."""
     reported = {place: value for (place, name), value in found.items() if name == KERNEL_CPU.name}
-    return reported | {place: value for (place, name), value in found.items() if name == HOST_CPU.name}
+    return reported | {
+        place: value for (place, name), value in found.items() if name == HOST_CPU.name
+    }

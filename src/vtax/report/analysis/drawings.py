@@ -81,14 +81,19 @@ def cell_tests(data: RunData) -> Tests:
     for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], group.size], strict=True):
         cell, which = divmod(number, len(run.metrics))
         span = slice(start, end)
-        found[run.cells[cell].key, run.metrics[which].name] = (trials.block[trial[span]], value[span])
+        found[run.cells[cell].key, run.metrics[which].name] = (
+            trials.block[trial[span]],
+            value[span],
+        )
     return found
 
 
 class _Selection:
     """The places of one figure."""
 
-    def __init__(self, analysis: Analysis, tests: Tests, figure: FigureTable, mapped: Mapped) -> None:
+    def __init__(
+        self, analysis: Analysis, tests: Tests, figure: FigureTable, mapped: Mapped
+    ) -> None:
         self.analysis, self.tests, self.figure, self.mapped = analysis, tests, figure, mapped
         self.hosts = list(of_hosts(analysis.sessions).values())
         self.published = [table for table in published_of(analysis) if _is_of(figure, table)]
@@ -97,18 +102,26 @@ class _Selection:
         """Return the figure with all of its places."""
         places = list(self._largest_cvs() if self.figure.is_of_largest_cv else self._measured())
         places += self._printed_only(places)
-        single = [test for place in places for test in self._single(place)] if self.figure.x == "test" else []
+        single = (
+            [test for place in places for test in self._single(place)]
+            if self.figure.x == "test"
+            else []
+        )
         drawn = {place.platform for place in places if place.here or place.tests}
         known = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
         published = [name for name in _of_paper(self.analysis) if self.figure.shows_platform(name)]
         known += [self.mapped.get(name, name) for name in (*self.figure.platforms, *published)]
         absent = tuple(name for name in dict.fromkeys(known) if name not in drawn)
         stands = {place.there: place.platform for place in places if place.platform in drawn}
-        named = {*(there for there, here in stands.items() if there != here), f"host-{self.figure.host}"}
+        named = {
+            *(there for there, here in stands.items() if there != here),
+            f"host-{self.figure.host}",
+        }
         mapped = {there: here for there, here in self.mapped.items() if there in named}
         marks = {platform.name: platform.marks for platform in self.analysis.platforms}
         places, single = (
-            [replace(place, marks=marks.get(place.platform, ())) for place in each] for each in (places, single)
+            [replace(place, marks=marks.get(place.platform, ())) for place in each]
+            for each in (places, single)
         )
         return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts), mapped)
 
@@ -125,8 +138,10 @@ class _Selection:
             if section.label not in figure.benchmarks or section.metric.name not in figure.metrics:
                 continue
             for point in section.points:
-                if any(canonical(point.levels.get(factor, "")) not in levels
-                       for factor, levels in figure.levels.items()):  # fmt: skip
+                if any(
+                    canonical(point.levels.get(factor, "")) not in levels
+                    for factor, levels in figure.levels.items()
+                ):
                     continue
                 for row in point.rows:
                     there = self._there(row.platform.name)
@@ -150,9 +165,15 @@ class _Selection:
                 yield number, sessions
 
     def _place(
-        self, section: Section, row: Row, base: Row | None, there: str, host: int,
-        sessions: Sequence[MeasuredSession], quantity: Quantity,
-    ) -> Plotted:  # fmt: skip
+        self,
+        section: Section,
+        row: Row,
+        base: Row | None,
+        there: str,
+        host: int,
+        sessions: Sequence[MeasuredSession],
+        quantity: Quantity,
+    ) -> Plotted:
         blocks = {block for session in sessions for block in session.blocks}
         ratio = self._ratio(row, base, sessions)
         statistic = self._statistic(section, row, base, blocks, quantity)
@@ -168,7 +189,18 @@ class _Selection:
         unit = "" if quantity == "efficiency" else section.metric.unit
         printed = self._printed(section, row, there) if quantity == "value" and host <= 1 else None
         return Plotted(
-            row.platform.name, there, levels, unit, quantity, host, 0, count, here, statistic, ratio, printed
+            row.platform.name,
+            there,
+            levels,
+            unit,
+            quantity,
+            host,
+            0,
+            count,
+            here,
+            statistic,
+            ratio,
+            printed,
         )
 
     def _mean(self, row: Row, blocks: set[int]) -> Estimate | None:
@@ -183,7 +215,9 @@ class _Selection:
         found = mean_interval(means, self.analysis.rule.confidence)
         return Estimate(found.estimate, *_finite(found.low, found.high))
 
-    def _ratio(self, row: Row, base: Row | None, sessions: Sequence[MeasuredSession]) -> Estimate | None:
+    def _ratio(
+        self, row: Row, base: Row | None, sessions: Sequence[MeasuredSession]
+    ) -> Estimate | None:
         found = row.ratio
         if sessions and base is not None and not row.platform.is_baseline:
             found = ratio_in(row, base, sessions, self.analysis.rule.confidence)
@@ -212,10 +246,12 @@ class _Selection:
     def _single(self, place: Plotted) -> Iterator[Plotted]:
         """Yield every test of a place, numbered from 1 in the order of the trials."""
         cell = next(
-            cell for cell in self.analysis.cells
-            if cell.platform == place.platform and cell.label == place.levels[BENCHMARK]
+            cell
+            for cell in self.analysis.cells
+            if cell.platform == place.platform
+            and cell.label == place.levels[BENCHMARK]
             and all(str(level) == place.levels[factor] for factor, level in cell.levels.items())
-        )  # fmt: skip
+        )
         of, values = self.tests.get((cell.key, place.levels[METRIC]), (_NONE, _NO_VALUES))
         if place.host:
             blocks = [b for session in self.hosts[place.host - 1] for b in session.blocks]
@@ -223,16 +259,24 @@ class _Selection:
         for number, value in enumerate(values.tolist(), 1):
             statistic = PublicationStatistic(1, value, np.nan, np.nan, Estimate(value))
             yield Plotted(
-                place.platform, place.there, place.levels, place.unit, place.quantity, place.host, number,
+                place.platform,
+                place.there,
+                place.levels,
+                place.unit,
+                place.quantity,
+                place.host,
+                number,
                 tests=statistic,
-            )  # fmt: skip
+            )
 
     def _printed(self, section: Section, row: Row, there: str) -> Estimate | None:
         levels = {factor: canonical(level) for factor, level in row.cell.levels.items()}
         for table in self.published:
             is_of = (table.benchmark, table.metric) == (section.label, section.metric.name)
             is_there = is_of and table.statistic == "mean" and there in table.values
-            if is_there and all(levels.get(factor) in wanted for factor, wanted in table.levels.items()):
+            if is_there and all(
+                levels.get(factor) in wanted for factor, wanted in table.levels.items()
+            ):
                 return _printed(table, there)
         return None
 
@@ -242,20 +286,26 @@ class _Selection:
             return
         drawn = {place.there for place in places}
         for table in self.published:
-            unit = next((s.metric.unit for s in self.analysis.sections if s.metric.name == table.metric), "")
+            unit = next(
+                (s.metric.unit for s in self.analysis.sections if s.metric.name == table.metric), ""
+            )
             levels = {factor: str(level) for factor, level in table.where.items()}
             levels |= {BENCHMARK: table.benchmark, METRIC: table.metric}
             for there in table.values if table.statistic == "mean" else ():
                 if there not in drawn and self.figure.shows_platform(there):
                     here = self.mapped.get(there, there)
-                    yield Plotted(here, there, levels, unit, "value", printed=_printed(table, there))
+                    yield Plotted(
+                        here, there, levels, unit, "value", printed=_printed(table, there)
+                    )
 
     def _largest_cvs(self) -> Iterator[Plotted]:
         """Yield by benchmark, metric and platform the largest CV of cells, and the widest interval of a mean."""
         found: dict[tuple[str, str, str], list[Row]] = {}
         there_of: dict[str, str] = {}
         for section, row, _, there in self._rows():
-            found.setdefault((section.label, section.metric.name, row.platform.name), []).append(row)
+            found.setdefault((section.label, section.metric.name, row.platform.name), []).append(
+                row
+            )
             there_of[row.platform.name] = there
         for table in self.published:
             for there in table.values if table.statistic == "largest_cv" else ():
@@ -264,25 +314,37 @@ class _Selection:
                     there_of.setdefault(here, there)
                     found.setdefault((table.benchmark, table.metric, here), [])
         for (label, metric, platform), rows in found.items():
-            values = [self.tests[key][1] for row in rows if (key := (row.cell.key, metric)) in self.tests]
+            values = [
+                self.tests[key][1] for row in rows if (key := (row.cell.key, metric)) in self.tests
+            ]
             cvs = [_cv(each) for each in values if each.size > 1]
-            summaries = [row.summary for row in rows if row.summary is not None and row.summary.blocks > 1]
+            summaries = [
+                row.summary for row in rows if row.summary is not None and row.summary.blocks > 1
+            ]
             halves = [(s.high - s.low) / 2 / abs(s.mean) for s in summaries if s.mean]
             largest = max(cvs, default=np.nan)
-            tests = PublicationStatistic(sum(v.size for v in values), largest, np.nan, largest, Estimate(largest))
+            tests = PublicationStatistic(
+                sum(v.size for v in values), largest, np.nan, largest, Estimate(largest)
+            )
             there = there_of[platform]
             printed = [
-                Estimate(table.values[there]) for table in self.published
-                if table.statistic == "largest_cv" and (table.benchmark, table.metric) == (label, metric)
+                Estimate(table.values[there])
+                for table in self.published
+                if table.statistic == "largest_cv"
+                and (table.benchmark, table.metric) == (label, metric)
                 and there in table.values
-            ]  # fmt: skip
+            ]
             yield Plotted(
-                platform, there, {BENCHMARK: label, METRIC: metric}, "", "largest_cv",
+                platform,
+                there,
+                {BENCHMARK: label, METRIC: metric},
+                "",
+                "largest_cv",
                 blocks=min((s.blocks for s in summaries), default=0),
                 here=Estimate(max(halves)) if halves else None,
                 tests=tests if cvs else None,
                 printed=printed[0] if printed else None,
-            )  # fmt: skip
+            )
 
 
 _NONE: Ints = np.zeros(0, np.int64)
@@ -311,7 +373,9 @@ def efficiency_of(better: Better, ratio: Estimate | None) -> Estimate | None:
     """Return a ratio as an efficiency: of a metric where lower is better its inverse."""
     if ratio is None or better == "higher":
         return ratio
-    low, high = (None if bound is None or bound <= 0 else 1 / bound for bound in (ratio.high, ratio.low))
+    low, high = (
+        None if bound is None or bound <= 0 else 1 / bound for bound in (ratio.high, ratio.low)
+    )
     return Estimate(1 / ratio.value, *((low, high) if None not in (low, high) else (None, None)))
 
 
@@ -323,7 +387,10 @@ def _is_of(figure: FigureTable, table: PublishedTable) -> bool:
     """Return whether a printed number belongs to a figure: of its benchmark and metric, at none but its levels."""
     if table.benchmark not in figure.benchmarks or table.metric not in figure.metrics:
         return False
-    return all(set(table.levels.get(factor, levels)) <= set(levels) for factor, levels in figure.levels.items())
+    return all(
+        set(table.levels.get(factor, levels)) <= set(levels)
+        for factor, levels in figure.levels.items()
+    )
 
 
 def _printed(table: PublishedTable, there: str) -> Estimate:

@@ -48,7 +48,9 @@ def drift_warnings(
             continue  # a mean of zero has no relative drift, and says so where it is shown
     unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same
     adjusted = holm([*(drift.p_value for _, drift in found), *unsuspected]).tolist()[: len(found)]
-    drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
+    drifting = [
+        (place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha
+    ]
     drifting = [each for each in drifting if shown is None or each[0] in shown]
     if not drifting:
         return ()
@@ -56,17 +58,25 @@ def drift_warnings(
     cause = (
         msg("a trend or slow wander")
         if sessions == 1
-        else msg("a trend, slow wander, or sessions that differ, which this test of blocks does not tell apart")
+        else msg(
+            "a trend, slow wander, or sessions that differ, which this test of blocks does not tell apart"
+        )
     )
-    shared: dict[str, doc.Inline] = {"p": doc.PValue(max(p for _, _, p in drifting), is_named=True), "cause": cause}
+    shared: dict[str, doc.Inline] = {
+        "p": doc.PValue(max(p for _, _, p in drifting), is_named=True),
+        "cause": cause,
+    }
     low, high = (doc.Share(each, "signed decimal") for each in (min(changes), max(changes)))
     if len(changes) == 1:
         found_here = Given("drift", {"change": low, **shared})
     elif f"{low.value:.3f}" == f"{high.value:.3f}":
-        found_here = Given("drift-of-cells", {"cells": doc.Count(len(changes)), "change": low, **shared})
+        found_here = Given(
+            "drift-of-cells", {"cells": doc.Count(len(changes)), "change": low, **shared}
+        )
     else:
         found_here = Given(
-            "drift-of-cells-between", {"cells": doc.Count(len(changes)), "low": low, "high": high, **shared}
+            "drift-of-cells-between",
+            {"cells": doc.Count(len(changes)), "low": low, "high": high, **shared},
         )
     (warning,) = merged([found_here])
     return (replace(warning, places=tuple(place for place, _, _ in drifting)),)

@@ -20,7 +20,15 @@ import numpy as np
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
 from vtax.described import Means, Only
-from vtax.report.analysis.values import Floats, Ints, OfSection, ResultPoint, Row, Section, every_row
+from vtax.report.analysis.values import (
+    Floats,
+    Ints,
+    OfSection,
+    ResultPoint,
+    Row,
+    Section,
+    every_row,
+)
 from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
 from vtax.stats.intervals import Interval
 from vtax.stats.ratio import ratio_of_logs, widened
@@ -54,8 +62,12 @@ class ComparedCounter(_OfCounter):
 
     baseline: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
     treatment: Annotated[float, Means("mean over blocks, per unit of work; of a gauge as it is")]
-    ratio: Annotated[Interval, Means("treatment / baseline, per unit of work, at the corrected level")]
-    per_second: Annotated[Interval | None, Means("the same per second; null of gauges, and where work is in seconds")]
+    ratio: Annotated[
+        Interval, Means("treatment / baseline, per unit of work, at the corrected level")
+    ]
+    per_second: Annotated[
+        Interval | None, Means("the same per second; null of gauges, and where work is in seconds")
+    ]
 
     @property
     def moved(self) -> Annotated[bool, Means("the interval of `ratio` excludes 1")]:
@@ -63,14 +75,18 @@ class ComparedCounter(_OfCounter):
         return _differs(self.ratio)
 
     @property
-    def follows_time(self) -> Annotated[bool, Means("it moved, and that of `per_second` does not exclude 1")]:
+    def follows_time(
+        self,
+    ) -> Annotated[bool, Means("it moved, and that of `per_second` does not exclude 1")]:
         """Whether no difference was found per second: it grew as the time for the work did."""
         return self.moved and self.per_second is not None and not _differs(self.per_second)
 
     @property
     def is_silent(
         self,
-    ) -> Annotated[bool, Means("it moved, and is zero in the guests of one side, which may not count it")]:
+    ) -> Annotated[
+        bool, Means("it moved, and is zero in the guests of one side, which may not count it")
+    ]:
         """Whether a guest reports nothing but zero on one side: it may not count that at all."""
         of_guest = self.place not in (table.HOST, table.LAYER, LINK)
         return self.moved and of_guest and min(self.baseline, self.treatment) == 0
@@ -114,7 +130,9 @@ class Explained(OfSection):
         Means("verdict on the metric", name="verdict", take="verdict.kind"),
         Means("ratio of the metric", name="ratio", take="ratio.estimate"),
     ]
-    work: Annotated[str, Means("what counters are divided by: `GB`, `trial`, `s`, or what the metric counts")]
+    work: Annotated[
+        str, Means("what counters are divided by: `GB`, `trial`, `s`, or what the metric counts")
+    ]
     family: Annotated[int, Means("counters that the level is corrected for")]
     confidence: Annotated[float, Means("of all intervals of the table at once")]
     compared: tuple[ComparedCounter, ...]
@@ -127,7 +145,9 @@ class Explained(OfSection):
     ]
 
     @property
-    def counters(self) -> Annotated[tuple[ComparedCounter, ...], Means("those that both have, largest ratio first")]:
+    def counters(
+        self,
+    ) -> Annotated[tuple[ComparedCounter, ...], Means("those that both have, largest ratio first")]:
         """All, in the order of what is certain."""
         return tuple(sorted(self.compared, key=lambda each: (-each.certain, each.place, each.name)))
 
@@ -138,9 +158,10 @@ class Explained(OfSection):
         float,
         Means(
             "by which half of the counters would have had to change to be found: median half-width of the intervals; "
-            "null when not finite", name="detectable_factor",
+            "null when not finite",
+            name="detectable_factor",
         ),
-    ]:  # fmt: skip
+    ]:
         """The factor by which half of the counters would have had to change to be found: the median of the
         half-widths of their intervals. Infinite where there is none, or beyond what a float can have."""
         median = float(np.median(self._half_widths)) if self.compared else math.inf
@@ -158,7 +179,11 @@ class Explained(OfSection):
     @property
     def moved(self) -> tuple[ComparedCounter, ...]:
         """Those that moved otherwise than the time for the work did, largest first."""
-        found = [each for each in self.compared if each.moved and not (each.follows_time or each.is_silent)]
+        found = [
+            each
+            for each in self.compared
+            if each.moved and not (each.follows_time or each.is_silent)
+        ]
         return tuple(sorted(found, key=lambda each: -each.certain))
 
     @property
@@ -196,9 +221,12 @@ def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPo
 
 
 def explained(
-    data: RunData, sections: Sequence[Section], counted: BlockCounters, confidence: float,
+    data: RunData,
+    sections: Sequence[Section],
+    counted: BlockCounters,
+    confidence: float,
     settings: Mapping[int, str] = _NO_SETTINGS,
-) -> list[Explained]:  # fmt: skip
+) -> list[Explained]:
     """Return every contrast that is not `equivalent`, with all of its counters. data, sections, counted: the whole
     run's.
 
@@ -209,7 +237,15 @@ def explained(
     found: list[Explained] = []
     for section in sections:
         pairs = [
-            _pair(data, section, point, (row, base), (cells[row.cell.key], cells[base.cell.key]), counted, settings)
+            _pair(
+                data,
+                section,
+                point,
+                (row, base),
+                (cells[row.cell.key], cells[base.cell.key]),
+                counted,
+                settings,
+            )
             for _, point, row, base in explainable([section])
         ]
         family = sum(len(pair.logs) for pair in pairs)
@@ -223,9 +259,18 @@ def _judged(pair: _Pair, family: int, confidence: float) -> Explained:
     for (place, name), (counter, treatment, baseline, logs, seconds, least_se) in pair.logs.items():
         ratio = _ratio(logs, level, least_se)
         per_second = None if seconds is None else _ratio(seconds, level, least_se)
-        compared.append(ComparedCounter(place, name, counter, baseline, treatment, ratio, per_second))
+        compared.append(
+            ComparedCounter(place, name, counter, baseline, treatment, ratio, per_second)
+        )
     return Explained(
-        pair.section, pair.point, pair.row, pair.work, family, confidence, tuple(compared), pair.one_sided
+        pair.section,
+        pair.point,
+        pair.row,
+        pair.work,
+        family,
+        confidence,
+        tuple(compared),
+        pair.one_sided,
     )
 
 
@@ -242,9 +287,14 @@ def _differs(ratio: Interval) -> bool:
 
 
 def _pair(
-    data: RunData, section: Section, point: ResultPoint, rows: tuple[Row, Row], cells: tuple[int, int],
-    counted: BlockCounters, settings: Mapping[int, str],
-) -> _Pair:  # fmt: skip
+    data: RunData,
+    section: Section,
+    point: ResultPoint,
+    rows: tuple[Row, Row],
+    cells: tuple[int, int],
+    counted: BlockCounters,
+    settings: Mapping[int, str],
+) -> _Pair:
     sides = [{key[1:]: value for key, value in counted.items() if key[0] == cell} for cell in cells]
     blocks: Ints = np.intersect1d(rows[0].blocks, rows[1].blocks)
     unit, work = work_of(data, section, cells, sides, blocks, settings)
@@ -256,23 +306,40 @@ def _pair(
         if counter is None or counter in table.CLOCK:
             continue
         values = [per_block(side[key], blocks) for side in sides]
-        if not all(np.isfinite(value).all() for value in values) or not any(value.any() for value in values):
+        if not all(np.isfinite(value).all() for value in values) or not any(
+            value.any() for value in values
+        ):
             continue  # not in every block, or never anything
         divisors = [np.ones(blocks.size)] * 2 if counter.is_gauge else work
-        per_work = [np.maximum(v, 0.0) / divisor for v, divisor in zip(values, divisors, strict=True)]
+        per_work = [
+            np.maximum(v, 0.0) / divisor for v, divisor in zip(values, divisors, strict=True)
+        ]
         if not blocks.size or not all(np.isfinite(value).all() for value in per_work):
             continue
         some = [np.maximum(v, 0.0) + counter.step / 2 for v in values]
         log = _difference(some, divisors)
-        of_time = _difference(some, seconds) if is_timed and not counter.is_gauge and unit != SECOND else None
+        of_time = (
+            _difference(some, seconds)
+            if is_timed and not counter.is_gauge and unit != SECOND
+            else None
+        )
         trials = float(min(side[key][2] for side in sides))
         events = [value.sum() * trials / counter.step for value in some]
         least_se = 0.0 if counter.is_gauge else math.sqrt(sum(1 / total for total in events))
-        logs[key] = counter, float(per_work[0].mean()), float(per_work[1].mean()), log, of_time, least_se
+        logs[key] = (
+            counter,
+            float(per_work[0].mean()),
+            float(per_work[1].mean()),
+            log,
+            of_time,
+            least_se,
+        )
     alone = [
         each
         for side, other, row, divisor in zip(sides, reversed(sides), rows, work, strict=True)
-        for each in _one_sided({key: side[key] for key in set(side) - set(other)}, row, divisor, blocks)
+        for each in _one_sided(
+            {key: side[key] for key in set(side) - set(other)}, row, divisor, blocks
+        )
     ]
     return _Pair(section, point, rows[0], unit, logs, tuple(sorted(alone, key=_by_size)))
 
@@ -291,10 +358,19 @@ def _one_sided(side: Side, row: Row, work: Floats, blocks: Ints) -> Iterator[One
 def _by_size(each: OneSided) -> tuple[bool, bool, int, float, str, str]:
     """Return the layer's first; of values of one unit the largest first."""
     rank = {"s": 0, "": 1}.get(each.counter.unit, 2)
-    return each.place != table.LAYER, each.counter.is_gauge, rank, -each.value, each.place, each.name
+    return (
+        each.place != table.LAYER,
+        each.counter.is_gauge,
+        rank,
+        -each.value,
+        each.place,
+        each.name,
+    )
 
 
 def _difference(values: Sequence[Floats], divisors: Sequence[Floats]) -> Floats:
     """Logarithm of treatment / baseline per block, each divided by its divisor."""
-    left, right = (np.log(value) - np.log(divisor) for value, divisor in zip(values, divisors, strict=True))
+    left, right = (
+        np.log(value) - np.log(divisor) for value, divisor in zip(values, divisors, strict=True)
+    )
     return np.asarray(left - right)

@@ -32,7 +32,9 @@ class EffectiveCell:
     platform: Annotated[str, Means("platform")]
     label: Annotated[str, Means("name of the benchmark table")]
     levels: Annotated[Mapping[str, Any], LEVELS]
-    settings: Annotated[Mapping[str, list[Any]], Means("setting -> list of its different values in measured trials")]
+    settings: Annotated[
+        Mapping[str, list[Any]], Means("setting -> list of its different values in measured trials")
+    ]
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,24 @@ class ExportedResult:
     schema: Annotated[str, Means("`vtax.analysis/1`")]
     analysis: Annotated[Analysis, BESIDE]
     platforms: Annotated[tuple[PlatformResult, ...], Means("platforms of the study")]
-    resources: Annotated[tuple[ResourceCosts, ...], Means("overhead of every platform on every resource")]
+    resources: Annotated[
+        tuple[ResourceCosts, ...], Means("overhead of every platform on every resource")
+    ]
     next_step: Annotated[
-        NextStep | None, Means("what would decide what is undecided; null where nothing is, or unknown")
+        NextStep | None,
+        Means("what would decide what is undecided; null where nothing is, or unknown"),
     ]
     answers: Annotated[tuple[PlatformAnswer, ...], Means("a sentence for every platform")]
-    effective: Annotated[tuple[EffectiveCell, ...], Means("settings that were really in force, by cell")] = ()
+    effective: Annotated[
+        tuple[EffectiveCell, ...], Means("settings that were really in force, by cell")
+    ] = ()
 
 
 def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> ExportedResult:
     """All that programs read of a result. Texts are messages still, which the JSON renderer writes in English."""
-    platforms = tuple(PlatformResult(each, analysis.ready_s(each.name)) for each in analysis.platforms)
+    platforms = tuple(
+        PlatformResult(each, analysis.ready_s(each.name)) for each in analysis.platforms
+    )
     return ExportedResult(
         "vtax.analysis/1",
         analysis,

@@ -34,7 +34,12 @@ def settings_of(cell: CellRecord) -> dict[str, Any]:
 def recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
     """Factor -> level of a cell, without parts of the run. metric: empty for none."""
     settings = settings_of(cell) if isinstance(cell, CellRecord) else {}
-    named = {PLATFORM: cell.platform, BENCHMARK: cell.label, METRIC: metric, TOPOLOGY: cell.topology}
+    named = {
+        PLATFORM: cell.platform,
+        BENCHMARK: cell.label,
+        METRIC: metric,
+        TOPOLOGY: cell.topology,
+    }
     found = {**settings, **cell.levels, **{name: level for name, level in named.items() if level}}
     return {name: str(level) for name, level in found.items()}
 

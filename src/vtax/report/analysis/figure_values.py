@@ -30,7 +30,9 @@ class PublicationStatistic:
     """
 
     n: Annotated[int, Means("tests that the left side is of", name="tests")]
-    mean: Annotated[float, Means("mean of all tests, as if they were independent", name="test_mean")]
+    mean: Annotated[
+        float, Means("mean of all tests, as if they were independent", name="test_mean")
+    ]
     sd: Annotated[float, Means("standard deviation of them", name="test_sd")]
     cv: Annotated[float, Means("coefficient of variation of them", name="test_cv")]
     drawn: Annotated[
@@ -48,7 +50,9 @@ class Plotted:
     """
 
     platform: Annotated[str, Means("platform of the run")]
-    there: Annotated[str, Means("what it stands for in the publication", name="publication_platform")]
+    there: Annotated[
+        str, Means("what it stands for in the publication", name="publication_platform")
+    ]
     levels: Mapping[str, str]
     unit: Annotated[str, Means("unit")]
     quantity: Annotated[Quantity, Means("`value`, `efficiency` or `largest_cv`")]
@@ -84,7 +88,9 @@ class Plotted:
     @property
     def factors(self) -> Annotated[Mapping[str, str], Means("factor -> level", name="levels")]:
         """The levels of factors alone."""
-        return {name: level for name, level in self.levels.items() if name not in (BENCHMARK, METRIC)}
+        return {
+            name: level for name, level in self.levels.items() if name not in (BENCHMARK, METRIC)
+        }
 
 
 @dataclass(frozen=True)
@@ -113,18 +119,25 @@ class Drawing:
     ]
     places: tuple[Plotted, ...]
     single: tuple[Plotted, ...]
-    absent: Annotated[tuple[str, ...], Means("platforms of it, or of the publication, without a value")]
+    absent: Annotated[
+        tuple[str, ...], Means("platforms of it, or of the publication, without a value")
+    ]
     hosts: int
     mapped: Annotated[
-        Mapped, Means("platform or host of the publication -> the one of the run that is drawn for it")
+        Mapped,
+        Means("platform or host of the publication -> the one of the run that is drawn for it"),
     ] = field(default_factory=dict)
 
     @property
-    def values(self) -> Annotated[tuple[Plotted, ...], Means("every value, those of single tests last")]:
+    def values(
+        self,
+    ) -> Annotated[tuple[Plotted, ...], Means("every value, those of single tests last")]:
         """All places."""
         return (*self.places, *self.single)
 
     @property
-    def is_measured(self) -> Annotated[bool, Means("whether the run has a value of it", name="is_drawn")]:
+    def is_measured(
+        self,
+    ) -> Annotated[bool, Means("whether the run has a value of it", name="is_drawn")]:
         """Whether the run has a value for any place."""
         return any(place.here is not None or place.tests is not None for place in self.places)

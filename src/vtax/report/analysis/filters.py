@@ -49,8 +49,14 @@ class Filter:
         return not self.platforms or name in self.platforms or name == self.baseline
 
     def _has_point(self, cell: CellRecord | UntestedRecord) -> bool:
-        is_of = not self.benchmarks or cell.label in self.benchmarks or cell.benchmark in self.benchmarks
-        return is_of and all(str(cell.levels.get(factor)) in levels for factor, levels in self.levels.items())
+        is_of = (
+            not self.benchmarks
+            or cell.label in self.benchmarks
+            or cell.benchmark in self.benchmarks
+        )
+        return is_of and all(
+            str(cell.levels.get(factor)) in levels for factor, levels in self.levels.items()
+        )
 
     @property
     def text(self) -> str:
@@ -61,7 +67,11 @@ class Filter:
     def plain(self) -> dict[str, Any]:
         """As values for programs."""
         levels = {factor: list(levels) for factor, levels in self.levels.items()}
-        return {"platforms": list(self.platforms), "benchmarks": list(self.benchmarks), "levels": levels}
+        return {
+            "platforms": list(self.platforms),
+            "benchmarks": list(self.benchmarks),
+            "levels": levels,
+        }
 
 
 EVERYTHING = Filter()
@@ -82,7 +92,9 @@ def filter_of(run: RunHandle, wanted: FilterWords) -> Filter:
     for name in wanted.platforms:
         if name not in names:
             raise unknown("platform", name, names, "--platform", run.name)
-    labels = list(dict.fromkeys(name for cell in run.cells for name in (cell.label, cell.benchmark)))
+    labels = list(
+        dict.fromkeys(name for cell in run.cells for name in (cell.label, cell.benchmark))
+    )
     for name in wanted.benchmarks:
         if name not in labels:
             raise unknown("benchmark", name, labels, "--benchmark", run.name)
@@ -103,7 +115,9 @@ def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
     if named and not any(platform.available for platform in named):
         first = named[0]
         return BadInput(
-            f"{run.name} could not test {first.name}: {first.reason}", where="--platform", hint=first.hint
+            f"{run.name} could not test {first.name}: {first.reason}",
+            where="--platform",
+            hint=first.hint,
         )
     exists = [
         f"platforms {', '.join(dict.fromkeys(cell.platform for cell in run.cells))}",
@@ -111,7 +125,8 @@ def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
         *(f"{factor} {', '.join(levels.values())}" for factor, levels in there.there.items()),
     ]
     return BadInput(
-        f"{run.name} has no cell with {found.text}", hint=f"each exists, but not together: {'; '.join(exists)}"
+        f"{run.name} has no cell with {found.text}",
+        hint=f"each exists, but not together: {'; '.join(exists)}",
     )
 
 
@@ -126,7 +141,9 @@ def narrowed(data: RunData, keeps: Callable[[CellRecord], bool]) -> RunData:
     return RunData(
         data.run,
         trials,
-        Measurements(position[measured.trial[of_kept]], measured.metric[of_kept], measured.value[of_kept]),
+        Measurements(
+            position[measured.trial[of_kept]], measured.metric[of_kept], measured.value[of_kept]
+        ),
         tuple(guest for guest in data.guests if guest.platform in platforms),
         tuple(warning for warning in data.warnings if warning.cell is None or cells[warning.cell]),
         tuple(failure for failure in data.failures if cells[failure.cell]),

@@ -51,8 +51,12 @@ class Measured:
 
     run: Annotated[MeasuredRun, Means("name of the run", take="name")]
     value: Annotated[float, Means("an efficiency, or in the metric's unit")]
-    low: Annotated[float | None, Means("bounds of its own interval; null where the run allows none")]
-    high: Annotated[float | None, Means("bounds of its own interval; null where the run allows none")]
+    low: Annotated[
+        float | None, Means("bounds of its own interval; null where the run allows none")
+    ]
+    high: Annotated[
+        float | None, Means("bounds of its own interval; null where the run allows none")
+    ]
     cell: CellRecord
 
 
@@ -66,7 +70,9 @@ class HistoryChange:
     p_value: Annotated[float, Means("of its test alone")]
     before: Annotated[float, Means("mean of the values from the change point before it")]
     after: Annotated[float, Means("mean of the values to the next one")]
-    differences: Annotated[tuple[doc.Inline, ...], Means("what the two runs do not have in common")] = ()
+    differences: Annotated[
+        tuple[doc.Inline, ...], Means("what the two runs do not have in common")
+    ] = ()
     warnings: Annotated[tuple[str, ...], Means("what its test takes for granted")] = ()
 
 
@@ -76,7 +82,9 @@ class Series:
 
     platform: Annotated[PlatformRecord, Means("platform", take="name")]
     colour: int
-    measured: Annotated[tuple[Measured, ...], Means("a value of each run that has one", name="values")]
+    measured: Annotated[
+        tuple[Measured, ...], Means("a value of each run that has one", name="values")
+    ]
     changes: Annotated[tuple[HistoryChange, ...], Means("change points", name="change_points")] = ()
 
 
@@ -103,13 +111,17 @@ class History:
     """The results of a study over time."""
 
     study: Annotated[str, Means("name of the study")]
-    quantity: Annotated[Quantity, Means("of values: `efficiency`, or `mean` in the unit of the metric", name="value")]
+    quantity: Annotated[
+        Quantity,
+        Means("of values: `efficiency`, or `mean` in the unit of the metric", name="value"),
+    ]
     confidence: Annotated[float, Means("confidence level of intervals")]
     runs: Annotated[tuple[MeasuredRun, ...], Means("the finished runs in the order of time")]
     plots: Annotated[tuple[Plot, ...], Means("one for every metric at a point, in one design")]
     unfinished: Annotated[tuple[str, ...], Means("names of runs left out")]
     merged: Annotated[
-        tuple[str, ...], Means("names of runs left out, since those that they were merged from are here")
+        tuple[str, ...],
+        Means("names of runs left out, since those that they were merged from are here"),
     ]
     tested: Annotated[int, Means("series with values enough for a change point")]
     level: Annotated[float, Means("probability of any change point where nothing changed")] = LEVEL
@@ -145,7 +157,9 @@ def history(
     if not listed:
         studies = sorted({run.study for run in store.runs()})
         near = get_close_matches(study, studies, n=3, cutoff=0.5) or studies
-        raise NotFound(f"no run of a study {study!r} is stored", hint=f"studies with runs: {', '.join(near)}")
+        raise NotFound(
+            f"no run of a study {study!r} is stored", hint=f"studies with runs: {', '.join(near)}"
+        )
     finished = [run.name for run in listed if run.status == "finished" and run.started_at >= since]
     merged = _merged(store, finished)
     names = [name for name in finished if name not in merged]
@@ -171,7 +185,9 @@ def history(
             raise unknown("platform", platform, sorted(all_platforms), "--platform", study)
     plots = _with_changes(store, [*_plots(designs, order, quantity)])
     tested = sum(_has_enough(series) for plot in plots for series in plot.series)
-    unfinished = tuple(run.name for run in listed if run.status != "finished" and run.started_at >= since)
+    unfinished = tuple(
+        run.name for run in listed if run.status != "finished" and run.started_at >= since
+    )
     return History(study, quantity, confidence, tuple(runs), plots, unfinished, merged, tested)
 
 
@@ -186,16 +202,23 @@ def _merged(store: Store, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         name
         for name, run in opened.items()
-        if (of := merged_runs(run.provenance)) and {str(each.get("identity")) for each in of} <= identities
+        if (of := merged_runs(run.provenance))
+        and {str(each.get("identity")) for each in of} <= identities
     )
 
 
 def _run(analysis: Analysis) -> MeasuredRun:
     host = analysis.host
     return MeasuredRun(
-        analysis.name, analysis.started_at, str(host.get("machine_id", ""))[:8], str(host.get("kernel", "")),
-        analysis.vtax_version, analysis.image_key, analysis.blocks, len(analysis.sessions),
-    )  # fmt: skip
+        analysis.name,
+        analysis.started_at,
+        str(host.get("machine_id", ""))[:8],
+        str(host.get("kernel", "")),
+        analysis.vtax_version,
+        analysis.image_key,
+        analysis.blocks,
+        len(analysis.sessions),
+    )
 
 
 def _add(
@@ -211,13 +234,28 @@ def _add(
         if not (section.metric.name == metric if metric else section.metric.is_primary):
             continue
         for point in section.points:
-            values = [(row, found) for row in point.rows if (found := _measured(row, section.better, run, quantity))]
-            chosen = [(row, found) for row, found in values if not platforms or row.platform.name in platforms]
+            values = [
+                (row, found)
+                for row in point.rows
+                if (found := _measured(row, section.better, run, quantity))
+            ]
+            chosen = [
+                (row, found)
+                for row, found in values
+                if not platforms or row.platform.name in platforms
+            ]
             if not chosen:
                 continue
             levels = tuple(sorted((factor, str(level)) for factor, level in point.levels.items()))
             of_point = designs.setdefault(
-                (section.label, section.benchmark, section.metric.name, section.metric.unit, levels), []
+                (
+                    section.label,
+                    section.benchmark,
+                    section.metric.name,
+                    section.metric.unit,
+                    levels,
+                ),
+                [],
             )
             design = _design_of(of_point, analysis, section, point, chosen[0][0].cell)
             for row, found in chosen:
@@ -225,7 +263,11 @@ def _add(
 
 
 def _design_of(
-    designs: list[_Design], analysis: Analysis, section: Section, point: ResultPoint, cell: CellRecord
+    designs: list[_Design],
+    analysis: Analysis,
+    section: Section,
+    point: ResultPoint,
+    cell: CellRecord,
 ) -> _Design:
     for design in designs:
         if not design_differences(design.first, analysis, (design.cell, cell)):
@@ -259,13 +301,21 @@ def _plots(
             series = tuple(
                 Series(platform, order.index(name) if name in order else 0, tuple(measured))
                 for name, (platform, measured) in sorted(
-                    design.found.items(), key=lambda each: order.index(each[0]) if each[0] in order else 0
+                    design.found.items(),
+                    key=lambda each: order.index(each[0]) if each[0] in order else 0,
                 )
             )
             unlike: list[doc.Inline] = []
             if design is not newest:
                 unlike = design_differences(design.first, newest.first, (design.cell, newest.cell))
-            yield Plot(design.section, design.levels, design.first.baseline, quantity, series, tuple(unlike))
+            yield Plot(
+                design.section,
+                design.levels,
+                design.first.baseline,
+                quantity,
+                series,
+                tuple(unlike),
+            )
 
 
 def _last(design: _Design) -> float:
@@ -295,12 +345,18 @@ def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
             for number, point in enumerate(found.get(id(each), ())):
                 before, after = each.measured[point.index - 1], each.measured[point.index]
                 runs = analysis_of(before.run.name), analysis_of(after.run.name)
-                changes.append(HistoryChange(
-                    point.index, before.run, after.run, point.p_value, _mean(each, edges[number], edges[number + 1]),
-                    _mean(each, edges[number + 1], edges[number + 2]),
-                    tuple(_between(*runs, before.cell, after.cell)),
-                    () if point.is_sure else (Note("assumes-independent-runs"),),
-                ))  # fmt: skip
+                changes.append(
+                    HistoryChange(
+                        point.index,
+                        before.run,
+                        after.run,
+                        point.p_value,
+                        _mean(each, edges[number], edges[number + 1]),
+                        _mean(each, edges[number + 1], edges[number + 2]),
+                        tuple(_between(*runs, before.cell, after.cell)),
+                        () if point.is_sure else (Note("assumes-independent-runs"),),
+                    )
+                )
             changed.append(replace(each, changes=tuple(changes)))
         result.append(replace(plot, series=tuple(changed)))
     return tuple(result)
@@ -319,11 +375,15 @@ def _mean(series: Series, start: int, end: int) -> float:
     return float(values[start:end].mean())
 
 
-def _between(before: Analysis, after: Analysis, old: CellRecord, new: CellRecord) -> Iterator[doc.Inline]:
+def _between(
+    before: Analysis, after: Analysis, old: CellRecord, new: CellRecord
+) -> Iterator[doc.Inline]:
     """Yield what differs between runs: host, image, versions, settings; then the facts of the platform's guests."""
     yield from differences(before, after, {new.platform, after.baseline}, [(old, new)], ())
     audits = [
-        started_alike((g.platform, g.facts) for g in run.guests if g.platform == new.platform and g.facts)
+        started_alike(
+            (g.platform, g.facts) for g in run.guests if g.platform == new.platform and g.facts
+        )
         for run in (before, after)
     ]
     for how in audits[0].keys() & audits[1].keys():
@@ -331,6 +391,8 @@ def _between(before: Analysis, after: Analysis, old: CellRecord, new: CellRecord
         for each in guest_differences(dict(zip(("before", "after"), first, strict=True))):
             yield msg(
                 "guests differ in {fact}: {before} and {after}",
-                fact=each.field, before=each.values["before"], after=each.values["after"],
-            )  # fmt: skip
+                fact=each.field,
+                before=each.values["before"],
+                after=each.values["after"],
+            )
         return

@@ -23,8 +23,18 @@ from vtax.stats.checks import StatsError
 from vtax.stats.host_change import Effect, effect_of_change
 from vtax.stats.verdict import holm
 
-_FOUND = ("kernel", "kernel_version", "cpu_microcode", "hypervisor", "platform_versions", "mitigations",
-          "kernel_options", "frequency_governor", "distribution", "agents")  # fmt: skip
+_FOUND = (
+    "kernel",
+    "kernel_version",
+    "cpu_microcode",
+    "hypervisor",
+    "platform_versions",
+    "mitigations",
+    "kernel_options",
+    "frequency_governor",
+    "distribution",
+    "agents",
+)
 """Facts whose change is offered as a change of hosts, the most telling first."""
 _MIN_HOSTS, _MOST = 2, 3
 Switch = tuple[int, str, str]
@@ -56,7 +66,9 @@ class ChangeOfHosts:
     """
 
     what: Annotated[str, Means("what changed, as declared; empty of one that was found")]
-    is_declared: Annotated[bool, Means("whether the campaign declared it, rather than the facts of hosts")]
+    is_declared: Annotated[
+        bool, Means("whether the campaign declared it, rather than the facts of hosts")
+    ]
     is_random: Annotated[bool, Means("whether the hosts that changed were drawn")]
     changed: Annotated[tuple[str, ...], Means("hosts that changed")]
     controls: Annotated[tuple[str, ...], Means("hosts that did not, in the same two windows")]
@@ -95,7 +107,9 @@ class ChangeEffect(OfSection):
         return self.row.platform.name
 
     @property
-    def baseline(self) -> Annotated[str, Means("platform whose ratio to it changed; empty: its own performance")]:
+    def baseline(
+        self,
+    ) -> Annotated[str, Means("platform whose ratio to it changed; empty: its own performance")]:
         """Its name."""
         return self.base.platform.name if self.base else ""
 
@@ -112,7 +126,9 @@ def changes_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Chang
     return tuple(_found(hosts, switches))
 
 
-def effects_of(analysis: Analysis, hosts: Sequence[MeasuredHost], change: ChangeOfHosts) -> tuple[ChangeEffect, ...]:
+def effects_of(
+    analysis: Analysis, hosts: Sequence[MeasuredHost], change: ChangeOfHosts
+) -> tuple[ChangeEffect, ...]:
     """Return what it did to every platform's own performance and to its ratio to the baseline, in primary metrics."""
     of_sections: dict[str, list[ChangeEffect]] = defaultdict(list)
     for section, point, row in every_row(analysis.primary):
@@ -130,26 +146,42 @@ def _adjusted(found: Sequence[ChangeEffect]) -> Iterator[ChangeEffect]:
 
 
 def _effect(
-    section: Section, point: ResultPoint, row: Row, base: Row | None, hosts: Sequence[MeasuredHost],
-    change: ChangeOfHosts, confidence: float,
-) -> ChangeEffect | None:  # fmt: skip
+    section: Section,
+    point: ResultPoint,
+    row: Row,
+    base: Row | None,
+    hosts: Sequence[MeasuredHost],
+    change: ChangeOfHosts,
+    confidence: float,
+) -> ChangeEffect | None:
     try:
         logs = logs_by_host(row, base, hosts)
-        changed, controls = (_shifts(logs, names, change) for names in (change.changed, change.controls))
+        changed, controls = (
+            _shifts(logs, names, change) for names in (change.changed, change.controls)
+        )
         return ChangeEffect(
-            section, point, row, base, effect_of_change(changed, controls, confidence),
+            section,
+            point,
+            row,
+            base,
+            effect_of_change(changed, controls, confidence),
             effect_of_change(changed, [], confidence),
             effect_of_change(controls, [], confidence) if controls else None,
-        )  # fmt: skip
+        )
     except StatsError:
         return None
 
 
-def _shifts(logs: Mapping[str, HostLogs], names: Sequence[str], change: ChangeOfHosts) -> list[float]:
+def _shifts(
+    logs: Mapping[str, HostLogs], names: Sequence[str], change: ChangeOfHosts
+) -> list[float]:
     """log(after / before) of every host that has both."""
     found = []
     for name in names:
-        windows = [logs[name].of(window) if name in logs else None for window in (change.before, change.after)]
+        windows = [
+            logs[name].of(window) if name in logs else None
+            for window in (change.before, change.after)
+        ]
         if windows[0] and windows[1]:
             found.append(windows[1].mean - windows[0].mean)
     return found
@@ -168,7 +200,9 @@ def _switches(hosts: Sequence[MeasuredHost]) -> dict[Key, dict[str, Switch]]:
     return dict(sorted(found.items(), key=lambda each: (_FOUND.index(each[0][0]), each[0])))
 
 
-def _found(hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]) -> Iterator[ChangeOfHosts]:
+def _found(
+    hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]
+) -> Iterator[ChangeOfHosts]:
     """Yield a change for each set of hosts on which facts became others together."""
     together: dict[frozenset[tuple[str, int]], list[Key]] = defaultdict(list)
     for key, of in switches.items():
@@ -178,7 +212,9 @@ def _found(hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Sw
         yield _of_switches(hosts, at, [_fact(key, switches[key], frozenset(at)) for key in keys])
 
 
-def _of_switches(hosts: Sequence[MeasuredHost], at: Mapping[str, int], facts: Sequence[FactChange]) -> ChangeOfHosts:
+def _of_switches(
+    hosts: Sequence[MeasuredHost], at: Mapping[str, int], facts: Sequence[FactChange]
+) -> ChangeOfHosts:
     """Return the change of hosts that changed at these positions; the others are split at the median of the
     moments."""
     before, after, ends, begins = set[int](), set[int](), list[float](), list[float]()
@@ -192,21 +228,36 @@ def _of_switches(hosts: Sequence[MeasuredHost], at: Mapping[str, int], facts: Se
     others = [host for host in hosts if host.name not in at]
     for session in (session for host in others for session in host.sessions):
         (after if session.started_at >= moment else before).add(session.number)
-    controls = tuple(host.name for host in others if {*host.numbers} & before and {*host.numbers} & after)
+    controls = tuple(
+        host.name for host in others if {*host.numbers} & before and {*host.numbers} & after
+    )
     return ChangeOfHosts(
-        "", is_declared=False, is_random=False, changed=tuple(host.name for host in hosts if host.name in at),
-        controls=controls, before=tuple(sorted(before)), after=tuple(sorted(after)), facts=tuple(facts),
+        "",
+        is_declared=False,
+        is_random=False,
+        changed=tuple(host.name for host in hosts if host.name in at),
+        controls=controls,
+        before=tuple(sorted(before)),
+        after=tuple(sorted(after)),
+        facts=tuple(facts),
         overlap=max(ends) > min(begins),
-    )  # fmt: skip
+    )
 
 
 def _declared(
-    change: PlannedChange, hosts: Sequence[MeasuredHost], switches: Mapping[Key, Mapping[str, Switch]]
+    change: PlannedChange,
+    hosts: Sequence[MeasuredHost],
+    switches: Mapping[Key, Mapping[str, Switch]],
 ) -> ChangeOfHosts | None:
     """Return the change that was declared, from when it was; None where it was not carried out yet."""
     if change.at is None:
         return None
-    sessions = [s for host in hosts for s in host.sessions if change.until is None or s.started_at < change.until]
+    sessions = [
+        s
+        for host in hosts
+        for s in host.sessions
+        if change.until is None or s.started_at < change.until
+    ]
     before = frozenset(session.number for session in sessions if session.started_at < change.at)
     after = frozenset(session.number for session in sessions) - before
     names = [host.name for host in hosts]
@@ -218,19 +269,26 @@ def _declared(
     facts = [each for each in facts if 2 * each.changed > len(first & both)]
     shown = frozenset(name for each in facts for name in switches[each.key])
     return ChangeOfHosts(
-        change.what, is_declared=True, is_random=change.seed is not None,
+        change.what,
+        is_declared=True,
+        is_random=change.seed is not None,
         changed=tuple(name for name in names if name in first & both),
-        controls=tuple(name for name in names if name in both - first), before=tuple(sorted(before)),
+        controls=tuple(name for name in names if name in both - first),
+        before=tuple(sorted(before)),
         after=tuple(sorted(after)),
         lost=tuple(name for name in started if name not in both),
-        unlike=tuple(name for name in names if facts and name in both and (name in first) != (name in shown)),
+        unlike=tuple(
+            name for name in names if facts and name in both and (name in first) != (name in shown)
+        ),
         facts=tuple(facts),
-    )  # fmt: skip
+    )
 
 
 def _fact(key: Key, of: Mapping[str, Switch], changed: frozenset[str]) -> FactChange:
     """How a fact changed on hosts that changed, and how often on others."""
-    pairs = [(before, after) for name, (_, before, after) in of.items() if name in changed] or [("", "")]
+    pairs = [(before, after) for name, (_, before, after) in of.items() if name in changed] or [
+        ("", "")
+    ]
     before, after = max(sorted(set(pairs)), key=pairs.count)
     inside = sum(name in changed for name in of)
     return FactChange(key, before, after, inside, len(of) - inside)

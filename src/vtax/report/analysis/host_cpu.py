@@ -11,7 +11,9 @@ def cost_section(section: Section, analysis: Analysis) -> Section | None:
     if not section.metric.is_primary:
         return None
     beside = [
-        each for each in analysis.sections if (each.label, each.benchmark) == (section.label, section.benchmark)
+        each
+        for each in analysis.sections
+        if (each.label, each.benchmark) == (section.label, section.benchmark)
     ]
     found = [each for each in beside if each.metric.name == CPU_PER_GIGABYTE.name] + [
         each for each in beside if each.metric.name.startswith(HOST_CPU_PER)

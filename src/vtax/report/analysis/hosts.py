@@ -27,7 +27,11 @@ class MeasuredHost:
     """A host that has a session. sessions: in order. agents: resident programs, where a campaign says them."""
 
     name: Annotated[
-        str, Means("its name in the inventory of a campaign, else eight digits of its identity", name="host")
+        str,
+        Means(
+            "its name in the inventory of a campaign, else eight digits of its identity",
+            name="host",
+        ),
     ]
     sessions: tuple[MeasuredSession, ...]
     group: Annotated[str, Means("its group in the inventory; empty without one")] = ""
@@ -89,15 +93,23 @@ class GroupRatio:
     """
 
     group: int
-    ratio: Annotated[Ratio | None, Means("ratio to the baseline over the group's hosts; null without one")]
-    relative: Annotated[Ratio | None, Means("how many times the first group's; null with one session on a side")]
-    p_value: Annotated[float | None, Means("that the two groups are alike, Holm-adjusted over the metric")] = None
+    ratio: Annotated[
+        Ratio | None, Means("ratio to the baseline over the group's hosts; null without one")
+    ]
+    relative: Annotated[
+        Ratio | None, Means("how many times the first group's; null with one session on a side")
+    ]
+    p_value: Annotated[
+        float | None, Means("that the two groups are alike, Holm-adjusted over the metric")
+    ] = None
 
 
 def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
     """Return the hosts that a run was measured on, by name; those that are not known are one."""
     campaign = campaign_of(analysis.provenance)
-    known = {number: host for host in campaign.hosts for number in host.sessions} if campaign else {}
+    known = (
+        {number: host for host in campaign.hosts for number in host.sessions} if campaign else {}
+    )
     found = []
     for identity, sessions in of_hosts(analysis.sessions).items():
         named = known.get(sessions[0].number)
@@ -119,8 +131,15 @@ def logs_by_host(row: Row, base: Row | None, hosts: Sequence[MeasuredHost]) -> d
     else:
         blocks = np.union1d(row.blocks, base.blocks)
         logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
-    session_of = {block: session.number for host in hosts for session in host.sessions for block in session.blocks}
-    host_of = {session.number: number for number, host in enumerate(hosts) for session in host.sessions}
+    session_of = {
+        block: session.number
+        for host in hosts
+        for session in host.sessions
+        for block in session.blocks
+    }
+    host_of = {
+        session.number: number for number, host in enumerate(hosts) for session in host.sessions
+    }
     sessions = np.array([session_of.get(block, 0) for block in blocks.tolist()], np.int64)
     of = np.array([host_of.get(session, -1) for session in sessions.tolist()], np.int64)
     of = np.where(np.isnan(logs), -1, of)
@@ -142,7 +161,9 @@ def groups_of(sessions: Sequence[MeasuredSession]) -> tuple[HostGroup, ...]:
         return ()
     found: dict[tuple[str, str], list[MeasuredSession]] = {}
     for session in sessions:
-        found.setdefault((str(session.host.get("cpu_model", "")), session.kernel), []).append(session)
+        found.setdefault((str(session.host.get("cpu_model", "")), session.kernel), []).append(
+            session
+        )
     if len(found) < 2 or sum(len(of_hosts(of)) for of in found.values()) > len(of_hosts(sessions)):
         return ()
     return tuple(HostGroup(cpu, kernel, tuple(of)) for (cpu, kernel), of in found.items())
@@ -159,14 +180,24 @@ def group_ratios(
         if point.baseline is not None and row is not point.baseline and row.summary is not None
     ]
     tested = [each for _, _, of_row in found for each in of_row if each.relative is not None]
-    adjusted = iter(holm([each.relative.p_value for each in tested if each.relative is not None]).tolist())
+    adjusted = iter(
+        holm([each.relative.p_value for each in tested if each.relative is not None]).tolist()
+    )
     return [
-        (point, row, tuple(replace(each, p_value=next(adjusted)) if each.relative else each for each in of_row))
+        (
+            point,
+            row,
+            tuple(
+                replace(each, p_value=next(adjusted)) if each.relative else each for each in of_row
+            ),
+        )
         for point, row, of_row in found
     ]
 
 
-def _ratios(row: Row, base: Row, groups: Sequence[HostGroup], confidence: float) -> list[GroupRatio]:
+def _ratios(
+    row: Row, base: Row, groups: Sequence[HostGroup], confidence: float
+) -> list[GroupRatio]:
     found = []
     for number, group in enumerate(groups):
         ratio = ratio_in(row, base, group.sessions, confidence)
@@ -175,7 +206,9 @@ def _ratios(row: Row, base: Row, groups: Sequence[HostGroup], confidence: float)
     return found
 
 
-def _relative(row: Row, base: Row, first: HostGroup, group: HostGroup, confidence: float) -> Ratio | None:
+def _relative(
+    row: Row, base: Row, first: HostGroup, group: HostGroup, confidence: float
+) -> Ratio | None:
     """Return how many times the first group's ratio a group's is; None with one session on a side."""
     try:
         sides = [logs_in(row, base, each.sessions) for each in (group, first)]

@@ -24,8 +24,15 @@ def unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -
 
 def neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
     """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
-    near = [*get_close_matches(given, platforms, n=3, cutoff=0.5), *get_close_matches(given, runs, n=3, cutoff=0.5)]
-    hint = f"did you mean {', '.join(near)}?" if near else f"platforms: {', '.join(platforms)}; runs: vtax list"
+    near = [
+        *get_close_matches(given, platforms, n=3, cutoff=0.5),
+        *get_close_matches(given, runs, n=3, cutoff=0.5),
+    ]
+    hint = (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else f"platforms: {', '.join(platforms)}; runs: vtax list"
+    )
     if given.endswith(".vtax.gz"):
         hint = f"vtax import {given}, and compare the run that it names; only a gate takes a bundle, as B"
     return NotFound(f"there is no run or platform {given!r}", hint=hint)
@@ -56,7 +63,11 @@ class Levels:
         """
         factor, equals, level = (each.strip() for each in written.partition("="))
         if not equals:
-            what = f"{written!r} is not of the form factor=level" if written else "a factor=level is missing"
+            what = (
+                f"{written!r} is not of the form factor=level"
+                if written
+                else "a factor=level is missing"
+            )
             raise BadInput(what, where=where, hint=form)
         if factor not in self.there:
             factor = factor.removeprefix(_COLUMN)

@@ -28,7 +28,9 @@ def check(analysis: Analysis, mapped: Mapped) -> None:
     known = {**of_claims(analysis, mapped), **of_figures(analysis, mapped)}
     for name, other in mapped.items():
         if name not in known:
-            names = list(dict.fromkeys([*named_in_claims(analysis)[0], *named_in_figures(analysis)[0]]))
+            names = list(
+                dict.fromkeys([*named_in_claims(analysis)[0], *named_in_figures(analysis)[0]])
+            )
             what = f"no claim or figure of {analysis.study} names the platform {name!r}"
             hint = f"they name {', '.join(names)}" if names else "it has neither claims nor figures"
             raise BadInput(what, where=f"--map {name}={other}", hint=hint)

@@ -40,21 +40,28 @@ class NextStep:
 
     command: Annotated[str, Means("to type; empty where vtax cannot go on with this run")]
     duration_s: Annotated[
-        float | None, Means("how long it measures at the pace of the run; null when not known", unit="s")
+        float | None,
+        Means("how long it measures at the pace of the run; null when not known", unit="s"),
     ] = None
     blocks: Annotated[
         int, Means("further blocks, or all blocks of a new run; 0 where no number of them would do")
     ] = 0
     decides: Annotated[
         tuple[UndecidedRow, ...],
-        Means("comparisons that these blocks would probably decide: in more than four of five futures"),
+        Means(
+            "comparisons that these blocks would probably decide: in more than four of five futures"
+        ),
     ] = ()
-    left: Annotated[tuple[UndecidedRow, ...], Means("the other comparisons that are undecided")] = ()
+    left: Annotated[
+        tuple[UndecidedRow, ...], Means("the other comparisons that are undecided")
+    ] = ()
     chances: Annotated[
         float, Means("of `left`, comparisons that an hour of blocks would decide, a sum of chances")
     ] = 0.0
     is_first_verdict: bool = False
-    is_new_run: Annotated[bool, Means("whether a new run takes the place of this one, which cannot go on")] = False
+    is_new_run: Annotated[
+        bool, Means("whether a new run takes the place of this one, which cannot go on")
+    ] = False
     is_new_session: bool = False
 
 
@@ -67,33 +74,57 @@ def next_step_of(analysis: Analysis, of: Sequence[UndecidedRow] | None = None) -
     if not undecided or analysis.status not in ("finished", "interrupted", "paused"):
         return None
     is_here = not analysis.provenance  # runs of other hosts, and merged ones, cannot go on
-    has_boots = analysis.has_boots  # all its sessions are planned, and reboots last longer than what they measure
+    has_boots = (
+        analysis.has_boots
+    )  # all its sessions are planned, and reboots last longer than what they measure
     resume = f"sudo vtax resume {analysis.name}"
     measured_s = None if has_boots else analysis.duration_s
     each_s = measured_s / analysis.blocks if measured_s and analysis.blocks else None
-    if is_here and (analysis.status == "interrupted" or (has_boots and analysis.status == "paused")):
+    if is_here and (
+        analysis.status == "interrupted" or (has_boots and analysis.status == "paused")
+    ):
         return NextStep(resume, left=undecided)
     takes_sessions = is_here and not has_boots
-    if len(analysis.sessions) > 1 or (len(analysis.sessions) < analysis.planned_sessions and takes_sessions):
+    if len(analysis.sessions) > 1 or (
+        len(analysis.sessions) < analysis.planned_sessions and takes_sessions
+    ):
         blocks = len(analysis.sessions[0].blocks) if analysis.sessions else 0
         command = f"{resume} --session" if takes_sessions else ""
-        return NextStep(command, each_s * blocks if each_s else None, left=undecided, is_new_run=not takes_sessions,
-                        is_new_session=True)  # fmt: skip
-    few = [c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < MINIMUM_BLOCKS]
+        return NextStep(
+            command,
+            each_s * blocks if each_s else None,
+            left=undecided,
+            is_new_run=not takes_sessions,
+            is_new_session=True,
+        )
+    few = [
+        c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < MINIMUM_BLOCKS
+    ]
     if few:
         missing = max(MINIMUM_BLOCKS - c.row.ratio.n_blocks for c in few if c.row.ratio is not None)
-        return replace(_of_blocks(analysis, resume, each_s, missing, few, undecided), is_first_verdict=True)
+        return replace(
+            _of_blocks(analysis, resume, each_s, missing, few, undecided), is_first_verdict=True
+        )
     affordable = _affordable(analysis, each_s)
     if best := _most_per_block(analysis.blocks, undecided, affordable):
         return _of_blocks(analysis, resume, each_s, best, _decided_by(best, undecided), undecided)
-    needed = {id(c): note.data["minimum"] for c in undecided for note in withheld(c.row) if "minimum" in note.data}
+    needed = {
+        id(c): note.data["minimum"]
+        for c in undecided
+        for note in withheld(c.row)
+        if "minimum" in note.data
+    }
     if (missing := max(needed.values(), default=0) - analysis.blocks) > 0:
         these = [c for c in undecided if id(c) in needed]
-        return replace(_of_blocks(analysis, resume, each_s, missing, these, undecided), is_first_verdict=True)
+        return replace(
+            _of_blocks(analysis, resume, each_s, missing, these, undecided), is_first_verdict=True
+        )
     noisy = tuple(c for c in undecided if not withheld(c.row))
     chances = _chances(analysis, noisy, affordable or 0)
     if chances >= _FEWEST:
-        return replace(_of_blocks(analysis, resume, each_s, affordable or 0, (), noisy), chances=chances)
+        return replace(
+            _of_blocks(analysis, resume, each_s, affordable or 0, (), noisy), chances=chances
+        )
     return NextStep("", left=noisy) if noisy else None
 
 
@@ -118,7 +149,9 @@ def _chances(analysis: Analysis, undecided: Sequence[UndecidedRow], blocks: int)
 def withheld(row: Row) -> tuple[Note, ...]:
     """Why a verdict that the interval of a row supports is not given; empty where it is, or noise leaves it open."""
     notes = row.verdict.warnings if row.verdict is not None else ()
-    return tuple(note for note in notes if isinstance(note, Note) and note.code.startswith("withheld"))
+    return tuple(
+        note for note in notes if isinstance(note, Note) and note.code.startswith("withheld")
+    )
 
 
 def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
@@ -131,21 +164,31 @@ def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
 
 def _decided_by(blocks: int, undecided: Sequence[UndecidedRow]) -> list[UndecidedRow]:
     """Return the comparisons whose range of further blocks ends at so many."""
-    return [c for c in undecided if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks]
+    return [
+        c for c in undecided if c.row.verdict and 0 < (c.row.verdict.blocks_needed or 0) <= blocks
+    ]
 
 
 def _most_per_block(made: int, undecided: Sequence[UndecidedRow], most: int | None) -> int | None:
     """Return the further blocks that decide most comparisons per block of the whole run; None without any up to
     `most`."""
-    found = {c.row.verdict.blocks_needed for c in undecided if c.row.verdict and c.row.verdict.blocks_needed}
+    found = {
+        c.row.verdict.blocks_needed
+        for c in undecided
+        if c.row.verdict and c.row.verdict.blocks_needed
+    }
     ends = sorted(end for end in found if most is None or end <= most)
     return max(ends, key=lambda end: len(_decided_by(end, undecided)) / (made + end), default=None)
 
 
 def _of_blocks(
-    analysis: Analysis, resume: str, each_s: float | None, more: int, decides: Sequence[UndecidedRow],
+    analysis: Analysis,
+    resume: str,
+    each_s: float | None,
+    more: int,
+    decides: Sequence[UndecidedRow],
     undecided: Sequence[UndecidedRow],
-) -> NextStep:  # fmt: skip
+) -> NextStep:
     is_new_run = not can_be_extended(analysis)
     blocks = analysis.blocks + more if is_new_run else more
     duration_s = None if each_s is None else each_s * blocks * _SPARE

@@ -22,9 +22,18 @@ from vtax.stats.odd_hosts import MIN_OTHERS, Apart, against_the_others
 from vtax.stats.verdict import holm
 from vtax.store.hosts import HARDWARE_ID, IMAGE_DIGEST, MACHINE_ID
 
-_OF_NOBODY = frozenset({
-    MACHINE_ID, HARDWARE_ID, IMAGE_DIGEST, "boot_id", "boots", "measured_at", "not_counted", "python",
-})  # fmt: skip
+_OF_NOBODY = frozenset(
+    {
+        MACHINE_ID,
+        HARDWARE_ID,
+        IMAGE_DIGEST,
+        "boot_id",
+        "boots",
+        "measured_at",
+        "not_counted",
+        "python",
+    }
+)
 """Facts that say who a host is or how it was measured, and nothing of how fast it is."""
 _GIB, _AGENTS = 1 << 30, "agents"
 Key = tuple[str, str]
@@ -56,12 +65,16 @@ class OddHosts(OfSection):
     keys: tuple[tuple[Key, str], ...]
 
     @property
-    def platform(self) -> Annotated[str, Means("platform; of the baseline its own values, else the ratio to it")]:
+    def platform(
+        self,
+    ) -> Annotated[str, Means("platform; of the baseline its own values, else the ratio to it")]:
         """Its name."""
         return self.row.platform.name
 
     @property
-    def facts(self) -> Annotated[tuple[str, ...], Means("facts that they alone have, such as `kernel = 6.1.0`")]:
+    def facts(
+        self,
+    ) -> Annotated[tuple[str, ...], Means("facts that they alone have, such as `kernel = 6.1.0`")]:
         """For programs."""
         return tuple(f"{written_key(key)} = {value}" for key, value in self.keys)
 
@@ -117,7 +130,9 @@ def differing_facts(hosts: Sequence[MeasuredHost]) -> tuple[DifferingFact, ...]:
             values[of.get(key, "")].append(name)
         if 1 < len(values) <= max(2, len(hosts) // 2):
             ordered = sorted(values.items(), key=lambda each: (-len(each[1]), each[0]))
-            found.append(DifferingFact(key, tuple((value, tuple(names)) for value, names in ordered)))
+            found.append(
+                DifferingFact(key, tuple((value, tuple(names)) for value, names in ordered))
+            )
     return tuple(found)
 
 
@@ -131,8 +146,9 @@ def odd_hosts(
     adjusted = holm([each.apart.p_value for each in found]).tolist() if found else []
     odd = [
         replace(each, apart=replace(each.apart, p_value=p))
-        for each, p in zip(found, adjusted, strict=True) if p <= analysis.rule.alpha
-    ]  # fmt: skip
+        for each, p in zip(found, adjusted, strict=True)
+        if p <= analysis.rule.alpha
+    ]
     return tuple(sorted(_largest(odd), key=lambda each: each.apart.p_value))
 
 
@@ -140,7 +156,9 @@ def _sets(
     hosts: Sequence[MeasuredHost], facts: Sequence[DifferingFact]
 ) -> dict[frozenset[str], list[tuple[Key, str]]]:
     """Hosts that are compared with all others -> the facts that they alone have: each host, and each minority."""
-    found: dict[frozenset[str], list[tuple[Key, str]]] = {frozenset({host.name}): [] for host in hosts}
+    found: dict[frozenset[str], list[tuple[Key, str]]] = {
+        frozenset({host.name}): [] for host in hosts
+    }
     for fact in facts:
         for value, names in fact.values:
             if 2 * len(names) <= len(hosts):
@@ -149,7 +167,9 @@ def _sets(
 
 
 def _tested(
-    analysis: Analysis, hosts: Sequence[MeasuredHost], sets: Mapping[frozenset[str], list[tuple[Key, str]]]
+    analysis: Analysis,
+    hosts: Sequence[MeasuredHost],
+    sets: Mapping[frozenset[str], list[tuple[Key, str]]],
 ) -> Iterator[OddHosts]:
     for section, point, row in every_row(analysis.primary):
         if row.summary is None or point.baseline is None:
@@ -170,5 +190,8 @@ def _tested(
 def _largest(odd: Sequence[OddHosts]) -> Iterator[OddHosts]:
     """Yield what is odd without hosts of a larger set that is odd in the same row."""
     for each in odd:
-        if not any(other.row is each.row and set(each.hosts) < set(other.hosts) and other.keys for other in odd):
+        if not any(
+            other.row is each.row and set(each.hosts) < set(other.hosts) and other.keys
+            for other in odd
+        ):
             yield each

@@ -31,7 +31,9 @@ class MeasuredPair:
 def pairs_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[MeasuredPair, ...]:
     """Return the pairs of a run, by name; none where a session is of no pair. hosts: of the run."""
     campaign = campaign_of(analysis.provenance)
-    names = {host.identity: host.host for host in campaign.hosts if host.identity} if campaign else {}
+    names = (
+        {host.identity: host.host for host in campaign.hosts if host.identity} if campaign else {}
+    )
     names |= {host_id(host.facts): host.name for host in hosts}
     found: dict[tuple[str, str], list[MeasuredSession]] = {}
     for host in hosts:

@@ -86,7 +86,11 @@ class PivotCell(OfSection):
     reason: doc.Inline = ""
 
     @property
-    def verdict(self) -> Annotated[str | None, Means("of the result; null of a part of the run and of the baseline")]:
+    def verdict(
+        self,
+    ) -> Annotated[
+        str | None, Means("of the result; null of a part of the run and of the baseline")
+    ]:
         """The word of its row."""
         return self.row.verdict.kind if self.row.verdict and self.is_whole else None
 
@@ -98,10 +102,21 @@ class PivotPlace:
     panel: Annotated[str, Means("its level")]
     row: Annotated[str, Means("its level")]
     column: Annotated[str, Means("its level")]
-    cell: Annotated[PivotCell | None, Only(
-        "row.platform.name", "label", "metric.name", "unit", "row.cell.levels", "value.value", "value.low",
-        "value.high", "blocks", "verdict",
-    )]  # fmt: skip
+    cell: Annotated[
+        PivotCell | None,
+        Only(
+            "row.platform.name",
+            "label",
+            "metric.name",
+            "unit",
+            "row.cell.levels",
+            "value.value",
+            "value.low",
+            "value.high",
+            "blocks",
+            "verdict",
+        ),
+    ]
     reason: Annotated[doc.Inline, Means("why there is no value; empty where there is one")]
 
 
@@ -116,18 +131,29 @@ class Pivot:
 
     analysis: Annotated[Analysis, Only("confidence", "baseline")]
     axes: Annotated[Axes, Means("names of factors", name="factors")]
-    quantity: Annotated[Quantity, Means("`mean`, `efficiency`, `p50`, `p95` or `p99`", name="value")]
-    panels: Annotated[tuple[str, ...], Means("their levels, in the order of the run; an empty one without a factor")]
+    quantity: Annotated[
+        Quantity, Means("`mean`, `efficiency`, `p50`, `p95` or `p99`", name="value")
+    ]
+    panels: Annotated[
+        tuple[str, ...],
+        Means("their levels, in the order of the run; an empty one without a factor"),
+    ]
     rows: Annotated[tuple[str, ...], Means("likewise")]
     columns: Annotated[tuple[str, ...], Means("likewise")]
     cells: Mapping[TablePlace, PivotCell]
     empty: Mapping[TablePlace, doc.Inline]
     where: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> levels that are shown")]
-    to: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> level whose figures are 1; empty for none")]
-    warnings: Annotated[tuple[doc.Warning, ...], Means("those of the whole run, and of the cells that are shown")]
+    to: Annotated[
+        Mapping[str, tuple[str, ...]], Means("factor -> level whose figures are 1; empty for none")
+    ]
+    warnings: Annotated[
+        tuple[doc.Warning, ...], Means("those of the whole run, and of the cells that are shown")
+    ]
 
     @property
-    def places(self) -> Annotated[tuple[PivotPlace, ...], Means("every combination of levels", name="cells")]:
+    def places(
+        self,
+    ) -> Annotated[tuple[PivotPlace, ...], Means("every combination of levels", name="cells")]:
         """All places, those with a cell first."""
         return tuple(
             PivotPlace(*place, self.cells.get(place), self.empty.get(place, ""))
@@ -143,7 +169,9 @@ class Pivot:
         """Return whether a figure is what others are percents of."""
         if self.quantity == "efficiency" and cell.row.platform.is_baseline:
             return True
-        return bool(self.to) and all(cell.levels.get(name) in levels for name, levels in self.to.items())
+        return bool(self.to) and all(
+            cell.levels.get(name) in levels for name, levels in self.to.items()
+        )
 
     @property
     def sections(self) -> list[Section]:
@@ -153,15 +181,26 @@ class Pivot:
     def rows_of(self, panel: str) -> tuple[str, ...]:
         """Return the rows of a panel: those with a figure there, or a reason why there is none."""
         return tuple(
-            row for row in self.rows
-            if any((panel, row, column) in at for column in self.columns for at in (self.cells, self.empty))
-        )  # fmt: skip
+            row
+            for row in self.rows
+            if any(
+                (panel, row, column) in at
+                for column in self.columns
+                for at in (self.cells, self.empty)
+            )
+        )
 
 
 def pivot(
-    source: Source, axes: Axes, quantity: Quantity, *, metric: str = "", where: Iterable[str] = (),
-    to: str = "", every_metric: bool = False,
-) -> Pivot:  # fmt: skip
+    source: Source,
+    axes: Axes,
+    quantity: Quantity,
+    *,
+    metric: str = "",
+    where: Iterable[str] = (),
+    to: str = "",
+    every_metric: bool = False,
+) -> Pivot:
     """Return the figures of a run by factors. metric: the only one, else the primary ones, or all. where:
     `FACTOR=LEVEL`. to: `FACTOR=LEVEL`, whose figures are 100 %, and the columns without others; empty for none.
 
@@ -187,7 +226,9 @@ class _PivotBuilder:
         self.analysis, self.quantity, self.every_metric = source.analysis, quantity, every_metric
         self.known = factors_of(self.analysis)
         self.to = self._where([to], "--to") if to else {}
-        if not_compared := next((name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""):
+        if not_compared := next(
+            (name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""
+        ):
             raise BadInput(
                 f"figures of one {not_compared} are no percent of another's",
                 where="--to",
@@ -195,7 +236,11 @@ class _PivotBuilder:
             )
         rows, columns, panels = (
             self._factor(name, option) if name else ""
-            for name, option in ((axes.rows, "--rows"), (axes.columns, "--cols"), (axes.panels, "--panel"))
+            for name, option in (
+                (axes.rows, "--rows"),
+                (axes.columns, "--cols"),
+                (axes.panels, "--panel"),
+            )
         )
         if not columns:
             columns = next((name for name in self.to if name not in (rows, panels)), "")
@@ -214,7 +259,9 @@ class _PivotBuilder:
         found = list(self._cells())
         if not found:
             raise no_figure(self.analysis, self.axes, self.metric, self.where)
-        written = {name: spellings(name, (cell.levels[name] for cell in found)) for name in self.axes.names}
+        written = {
+            name: spellings(name, (cell.levels[name] for cell in found)) for name in self.axes.names
+        }
         places: dict[TablePlace, list[PivotCell]] = {}
         for cell in found:
             places.setdefault(self._place(cell.levels, written), []).append(cell)
@@ -224,7 +271,8 @@ class _PivotBuilder:
         names = self.axes.panels, self.axes.rows, self.axes.columns
         platforms = [platform.name for platform in self.analysis.platforms]
         panels, rows, columns = (
-            ordered(name, levels, platforms) for name, levels in zip(names, zip(*cells, strict=True), strict=True)
+            ordered(name, levels, platforms)
+            for name, levels in zip(names, zip(*cells, strict=True), strict=True)
         )
         empty = {
             place: cells[place].reason if place in cells else self._why_empty(place)
@@ -236,9 +284,18 @@ class _PivotBuilder:
             if not any(place in cells or empty[place] != _NOT_HERE for place in line):
                 empty = {place: reason for place, reason in empty.items() if place not in line}
         return Pivot(
-            self.analysis, self.axes, self.quantity, panels, rows, columns, cells, empty, self.where, self.to,
+            self.analysis,
+            self.axes,
+            self.quantity,
+            panels,
+            rows,
+            columns,
+            cells,
+            empty,
+            self.where,
+            self.to,
             self._warnings(found),
-        )  # fmt: skip
+        )
 
     def _factor(self, written: str, option: str) -> str:
         """Return the name of a factor: as the run has it, or its last part (`mtu` of `link.mtu`). Raises BadInput."""
@@ -263,10 +320,15 @@ class _PivotBuilder:
         for written in conditions:
             factor, equals, level = (each.strip() for each in written.partition("="))
             if not equals:
-                raise BadInput(f"{written!r} is not of the form factor=level", hint=f"write {option} FACTOR=LEVEL")
+                raise BadInput(
+                    f"{written!r} is not of the form factor=level",
+                    hint=f"write {option} FACTOR=LEVEL",
+                )
             name = self._factor(factor, option)
             there = self._levels(name)
-            alike = [each for each in there if canonical(each) == canonical(level)]  # 10 and 10.0 are one level
+            alike = [
+                each for each in there if canonical(each) == canonical(level)
+            ]  # 10 and 10.0 are one level
             if not alike:
                 raise unknown(f"level of {name},", level, there, option, self.analysis.name)
             found[name] = tuple(dict.fromkeys((*found.get(name, ()), *alike)))
@@ -277,7 +339,8 @@ class _PivotBuilder:
         if name in PARTS:
             return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
         found = (
-            recorded(row.cell, section.metric.name).get(name) for section, _, row in every_row(self.analysis.sections)
+            recorded(row.cell, section.metric.name).get(name)
+            for section, _, row in every_row(self.analysis.sections)
         )
         return list(dict.fromkeys(level for level in found if level is not None))
 
@@ -295,7 +358,12 @@ class _PivotBuilder:
         for section in self.analysis.sections:
             if self.metric and section.metric.name != self.metric:
                 continue
-            if not (self.metric or self.every_metric or section.metric.is_primary or METRIC in self.where):
+            if not (
+                self.metric
+                or self.every_metric
+                or section.metric.is_primary
+                or METRIC in self.where
+            ):
                 continue
             for point in section.points:
                 for row in point.rows:
@@ -325,9 +393,13 @@ class _PivotBuilder:
         )
 
     def _cell(
-        self, section: Section, point: ResultPoint, row: Row, levels: Mapping[str, str],
+        self,
+        section: Section,
+        point: ResultPoint,
+        row: Row,
+        levels: Mapping[str, str],
         sessions: Sequence[MeasuredSession],
-    ) -> PivotCell:  # fmt: skip
+    ) -> PivotCell:
         """Return the figure of a row, of these sessions alone where there are any."""
         is_whole = not sessions and not self.to and self.quantity not in PERCENTILES
         unit = "" if self.to or self.quantity == "efficiency" else section.metric.unit
@@ -336,9 +408,13 @@ class _PivotBuilder:
             why = row.reason if row.summary is None else msg("no trial that went well in this part")
             return PivotCell(section, row, levels, None, unit, 0, is_whole, why)
         value, reason = self.values.of(section, point, row, sessions)
-        return PivotCell(section, row, levels, value, unit, count, is_whole, "" if value else reason)
+        return PivotCell(
+            section, row, levels, value, unit, count, is_whole, "" if value else reason
+        )
 
-    def _place(self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]) -> TablePlace:
+    def _place(
+        self, levels: Mapping[str, str], written: Mapping[str, Mapping[str, str]]
+    ) -> TablePlace:
         """Return where a figure stands. written: factor -> level -> its spelling in the table."""
         panel, row, column = (
             written[name][levels[name]] if name else ""
@@ -350,14 +426,20 @@ class _PivotBuilder:
         """Return why no figure stands at a place of the table."""
         wanted = {
             name: level
-            for name, level in zip((self.axes.panels, self.axes.rows, self.axes.columns), place, strict=True)
+            for name, level in zip(
+                (self.axes.panels, self.axes.rows, self.axes.columns), place, strict=True
+            )
             if name and name not in (METRIC, *PARTS)
         }
 
         def fits(cell: CellRecord | UntestedRecord) -> bool:
             levels = recorded(cell, "")
-            return all(_is_same(name, levels.get(name), level) for name, level in wanted.items()) and all(
-                levels.get(name) in them for name, them in self.where.items() if name not in (METRIC, *PARTS)
+            return all(
+                _is_same(name, levels.get(name), level) for name, level in wanted.items()
+            ) and all(
+                levels.get(name) in them
+                for name, them in self.where.items()
+                if name not in (METRIC, *PARTS)
             )
 
         if any(map(fits, self.analysis.cells)):

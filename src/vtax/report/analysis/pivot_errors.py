@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 6  # that an error lists
 
 
-def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, Sequence[str]]) -> BadInput:
+def no_figure(
+    analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, Sequence[str]]
+) -> BadInput:
     """Return the error for axes and conditions that leave no figure."""
     written = ", ".join(f"{name}={'|'.join(levels)}" for name, levels in where.items())
     what = f"with {written}" if written else ""
@@ -31,7 +33,9 @@ def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, S
 def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
     """Return the error for figures that share a place: what they differ in, and what to type."""
     varied = {factor for cell in cells for factor in cell.row.cell.levels}
-    names = [name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in axes.names]
+    names = [
+        name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in axes.names
+    ]
     differing = {
         name: levels
         for name in names
@@ -43,12 +47,15 @@ def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
     name, levels = next(iter(differing.items()), ("", [""]))
     options = (("--cols", axes.columns), ("--panel", axes.panels))
     free = next((axis for axis, used in options if not used), "")
-    one = {BENCHMARK: f"--benchmark {quote(levels[0])}", METRIC: f"--metric {quote(levels[0])}"}.get(
-        name, f"--where {quote(f'{name}={levels[0]}')}"
-    )
+    one = {
+        BENCHMARK: f"--benchmark {quote(levels[0])}",
+        METRIC: f"--metric {quote(levels[0])}",
+    }.get(name, f"--where {quote(f'{name}={levels[0]}')}")
     return BadInput(
         f"several figures are left for each place; they differ in {', '.join(listed)}",
-        hint=f"choose a level: {one}; or show all: {free} {name}" if free else f"choose a level: {one}",
+        hint=f"choose a level: {one}; or show all: {free} {name}"
+        if free
+        else f"choose a level: {one}",
     )
 
 

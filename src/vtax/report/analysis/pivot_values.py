@@ -62,9 +62,17 @@ class Values:
             return (found, "") if found else (None, _NO_REFERENCE)
         if self.quantity in PERCENTILES:
             quantile = self._quantile(section, row, sessions)
-            return (bounded(quantile), "") if quantile else (None, msg("its trials hold one value each"))
+            return (
+                (bounded(quantile), "")
+                if quantile
+                else (None, msg("its trials hold one value each"))
+            )
         if not sessions:
-            mean = Interval(row.summary.mean, row.summary.low, row.summary.high) if row.summary else None
+            mean = (
+                Interval(row.summary.mean, row.summary.low, row.summary.high)
+                if row.summary
+                else None
+            )
             return self._chosen(section, mean, row.ratio), row.reason
         confidence, base = self.source.analysis.rule.confidence, point.baseline
         part = _in(row, sessions)
@@ -72,41 +80,62 @@ class Values:
         mean = _mean(part.block_means, self.source.analysis.units_of(part.blocks), confidence)
         return self._chosen(section, mean, ratio), msg("the baseline has no value in this part")
 
-    def _chosen(self, section: Section, mean: Interval | None, ratio: Ratio | None) -> Estimate | None:
+    def _chosen(
+        self, section: Section, mean: Interval | None, ratio: Ratio | None
+    ) -> Estimate | None:
         found = mean if self.quantity == "mean" else ratio and ratio.efficiency(section.better)
         return bounded(found) if found else None
 
     def _key(self, section: Section, row: Row) -> tuple[str, frozenset[tuple[str, str]]]:
         """Return what a row shares with the one that is 100 %: every level but that of the factor."""
-        levels = {PLATFORM: row.cell.platform, **{name: str(level) for name, level in row.cell.levels.items()}}
+        levels = {
+            PLATFORM: row.cell.platform,
+            **{name: str(level) for name, level in row.cell.levels.items()},
+        }
         return section.name, frozenset(item for item in levels.items() if item[0] not in self.to)
 
     def _to(
-        self, section: Section, of: tuple[ResultPoint, Row], to: tuple[ResultPoint, Row],
+        self,
+        section: Section,
+        of: tuple[ResultPoint, Row],
+        to: tuple[ResultPoint, Row],
         sessions: Sequence[MeasuredSession],
-    ) -> Estimate | None:  # fmt: skip
+    ) -> Estimate | None:
         """Return a figure as percent of that at another level: within blocks, but of percentiles."""
         analysis = self.source.analysis
         if self.quantity in PERCENTILES:
             sides = [self._quantile(section, row, sessions) for _, row in (of, to)]
             treatment, baseline = sides if section.better == "higher" else sides[::-1]
-            if treatment is None or baseline is None or min(treatment.estimate, baseline.estimate) <= 0:
+            if (
+                treatment is None
+                or baseline is None
+                or min(treatment.estimate, baseline.estimate) <= 0
+            ):
                 return None
             return bounded(ratio_of_quantiles(treatment, baseline))
         try:
             if self.quantity == "efficiency":
                 contrast = self._of_ratios(section, of, to, sessions)
             else:
-                contrast = row_contrast(_in(of[1], sessions), _in(to[1], sessions), section, analysis.unit_of)
+                contrast = row_contrast(
+                    _in(of[1], sessions), _in(to[1], sessions), section, analysis.unit_of
+                )
             answer = judge(analysis.rule, {"": contrast})[""]
         except StatsError:
             return None
-        return bounded(answer.ratio.efficiency(section.better)) if isinstance(answer, Comparison) else None
+        return (
+            bounded(answer.ratio.efficiency(section.better))
+            if isinstance(answer, Comparison)
+            else None
+        )
 
     def _of_ratios(
-        self, section: Section, of: tuple[ResultPoint, Row], to: tuple[ResultPoint, Row],
+        self,
+        section: Section,
+        of: tuple[ResultPoint, Row],
+        to: tuple[ResultPoint, Row],
         sessions: Sequence[MeasuredSession],
-    ) -> Contrast:  # fmt: skip
+    ) -> Contrast:
         """Return the ratio of two ratios to the baseline, over blocks that have all four. Raises StatsError."""
         sides = []
         for point, row in (of, to):
@@ -115,22 +144,31 @@ class Values:
             here, base = _in(row, sessions), _in(point.baseline, sessions)
             logs, blocks = logs_to(here, base), np.union1d(here.blocks, base.blocks)
             with np.errstate(over="ignore"):
-                sides.append(ContrastSide(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)]))))
+                sides.append(
+                    ContrastSide(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)])))
+                )
         return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.unit_of)
 
-    def _quantile(self, section: Section, row: Row, sessions: Sequence[MeasuredSession]) -> Interval | None:
+    def _quantile(
+        self, section: Section, row: Row, sessions: Sequence[MeasuredSession]
+    ) -> Interval | None:
         """Return a percentile of all samples of the trials; None without any."""
         samples = [
-            self.source.samples.get(trial, {}).get(section.metric.name, ()) for trial in trials_of(row, self.source)
+            self.source.samples.get(trial, {}).get(section.metric.name, ())
+            for trial in trials_of(row, self.source)
         ]
         blocks = np.repeat(row.trial_blocks[: len(samples)], [len(each) for each in samples])
         values = np.array([value for each in samples for value in each])
-        here = np.isin(blocks, [block for session in sessions for block in session.blocks] or blocks)
+        here = np.isin(
+            blocks, [block for session in sessions for block in session.blocks] or blocks
+        )
         if not here.any():
             return None
         confidence = self.source.analysis.rule.confidence
         try:
-            return quantile_interval(values[here], blocks[here], PERCENTILES[self.quantity], confidence)
+            return quantile_interval(
+                values[here], blocks[here], PERCENTILES[self.quantity], confidence
+            )
         except StatsError:
             return None
 
@@ -143,7 +181,10 @@ def bounded(found: Interval | Ratio) -> Estimate:
 
 def blocks_in(row: Row, sessions: Sequence[MeasuredSession]) -> Any:
     """Return which blocks of a row are of these sessions; all of them without any."""
-    return np.isin(row.blocks, [block for each in sessions for block in each.blocks] if sessions else row.blocks)
+    return np.isin(
+        row.blocks,
+        [block for each in sessions for block in each.blocks] if sessions else row.blocks,
+    )
 
 
 def _in(row: Row, sessions: Sequence[MeasuredSession]) -> Row:
@@ -152,7 +193,9 @@ def _in(row: Row, sessions: Sequence[MeasuredSession]) -> Row:
         return row
     here = blocks_in(row, sessions)
     medians = row.block_medians[here] if row.block_medians.size else row.block_medians
-    return replace(row, blocks=row.blocks[here], block_means=row.block_means[here], block_medians=medians)
+    return replace(
+        row, blocks=row.blocks[here], block_means=row.block_means[here], block_medians=medians
+    )
 
 
 def _mean(values: Any, units: Any, confidence: float) -> Interval:

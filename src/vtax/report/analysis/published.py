@@ -19,7 +19,8 @@ class Published:
     """One number. mean: of the run, the largest CV where the statistic is one. point: levels that it is of."""
 
     table: Annotated[
-        PublishedTable, Only("benchmark", "metric", "statistic", "source", "note", meaning="as the study has it")
+        PublishedTable,
+        Only("benchmark", "metric", "statistic", "source", "note", meaning="as the study has it"),
     ]
     platform: Annotated[str, Means("platform of the publication")]
     here: Annotated[str, Means("the one of the run")]
@@ -27,7 +28,9 @@ class Published:
     unit: Annotated[str, Means("unit")]
     value: Annotated[float, Means("the number", name="published")]
     plus_minus: Annotated[float | None, Means("its deviation or interval, or null")]
-    mean: Annotated[float | None, Means("the same of this run; null where it was not measured", name="value")]
+    mean: Annotated[
+        float | None, Means("the same of this run; null where it was not measured", name="value")
+    ]
     low: Annotated[float | None, Means("bounds of its interval")]
     high: Annotated[float | None, Means("bounds of its interval")]
 
@@ -42,10 +45,14 @@ class Repeated:
     """The publication that a study repeats, and how far."""
 
     publication: Annotated[
-        str, Means("authors, title, venue and year of what the study repeats, as far as known; empty for nothing")
+        str,
+        Means(
+            "authors, title, venue and year of what the study repeats, as far as known; empty for nothing"
+        ),
     ]
     differences: Annotated[
-        tuple[Mapping[str, str], ...], Means("`what`, `paper` and `here`: where the study differs from it")
+        tuple[Mapping[str, str], ...],
+        Means("`what`, `paper` and `here`: where the study differs from it"),
     ]
     changed_by: Annotated[
         tuple[Mapping[str, Any], ...],
@@ -59,30 +66,44 @@ def repeated(analysis: Analysis) -> Repeated:
     """Return what the run's study repeats."""
     paper = analysis.declared.get("paper") or {}
     differences = tuple(paper.get("differences") or ())
-    return Repeated(str(paper.get("citation", "")), differences, tuple(analysis.declared.get("changed_by", ())))
+    return Repeated(
+        str(paper.get("citation", "")), differences, tuple(analysis.declared.get("changed_by", ()))
+    )
 
 
 def published_of(analysis: Analysis) -> tuple[PublishedTable, ...]:
     """Return the published numbers that the run's study has."""
-    return tuple(PublishedTable.model_validate(each) for each in analysis.declared.get("published") or ())
+    return tuple(
+        PublishedTable.model_validate(each) for each in analysis.declared.get("published") or ()
+    )
 
 
 def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
     """Return every published number of the run's study, whether its platform was measured or not."""
     entries = entries_of(analysis)
-    return [each for table in published_of(analysis) for each in _of_table(analysis, table, entries, mapped)]
+    return [
+        each
+        for table in published_of(analysis)
+        for each in _of_table(analysis, table, entries, mapped)
+    ]
 
 
 def _of_table(
     analysis: Analysis, table: PublishedTable, entries: Sequence[Cell], mapped: Mapping[str, str]
 ) -> Iterator[Published]:
     named = (table.benchmark.casefold(), table.metric.casefold())
-    sections = ((s.label.casefold(), s.metric.name.casefold(), s.metric.unit) for s in analysis.sections)
+    sections = (
+        (s.label.casefold(), s.metric.name.casefold(), s.metric.unit) for s in analysis.sections
+    )
     unit = next((unit for *names, unit in sections if tuple(names) == named), "")
     point = tuple((factor, _shown(level)) for factor, level in table.where.items())
     for platform, value in table.values.items():
         here = mapped.get(platform, platform)
-        rows = [entry.row.summary for entry in entries if entry.row.platform.name == here and _is_of(entry, table)]
+        rows = [
+            entry.row.summary
+            for entry in entries
+            if entry.row.platform.name == here and _is_of(entry, table)
+        ]
         found = [summary for summary in rows if summary is not None]
         mean = low = high = None
         if table.statistic == "largest_cv":
@@ -99,5 +120,9 @@ def _shown(level: object) -> str:
 
 
 def _is_of(entry: Cell, table: PublishedTable) -> bool:
-    wanted = {BENCHMARK: (table.benchmark.casefold(),), METRIC: (table.metric.casefold(),), **table.levels}
+    wanted = {
+        BENCHMARK: (table.benchmark.casefold(),),
+        METRIC: (table.metric.casefold(),),
+        **table.levels,
+    }
     return all(entry.levels.get(factor) in levels for factor, levels in wanted.items())

@@ -24,11 +24,14 @@ class Standing:
     platform: Annotated[PlatformRecord, Means("its name", take="name")]
     score: Interval
     resources: Annotated[
-        Mapping[str, Interval], Means("resource -> the score of it alone, as far as all of it was tested")
+        Mapping[str, Interval],
+        Means("resource -> the score of it alone, as far as all of it was tested"),
     ]
     place: Annotated[
         tuple[int, int],
-        Means("its first and last place; a range where something was not tested on it, or on one that may be ahead"),
+        Means(
+            "its first and last place; a range where something was not tested on it, or on one that may be ahead"
+        ),
     ]
     probabilities: Annotated[
         tuple[float, ...] | None,
@@ -38,12 +41,16 @@ class Standing:
         ),
     ] = None
     near_best: Annotated[
-        float | None, Means("probability of a score within the margin of the best one", name="p_near_best")
+        float | None,
+        Means("probability of a score within the margin of the best one", name="p_near_best"),
     ] = None
     missing: Annotated[tuple[Missing, ...], Means("what was not tested on it")] = ()
     needed: Annotated[
         float | None,
-        Means("ratio to the baseline from which what was not tested makes it the first", name="needed_to_be_first"),
+        Means(
+            "ratio to the baseline from which what was not tested makes it the first",
+            name="needed_to_be_first",
+        ),
     ] = None
 
     @property
@@ -55,7 +62,8 @@ class Standing:
     def known_score(
         self,
     ) -> Annotated[
-        Interval | None, Means("score with its interval; null where something was not tested", name="score")
+        Interval | None,
+        Means("score with its interval; null where something was not tested", name="score"),
     ]:
         """Relative to the baseline, 1 being as good."""
         return None if self.missing else self.score
@@ -78,7 +86,10 @@ class Contribution:
     resource: Annotated[str, Means("resource")]
     ratio: Annotated[Interval, Means("first / second there, higher is better")]
     factor: Annotated[
-        float, Means("what it contributes to the ratio of their scores: the ratio to the power of its share")
+        float,
+        Means(
+            "what it contributes to the ratio of their scores: the ratio to the power of its share"
+        ),
     ]
 
 
@@ -114,22 +125,29 @@ class Recommendation:
     baseline: Annotated[str, Means("baseline of the run")]
     unranked: Annotated[tuple[Unranked, ...], Means("platforms without any figure")]
     contributions: Annotated[
-        tuple[Contribution, ...], Means("of first and second, what favours the first most before the others")
+        tuple[Contribution, ...],
+        Means("of first and second, what favours the first most before the others"),
     ]
-    switches: Annotated[tuple[RankSwitch, ...], Means("weights at which another platform takes the first place")]
+    switches: Annotated[
+        tuple[RankSwitch, ...], Means("weights at which another platform takes the first place")
+    ]
     unmeasured: Annotated[
         tuple[Unmeasured, ...],
         Means("resources with a weight that no platform was ranked by", name="not_tested"),
     ]
     units: Annotated[int, Means("how many blocks or sessions")]
-    is_of_sessions: Annotated[bool, Means("whether probabilities and intervals are from sessions, not from blocks")]
+    is_of_sessions: Annotated[
+        bool, Means("whether probabilities and intervals are from sessions, not from blocks")
+    ]
     margin: Annotated[float, Means("margin of equivalence")]
     confidence: Annotated[float, Means("confidence level of intervals")]
     warnings: Annotated[
-        tuple[doc.Warning, ...], Means("those of the ranking, and those of the run that are about what was weighed")
+        tuple[doc.Warning, ...],
+        Means("those of the ranking, and those of the run that are about what was weighed"),
     ]
     link_limits_mbit_s: Annotated[
-        tuple[float, ...], Means("rate limits of the links that the figures were measured through", unit="Mbit/s")
+        tuple[float, ...],
+        Means("rate limits of the links that the figures were measured through", unit="Mbit/s"),
     ]
 
     @property

@@ -12,7 +12,13 @@ from vtax.errors import BadInput
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.check import require_block
-from vtax.report.analysis.ranking import Contribution, RankSwitch, Recommendation, Standing, Unranked
+from vtax.report.analysis.ranking import (
+    Contribution,
+    RankSwitch,
+    Recommendation,
+    Standing,
+    Unranked,
+)
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
@@ -34,7 +40,9 @@ from vtax.stats.withholding import MOST_LOST
 from vtax.store.records import PlatformRecord
 
 FEW_BLOCKS = 5  # as of ranks: below, an interval of blocks is at the mercy of their noise's shape
-_OF_VERDICTS = frozenset({"few-blocks", "one-block", "no-trial-went-well"})  # said here in other words
+_OF_VERDICTS = frozenset(
+    {"few-blocks", "one-block", "no-trial-went-well"}
+)  # said here in other words
 
 
 def recommend(
@@ -58,7 +66,9 @@ def recommend(
     ranked = [p for p in named if any(p.name in figure.values for figure in figures)]
     lacking = {p.name: missing_of(analysis, p, figures) for p in ranked}
     full = [p for p in ranked if not lacking[p.name]]
-    given: list[Note] = [Note("few-blocks-for-places", blocks=units)] if 1 < units < FEW_BLOCKS else []
+    given: list[Note] = (
+        [Note("few-blocks-for-places", blocks=units)] if 1 < units < FEW_BLOCKS else []
+    )
     shares = np.array([each.share for each in weighted])
     standings: list[Standing] = []
     contributions: tuple[Contribution, ...] = ()
@@ -74,18 +84,31 @@ def recommend(
             contributions = _contributions(analysis, effects, weighted, order)
             switches = _switches(effects, weighted, full)
     partial = _partial(figures, weighted, ranked, lacking, standings)
-    standings = sorted((*_beside(standings, partial), *partial), key=lambda each: (*each.place, bool(each.missing)))
+    standings = sorted(
+        (*_beside(standings, partial), *partial), key=lambda each: (*each.place, bool(each.missing))
+    )
     if len(standings) < 2:
         raise BadInput(
             f"{analysis.name} has one platform to rank: {', '.join(p.name for p in ranked) or 'none'}",
             hint=f"name another beside it with --platform, such as {analysis.baseline}",
         )
     return Recommendation(
-        analysis, weighted, tuple(standings), _reference(analysis, named), analysis.baseline,
-        tuple(_unranked(named, ranked)), contributions, switches, unmeasured_of(analysis, weights, weighted), units,
-        len(analysis.sessions) > 1, analysis.rule.margin, analysis.rule.confidence,
-        _warnings(analysis, figures, standings, given, left_out), link_limits(analysis, figures),
-    )  # fmt: skip
+        analysis,
+        weighted,
+        tuple(standings),
+        _reference(analysis, named),
+        analysis.baseline,
+        tuple(_unranked(named, ranked)),
+        contributions,
+        switches,
+        unmeasured_of(analysis, weights, weighted),
+        units,
+        len(analysis.sessions) > 1,
+        analysis.rule.margin,
+        analysis.rule.confidence,
+        _warnings(analysis, figures, standings, given, left_out),
+        link_limits(analysis, figures),
+    )
 
 
 def _used(weighted: Sequence[Weighted]) -> list[str]:
@@ -108,7 +131,9 @@ def _reference(analysis: Analysis, named: Sequence[PlatformRecord]) -> PlatformR
     return next((p for p in analysis.platforms if p.is_baseline and p not in named), None)
 
 
-def _unranked(named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord]) -> Iterator[Unranked]:
+def _unranked(
+    named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord]
+) -> Iterator[Unranked]:
     for platform in named:
         if platform not in ranked:
             why = msg("no trial succeeded") if platform.available else stored(platform.reason)
@@ -116,10 +141,16 @@ def _unranked(named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord])
 
 
 def _effects(
-    analysis: Analysis, figures: Sequence[WorkloadMetric], weighted: Sequence[Weighted], names: Sequence[str]
+    analysis: Analysis,
+    figures: Sequence[WorkloadMetric],
+    weighted: Sequence[Weighted],
+    names: Sequence[str],
 ) -> tuple[scores.Effects, float]:
     number = {each.name: n for n, each in enumerate(weighted)}
-    items = [scores.Item(number[f.resource], f.share, np.array([f.values[name] for name in names])) for f in figures]
+    items = [
+        scores.Item(number[f.resource], f.share, np.array([f.values[name] for name in names]))
+        for f in figures
+    ]
     whole = [item for item in items if item.complete.any()]
     if len(whole) < len(items):
         names_of = ", ".join(names)
@@ -134,40 +165,54 @@ def _effects(
 
 
 def _full(
-    analysis: Analysis, effects: scores.Effects, weighted: Sequence[Weighted], full: Sequence[PlatformRecord],
-    order: Sequence[int], *, is_flattered: bool,
-) -> list[Standing]:  # fmt: skip
+    analysis: Analysis,
+    effects: scores.Effects,
+    weighted: Sequence[Weighted],
+    full: Sequence[PlatformRecord],
+    order: Sequence[int],
+    *,
+    is_flattered: bool,
+) -> list[Standing]:
     shares, confidence = np.array([each.share for each in weighted]), analysis.rule.confidence
     chances = near = None
     if effects.df > 0 and len(full) > 1 and not is_flattered:
         drawn = np.einsum("drp,r->dp", effects.draws(), shares)
-        chances, near = scores.rank_probabilities(drawn), scores.near_best(drawn, analysis.rule.margin)
+        chances, near = (
+            scores.rank_probabilities(drawn),
+            scores.near_best(drawn, analysis.rule.margin),
+        )
     unit = np.eye(len(weighted))
     used = [(k, each.name) for k, each in enumerate(weighted) if each.share]
     return [
         Standing(
-            full[n], _ratio(effects.interval(shares, n, None, confidence)),
+            full[n],
+            _ratio(effects.interval(shares, n, None, confidence)),
             {name: _ratio(effects.interval(unit[k], n, None, confidence)) for k, name in used},
             (place, place),
             tuple(chances[n].tolist()) if chances is not None else None,
             float(near[n]) if near is not None else None,
         )
         for place, n in enumerate(order, 1)
-    ]  # fmt: skip
+    ]
 
 
 def _lost_more(first: str, figures: Sequence[WorkloadMetric], ranked: AbstractSet[str]) -> bool:
     """Whether the first failed in a larger share of trials than another, as `withholding.for_failures` has it."""
     for figure in figures:
         shares = {row.platform.name: row.failed / max(tried(row), 1) for row in figure.point.rows}
-        if shares[first] - min(share for name, share in shares.items() if name in ranked) > MOST_LOST:
+        if (
+            shares[first] - min(share for name, share in shares.items() if name in ranked)
+            > MOST_LOST
+        ):
             return True
     return False
 
 
 def _ratio(found: Interval) -> Interval:
     with np.errstate(over="ignore"):
-        estimate, low, high = (float(np.exp(each)) for each in (found.estimate, found.low, found.high))
+        estimate, low, high = (
+            float(np.exp(each)) for each in (found.estimate, found.low, found.high)
+        )
     return Interval(estimate, low, high, found.confidence)
 
 
@@ -177,7 +222,9 @@ def _contributions(
     unit, found = np.eye(len(weighted)), []
     for number, each in enumerate(weighted):
         if each.share:
-            ratio = _ratio(effects.interval(unit[number], order[0], order[1], analysis.rule.confidence))
+            ratio = _ratio(
+                effects.interval(unit[number], order[0], order[1], analysis.rule.confidence)
+            )
             found.append(Contribution(each.name, ratio, ratio.estimate**each.share))
     return tuple(sorted(found, key=lambda each: -each.factor))
 
@@ -196,9 +243,12 @@ def _switches(
 
 
 def _partial(
-    figures: Sequence[WorkloadMetric], weighted: Sequence[Weighted], ranked: Sequence[PlatformRecord],
-    lacking: Mapping[str, Sequence[Missing]], full: Sequence[Standing],
-) -> list[Standing]:  # fmt: skip
+    figures: Sequence[WorkloadMetric],
+    weighted: Sequence[Weighted],
+    ranked: Sequence[PlatformRecord],
+    lacking: Mapping[str, Sequence[Missing]],
+    full: Sequence[Standing],
+) -> list[Standing]:
     """Platforms that lack something, with the range of their scores and places."""
     share_of = {each.name: each.share for each in weighted}
     ranges: dict[str, tuple[float, float]] = {}
@@ -214,9 +264,15 @@ def _partial(
                 known += share * figure.mean(platform.name)
                 continue
             others = [figure.mean(name) for name in figure.values]
-            low, high, open_share = low + share * min(others), high + share * max(others), open_share + share
+            low, high, open_share = (
+                low + share * min(others),
+                high + share * max(others),
+                open_share + share,
+            )
         ranges[platform.name] = (known + low, known + high)
-        needed[platform.name] = float(np.exp((lead - known) / open_share)) if lead is not None else None
+        needed[platform.name] = (
+            float(np.exp((lead - known) / open_share)) if lead is not None else None
+        )
     scores_of = {each.platform.name: float(np.log(each.score.estimate)) for each in full}
     limits = {name: (score, score) for name, score in scores_of.items()} | ranges
     found = []
@@ -225,18 +281,29 @@ def _partial(
             continue
         low, high = ranges[platform.name]
         rivals = [bounds for name, bounds in limits.items() if name != platform.name]
-        place = (1 + sum(worst > high for worst, _ in rivals), 1 + sum(best > low for _, best in rivals))
+        place = (
+            1 + sum(worst > high for worst, _ in rivals),
+            1 + sum(best > low for _, best in rivals),
+        )
         middle = (low + high) / 2
         resources = {
             name: _ratio(Interval(mean, np.nan, np.nan))
             for name in share_of
             if share_of[name] and not any(m.resource == name for m in lacking[platform.name])
-            for mean in [sum(f.share * f.mean(platform.name) for f in figures if f.resource == name)]
+            for mean in [
+                sum(f.share * f.mean(platform.name) for f in figures if f.resource == name)
+            ]
         }
         found.append(
-            Standing(platform, _ratio(Interval(middle, low, high, np.nan)), resources, place,
-                     missing=tuple(lacking[platform.name]), needed=needed[platform.name])
-        )  # fmt: skip
+            Standing(
+                platform,
+                _ratio(Interval(middle, low, high, np.nan)),
+                resources,
+                place,
+                missing=tuple(lacking[platform.name]),
+                needed=needed[platform.name],
+            )
+        )
     return sorted(found, key=lambda each: -each.score.high)
 
 
@@ -252,9 +319,12 @@ def _beside(full: Sequence[Standing], partial: Sequence[Standing]) -> list[Stand
 
 
 def _warnings(
-    analysis: Analysis, figures: Sequence[WorkloadMetric], standings: Sequence[Standing], given: Sequence[Note],
+    analysis: Analysis,
+    figures: Sequence[WorkloadMetric],
+    standings: Sequence[Standing],
+    given: Sequence[Note],
     left_out: Sequence[tuple[Section, ResultPoint]],
-) -> tuple[doc.Warning, ...]:  # fmt: skip
+) -> tuple[doc.Warning, ...]:
     """Warnings of the ranking itself, then those of the run that are about what was weighed."""
     names = {each.platform.name for each in standings} | {analysis.baseline, ""}
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
@@ -269,7 +339,10 @@ def _warnings(
         if ratio.estimate > 1 + analysis.rule.margin and ratio.low > 1
     ]
     own += [
-        noted(Note("no-baseline-here"), doc.WarnedPlace(subject=section.name, levels=levels_of(point.levels)))
+        noted(
+            Note("no-baseline-here"),
+            doc.WarnedPlace(subject=section.name, levels=levels_of(point.levels)),
+        )
         for section, point in left_out
     ]
     travelling = [
@@ -278,6 +351,9 @@ def _warnings(
         if warning.is_primary
         and warning.severity != "note"
         and warning.code not in _OF_VERDICTS
-        and (not warning.places or any(p.platform in names and p.subject in subjects for p in warning.places))
+        and (
+            not warning.places
+            or any(p.platform in names and p.subject in subjects for p in warning.places)
+        )
     ]
     return (*merged(own), *travelling)

@@ -37,8 +37,12 @@ def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
     """Platform -> its driver, of those that were tested and whose driver is installed here."""
     from vtax.platforms.registry import drivers
 
-    of_platforms = {p.name: str(p.identity.get("driver", "")) for p in analysis.platforms if p.available}
-    return {platform: drivers()[name] for platform, name in of_platforms.items() if name in drivers()}
+    of_platforms = {
+        p.name: str(p.identity.get("driver", "")) for p in analysis.platforms if p.available
+    }
+    return {
+        platform: drivers()[name] for platform, name in of_platforms.items() if name in drivers()
+    }
 
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
@@ -74,7 +78,9 @@ def _further_sessions(analysis: Analysis, tune: str) -> Iterator[str]:
 def _plugins(analysis: Analysis) -> Iterator[str]:
     """Yield what installs the plug-ins that are not part of vtax: a line for each package, and for each module
     without."""
-    packages = dict.fromkeys((p.package, p.version, p.source) for p in analysis.plugins if p.package)
+    packages = dict.fromkeys(
+        (p.package, p.version, p.source) for p in analysis.plugins if p.package
+    )
     for package, version, source in packages:
         if source == "local":
             yield f"# {package} {version} was installed from a directory or file; install it from there:"

@@ -41,9 +41,13 @@ class ResourceOverhead:
 class ResourceCosts:
     """Costs of platforms on one resource; the baseline costs nothing."""
 
-    resource: Annotated[str, Means("`cpu`, `memory`, `disk`, `network`, `kernel`, `start` or `application`")]
+    resource: Annotated[
+        str, Means("`cpu`, `memory`, `disk`, `network`, `kernel`, `start` or `application`")
+    ]
     labels: Annotated[tuple[str, ...], Means("its benchmark tables")]
-    costs: Annotated[tuple[ResourceOverhead, ...], Means("platforms that have a value there", name="platforms")]
+    costs: Annotated[
+        tuple[ResourceOverhead, ...], Means("platforms that have a value there", name="platforms")
+    ]
 
 
 def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
@@ -56,7 +60,9 @@ def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
     for each in weighted:
         mine = [figure for figure in figures if figure.resource == each.name]
         others = [p for p in analysis.platforms if not p.is_baseline]
-        costs = [_cost(analysis, platform, mine) for platform in others if _has_value(platform, mine)]
+        costs = [
+            _cost(analysis, platform, mine) for platform in others if _has_value(platform, mine)
+        ]
         if costs:
             found.append(ResourceCosts(each.name, each.labels, tuple(costs)))
     return tuple(found)
@@ -66,7 +72,9 @@ def _has_value(platform: PlatformRecord, figures: list[WorkloadMetric]) -> bool:
     return any(platform.name in figure.values for figure in figures)
 
 
-def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[WorkloadMetric]) -> ResourceOverhead:
+def _cost(
+    analysis: Analysis, platform: PlatformRecord, figures: list[WorkloadMetric]
+) -> ResourceOverhead:
     mine = [figure for figure in figures if platform.name in figure.values]
     missing = len(figures) - len(mine)
     if len(figures) == 1 and (own := _of_row(mine[0], platform)) is not None:
@@ -76,18 +84,30 @@ def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[WorkloadMe
     effects = scores.effects_of(items, 1)
     complete = np.logical_and.reduce([item.complete for item in items])
     series = sum(item.share * item.values[0, complete] for item in items)
-    correlation = 0.0 if len(analysis.sessions) > 1 else max(dependence([np.asarray(series)]), default=0.0)
+    correlation = (
+        0.0 if len(analysis.sessions) > 1 else max(dependence([np.asarray(series)]), default=0.0)
+    )
     if correlation > 0:
-        widening, df = allow_for_dependence(1.0, float(effects.df), int(complete.sum()), correlation)
+        widening, df = allow_for_dependence(
+            1.0, float(effects.df), int(complete.sum()), correlation
+        )
         effects = scores.Effects(effects.means, effects.errors, max(1, math.floor(df)), widening)
     level = interval_confidence(analysis.rule, max(effects.df + 1, 1))
     found = effects.interval(np.ones(1), 0, None, level)
     with np.errstate(over="ignore"):
-        low, middle, high = (1 - float(np.exp(each)) for each in (found.high, found.estimate, found.low))
-    return ResourceOverhead(platform, Interval(middle, low, high, found.confidence), len(figures), missing)
+        low, middle, high = (
+            1 - float(np.exp(each)) for each in (found.high, found.estimate, found.low)
+        )
+    return ResourceOverhead(
+        platform, Interval(middle, low, high, found.confidence), len(figures), missing
+    )
 
 
 def _of_row(figure: WorkloadMetric, platform: PlatformRecord) -> Interval | None:
     """Return the overhead as the result has it, of a resource with one comparison."""
     row = next((row for row in figure.point.rows if row.platform.name == platform.name), None)
-    return row.ratio.overhead(figure.section.better) if row is not None and row.ratio is not None else None
+    return (
+        row.ratio.overhead(figure.section.better)
+        if row is not None and row.ratio is not None
+        else None
+    )

@@ -24,7 +24,16 @@ from vtax.report.analysis.settled import settled, without
 from vtax.report.analysis.tails import pooled, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
-from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, every_row, place_of
+from vtax.report.analysis.values import (
+    Analysis,
+    Floats,
+    Ints,
+    ResultPoint,
+    Row,
+    Section,
+    every_row,
+    place_of,
+)
 from vtax.report.analysis.warnings import warnings_of
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
@@ -76,7 +85,9 @@ def judged_run(data: RunData) -> Judged:
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, sections))
     targets = judged(rule, aims, blocks)
-    return Judged(rule, tuple(marked(section, targets.missed) for section in sections), blocks, aims, targets)
+    return Judged(
+        rule, tuple(marked(section, targets.missed) for section in sections), blocks, aims, targets
+    )
 
 
 def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
@@ -112,7 +123,9 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         blocks=found.blocks,
         trials=int(measured.sum()),
         failed=int((measured & ~data.trials.is_ok).sum()),
-        platforms=tuple(platform for platform in run.platforms if only.shows_platform(platform.name)),
+        platforms=tuple(
+            platform for platform in run.platforms if only.shows_platform(platform.name)
+        ),
         sections=sections,
         guests=part.guests,
         failures=part.failures,
@@ -120,7 +133,9 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         untested=tuple(filter(only.shows, run.untested)),
         warnings=(
             *warnings_of(part, rows),
-            *drift_warnings(_series(found.sections), rule.confidence, places, sessions=len(sessions)),
+            *drift_warnings(
+                _series(found.sections), rule.confidence, places, sessions=len(sessions)
+            ),
         ),
         missed_targets=(*failures(part), *missed),
         filter=only,
@@ -130,14 +145,24 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
 
 def _sections_shown(sections: Sequence[Section], only: Filter) -> Iterator[Section]:
     for section in sections:
-        rows = {point.key: tuple(row for row in point.rows if only.shows(row.cell)) for point in section.points}
-        points = tuple(replace(point, rows=rows[point.key]) for point in section.points if rows[point.key])
+        rows = {
+            point.key: tuple(row for row in point.rows if only.shows(row.cell))
+            for point in section.points
+        }
+        points = tuple(
+            replace(point, rows=rows[point.key]) for point in section.points if rows[point.key]
+        )
         if points:
             yield replace(section, points=points)
 
 
 def _placed(sections: tuple[Section, ...]) -> list[tuple[doc.WarnedPlace, Row, bool]]:
-    return [(place_of(s, p, r), r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
+    return [
+        (place_of(s, p, r), r, s.metric.is_primary)
+        for s in sections
+        for p in s.points
+        for r in p.rows
+    ]
 
 
 def _series(sections: tuple[Section, ...]) -> list[Series]:
@@ -163,7 +188,9 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     metrics_of: dict[str, list[int]] = {}
     for index, record in enumerate(run.metrics):
         metrics_of.setdefault(record.benchmark, []).append(index)
-    wrong, held = ({w.cell for w in data.warnings if w.code == code} for code in (CLOCK_RATE, HOST_CACHE))
+    wrong, held = (
+        {w.cell for w in data.warnings if w.code == code} for code in (CLOCK_RATE, HOST_CACHE)
+    )
     other = {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
     left, rows = settled(data, rule), {}
     for cell_index, cell in enumerate(run.cells):
@@ -173,38 +200,64 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
             judged = run.metrics[metric_index]
             is_fixed_work = _averaged(judged, cell) == "harmonic"
             row = _row(
-                Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
+                Row(
+                    cell,
+                    platforms[cell.platform],
+                    None,
+                    _NONE,
+                    _NONE,
+                    int(failed[cell_index]),
                     reason="" if cell_index in attempted else _NOT_YET,
                     better="lower" if judged.better == "lower" else "higher",
                     clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
                     is_other_quantity=cell_index in other,
-                    is_held_below=cell_index in held, settled=left.get(cell_index, frozenset()),
-                    timeouts=ended.get(cell_index) if is_fixed_work else None),
-                trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
+                    is_held_below=cell_index in held,
+                    settled=left.get(cell_index, frozenset()),
+                    timeouts=ended.get(cell_index) if is_fixed_work else None,
+                ),
+                trials.block[trial[span]],
+                value[span],
+                run.metrics[metric_index],
+                rule.confidence,
                 trials.position[trial[span]],
-            )  # fmt: skip
+            )
             tail = tail_of(judged.benchmark, judged.name) if data.histograms else None
             if tail is not None:
-                row = pooled(row, tail, trials.block[trial[span]], trials.id[trial[span]], data.histograms)
+                row = pooled(
+                    row, tail, trials.block[trial[span]], trials.id[trial[span]], data.histograms
+                )
             rows[cell_index, metric_index] = row
     return rows
 
 
-def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float, positions: Ints) -> Row:
+def _row(
+    row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float, positions: Ints
+) -> Row:
     if not values.size:
         return replace(row, reason=row.reason or Note("no-trial-went-well"))
     average = _averaged(metric, row.cell)
     try:
-        summary, labels, means, medians, counts = describe_blocks(values, confidence, blocks=blocks, average=average)
+        summary, labels, means, medians, counts = describe_blocks(
+            values, confidence, blocks=blocks, average=average
+        )
     except StatsError as error:
         return replace(row, reason=error.note)
     return replace(
-        row, summary=summary, blocks=labels, block_means=means, block_medians=medians,
-        fewest_trials=int(counts.min()), trial_blocks=blocks, trial_values=values, trial_positions=positions,
-    )  # fmt: skip
+        row,
+        summary=summary,
+        blocks=labels,
+        block_means=means,
+        block_medians=medians,
+        fewest_trials=int(counts.min()),
+        trial_blocks=blocks,
+        trial_values=values,
+        trial_positions=positions,
+    )
 
 
-def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, Unit]) -> dict[tuple[int, int], Row]:
+def _over_sessions(
+    rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, Unit]
+) -> dict[tuple[int, int], Row]:
     """Return the rows with intervals of their means over sessions, where there are several."""
     found = dict(rows)
     if len(set(session_of.values())) == 1:
@@ -212,7 +265,9 @@ def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int,
     for key, row in rows.items():
         if (s := row.summary) is not None:
             labels = np.array([session_of[block] for block in row.blocks.tolist()])
-            if (half := half_width_over_sessions(row.block_means, labels, s.confidence)) is not None:
+            if (
+                half := half_width_over_sessions(row.block_means, labels, s.confidence)
+            ) is not None:
                 found[key] = replace(row, summary=replace(s, low=s.mean - half, high=s.mean + half))
     return found
 
@@ -250,14 +305,22 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
         first = next(row for found in points.values() for row in found).cell
         sections.append(
             Section(
-                label, first.benchmark, first.tool_version, data.run.metrics[metric_index],
+                label,
+                first.benchmark,
+                first.tool_version,
+                data.run.metrics[metric_index],
                 tuple(
-                    ResultPoint(key, of[0].cell.levels, tuple(sorted(of, key=lambda row: order[row.platform.name])))
+                    ResultPoint(
+                        key,
+                        of[0].cell.levels,
+                        tuple(sorted(of, key=lambda row: order[row.platform.name])),
+                    )
                     for key, of in points.items()
                 ),
-                0, first.tool,
+                0,
+                first.tool,
             )
-        )  # fmt: skip
+        )
     labels = list(dict.fromkeys(section.label for section in sections))
     return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
 
@@ -286,24 +349,32 @@ def _judged(section: Section, rule: Rule, session_of: Mapping[int, Unit]) -> Sec
             return replace(row, reason=answer.note)
         return replace(row, ratio=answer.ratio, verdict=answer.verdict, typical=answer.typical)
 
-    points = tuple(ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
+    points = tuple(
+        ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points
+    )
     return replace(section, points=points, family=len(contrasts))
 
 
-def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, Unit]) -> Contrast:
+def row_contrast(
+    row: Row, base: Row | None, section: Section, session_of: Mapping[int, Unit]
+) -> Contrast:
     """One log-ratio per block of a row to another. session_of: block -> its host and session. Raises StatsError."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
         raise StatsError(withheld)
-    return paired_contrast(_side(row, base.settled), _side(base, row.settled), section.better, session_of)
+    return paired_contrast(
+        _side(row, base.settled), _side(base, row.settled), section.better, session_of
+    )
 
 
 def _side(row: Row, left: frozenset[int]) -> ContrastSide:
     """One side of a contrast. left: blocks that the other side was left out of."""
     means = without(row.means_of_blocks, left)
     medians = without(BlockMeans(row.blocks, row.block_medians), left)
-    return ContrastSide(means, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong)
+    return ContrastSide(
+        means, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong
+    )
 
 
 def tried(row: Row) -> int:
@@ -327,7 +398,9 @@ def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
             answer = None
             if row.ratio is not None and row.verdict is not None:
                 answer = Comparison(row.ratio, row.verdict)
-            yield Aim(_aim_name(section, row), section.name, place_of(section, point, row), logs, answer)
+            yield Aim(
+                _aim_name(section, row), section.name, place_of(section, point, row), logs, answer
+            )
 
 
 def _aim_name(section: Section, row: Row) -> str:
@@ -352,8 +425,11 @@ def marked(section: Section, missed: frozenset[str]) -> Section:
     """Return the section with every row that misses the declared target marked, and no other row."""
 
     def one(row: Row) -> Row:
-        return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)
+        return replace(
+            row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed
+        )
 
     return replace(
-        section, points=tuple(replace(point, rows=tuple(map(one, point.rows))) for point in section.points)
+        section,
+        points=tuple(replace(point, rows=tuple(map(one, point.rows))) for point in section.points),
     )

@@ -19,12 +19,21 @@ from vtax.study.units import about_size
 _MAX_NAMED = 5  # fields of a fact
 _ADAPTIVE = ("precision", "verdict")
 _READERS: Mapping[str, tuple[str, ...]] = {
-    "blocks": (), "sessions": (), "min_blocks": _ADAPTIVE, "max_blocks": _ADAPTIVE,
+    "blocks": (),
+    "sessions": (),
+    "min_blocks": _ADAPTIVE,
+    "max_blocks": _ADAPTIVE,
     "precision": ("precision",),
-}  # fmt: skip
+}
 """Key of a design -> the stopping rules that read it; all where it is not here. Of blocks and sessions, what was
 made is compared instead."""
-_UNITS: Mapping[str, str] = {"_mbit_s": "Mbit/s", "_bytes": "bytes", "_ms": "ms", "_us": "µs", "_s": "s"}
+_UNITS: Mapping[str, str] = {
+    "_mbit_s": "Mbit/s",
+    "_bytes": "bytes",
+    "_ms": "ms",
+    "_us": "µs",
+    "_s": "s",
+}
 """How the name of a setting ends -> its unit."""
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
@@ -43,18 +52,26 @@ def differences(
         if _as_shown(fact, treatment) != _as_shown(fact, baseline):
             yield _of_hosts(fact, treatment, baseline)
     if a.image_key != b.image_key:
-        yield msg("images differ: {treatment} and {baseline}", treatment=a.image_key, baseline=b.image_key)
+        yield msg(
+            "images differ: {treatment} and {baseline}", treatment=a.image_key, baseline=b.image_key
+        )
     if a.vtax_version != b.vtax_version:
         yield msg(
-            "versions of vtax differ: {treatment} and {baseline}", treatment=a.vtax_version, baseline=b.vtax_version
+            "versions of vtax differ: {treatment} and {baseline}",
+            treatment=a.vtax_version,
+            baseline=b.vtax_version,
         )
-    yield from _unlike("guest", *(with_units(GuestTable, run.declared.get("guest") or {}) for run in (a, b)))
+    yield from _unlike(
+        "guest", *(with_units(GuestTable, run.declared.get("guest") or {}) for run in (a, b))
+    )
     yield from _of_designs(a, b)
     versions = {p.name: p.version for p in b.platforms if p.name in platforms}
     for platform in a.platforms:
         if versions.get(platform.name, platform.version) != platform.version:
             yield _versions(platform.name, platform.version, versions[platform.name])
-    found = [text for treatment, baseline in cells for text in _of_cells(treatment, baseline, fixed)]
+    found = [
+        text for treatment, baseline in cells for text in _of_cells(treatment, baseline, fixed)
+    ]
     yield from {repr(each): each for each in found}.values()
 
 
@@ -67,15 +84,24 @@ def _of_hosts(key: str, treatment: Any, baseline: Any) -> doc.Inline:
     """Return how a fact differs; of one that has fields, which of them."""
     fact = fact_name(key)
     if not isinstance(treatment, Mapping) and not isinstance(baseline, Mapping):
-        sides = {"treatment": _cut(fact_value(key, treatment)), "baseline": _cut(fact_value(key, baseline))}
+        sides = {
+            "treatment": _cut(fact_value(key, treatment)),
+            "baseline": _cut(fact_value(key, baseline)),
+        }
         return msg("hosts differ in {fact}: {treatment} and {baseline}", fact=fact, **sides)
     if not isinstance(treatment, Mapping) or not isinstance(baseline, Mapping):
         return msg("hosts may differ in {fact}: one of the runs did not record them", fact=fact)
-    names = [str(name) for name in sorted({*treatment, *baseline}) if treatment.get(name) != baseline.get(name)]
+    names = [
+        str(name)
+        for name in sorted({*treatment, *baseline})
+        if treatment.get(name) != baseline.get(name)
+    ]
     if len(names) <= _MAX_NAMED:
         return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
     shown, more = ", ".join(names[:_MAX_NAMED]), doc.Count(len(names) - _MAX_NAMED)
-    return msg("hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more)
+    return msg(
+        "hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more
+    )
 
 
 def _of_designs(a: Analysis, b: Analysis) -> Iterator[doc.Inline]:
@@ -103,13 +129,20 @@ def _of_designs(a: Analysis, b: Analysis) -> Iterator[doc.Inline]:
 
 def _versions(of: str, treatment: str, baseline: str) -> doc.Inline:
     return msg(
-        "versions of {name} differ: {treatment} and {baseline}", name=of, treatment=treatment, baseline=baseline
+        "versions of {name} differ: {treatment} and {baseline}",
+        name=of,
+        treatment=treatment,
+        baseline=baseline,
     )
 
 
-def _of_cells(treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]) -> Iterator[doc.Inline]:
+def _of_cells(
+    treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]
+) -> Iterator[doc.Inline]:
     if treatment_cell.tool_version != baseline_cell.tool_version:
-        yield _versions(treatment_cell.benchmark, treatment_cell.tool_version, baseline_cell.tool_version)
+        yield _versions(
+            treatment_cell.benchmark, treatment_cell.tool_version, baseline_cell.tool_version
+        )
     yield from setting_differences(treatment_cell, baseline_cell, fixed)
 
 
@@ -119,9 +152,16 @@ def setting_differences(
     """Yield how topology, parameters and link of two cells differ. fixed: factors that are not looked at."""
     if treatment_cell.topology != baseline_cell.topology:
         sides = {"treatment": treatment_cell.topology, "baseline": baseline_cell.topology}
-        yield msg("topologies of {name} differ: {treatment} and {baseline}", name=treatment_cell.label, **sides)
+        yield msg(
+            "topologies of {name} differ: {treatment} and {baseline}",
+            name=treatment_cell.label,
+            **sides,
+        )
     parameters, links = (
-        [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (treatment_cell, baseline_cell)]
+        [
+            {k: v for k, v in getattr(cell, kind).items() if k not in fixed}
+            for cell in (treatment_cell, baseline_cell)
+        ]
         for kind in ("parameters", "link")
     )
     benchmark = benchmarks().get(treatment_cell.benchmark)
@@ -131,7 +171,9 @@ def setting_differences(
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
 
 
-def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellRecord, CellRecord]) -> list[doc.Inline]:
+def design_differences(
+    earlier: Analysis, later: Analysis, cells: tuple[CellRecord, CellRecord]
+) -> list[doc.Inline]:
     """Return what makes two runs measure different things at one point: baseline, guest, topology, parameters, link.
 
     cells: of both runs. What only one of them recorded is not looked at, since another version may record more.
@@ -148,19 +190,29 @@ def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellReco
     return [*found, *_unlike("guest", *guests), *setting_differences(alike[0], alike[1], ())]
 
 
-def _shared(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _shared(
+    a: Mapping[str, Any], b: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     keys = a.keys() & b.keys()
     return {key: a[key] for key in keys}, {key: b[key] for key in keys}
 
 
-def _unlike(what: doc.Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[doc.Inline]:
+def _unlike(
+    what: doc.Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]
+) -> Iterator[doc.Inline]:
     for key in sorted({*treatment, *baseline}):
         if isinstance(treatment.get(key), Mapping) and isinstance(baseline.get(key), Mapping):
-            inner = [{f"{key}.{name}": value for name, value in side[key].items()} for side in (treatment, baseline)]
+            inner = [
+                {f"{key}.{name}": value for name, value in side[key].items()}
+                for side in (treatment, baseline)
+            ]
             yield from _unlike(what, *inner)
         elif treatment.get(key) != baseline.get(key):
             name, unit = _named(key)
-            values = [_valued(side[key], unit) if key in side else msg("not set") for side in (treatment, baseline)]
+            values = [
+                _valued(side[key], unit) if key in side else msg("not set")
+                for side in (treatment, baseline)
+            ]
             sides = dict(zip(("treatment", "baseline"), values, strict=True))
             yield msg("{what}: {key} {treatment} against {baseline}", what=what, key=name, **sides)
 

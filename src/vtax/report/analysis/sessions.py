@@ -62,7 +62,13 @@ def units_of_blocks(data: RunData) -> dict[int, tuple[int, ...]]:
     """Block -> its host, or both of its pair, and its session, of its first trial, as stats.sessions takes them."""
     blocks, first = np.unique(data.trials.block, return_index=True)
     numbers = data.trials.session[first].tolist()
-    ends = _ends({session.number: session.host for session in data.run.sessions if session.number in {*numbers}})
+    ends = _ends(
+        {
+            session.number: session.host
+            for session in data.run.sessions
+            if session.number in {*numbers}
+        }
+    )
     return {block: (*ends[n], n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
 
 
@@ -83,7 +89,10 @@ def _ends(hosts: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, ...]]:
     peers = {number: peer_id(host) for number, host in hosts.items()}
     if not all(peers.values()):
         return {number: (_numbered(host_id(host)),) for number, host in hosts.items()}
-    return {number: (_numbered(host_id(host)), _numbered(peers[number])) for number, host in hosts.items()}
+    return {
+        number: (_numbered(host_id(host)), _numbered(peers[number]))
+        for number, host in hosts.items()
+    }
 
 
 def _numbered(known: str) -> int:
@@ -102,14 +111,23 @@ def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
             host = dict(facts_of(session.host))
             if known := versions.get(session.number):
                 host[VERSIONS] = known
-            found.append(MeasuredSession(session.number, session.boot_id, host, session.started_at, blocks))
+            found.append(
+                MeasuredSession(session.number, session.boot_id, host, session.started_at, blocks)
+            )
     return tuple(found)
 
 
 def boots(sessions: Sequence[MeasuredSession]) -> int | None:
     """In how many boots of the host they ran; None when that of one is not known."""
-    each = [[facts.get("boot_id", "") for facts in session.host.get("boots", {}).values()] for session in sessions]
-    known = {boot for session, own in zip(sessions, each, strict=True) for boot in (own or [session.boot_id])}
+    each = [
+        [facts.get("boot_id", "") for facts in session.host.get("boots", {}).values()]
+        for session in sessions
+    ]
+    known = {
+        boot
+        for session, own in zip(sessions, each, strict=True)
+        for boot in (own or [session.boot_id])
+    }
     return None if "" in known else len(known)
 
 
@@ -124,13 +142,18 @@ def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSess
 def logs_in(row: Row, base: Row, sessions: Sequence[MeasuredSession]) -> tuple[Values, Values]:
     """(log-ratio, host and session) of every block that both rows have in these sessions. Raises StatsError."""
     units = units_of(sessions)
-    sides = [dict(zip(side.blocks.tolist(), side.block_means.tolist(), strict=True)) for side in (row, base)]
+    sides = [
+        dict(zip(side.blocks.tolist(), side.block_means.tolist(), strict=True))
+        for side in (row, base)
+    ]
     blocks = [block for block in sides[0] if block in sides[1] and block in units]
     logs = log_ratios(*(np.array([side[block] for block in blocks]) for side in sides))
     return logs, np.array([units[block] for block in blocks])
 
 
-def ratio_in(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float) -> Ratio | None:
+def ratio_in(
+    row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float
+) -> Ratio | None:
     """Return the ratio of a row to its baseline over some sessions, such as one host's; None without a block."""
     try:
         return ratio_over_sessions(*logs_in(row, base, sessions), confidence)
@@ -169,11 +192,15 @@ def _changes(hosts: Sequence[Mapping[str, Any]]) -> Iterator[HostChange]:
         values = [host.get(fact) for host in hosts]
         if all(value == values[0] for value in values):
             continue
-        fields = sorted({str(name) for value in values if isinstance(value, Mapping) for name in value})
+        fields = sorted(
+            {str(name) for value in values if isinstance(value, Mapping) for name in value}
+        )
         if not fields:
             yield HostChange(fact_name(fact), tuple(values))
         for field in fields:
-            each = tuple(value.get(field) if isinstance(value, Mapping) else None for value in values)
+            each = tuple(
+                value.get(field) if isinstance(value, Mapping) else None for value in values
+            )
             if any(value != each[0] for value in each):
                 yield HostChange(joined([fact_name(fact), field], ": "), each)
 
@@ -188,13 +215,17 @@ def scope(sessions: Sequence[MeasuredSession]) -> doc.Inline:
     if (hosts := unit_hosts(sessions)) > 1:
         return msg(
             "{sessions} sessions on {hosts} hosts: intervals are over hosts, and hold for hosts like these",
-            sessions=count, hosts=doc.Count(hosts),
-        )  # fmt: skip
-    if names := list(dict.fromkeys(name for session in sessions for name in session.host.get("boots", {}))):
+            sessions=count,
+            hosts=doc.Count(hosts),
+        )
+    if names := list(
+        dict.fromkeys(name for session in sessions for name in session.host.get("boots", {}))
+    ):
         return msg(
             "{sessions} sessions, each in boots of its own ({names}): intervals contain what a reboot changes",
-            sessions=count, names=", ".join(names),
-        )  # fmt: skip
+            sessions=count,
+            names=", ".join(names),
+        )
     if of_boots == 1:
         return msg(
             "{sessions} sessions in one boot of the host: results may differ after a reboot",
@@ -204,5 +235,6 @@ def scope(sessions: Sequence[MeasuredSession]) -> doc.Inline:
         return msg("{sessions} sessions: intervals are over sessions", sessions=count)
     return msg(
         "{sessions} sessions in {boots} boots of the host: intervals are over sessions",
-        sessions=count, boots=doc.Count(of_boots),
-    )  # fmt: skip
+        sessions=count,
+        boots=doc.Count(of_boots),
+    )

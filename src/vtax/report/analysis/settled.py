@@ -25,7 +25,9 @@ def settled(data: RunData, rule: Rule) -> dict[int, frozenset[int]]:
     found: dict[int, frozenset[int]] = {}
     for index, cell in enumerate(data.run.cells):
         of_cell = (trials.cell == index) & ~trials.is_warmup
-        tried, good = (set(trials.block[mask].tolist()) for mask in (of_cell, of_cell & trials.is_ok))
+        tried, good = (
+            set(trials.block[mask].tolist()) for mask in (of_cell, of_cell & trials.is_ok)
+        )
         left, went_well = set[int](), False
         for block in made:
             if block in tried or (cell.platform, block) in lost:

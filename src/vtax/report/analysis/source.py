@@ -23,7 +23,11 @@ class Source:
     """
 
     def __init__(
-        self, data: RunData, analysis: Analysis, store: Store | None = None, whole: Source | None = None
+        self,
+        data: RunData,
+        analysis: Analysis,
+        store: Store | None = None,
+        whole: Source | None = None,
     ) -> None:
         """store: where the run is kept; without one there are no counters and no samples."""
         self.data = data
@@ -49,11 +53,21 @@ class Source:
             return {}
         found, cells = query_counters(self.store.engine, self.data.run), self.data.run.cells
         only = self.analysis.filter
-        return {key: value for key, value in found.items() if only.shows(cells[key[0]])} if only else found
+        return (
+            {key: value for key, value in found.items() if only.shows(cells[key[0]])}
+            if only
+            else found
+        )
 
-    def block_counters(self, cells: Collection[int], only: tuple[str, str] | None = None) -> BlockCounters:
+    def block_counters(
+        self, cells: Collection[int], only: tuple[str, str] | None = None
+    ) -> BlockCounters:
         """See store.query.block_counters; nothing without a store. Raises StoreError."""
-        return query_block_counters(self.store.engine, self.data.run, cells, only) if self.store and cells else {}
+        return (
+            query_block_counters(self.store.engine, self.data.run, cells, only)
+            if self.store and cells
+            else {}
+        )
 
     @cached_property
     def effective(self) -> Mapping[int, str]:

@@ -35,7 +35,9 @@ def pooled(row: Row, tail: Tail, blocks: Ints, trials: Ints, histograms: Histogr
     known = [one for one in found if one and is_one(one)]
     if row.summary is None or len(known) < len(found):
         return row
-    of_blocks = [[one for one, of in zip(known, blocks, strict=True) if of == block] for block in row.blocks]
+    of_blocks = [
+        [one for one, of in zip(known, blocks, strict=True) if of == block] for block in row.blocks
+    ]
     wholes = [together(each) for each in of_blocks]
     has_values = all(len(whole) > 1 for whole in wholes)
     fewest = min(map(requests, wholes if has_values else known))
@@ -46,7 +48,13 @@ def pooled(row: Row, tail: Tail, blocks: Ints, trials: Ints, histograms: Histogr
     if not has_values or all(len(each) == 1 for each in of_blocks):
         return row  # the tool's own figures
     values = [value for whole in wholes if (value := percentile(whole, tail.share)) is not None]
-    summary, labels, means, medians, _ = describe_blocks(values, row.summary.confidence, blocks=row.blocks)
+    summary, labels, means, medians, _ = describe_blocks(
+        values, row.summary.confidence, blocks=row.blocks
+    )
     return replace(
-        row, summary=replace(summary, n=row.summary.n), blocks=labels, block_means=means, block_medians=medians
+        row,
+        summary=replace(summary, n=row.summary.n),
+        blocks=labels,
+        block_means=means,
+        block_medians=medians,
     )

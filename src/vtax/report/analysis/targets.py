@@ -56,7 +56,9 @@ def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
 
 
-def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str) -> list[doc.Inline]:
+def missed_targets(
+    rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str
+) -> list[doc.Inline]:
     """Return the missed targets of a finished run. because: why it stopped."""
     if targets.decision.reached:
         return []
@@ -68,9 +70,13 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
     if rule.stop == "verdict" and len(missed) > _MOST_NAMED:
         total = doc.Count(len(aims))
         return [
-            plural("no verdict in {count} of {total} comparison", "no verdict in {count} of {total} comparisons",
-                   len(missed), total=total)
-        ]  # fmt: skip
+            plural(
+                "no verdict in {count} of {total} comparison",
+                "no verdict in {count} of {total} comparisons",
+                len(missed),
+                total=total,
+            )
+        ]
     return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in missed]
 
 
@@ -79,8 +85,18 @@ def _reason(rule: Rule, blocks: int, targets: Targets) -> doc.Inline:
     if rule.is_counted:
         made, total = doc.Count(blocks), rule.blocks
         if blocks == 1:
-            return plural("{made} of {count} block is made", "{made} of {count} blocks is made", total, made=made)
-        return plural("{made} of {count} block are made", "{made} of {count} blocks are made", total, made=made)
+            return plural(
+                "{made} of {count} block is made",
+                "{made} of {count} blocks is made",
+                total,
+                made=made,
+            )
+        return plural(
+            "{made} of {count} block are made",
+            "{made} of {count} blocks are made",
+            total,
+            made=made,
+        )
     return stored(targets.decision.reason)
 
 
@@ -89,14 +105,23 @@ def failures(data: RunData) -> list[doc.Inline]:
     found: list[doc.Inline] = []
     if data.run.status in ("interrupted", "failed"):
         found.append(
-            msg("the run was not finished: {reason}", reason=stored(data.run.stopped_because or data.run.status))
+            msg(
+                "the run was not finished: {reason}",
+                reason=stored(data.run.stopped_because or data.run.status),
+            )
         )
     measured = [failure for failure in data.failures if not failure.is_warmup]
     for cell_index in dict.fromkeys(failure.cell for failure in measured):
         cell = data.run.cells[cell_index]
         times = sum(failure.cell == cell_index for failure in measured)
         found.append(
-            joined([plural("{count} failed trial", "{count} failed trials", times), place_of(cell).inline], ": ")
+            joined(
+                [
+                    plural("{count} failed trial", "{count} failed trials", times),
+                    place_of(cell).inline,
+                ],
+                ": ",
+            )
         )
     return found
 
@@ -110,8 +135,12 @@ def _lack(rule: Rule, aim: Aim) -> doc.Inline:
         return msg("no interval, requested ±{wanted}", wanted=wanted)
     if made < rule.min_blocks:
         return plural(
-            "{count} block, at least {minimum} requested", "{count} blocks, at least {minimum} requested",
-            made, minimum=doc.Count(rule.min_blocks),
-        )  # fmt: skip
-    found = doc.Share(half_width(rule, aim.logs) if aim.answer is None else aim.answer.ratio.half_width)
+            "{count} block, at least {minimum} requested",
+            "{count} blocks, at least {minimum} requested",
+            made,
+            minimum=doc.Count(rule.min_blocks),
+        )
+    found = doc.Share(
+        half_width(rule, aim.logs) if aim.answer is None else aim.answer.ratio.half_width
+    )
     return msg("half-width ±{found}, requested ±{wanted}", found=found, wanted=wanted)

@@ -27,7 +27,9 @@ def timeouts_of(data: RunData, rule: Rule) -> dict[int, Timeouts]:
         times, blocks = 0.0, int(np.unique(data.trials.block[data.trials.cell == cell]).size)
         level = 1 - (1 - interval_confidence(rule, blocks)) / len(cells)
         if base is not None and base not in ended:
-            times = slower_at_least(_durations(data, cell, ended[cell]), _durations(data, base, {}), level)
+            times = slower_at_least(
+                _durations(data, cell, ended[cell]), _durations(data, base, {}), level
+            )
         tried = int((~data.trials.is_warmup & (data.trials.cell == cell)).sum())
         found[cell] = Timeouts(len(ended[cell]), tried, max(ended[cell].values()), times)
     return found
@@ -45,7 +47,9 @@ def _timed_out(data: RunData) -> dict[int, dict[tuple[int, int], float]]:
 
 
 def _platform(data: RunData, cell: int) -> int:
-    return next(n for n, p in enumerate(data.run.platforms) if p.name == data.run.cells[cell].platform)
+    return next(
+        n for n, p in enumerate(data.run.platforms) if p.name == data.run.cells[cell].platform
+    )
 
 
 def _baseline_of(data: RunData, cell: int) -> int | None:
@@ -66,13 +70,21 @@ def _durations(data: RunData, cell: int, ended: dict[tuple[int, int], float]) ->
     for block, seconds in _trials_of(data, cell, ended):
         blocks.setdefault(block, []).append(seconds)
     known = sorted(blocks)
-    return BlockMeans(np.array(known, dtype=np.int64), np.array([np.mean(blocks[block]) for block in known]))
+    return BlockMeans(
+        np.array(known, dtype=np.int64), np.array([np.mean(blocks[block]) for block in known])
+    )
 
 
-def _trials_of(data: RunData, cell: int, ended: dict[tuple[int, int], float]) -> Iterator[tuple[int, float]]:
+def _trials_of(
+    data: RunData, cell: int, ended: dict[tuple[int, int], float]
+) -> Iterator[tuple[int, float]]:
     trials = data.trials
     for place in np.flatnonzero((trials.cell == cell) & ~trials.is_warmup).tolist():
-        block, number, seconds = int(trials.block[place]), int(trials.number[place]), float(trials.outside_s[place])
+        block, number, seconds = (
+            int(trials.block[place]),
+            int(trials.number[place]),
+            float(trials.outside_s[place]),
+        )
         if (block, number) in ended:
             yield block, ended[block, number]
         elif trials.is_ok[place] and seconds == seconds:

@@ -29,7 +29,9 @@ from vtax.stats.withholding import for_clock, for_failures
 _Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 
 
-def unpaired(pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float, confidence: float) -> list[Compared]:
+def unpaired(
+    pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float, confidence: float
+) -> list[Compared]:
     """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
 
     A ratio of one session a side has none: were the effect of a session as large as a block's, half of
@@ -45,7 +47,9 @@ def unpaired(pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float,
         except StatsError as error:
             result[number] = replace(pooled, reason=error.note)
     used = [cell for pair in result if not pair.reason for side in pair.cells for cell in side]
-    level = max((interval_confidence(c.run.rule, c.row.block_means.size) for c in used), default=confidence)
+    level = max(
+        (interval_confidence(c.run.rule, c.row.block_means.size) for c in used), default=confidence
+    )
     common = shared_baseline(sides)
     for number, pair in enumerate(pairs):
         if result[number].reason:
@@ -68,9 +72,12 @@ def unpaired(pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float,
         warnings = (*ratio.warnings, *([trials.failures] if trials.failures else ()))
         reason = "" if verdict else Note("one-session")
         result[number] = replace(
-            result[number], ratio=replace(ratio, warnings=warnings), verdict=verdict, reason=reason,
+            result[number],
+            ratio=replace(ratio, warnings=warnings),
+            verdict=verdict,
+            reason=reason,
             relative=_relative(pairs[number], common, level, confidence),
-        )  # fmt: skip
+        )
     return result
 
 

@@ -66,13 +66,17 @@ class Row:
     block_means: Annotated[Floats, Means("the mean of each", unit="unit")]
     failed: Annotated[int, Means("trials that failed")]
     better: Better = "higher"
-    ratio: Annotated[Ratio | None, Means("ratio to the baseline; null for the baseline and without an answer")] = None
+    ratio: Annotated[
+        Ratio | None, Means("ratio to the baseline; null for the baseline and without an answer")
+    ] = None
     verdict: Annotated[Verdict | None, Means("verdict on the ratio; null without one")] = None
     reason: str = ""
-    target_missed: Annotated[bool, Means("whether what the rule declared for it is not reached")] = False
-    typical: Annotated[Typical | None, Means("ratio of typical trials; null where trials or blocks are too few")] = (
-        None
-    )
+    target_missed: Annotated[
+        bool, Means("whether what the rule declared for it is not reached")
+    ] = False
+    typical: Annotated[
+        Typical | None, Means("ratio of typical trials; null where trials or blocks are too few")
+    ] = None
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
     clock_is_wrong: bool = False
@@ -80,7 +84,9 @@ class Row:
     is_held_below: bool = False
     is_withheld: bool = False
     settled: frozenset[int] = frozenset()
-    timeouts: Annotated[Timeouts | None, Means("trials of fixed work that timed out; null without any")] = None
+    timeouts: Annotated[
+        Timeouts | None, Means("trials of fixed work that timed out; null without any")
+    ] = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))
     trial_positions: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -93,7 +99,9 @@ class Row:
     @property
     def efficiency(
         self,
-    ) -> Annotated[Interval | None, Means("ratio where higher is better, else 1 / ratio; see statistics.md")]:
+    ) -> Annotated[
+        Interval | None, Means("ratio where higher is better, else 1 / ratio; see statistics.md")
+    ]:
         """Performance as a share of the baseline's."""
         return self.ratio.efficiency(self.better) if self.ratio else None
 
@@ -107,12 +115,16 @@ class Row:
         self,
     ) -> Annotated[
         float | None,
-        Means("smallest overhead that the comparison had a probability of 0.8 to see; null with too few blocks"),
+        Means(
+            "smallest overhead that the comparison had a probability of 0.8 to see; null with too few blocks"
+        ),
     ]:
         """The smallest overhead that a comparison had a power of 0.8 to detect in its family."""
         if self.ratio is None or self.verdict is None:
             return None
-        return detectable_overhead(self.ratio, self.verdict.margin, self.verdict.alpha, self.verdict.family)
+        return detectable_overhead(
+            self.ratio, self.verdict.margin, self.verdict.alpha, self.verdict.family
+        )
 
     @property
     def means_of_blocks(self) -> BlockMeans:
@@ -131,7 +143,12 @@ class Row:
                 found += part.warnings
         if self.timeouts is not None:
             found.append(self.timeouts.note)
-        if self.ratio and self.summary and self.summary.outliers and self.summary.n == self.summary.blocks:
+        if (
+            self.ratio
+            and self.summary
+            and self.summary.outliers
+            and self.summary.n == self.summary.blocks
+        ):
             twice = outlier_warnings(len(self.ratio.outliers), self.ratio.n_blocks, "blocks")
             found = [text for text in found if text not in twice]
         return tuple(dict.fromkeys(found))
@@ -231,7 +248,12 @@ class OfSection:
 
 def every_row(sections: Iterable[Section]) -> Iterator[tuple[Section, ResultPoint, Row]]:
     """Yield every row with its section and point, in their order."""
-    return ((section, point, row) for section in sections for point in section.points for row in point.rows)
+    return (
+        (section, point, row)
+        for section in sections
+        for point in section.points
+        for row in point.rows
+    )
 
 
 def place_of(section: Section, point: ResultPoint, row: Row) -> doc.WarnedPlace:
@@ -261,20 +283,26 @@ class Analysis:
     name: Annotated[str, Means("name of the run", name="run")]
     study: Annotated[str, Means("name of its study")]
     declared: Annotated[
-        Mapping[str, Any], Means("the study as it was declared, with every default; see study-files.md")
+        Mapping[str, Any],
+        Means("the study as it was declared, with every default; see study-files.md"),
     ]
     status: Annotated[str, STATUS]
     stopped_because: Annotated[str, Means("why it ended")]
     seed: Annotated[int, Means("seed of the random order")]
     vtax_version: Annotated[str, Means("version of vtax that measured")]
     image_key: Annotated[str, Means("key of the image")]
-    host: Annotated[Mapping[str, Any], Means("facts of the host; names ending in `_bytes` are bytes")]
+    host: Annotated[
+        Mapping[str, Any], Means("facts of the host; names ending in `_bytes` are bytes")
+    ]
     plugins: Annotated[tuple[PluginRecord, ...], Means("installed plug-ins that the run used")]
     started_at: Annotated[float, STARTED]
     ended_at: Annotated[float | None, ENDED]
     duration_s: Annotated[
         float | None,
-        Means("duration of the run, without the time it was interrupted; null when not known", unit="s"),
+        Means(
+            "duration of the run, without the time it was interrupted; null when not known",
+            unit="s",
+        ),
     ]
     rule: Rule
     baseline: Annotated[str, Means("platform that ratios are to")]
@@ -283,21 +311,26 @@ class Analysis:
     failed: Annotated[int, Means("measured trials that failed")]
     platforms: tuple[PlatformRecord, ...]
     sections: Annotated[
-        tuple[Section, ...], Means("a result for every metric of every benchmark table", name="results")
+        tuple[Section, ...],
+        Means("a result for every metric of every benchmark table", name="results"),
     ]
     guests: tuple[GuestRow, ...]
     failures: tuple[FailureRow, ...]
     cells: tuple[CellRecord, ...]
-    untested: Annotated[tuple[UntestedRecord, ...], Means("points that a platform cannot carry", name="not_tested")]
+    untested: Annotated[
+        tuple[UntestedRecord, ...], Means("points that a platform cannot carry", name="not_tested")
+    ]
     warnings: Annotated[tuple[doc.Warning, ...], Means("all warnings, merged")]
     missed_targets: Annotated[tuple[doc.Inline, ...], Means("a sentence for every missed target")]
     filter: Filter = EVERYTHING
     sessions: Annotated[tuple[MeasuredSession, ...], Means("sessions that have a trial")] = ()
     identity: Annotated[
-        str, Means("32 digits that are the run's in every store; of an old one, of what it began with")
+        str,
+        Means("32 digits that are the run's in every store; of an old one, of what it began with"),
     ] = ""
     provenance: Annotated[
-        Mapping[str, Any], Means("`imported`, `merged`: where the run is from; empty when measured here")
+        Mapping[str, Any],
+        Means("`imported`, `merged`: where the run is from; empty when measured here"),
     ] = field(default_factory=dict)
     annotations: Annotated[Annotations, BESIDE] = field(default_factory=Annotations)
 
@@ -307,7 +340,9 @@ class Analysis:
         return self.rule.confidence
 
     @property
-    def margin(self) -> Annotated[float, Means("what counts as equivalent: ratios within 1 ± margin")]:
+    def margin(
+        self,
+    ) -> Annotated[float, Means("what counts as equivalent: ratios within 1 ± margin")]:
         """The margin of equivalence."""
         return self.rule.margin
 
@@ -319,8 +354,13 @@ class Analysis:
     @property
     def order(self) -> Annotated[tuple[BlockOrder, ...], Means("blocks in the order they ran")]:
         """Without the guests of warm-up and probing."""
-        blocks = groupby((guest for guest in self.guests if guest.block >= 0), key=lambda guest: guest.block)
-        return tuple(BlockOrder(n + 1, tuple(dict.fromkeys(g.platform for g in guests))) for n, guests in blocks)
+        blocks = groupby(
+            (guest for guest in self.guests if guest.block >= 0), key=lambda guest: guest.block
+        )
+        return tuple(
+            BlockOrder(n + 1, tuple(dict.fromkeys(g.platform for g in guests)))
+            for n, guests in blocks
+        )
 
     @property
     def planned_sessions(self) -> Annotated[int, Means("sessions that the study asks for")]:
@@ -358,11 +398,16 @@ class Analysis:
         of = self.unit_of
         width = len(next(iter(of.values()), (0, 1)))
         unknown = (*(0,) * (width - 1), 1)
-        return np.array([of.get(block, unknown) for block in blocks.tolist()], np.int64).reshape(-1, width)
+        return np.array([of.get(block, unknown) for block in blocks.tolist()], np.int64).reshape(
+            -1, width
+        )
 
     def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:
         """Return the rate limit of the link of a benchmark table, a factor or fixed, in Mbit/s; None without one."""
-        links = {str(t.get("label") or t["name"]): t.get("link") or {} for t in self.declared.get("benchmark", ())}
+        links = {
+            str(t.get("label") or t["name"]): t.get("link") or {}
+            for t in self.declared.get("benchmark", ())
+        }
         fixed = links[label].get("rate_mbit_s", 0) if label in links else 0
         return number_of(levels.get("link.rate_mbit_s", fixed)) or None
 

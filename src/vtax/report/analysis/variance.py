@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from vtax.described import Means, Only, Warnings
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row, place_of
+from vtax.report.analysis.values import (
+    Analysis,
+    OfSection,
+    ResultPoint,
+    Row,
+    Section,
+    every_row,
+    place_of,
+)
 from vtax.report.analysis.waits import Waited, Waits
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.planning import of_ratio
@@ -45,20 +53,32 @@ class CellVariance(OfSection):
         Means("platform", name="platform", take="platform.name"),
         Means("coefficient of variation of its trials", name="cv", take="summary.cv"),
         Means("how many they are", name="n", take="summary.n"),
-        Means("how many independent ones they are worth, or null", name="effective_n", take="summary.effective_n"),
+        Means(
+            "how many independent ones they are worth, or null",
+            name="effective_n",
+            take="summary.effective_n",
+        ),
     ]
     target: Annotated[float, Means("half-width that is planned for, as a share of the ratio")]
-    between_blocks: Annotated[float | None, Means("share of the noise between blocks, or null")] = None
+    between_blocks: Annotated[float | None, Means("share of the noise between blocks, or null")] = (
+        None
+    )
     between_trials: Annotated[float | None, Means("share between trials, or null")] = None
     within_trial: Annotated[float | None, Means("share within trials, or null")] = None
     drift: Annotated[Drift | None, Means("trend over the run, or null")] = None
     drift_p: Annotated[float, Means("p-value of it, Holm-adjusted over the cells")] = 1.0
-    waits: Annotated[Waits | None, Means("what of the noise goes with waits for a CPU, or null")] = None
+    waits: Annotated[
+        Waits | None, Means("what of the noise goes with waits for a CPU, or null")
+    ] = None
     trials: Annotated[float, Means("trials in a block")] = 0.0
     half_width: Annotated[float | None, Means("half-width of the ratio, or null")] = None
-    time_s: Annotated[float | None, Means("duration of both sides of the ratio, or null", "s")] = None
+    time_s: Annotated[float | None, Means("duration of both sides of the ratio, or null", "s")] = (
+        None
+    )
     plan: Annotated[Replication | None, Means("the cheapest way to the target, or null")] = None
-    cost: Annotated[Cost | None, Means("seconds of a start and of a trial of both sides, or null")] = None
+    cost: Annotated[
+        Cost | None, Means("seconds of a start and of a trial of both sides, or null")
+    ] = None
     noise: Components | None = None
     reason: Annotated[str, Means("why something is missing")] = ""
     warnings: Warnings = ()
@@ -74,7 +94,9 @@ class CellVariance(OfSection):
         return place_of(self.section, self.point, self.row)
 
 
-Samples = Mapping[int, Mapping[str, Sequence[float]]]  # trial id -> metric name -> values within the trial
+Samples = Mapping[
+    int, Mapping[str, Sequence[float]]
+]  # trial id -> metric name -> values within the trial
 
 
 def variance(
@@ -92,9 +114,14 @@ def variance(
     sections = analysis.sections if every_metric else analysis.primary
     found = _components(data, sections, samples or {})
     found_costs = costs(data)
-    cells = _adjusted([_cell(*place, found, found_costs, analysis) for place in every_row(sections)])
+    cells = _adjusted(
+        [_cell(*place, found, found_costs, analysis) for place in every_row(sections)]
+    )
     known = waited or {}
-    return tuple(replace(cell, waits=known.get((cell.row.cell.key, cell.section.metric.name))) for cell in cells)
+    return tuple(
+        replace(cell, waits=known.get((cell.row.cell.key, cell.section.metric.name)))
+        for cell in cells
+    )
 
 
 _Key = tuple[str, str]  # cell key, metric name
@@ -114,8 +141,14 @@ def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) 
         key = data.run.cells[cell].key, data.run.metrics[number].name
         if key in wanted:
             try:
-                sampled = _sampled(trials.id[trial[part]], trials.block[trial[part]], key[1], samples)
-                found[key] = components(*sampled) if sampled else components(value[part], trials.block[trial[part]])
+                sampled = _sampled(
+                    trials.id[trial[part]], trials.block[trial[part]], key[1], samples
+                )
+                found[key] = (
+                    components(*sampled)
+                    if sampled
+                    else components(value[part], trials.block[trial[part]])
+                )
             except StatsError as error:
                 found[key] = error
     return found
@@ -131,11 +164,20 @@ def _sampled(
     if not all(inside):
         return None
     sizes = [len(values) for values in inside]
-    return np.concatenate([np.asarray(v, np.float64) for v in inside]), blocks.repeat(sizes), trials.repeat(sizes)
+    return (
+        np.concatenate([np.asarray(v, np.float64) for v in inside]),
+        blocks.repeat(sizes),
+        trials.repeat(sizes),
+    )
 
 
 def _cell(
-    section: Section, point: ResultPoint, row: Row, found: _Found, costs: Mapping[str, Cost], analysis: Analysis
+    section: Section,
+    point: ResultPoint,
+    row: Row,
+    found: _Found,
+    costs: Mapping[str, Cost],
+    analysis: Analysis,
 ) -> CellVariance:
     base, empty = point.baseline, CellVariance(section, point, row, analysis.rule.precision)
     parts = found.get((row.cell.key, section.metric.name))
@@ -143,7 +185,9 @@ def _cell(
         return replace(empty, reason=row.reason)
     result = replace(empty, trials=row.summary.n / max(1, row.blocks.size))
     try:
-        result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
+        result = replace(
+            result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence)
+        )
     except StatsError as error:
         result = replace(result, reason=error.note)
     if isinstance(parts, StatsError):
@@ -154,7 +198,9 @@ def _cell(
     other = found.get((base.cell.key, section.metric.name)) if base else None
     if row.ratio is None or not isinstance(other, Components) or base is None:
         return replace(result, reason=row.reason or Note("no-baseline-here"))
-    return _planned(result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis)
+    return _planned(
+        result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis
+    )
 
 
 def _shared(cell: CellVariance, parts: Components) -> CellVariance:
@@ -180,19 +226,32 @@ def _planned(
     if costs[0] is None or costs[1] is None:
         return replace(cell, reason=Note("unknown-duration"))
     cost = Cost(costs[0].block_s + costs[1].block_s, costs[0].trial_s + costs[1].trial_s)
-    made = replace(cell, cost=cost, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s))
+    made = replace(
+        cell, cost=cost, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s)
+    )
     if ratio.n_blocks < 2:
         return replace(made, reason=Note("one-block-no-plan"))
     made = replace(made, half_width=ratio.half_width)
     joint = of_ratio(ratio.se_log**2 * ratio.n_blocks, ratio.n_blocks, sides)
     made = replace(made, noise=joint)
-    fewest = MINIMUM_BLOCKS if rule.is_counted else rule.looks.first if rule.stop == "verdict" else rule.min_blocks
+    fewest = (
+        MINIMUM_BLOCKS
+        if rule.is_counted
+        else rule.looks.first
+        if rule.stop == "verdict"
+        else rule.min_blocks
+    )
     try:
         best = plan(
-            joint, cost.block_s, cost.trial_s, rule.precision, partial(interval_confidence, rule),
-            settled=rule.looks.last if rule.stop == "verdict" else 0, min_blocks=fewest,
+            joint,
+            cost.block_s,
+            cost.trial_s,
+            rule.precision,
+            partial(interval_confidence, rule),
+            settled=rule.looks.last if rule.stop == "verdict" else 0,
+            min_blocks=fewest,
             noise_confidence=rule.confidence,
-        )  # fmt: skip
+        )
     except StatsError as error:
         return replace(made, reason=error.note)
     return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
@@ -226,7 +285,9 @@ def hardest(cells: Iterable[CellVariance]) -> Hardest | None:
         return None
     _, where, plan = max(plans, key=lambda each: (each[2].time_s, _most(each[2])))
     few = [(at, p) for row, at, p in plans if row.ratio and row.ratio.n_blocks < MINIMUM_BLOCKS]
-    unsure = [(at, p) for at, p in few if _most(p) > 4 * p.blocks]  # of five blocks the noise may ask for 8 times
+    unsure = [
+        (at, p) for at, p in few if _most(p) > 4 * p.blocks
+    ]  # of five blocks the noise may ask for 8 times
     return Hardest(where, plan, max(unsure, key=lambda each: _most(each[1]), default=None))
 
 

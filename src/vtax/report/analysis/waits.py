@@ -25,7 +25,9 @@ COUNTER = (PROGRAM, RUN_DELAY.name)
 class Waits:
     """How much of a cell's noise goes with its program's waits."""
 
-    share: Annotated[float, Means("share of the variance between blocks that goes with the share of time waited")]
+    share: Annotated[
+        float, Means("share of the variance between blocks that goes with the share of time waited")
+    ]
     p: Annotated[float, Means("p-value of that, Holm-adjusted over all cells")]
 
 

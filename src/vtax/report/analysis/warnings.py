@@ -16,7 +16,9 @@ from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-_WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
+_WHOLE_NUMBER = re.compile(
+    r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))"
+)  # of no name
 CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 STATISTICS = "statistics"  # the family of all that the statistics warn of
 _NUMERIC = (doc.Count, doc.Number, doc.Offset, doc.PValue, doc.Share)
@@ -50,19 +52,25 @@ class _Gathered:
     given: list[Given] = field(default_factory=list)
 
 
-def warnings_of(data: RunData, rows: Iterable[tuple[doc.WarnedPlace, _WarnedRow, bool]]) -> tuple[doc.Warning, ...]:
+def warnings_of(
+    data: RunData, rows: Iterable[tuple[doc.WarnedPlace, _WarnedRow, bool]]
+) -> tuple[doc.Warning, ...]:
     """All warnings: an emulated host, failed trials, lost guests, limits not given, the run's own, statistics.
 
     rows: (where it is, row, whether its metric is a primary one).
     """
-    return merged([*_of_host(data), *_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows)])
+    return merged(
+        [*_of_host(data), *_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows)]
+    )
 
 
 def merged(given: Iterable[Given]) -> tuple[doc.Warning, ...]:
     """Warnings of one code that differ in numbers alone as one, in the order they first came."""
     found: dict[tuple[Any, ...], _Gathered] = {}
     for each in given:
-        gathered = found.setdefault((each.code, each.is_primary, *_words(each.data)), _Gathered(each))
+        gathered = found.setdefault(
+            (each.code, each.is_primary, *_words(each.data)), _Gathered(each)
+        )
         gathered.cases[repr(sorted(each.data.items()))] = each.data
         gathered.times += each.times
         gathered.given.append(each)
@@ -71,7 +79,9 @@ def merged(given: Iterable[Given]) -> tuple[doc.Warning, ...]:
     return tuple(_warning(each) for each in found.values())
 
 
-def at_places(warnings: Iterable[doc.Warning], holds: Callable[[doc.WarnedPlace], bool]) -> tuple[doc.Warning, ...]:
+def at_places(
+    warnings: Iterable[doc.Warning], holds: Callable[[doc.WarnedPlace], bool]
+) -> tuple[doc.Warning, ...]:
     """Warnings of the whole run, and what others say of some places: numbers, count and places of these alone."""
     found: list[doc.Warning] = []
     for warning in warnings:
@@ -80,7 +90,9 @@ def at_places(warnings: Iterable[doc.Warning], holds: Callable[[doc.WarnedPlace]
     return tuple(found)
 
 
-def noted(text: str, place: doc.WarnedPlace | None = None, times: int = 1, *, is_primary: bool = True) -> Given:
+def noted(
+    text: str, place: doc.WarnedPlace | None = None, times: int = 1, *, is_primary: bool = True
+) -> Given:
     """Return a warning by its code and data."""
     note = quoted(text)
     kind = STATISTICS if note.code in SENTENCES else note.code
@@ -108,9 +120,16 @@ def _warning(gathered: _Gathered) -> doc.Warning:
     cases, first = tuple(gathered.cases.values()), gathered.first
     data = {name: _range(name, [case[name] for case in cases]) for name in first.data}
     return doc.Warning(
-        first.code, severity_of(first.code), data, cases, tuple(gathered.places), gathered.times,
-        first.is_primary, first.kind or first.code, tuple(gathered.given),
-    )  # fmt: skip
+        first.code,
+        severity_of(first.code),
+        data,
+        cases,
+        tuple(gathered.places),
+        gathered.times,
+        first.is_primary,
+        first.kind or first.code,
+        tuple(gathered.given),
+    )
 
 
 def _range(name: str, values: list[doc.Inline]) -> doc.Inline:
@@ -151,9 +170,17 @@ def _of_trials(data: RunData) -> Iterator[Given]:
 def _of_guests(data: RunData) -> Iterator[Given]:
     for guest in data.guests:
         if guest.error:
-            yield carried("lost-guest", guest.error, doc.WarnedPlace(guest.platform, block=max(guest.block, -1)))
+            yield carried(
+                "lost-guest",
+                guest.error,
+                doc.WarnedPlace(guest.platform, block=max(guest.block, -1)),
+            )
         if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
-            yield Given("clock", {"offset": doc.Offset(guest.clock_offset_s, 1)}, doc.WarnedPlace(guest.platform))
+            yield Given(
+                "clock",
+                {"offset": doc.Offset(guest.clock_offset_s, 1)},
+                doc.WarnedPlace(guest.platform),
+            )
         for note in guest.notes:
             yield noted(note, doc.WarnedPlace(guest.platform))
 
@@ -193,7 +220,10 @@ def merged_texts(texts: Sequence[str]) -> str:
     split = [_WHOLE_NUMBER.split(text) for text in texts]
     if not is_mergeable(texts):
         return texts[0]
-    return "".join(_range_text(each) if place % 2 else each[0] for place, each in enumerate(zip(*split, strict=True)))
+    return "".join(
+        _range_text(each) if place % 2 else each[0]
+        for place, each in enumerate(zip(*split, strict=True))
+    )
 
 
 def is_mergeable(texts: Sequence[str]) -> bool:

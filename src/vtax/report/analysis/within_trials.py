@@ -62,11 +62,16 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
     """
     found = []
     for row in point.rows:
-        each = [source.data.histograms.get(trial, {}).get(histogram, ()) for trial in trials_of(row, source)]
+        each = [
+            source.data.histograms.get(trial, {}).get(histogram, ())
+            for trial in trials_of(row, source)
+        ]
         if each and all(len(one) > 1 and is_one(one) for one in each):
             blocks = np.unique(row.trial_blocks)
             wholes = [
-                together([one for one, of in zip(each, row.trial_blocks, strict=True) if of == block])
+                together(
+                    [one for one, of in zip(each, row.trial_blocks, strict=True) if of == block]
+                )
                 for block in blocks
             ]
             x = 10 ** (np.arange(1, _MOST_SHARES + 1) / _A_DECADE)
@@ -99,14 +104,19 @@ def _condensed(samples: Sequence[Sequence[float]]) -> tuple[NDArray[np.float64],
         return values.reshape(len(samples), -1, step).mean(axis=2), step
 
 
-def _course(row: Row, x: NDArray[np.float64], values: NDArray[np.float64], blocks: Ints, source: Source) -> Course:
+def _course(
+    row: Row, x: NDArray[np.float64], values: NDArray[np.float64], blocks: Ints, source: Source
+) -> Course:
     confidence = source.analysis.rule.confidence
     found: dict[float, doc.Bounded] = {}
     for number, place in enumerate(x.tolist()):
         with suppress(StatsError):  # too large to compute with
             interval = mean_interval(block_means(blocks, values[:, number])[1], confidence)
             is_bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
-            found[place] = (interval.estimate, *((interval.low, interval.high) if is_bounded else (None, None)))
+            found[place] = (
+                interval.estimate,
+                *((interval.low, interval.high) if is_bounded else (None, None)),
+            )
     return Course(row, found)
 
 

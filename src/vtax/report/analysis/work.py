@@ -34,7 +34,11 @@ Side = Mapping[tuple[str, str], tuple[Ints, Floats, float]]
 def operations_of(metric: MetricRecord) -> Operations | None:
     """Return the operation that a metric is the time of, as its benchmark declares it; None without one."""
     benchmark = benchmarks().get(metric.benchmark)
-    found = [each.time_of for each in benchmark.metrics if each.name == metric.name] if benchmark else []
+    found = (
+        [each.time_of for each in benchmark.metrics if each.name == metric.name]
+        if benchmark
+        else []
+    )
     return found[0] if found else None
 
 
@@ -62,8 +66,13 @@ def work_of(
             return GIGABYTE, found
     operations = operations_of(section.metric)
     if operations:
-        numbers = [per_block(_operations(data, cell, operations.setting, settings), blocks) for cell in cells]
-        if all((number > 0).all() for number in numbers):  # not where a setting is missing, which is NaN
+        numbers = [
+            per_block(_operations(data, cell, operations.setting, settings), blocks)
+            for cell in cells
+        ]
+        if all(
+            (number > 0).all() for number in numbers
+        ):  # not where a setting is missing, which is NaN
             return operations.unit, numbers
     seconds = [durations(data, cell) for cell in cells]
     times = [per_block(each, blocks) for each in seconds]
@@ -75,10 +84,14 @@ def work_of(
         if data_unit:
             scale = {**_DECIMAL, **_BINARY}[data_unit[1]] * _BYTES[data_unit[2]] / 1e9
             return GIGABYTE, [v * t * scale for v, t in zip(values, times, strict=True)]
-        return (what if what != "1" else OPERATION), [v * t for v, t in zip(values, times, strict=True)]
+        return (what if what != "1" else OPERATION), [
+            v * t for v, t in zip(values, times, strict=True)
+        ]
     if what in _SECONDS and per:
         return per, [t / (v * _SECONDS[what]) for v, t in zip(values, times, strict=True)]
-    if what in _SECONDS and all((v * _SECONDS[what] > _WHOLE * t).all() for v, t in zip(values, times, strict=True)):
+    if what in _SECONDS and all(
+        (v * _SECONDS[what] > _WHOLE * t).all() for v, t in zip(values, times, strict=True)
+    ):
         return TRIAL, [np.ones(blocks.size)] * 2
     return SECOND, times
 
@@ -99,7 +112,9 @@ def durations(data: RunData, cell: int) -> tuple[Ints, Floats, float]:
     return _means(trials.block[used], trials.outside_s[used])
 
 
-def _operations(data: RunData, cell: int, setting: str, settings: Mapping[int, str]) -> tuple[Ints, Floats, float]:
+def _operations(
+    data: RunData, cell: int, setting: str, settings: Mapping[int, str]
+) -> tuple[Ints, Floats, float]:
     """Return the number in an effective setting, by block; NaN of a trial without it."""
     trials = data.trials
     used = np.flatnonzero((trials.cell == cell) & trials.is_ok & ~trials.is_warmup)
@@ -120,4 +135,8 @@ def _values(data: RunData, section: Section, cell: int) -> tuple[Ints, Floats, f
 def _means(blocks: Ints, values: Floats) -> tuple[Ints, Floats, float]:
     names, index = np.unique(blocks, return_inverse=True)
     counts = np.bincount(index, minlength=names.size)
-    return names, np.bincount(index, values, minlength=names.size) / np.maximum(counts, 1), float(values.size)
+    return (
+        names,
+        np.bincount(index, values, minlength=names.size) / np.maximum(counts, 1),
+        float(values.size),
+    )

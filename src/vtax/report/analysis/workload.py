@@ -13,7 +13,15 @@ from vtax.benchmarks.registry import resource_of
 from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.report import document as doc
-from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section, aligned, every_row
+from vtax.report.analysis.values import (
+    Analysis,
+    Floats,
+    ResultPoint,
+    Row,
+    Section,
+    aligned,
+    every_row,
+)
 from vtax.report.document import msg, stored
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks
@@ -21,12 +29,22 @@ from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 
 MEMORY, START, CPU, ENERGY = "guest-memory", "guest-start", "host-cpu", "energy"
 COSTS = (MEMORY, START, CPU, ENERGY)
-_READY = MetricRecord("", "guest_ready", "time from the start of a guest to its agent", "s", "lower")
+_READY = MetricRecord(
+    "", "guest_ready", "time from the start of a guest to its agent", "s", "lower"
+)
 _OF_METRIC = {"memory_pss": MEMORY, _READY.name: START, CPU_PER_GIGABYTE.name: CPU}
 """Metric -> the cost that it is. memory_pss: of benchmarks with several guests, see runner.density."""
 _OF_PREFIX = {HOST_CPU_PER: CPU, ENERGY_PER: ENERGY}
 """Beginning of a metric, of a unit of work -> the cost that it is."""
-RESOURCES: tuple[Resource, ...] = ("cpu", "memory", "disk", "network", "kernel", "start", "application")
+RESOURCES: tuple[Resource, ...] = (
+    "cpu",
+    "memory",
+    "disk",
+    "network",
+    "kernel",
+    "start",
+    "application",
+)
 WEIGHABLE = (*RESOURCES, *COSTS)
 
 
@@ -55,7 +73,9 @@ class Missing:
     """Part of a resource that a platform lacks."""
 
     resource: Annotated[str, Means("resource")]
-    labels: Annotated[tuple[str, ...], Means("its benchmarks that were not tested", name="benchmarks")]
+    labels: Annotated[
+        tuple[str, ...], Means("its benchmarks that were not tested", name="benchmarks")
+    ]
     whole: Annotated[bool, Means("whether nothing of the resource was tested", name="is_whole")]
     reason: Annotated[doc.Inline, Means("why not")]
 
@@ -103,24 +123,39 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     for name in weights or ():
         if name not in WEIGHABLE:
             hint = f"{analysis.name} measures {', '.join(there)}"
-            raise BadInput(f"there is no resource {name!r}", where=f"--weights {name}=...", hint=hint)
+            raise BadInput(
+                f"there is no resource {name!r}", where=f"--weights {name}=...", hint=hint
+            )
     if weights and sum(weights.values()) > 0 and not any(weights.get(name) for name in there):
         what = f"{analysis.name} does not measure {', '.join(name for name in weights if weights[name])}"
         raise BadInput(what, where="--weights", hint=f"it measures {', '.join(there)}")
-    given = dict.fromkeys(there, 1.0) if weights is None else {name: weights.get(name, 0.0) for name in there}
+    given = (
+        dict.fromkeys(there, 1.0)
+        if weights is None
+        else {name: weights.get(name, 0.0) for name in there}
+    )
     total = sum(given.values())
     if not 0 < total < float("inf") or min(given.values()) < 0:
-        raise BadInput("weights are numbers from 0 on, not all of them 0", where="--weights", hint="cpu=1,network=3")
+        raise BadInput(
+            "weights are numbers from 0 on, not all of them 0",
+            where="--weights",
+            hint="cpu=1,network=3",
+        )
     return tuple(
-        Weighted(name, given[name], given[name] / total, tuple(dict.fromkeys(labels[name]))) for name in there
+        Weighted(name, given[name], given[name] / total, tuple(dict.fromkeys(labels[name])))
+        for name in there
     )
 
 
-def of_figures(weighted: Sequence[Weighted], figures: Sequence[WorkloadMetric]) -> tuple[Weighted, ...]:
+def of_figures(
+    weighted: Sequence[Weighted], figures: Sequence[WorkloadMetric]
+) -> tuple[Weighted, ...]:
     """Return the resources with shares of what there are figures of: 0 for one without any."""
     there = {figure.resource for figure in figures}
     total = sum(each.weight for each in weighted if each.name in there)
-    return tuple(replace(each, share=each.weight / total if each.name in there else 0.0) for each in weighted)
+    return tuple(
+        replace(each, share=each.weight / total if each.name in there else 0.0) for each in weighted
+    )
 
 
 def unmeasured_of(
@@ -144,7 +179,11 @@ def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> doc.Inline:
     of_baseline = [each for each in analysis.untested if each.platform == analysis.baseline]
     reasons = [each.reason for each in of_baseline if each.label in labels]
     why = stored(reasons[0]) if reasons else msg("no trial succeeded")
-    return msg("{baseline}, the baseline, has no value of it: {reason}", baseline=analysis.baseline, reason=why)
+    return msg(
+        "{baseline}, the baseline, has no value of it: {reason}",
+        baseline=analysis.baseline,
+        reason=why,
+    )
 
 
 def figures_of(
@@ -171,7 +210,11 @@ def figures_of(
                 found.append((section, point, values))
             else:
                 left_out.append((section, point))
-    return [WorkloadMetric(*each, _share(each[0], [s for s, _, _ in found])) for each in found], units, left_out
+    return (
+        [WorkloadMetric(*each, _share(each[0], [s for s, _, _ in found])) for each in found],
+        units,
+        left_out,
+    )
 
 
 def _share(section: Section, figures: Sequence[Section]) -> float:
@@ -182,7 +225,9 @@ def _share(section: Section, figures: Sequence[Section]) -> float:
     return 1 / (len({s.label for s in mine}) * len(metrics) * points)
 
 
-def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], units: int) -> dict[str, Floats]:
+def _by_unit(
+    section: Section, point: ResultPoint, unit_of: Mapping[int, int], units: int
+) -> dict[str, Floats]:
     """Platform -> log efficiency of every unit; empty where the baseline has no positive value."""
     rows = [row for row in point.rows if row.summary is not None]
     base = next((number for number, row in enumerate(rows) if row.platform.is_baseline), None)
@@ -197,8 +242,13 @@ def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], u
     for row, line in zip(rows, sign * (logs - logs[base]), strict=True):
         kept = ~np.isnan(line)
         if kept.any():
-            sums, counts = np.bincount(of[kept], line[kept], units), np.bincount(of[kept], minlength=units)
-            found[row.platform.name] = np.divide(sums, counts, out=np.full(units, np.nan), where=counts > 0)
+            sums, counts = (
+                np.bincount(of[kept], line[kept], units),
+                np.bincount(of[kept], minlength=units),
+            )
+            found[row.platform.name] = np.divide(
+                sums, counts, out=np.full(units, np.nan), where=counts > 0
+            )
     return found if rows[base].platform.name in found else {}
 
 
@@ -223,20 +273,28 @@ def missing_of(
     return tuple(found)
 
 
-def _why_missing(analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric) -> doc.Inline:
+def _why_missing(
+    analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric
+) -> doc.Inline:
     for each in analysis.untested:
-        if (each.platform, each.label) == (platform.name, figure.section.label) and dict(each.levels) == dict(
-            figure.point.levels
-        ):
+        if (each.platform, each.label) == (platform.name, figure.section.label) and dict(
+            each.levels
+        ) == dict(figure.point.levels):
             return stored(each.reason)
     row: Row | None = next((r for r in figure.point.rows if r.platform.name == platform.name), None)
     if row is not None and row.summary is None and row.reason:
         return stored(row.reason)
-    return msg("no value beside one of the baseline in a block") if row is not None else msg("not in this run")
+    return (
+        msg("no value beside one of the baseline in a block")
+        if row is not None
+        else msg("not in this run")
+    )
 
 
 def _cost(metric: str) -> str | None:
-    return _OF_METRIC.get(metric) or next((c for prefix, c in _OF_PREFIX.items() if metric.startswith(prefix)), None)
+    return _OF_METRIC.get(metric) or next(
+        (c for prefix, c in _OF_PREFIX.items() if metric.startswith(prefix)), None
+    )
 
 
 def weighs(section: Section) -> str:
@@ -247,19 +305,25 @@ def weighs(section: Section) -> str:
 def costs(analysis: Analysis) -> Iterator[Section]:
     """Yield the sections of costs that a run has values of."""
     yield from (section for section in analysis.sections if _cost(section.metric.name))
-    rows = tuple(row for platform in analysis.platforms if (row := _ready(analysis, platform)) is not None)
+    rows = tuple(
+        row for platform in analysis.platforms if (row := _ready(analysis, platform)) is not None
+    )
     if rows:
         yield Section("guests", "", "", _READY, (ResultPoint("", {}, rows),), 0)
 
 
 def _ready(analysis: Analysis, platform: PlatformRecord) -> Row | None:
     """Mean time until a platform's guests of each block were ready; None where none was."""
-    guests = [g for g in analysis.guests if g.platform == platform.name and g.ready_s and g.block >= 0]
+    guests = [
+        g for g in analysis.guests if g.platform == platform.name and g.ready_s and g.block >= 0
+    ]
     cell = CellRecord(f"{platform.name} guests", "guests", platform.name, "", "guests")
     blocks = np.array([guest.block for guest in guests], np.int64)
     values = np.array([guest.ready_s for guest in guests], np.float64)
     try:
-        summary, labels, means, medians, _ = describe_blocks(values, analysis.rule.confidence, blocks=blocks)
+        summary, labels, means, medians, _ = describe_blocks(
+            values, analysis.rule.confidence, blocks=blocks
+        )
     except StatsError:
         return None
     return Row(cell, platform, summary, labels, means, 0, block_medians=medians)

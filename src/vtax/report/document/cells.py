@@ -10,7 +10,17 @@ from typing import Literal
 
 from vtax.report.document.text import Inline, Value, msg, plural
 
-_PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIXES = {
+    "n": 1e-9,
+    "µ": 1e-6,
+    "u": 1e-6,
+    "m": 1e-3,
+    "": 1.0,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
 _TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
 _PREFIXABLE = re.compile(
@@ -41,7 +51,11 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
         return Scale(unit, 1.0)
     own, base = _PREFIXES[match["prefix"]], match["base"]
     candidates = _TIMES if base == "s" else _SHOWN
-    best = max((p for p in candidates if largest * own / _PREFIXES[p] >= 1), key=_PREFIXES.__getitem__, default="n")
+    best = max(
+        (p for p in candidates if largest * own / _PREFIXES[p] >= 1),
+        key=_PREFIXES.__getitem__,
+        default="n",
+    )
     if best not in candidates:
         best = candidates[0]
     if base in ("bit", "B", "bit/s", "B/s", "Hz", "FLOP/s") and _PREFIXES[best] < 1:
@@ -227,5 +241,7 @@ def first_of(texts: Sequence[Inline], most: int) -> list[Inline]:
 def more_blocks(low: int, high: int) -> Inline:
     """`2 to 20 more blocks`, or `about 20 more blocks` where low is as much or not known."""
     if 0 < low < high:
-        return plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low))
+        return plural(
+            "{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low)
+        )
     return plural("about {count} more block", "about {count} more blocks", high)

@@ -24,12 +24,29 @@ LOST = (
 )
 """Losses of a claim by a scale, see study.variants."""
 MARKS = ("emulated", "emulated host", "nested", "remote")
-NOT_COUNTED = ("energy", "VM exits", "CPU time of Xen's domains", "run-queue wait of all tasks", "pressure")
+NOT_COUNTED = (
+    "energy",
+    "VM exits",
+    "CPU time of Xen's domains",
+    "run-queue wait of all tasks",
+    "pressure",
+)
 """Counters that a host may lack, beside the events of perf, which keep their names."""
 UNITS = (
-    "events/s", "transactions/s", "requests/s", "queries/s", "rows/s", "seeks/s", "files/s", "bytes", "segments",
-    "packets", "flows", "requests", "pages",
-)  # fmt: skip
+    "events/s",
+    "transactions/s",
+    "requests/s",
+    "queries/s",
+    "rows/s",
+    "seeks/s",
+    "files/s",
+    "bytes",
+    "segments",
+    "packets",
+    "flows",
+    "requests",
+    "pages",
+)
 """Units of metrics and counters that are words; the others are symbols, the same in every language."""
 TEXTS = (*LOST, *MARKS, *NOT_COUNTED, *UNITS)
 

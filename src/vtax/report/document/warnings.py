@@ -31,8 +31,14 @@ class WarnedPlace:
         when: Inline = ""
         if self.block is not None:
             number = Count(self.block + 1)
-            when = msg("block {number}", number=number) if self.block >= 0 else msg("before the first block")
-        return joined([self.platform, self.subject, Factor(self.levels) if self.levels else "", when])
+            when = (
+                msg("block {number}", number=number)
+                if self.block >= 0
+                else msg("before the first block")
+            )
+        return joined(
+            [self.platform, self.subject, Factor(self.levels) if self.levels else "", when]
+        )
 
 
 def levels_of(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -53,7 +59,9 @@ class Warning:
 
     code: Annotated[str, Means("name of the sentence")]
     severity: Annotated[Severity, Means("`note`, `warning` or `error`")]
-    data: Annotated[Mapping[str, Inline], Means("what the sentence holds; ranges have `low` and `high`")]
+    data: Annotated[
+        Mapping[str, Inline], Means("what the sentence holds; ranges have `low` and `high`")
+    ]
     cases: tuple[Mapping[str, Inline], ...] = ()
     places: tuple[WarnedPlace, ...] = field(default=())
     times: Annotated[int, Means("how often it was given")] = 1
@@ -69,7 +77,9 @@ class Warning:
         if len(texts) < 2 or str(self.data.get("text")) != texts[0]:
             return found
         like = plural(
-            " (and {count} like it with other numbers)", " (and {count} like it with other numbers)", len(texts) - 1
+            " (and {count} like it with other numbers)",
+            " (and {count} like it with other numbers)",
+            len(texts) - 1,
         )
         return joined([found, like], "")
 

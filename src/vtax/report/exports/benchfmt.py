@@ -51,19 +51,27 @@ def base_unit(unit: str) -> tuple[str, float]:
 def _lines(source: Source) -> Iterator[str]:
     data, run = source.data, source.data.run
     yield f"# {COMPARE} FILE compares the platforms. It takes trials of one guest for independent; vtax does not."
-    yield from _keys({"vtax": run.vtax_version, "run": run.name, "study": run.study, "status": run.status})
+    yield from _keys(
+        {"vtax": run.vtax_version, "run": run.name, "study": run.study, "status": run.status}
+    )
     units = [f"{_word(metric.name)}-{base_unit(metric.unit)[0]}" for metric in run.metrics]
     yield from _directions(run.metrics, units)
     factors = [base_unit(metric.unit)[1] for metric in run.metrics]
     names = [_name(cell, run.declared) for cell in run.cells]
-    place = {platform.name: (not platform.is_baseline, n) for n, platform in enumerate(run.platforms)}
+    place = {
+        platform.name: (not platform.is_baseline, n) for n, platform in enumerate(run.platforms)
+    }
     guests = guests_of_trials(source.store.engine, run) if source.store else {}
     sessions = {session.number: session for session in run.sessions}
     trials, known = data.trials, dict[str, str]()
     measured = np.flatnonzero(trials.is_ok & ~trials.is_warmup)
-    first, last = (np.searchsorted(data.measurements.trial, measured, side) for side in ("left", "right"))
+    first, last = (
+        np.searchsorted(data.measurements.trial, measured, side) for side in ("left", "right")
+    )
     spans = {int(t): slice(a, b) for t, a, b in zip(measured, first, last, strict=True)}
-    for trial in sorted(spans, key=lambda t: (*place[run.cells[trials.cell[t]].platform], trials.position[t])):
+    for trial in sorted(
+        spans, key=lambda t: (*place[run.cells[trials.cell[t]].platform], trials.position[t])
+    ):
         metrics = data.measurements.metric[spans[trial]].tolist()
         if not metrics:
             continue
@@ -71,14 +79,19 @@ def _lines(source: Source) -> Iterator[str]:
         host = sessions[number].host if number in sessions else run.host
         keys = {
             "platform": cell.platform,
-            "host": host.get("machine_id"), "cpu": host.get("cpu_model"), "kernel": host.get("kernel"),
+            "host": host.get("machine_id"),
+            "cpu": host.get("cpu_model"),
+            "kernel": host.get("kernel"),
             "session": number,
             "block": int(trials.block[trial]) + 1,
             "guest": guests.get(int(trials.id[trial])),
-        }  # fmt: skip
+        }
         yield from _keys(keys, known)
         values = data.measurements.value[spans[trial]].tolist()
-        pairs = [f"{value * factors[m]:.10g} {units[m]}" for m, value in zip(metrics, values, strict=True)]
+        pairs = [
+            f"{value * factors[m]:.10g} {units[m]}"
+            for m, value in zip(metrics, values, strict=True)
+        ]
         yield f"Benchmark{names[trials.cell[trial]]} 1 {' '.join(pairs)}"
     failed = int((~trials.is_ok & ~trials.is_warmup).sum())
     yield f"# {failed} failed trials have no line"
@@ -107,7 +120,10 @@ def _directions(metrics: Sequence[MetricRecord], units: Sequence[str]) -> Iterat
 def _name(cell: CellRecord, declared: Mapping[str, Any]) -> str:
     """`Iperf3/direction=send-1`: a name does not begin with a lower-case letter; `-1` is the number of vCPUs."""
     label = _word(cell.label)
-    parts = [label[:1].upper() + label[1:], *(f"{_word(k)}={_word(str(v))}" for k, v in cell.levels.items())]
+    parts = [
+        label[:1].upper() + label[1:],
+        *(f"{_word(k)}={_word(str(v))}" for k, v in cell.levels.items()),
+    ]
     guest = declared.get("guest")
     vcpus = guest.get("vcpus", 1) if isinstance(guest, Mapping) else 1
     return f"{'/'.join(parts)}-{vcpus if isinstance(vcpus, int) else 1}"

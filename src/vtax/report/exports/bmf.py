@@ -44,4 +44,7 @@ def measure(metric: str, unit: str) -> str:
 def _metric(value: float, low: float | None, high: float | None) -> _Metric:
     """Return a value with those bounds that are finite."""
     bounds = {"lower_value": low, "upper_value": high}
-    return {"value": value, **{name: x for name, x in bounds.items() if x is not None and math.isfinite(x)}}
+    return {
+        "value": value,
+        **{name: x for name, x in bounds.items() if x is not None and math.isfinite(x)},
+    }

@@ -24,11 +24,13 @@ def text(analysis: Analysis) -> str:
         e = row.ratio.efficiency(section.better)
         levels = (f"{factor}={level}" for factor, level in point.levels.items())
         half = 50 * (e.high - e.low)
-        found.append({
-            "name": "/".join((row.platform.name, section.name, *levels)),
-            "unit": f"% of {analysis.baseline}",
-            "value": 100 * e.estimate,
-            **({"range": f"± {half:.3g}"} if math.isfinite(half) else {}),
-            "extra": f"{analysis.name}: {row.verdict.kind if row.verdict else 'no verdict'}",
-        })  # fmt: skip
+        found.append(
+            {
+                "name": "/".join((row.platform.name, section.name, *levels)),
+                "unit": f"% of {analysis.baseline}",
+                "value": 100 * e.estimate,
+                **({"range": f"± {half:.3g}"} if math.isfinite(half) else {}),
+                "extra": f"{analysis.name}: {row.verdict.kind if row.verdict else 'no verdict'}",
+            }
+        )
     return json_escaped(json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -43,10 +43,18 @@ def text(analysis: Analysis) -> str:
 def _labels(analysis: Analysis, section: Section, point: ResultPoint, row: Row) -> dict[str, str]:
     metric = section.metric
     return {
-        "run": analysis.name, "study": analysis.study, "platform": row.platform.name, "benchmark": section.label,
-        "metric": metric.name, "unit": metric.unit, "better": metric.better,
-        **{f"factor_{_NO_NAME.sub('_', factor)}": str(level) for factor, level in point.levels.items()},
-    }  # fmt: skip
+        "run": analysis.name,
+        "study": analysis.study,
+        "platform": row.platform.name,
+        "benchmark": section.label,
+        "metric": metric.name,
+        "unit": metric.unit,
+        "better": metric.better,
+        **{
+            f"factor_{_NO_NAME.sub('_', factor)}": str(level)
+            for factor, level in point.levels.items()
+        },
+    }
 
 
 def _values(row: Row) -> Iterator[tuple[str, Mapping[str, str], float]]:

@@ -31,21 +31,42 @@ from vtax.store.transfer import Watch, unwatched
 METADATA = "ro-crate-metadata.json"
 _CRATE, _PROCESS = "https://w3id.org/ro/crate/1.1", "https://w3id.org/ro/wfrun/process/0.5"
 _FILES: Mapping[str, tuple[str, str, str]] = {
-    "study.toml": ("study", "application/toml", "The study file: what was to be measured, with its defaults."),
+    "study.toml": (
+        "study",
+        "application/toml",
+        "The study file: what was to be measured, with its defaults.",
+    ),
     "host.json": (
-        "host", "application/json", "The host of each session: CPU, kernel, mitigations, memory; and the platforms.",
+        "host",
+        "application/json",
+        "The host of each session: CPU, kernel, mitigations, memory; and the platforms.",
     ),
     "run.vtax.gz": (
-        "run with raw outputs", "application/gzip",
+        "run with raw outputs",
+        "application/gzip",
         "All rows of the run with the raw output of every trial; vtax import reads it, and zcat shows its JSON.",
     ),
-    "measurements.csv": ("measurements", "text/csv", "One row per measurement, and one per failed trial."),
-    "columns.csv": (
-        "data dictionary", "text/csv", "Of each column of measurements.csv its kind, its unit and its meaning.",
+    "measurements.csv": (
+        "measurements",
+        "text/csv",
+        "One row per measurement, and one per failed trial.",
     ),
-    "result.json": ("result", "application/json", "Means, ratios to the baseline, intervals, verdicts, warnings."),
-    "report.html": ("report", "text/html", "The result with figures, for a browser; it needs no network."),
-}  # fmt: skip
+    "columns.csv": (
+        "data dictionary",
+        "text/csv",
+        "Of each column of measurements.csv its kind, its unit and its meaning.",
+    ),
+    "result.json": (
+        "result",
+        "application/json",
+        "Means, ratios to the baseline, intervals, verdicts, warnings.",
+    ),
+    "report.html": (
+        "report",
+        "text/html",
+        "The result with figures, for a browser; it needs no network.",
+    ),
+}
 """File -> name, media type, description. The first two are what was measured with, the others came of it."""
 NO_LICENSE = "No license is stated: ask the authors before you use this."
 """Text in place of a license; RO-Crate wants one, or a text."""
@@ -53,9 +74,14 @@ _INPUTS = ("study.toml", "host.json")
 
 
 def write(
-    store: Store, run_name: str, path: Path, *, language: Language = ENGLISH, license_url: str = "",
+    store: Store,
+    run_name: str,
+    path: Path,
+    *,
+    language: Language = ENGLISH,
+    license_url: str = "",
     watch: Watch = unwatched,
-) -> None:  # fmt: skip
+) -> None:
     """Write the archive of a run. language: of its report. license_url: under which it may be used; empty for none.
 
     Raises BadInput for a run without a value, StoreError.
@@ -68,7 +94,11 @@ def write(
         (place / "study.toml").write_text(study_toml(analysis.declared), encoding="utf-8")
         _write_json(place / "host.json", _environment(analysis))
         export_run(store.engine, source.data.run, place / "run.vtax.gz", watch=watch)
-        for file, file_format in (("measurements.csv", "csv"), ("result.json", "json"), ("report.html", "html")):
+        for file, file_format in (
+            ("measurements.csv", "csv"),
+            ("result.json", "json"),
+            ("report.html", "html"),
+        ):
             write_whole(source, file_format, place / file, language)
         with (place / "measurements.csv").open(encoding="utf-8", newline="") as table:
             columns = next(csv.reader(table))
@@ -88,15 +118,24 @@ def metadata(
     variables = [_variable(name) for name in columns]
     entities = [
         {
-            "@id": METADATA, "@type": "CreativeWork", "about": _ref("./"), "conformsTo": _ref(_CRATE),
+            "@id": METADATA,
+            "@type": "CreativeWork",
+            "about": _ref("./"),
+            "conformsTo": _ref(_CRATE),
         },
-        {**_root(analysis, license_url), "variableMeasured": [_ref(each["@id"]) for each in variables]},
+        {
+            **_root(analysis, license_url),
+            "variableMeasured": [_ref(each["@id"]) for each in variables],
+        },
         {"@id": _PROCESS, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
         *(_file(name, size) for name, size in sizes.items()),
         {
-            "@id": "#measuring", "@type": "CreateAction", "name": f"Measuring {analysis.name}",
+            "@id": "#measuring",
+            "@type": "CreateAction",
+            "name": f"Measuring {analysis.name}",
             "description": analysis.stopped_because or analysis.status,
-            "instrument": _ref("#vtax"), "object": [_ref(name) for name in _INPUTS],
+            "instrument": _ref("#vtax"),
+            "object": [_ref(name) for name in _INPUTS],
             "result": [_ref(name) for name in sizes if name not in _INPUTS],
             **_times(analysis),
             "actionStatus": "http://schema.org/"
@@ -104,14 +143,16 @@ def metadata(
             **({"error": analysis.stopped_because} if analysis.status == "failed" else {}),
         },
         {
-            "@id": "#vtax", "@type": "SoftwareApplication", "name": "vtax",
+            "@id": "#vtax",
+            "@type": "SoftwareApplication",
+            "name": "vtax",
             "softwareVersion": analysis.vtax_version,
             "description": "Measures what a virtualization layer costs.",
             "softwareRequirements": [_ref(each["@id"]) for each in _platforms(analysis)],
         },
         *_platforms(analysis),
         *variables,
-    ]  # fmt: skip
+    ]
     if license_url:
         entities.append({"@id": license_url, "@type": "CreativeWork", "name": license_url})
     return {"@context": f"{_CRATE}/context", "@graph": entities}
@@ -127,7 +168,11 @@ def _root(analysis: Analysis, license_url: str) -> dict[str, Any]:
         "description": str(declared.get("question") or title),
         "identifier": f"urn:vtax:run:{analysis.identity or analysis.name}",
         "datePublished": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "keywords": ["virtualization", "benchmark", *(platform.name for platform in analysis.platforms)],
+        "keywords": [
+            "virtualization",
+            "benchmark",
+            *(platform.name for platform in analysis.platforms),
+        ],
         "conformsTo": _ref(_PROCESS),
         "hasPart": [_ref(name) for name in _FILES],
         "mentions": _ref("#measuring"),
@@ -144,9 +189,13 @@ def _times(analysis: Analysis) -> dict[str, str]:
 def _file(name: str, size: int) -> dict[str, Any]:
     title, kind, description = _FILES[name]
     return {
-        "@id": name, "@type": "File", "name": title, "encodingFormat": kind, "description": description,
+        "@id": name,
+        "@type": "File",
+        "name": title,
+        "encodingFormat": kind,
+        "description": description,
         "contentSize": str(size),
-    }  # fmt: skip
+    }
 
 
 def _variable(name: str) -> dict[str, Any]:
@@ -154,19 +203,25 @@ def _variable(name: str) -> dict[str, Any]:
     known = column(name)
     unit = {"unitText": known.unit} if known.unit else {}
     return {
-        "@id": f"#column-{quote(name)}", "@type": "PropertyValue", "name": name, "description": known.meaning, **unit,
-    }  # fmt: skip
+        "@id": f"#column-{quote(name)}",
+        "@type": "PropertyValue",
+        "name": name,
+        "description": known.meaning,
+        **unit,
+    }
 
 
 def _platforms(analysis: Analysis) -> list[dict[str, Any]]:
     return [
         {
-            "@id": f"#platform-{number}", "@type": "SoftwareApplication", "name": platform.name,
+            "@id": f"#platform-{number}",
+            "@type": "SoftwareApplication",
+            "name": platform.name,
             "softwareVersion": platform.version or "not known",
         }
         for number, platform in enumerate(analysis.platforms, start=1)
         if platform.available
-    ]  # fmt: skip
+    ]
 
 
 def _environment(analysis: Analysis) -> dict[str, Any]:
@@ -174,7 +229,12 @@ def _environment(analysis: Analysis) -> dict[str, Any]:
     return {
         "host": analysis.host,
         "sessions": [
-            {"number": each.number, "started": moment(each.started_at), "boot_id": each.boot_id, "host": each.host}
+            {
+                "number": each.number,
+                "started": moment(each.started_at),
+                "boot_id": each.boot_id,
+                "host": each.host,
+            }
             for each in analysis.sessions
         ],
         "vtax_version": analysis.vtax_version,

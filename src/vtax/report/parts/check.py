@@ -12,20 +12,37 @@ from vtax.report import document as doc
 from vtax.report.analysis.check import Checked, Checks, NotTested, Status
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.document import first_of, joined, levels_of, listed, more_blocks, msg, plural, stored, styled
+from vtax.report.document import (
+    first_of,
+    joined,
+    levels_of,
+    listed,
+    more_blocks,
+    msg,
+    plural,
+    stored,
+    styled,
+)
 from vtax.report.document.text import Role
 from vtax.report.parts import shared
 
 _MAX_NAMED = 6
 _OUTCOMES: Mapping[str, doc.Message] = {
-    "passed": msg("passed"), "slower": msg("slower"), "undecided": msg("undecided"), "no-result": msg("no result"),
+    "passed": msg("passed"),
+    "slower": msg("slower"),
+    "undecided": msg("undecided"),
+    "no-result": msg("no result"),
     "not-tested": msg("not tested"),
-}  # fmt: skip
+}
 _ROLES: Mapping[str, Any] = {"slower": "error", "no-result": "error", "undecided": "caution"}
 _REASONS: Mapping[str, Status] = {
-    "slower": "failed", "no-result": "failed", "blind": "failed", "undecided": "undecided", "not-tested": "undecided",
+    "slower": "failed",
+    "no-result": "failed",
+    "blind": "failed",
+    "undecided": "undecided",
+    "not-tested": "undecided",
     "passed": "passed",
-}  # fmt: skip
+}
 """Outcome of a comparison -> the outcome of the check that it gives."""
 _SHORT: Mapping[str, doc.Message] = {
     "withheld-likely-dependent": msg("slow blocks may come in a row"),
@@ -36,9 +53,13 @@ _SHORT: Mapping[str, doc.Message] = {
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
 _CASES: Mapping[str, Any] = {
-    "passed": "passed", "slower": "failed", "blind": "failed", "undecided": "skipped", "no-result": "error",
+    "passed": "passed",
+    "slower": "failed",
+    "blind": "failed",
+    "undecided": "skipped",
+    "no-result": "error",
     "not-tested": "skipped",
-}  # fmt: skip
+}
 
 
 def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> doc.Document:
@@ -51,11 +72,19 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> do
     warnings = _warnings(found)
     parts += shared.warnings_part(warnings)
     name = (
-        "vtax compare {} {}".format(*found.against.names) if found.against else f"vtax compare {found.analysis.name}"
+        "vtax compare {} {}".format(*found.against.names)
+        if found.against
+        else f"vtax compare {found.analysis.name}"
     )
-    suite = doc.Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
+    suite = doc.Suite(
+        name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found)
+    )
     return doc.Document(
-        msg("Check"), tuple(parts), (_lead(found),), data={**values_of(found), "warnings": warnings}, suite=suite
+        msg("Check"),
+        tuple(parts),
+        (_lead(found),),
+        data={**values_of(found), "warnings": warnings},
+        suite=suite,
     )
 
 
@@ -65,15 +94,22 @@ def _lead(found: Checks) -> doc.Inline:
         return msg(
             "{run} against {other}: {treatments}, each relative to {baseline}; fails below {limit}; Holm-corrected "
             "over all comparisons of a metric ({families})",
-            families=listed([doc.Count(each) for each in found.families]), run=run, other=other,
-            treatments=joined(found.treatments), baseline=found.baseline, limit=_limit(found),
-        )  # fmt: skip
+            families=listed([doc.Count(each) for each in found.families]),
+            run=run,
+            other=other,
+            treatments=joined(found.treatments),
+            baseline=found.baseline,
+            limit=_limit(found),
+        )
     return msg(
         "{run}: {treatments} against {baseline}; fails below {limit}; Holm-corrected over all comparisons of a "
         "metric ({families})",
-        families=listed([doc.Count(each) for each in found.families]), run=found.analysis.name,
-        treatments=joined(found.treatments), baseline=found.baseline, limit=_limit(found, found.baseline),
-    )  # fmt: skip
+        families=listed([doc.Count(each) for each in found.families]),
+        run=found.analysis.name,
+        treatments=joined(found.treatments),
+        baseline=found.baseline,
+        limit=_limit(found, found.baseline),
+    )
 
 
 def _limit(found: Checks, baseline: str = "") -> doc.Relative:
@@ -87,7 +123,9 @@ def _summary(found: Checks) -> doc.Titled:
     status = found.status
     words = {outcome: list(_said(outcome, found)) for outcome in _REASONS}
     reasons = [text for outcome, of in _REASONS.items() if of == status for text in words[outcome]]
-    shown = [outcome for outcome, of in _REASONS.items() if of != status and outcome != "not-tested"]
+    shown = [
+        outcome for outcome, of in _REASONS.items() if of != status and outcome != "not-tested"
+    ]
     others = [text for outcome in shown for text in words[outcome]]
     ending = {
         "failed": msg("The check failed: {reasons}.", reasons=joined(reasons, "; ")),
@@ -119,10 +157,16 @@ def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
     """Yield how many comparisons have an outcome, and where the worst of them is."""
     if outcome == "not-tested":
         if found.not_tested:
-            untested = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
+            untested = plural(
+                "{count} was not tested", "{count} were not tested", len(found.not_tested)
+            )
             yield joined([untested, _counts(each.platform for each in found.not_tested)], ": ")
         return
-    these = found.blind if outcome == "blind" else [each for each in found.compared if each.outcome == outcome]
+    these = (
+        found.blind
+        if outcome == "blind"
+        else [each for each in found.compared if each.outcome == outcome]
+    )
     if these:
         text = _counted(outcome, len(these), found)
         yield text if outcome == "passed" else joined([text, _where(these, found)], ": ")
@@ -151,49 +195,74 @@ def _where(these: Sequence[Checked], found: Checks) -> doc.Inline:
         of_worst = joined([of_worst, _share(worst)], ": ")
     if len(these) == 1:
         return of_worst
-    return joined([_counts(each.pair.section.label for each in these), msg("worst {name}", name=of_worst)], "; ")
+    return joined(
+        [_counts(each.pair.section.label for each in these), msg("worst {name}", name=of_worst)],
+        "; ",
+    )
 
 
 def _counts(names: Iterable[str]) -> doc.Inline:
     """`iperf3 (2) and dd`: each name with how often it is there; at most _MAX_NAMED of them."""
     found = Counter(names)
-    texts = [joined([name, f"({count})" if count > 1 else ""], " ") for name, count in found.most_common()]
+    texts = [
+        joined([name, f"({count})" if count > 1 else ""], " ")
+        for name, count in found.most_common()
+    ]
     return joined(first_of(texts, _MAX_NAMED))
 
 
 def _counted(outcome: str, count: int, found: Checks) -> doc.Inline:
     limit = _limit(found, found.baseline if not found.against else "")
     if outcome == "slower":
-        return plural("{count} comparison is slower, below {limit}", "{count} comparisons are slower, below {limit}",
-                      count, limit=limit)  # fmt: skip
+        return plural(
+            "{count} comparison is slower, below {limit}",
+            "{count} comparisons are slower, below {limit}",
+            count,
+            limit=limit,
+        )
     if outcome == "no-result":
-        return plural("{count} comparison has no result", "{count} comparisons have no result", count)
+        return plural(
+            "{count} comparison has no result", "{count} comparisons have no result", count
+        )
     if outcome == "blind":
         share = doc.Relative(1 - (found.detect or 0.0), is_of="amount")
         return plural(
             "{count} comparison could not have shown a fall to {share}",
-            "{count} comparisons could not have shown a fall to {share}", count, share=share,
-        )  # fmt: skip
+            "{count} comparisons could not have shown a fall to {share}",
+            count,
+            share=share,
+        )
     if outcome == "undecided":
         return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
-    return plural("{count} comparison is above {limit}", "{count} comparisons are above {limit}", count, limit=limit)
+    return plural(
+        "{count} comparison is above {limit}",
+        "{count} comparisons are above {limit}",
+        count,
+        limit=limit,
+    )
 
 
 def _what(each: Checked) -> doc.Inline:
     levels = each.pair.levels
-    return joined([shared.title_of(each.pair.section), doc.Factor(levels_of(levels)) if levels else ""])
+    return joined(
+        [shared.title_of(each.pair.section), doc.Factor(levels_of(levels)) if levels else ""]
+    )
 
 
 def _table(found: Checks) -> doc.Table:
     columns = (
         shared.PLATFORM,
         doc.Column("comparison", msg("comparison"), wraps=True),
-        doc.Column("percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True),
+        doc.Column(
+            "percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True
+        ),
         doc.Column("detectable", msg("detectable\nbelow"), is_number=True),
         doc.Column("outcome", msg("outcome"), wraps=True),
     )
     rows = [_row(each) for each in found.compared]
-    return doc.Table(columns, (doc.Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check")
+    )
 
 
 def _hundred(found: Checks) -> doc.Inline:
@@ -213,7 +282,9 @@ def _row(each: Checked) -> doc.TableRow:
     platform = shared.platform_of(each.pair.treatment.platform)
     word = styled(_OUTCOMES[each.outcome], _ROLES.get(each.outcome, ""))
     outcome = joined([word, *_reason(each), *_needed(each)])
-    return doc.TableRow((platform, _what(each), styled(_share(each), "strong"), detectable, outcome))
+    return doc.TableRow(
+        (platform, _what(each), styled(_share(each), "strong"), detectable, outcome)
+    )
 
 
 def _reason(each: Checked) -> Iterator[doc.Inline]:
@@ -257,17 +328,24 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
         yield plural(
             "its interval alone lies below {limit}, corrected for {count} comparison it does not",
             "its interval alone lies below {limit}, corrected for {count} comparisons it does not",
-            each.family, limit=_limit(found),
-        )  # fmt: skip
+            each.family,
+            limit=_limit(found),
+        )
     if each.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")
     elif found.against is not None:
-        yield msg("two sessions a side or more would decide: further runs, or vtax resume --session")
+        yield msg(
+            "two sessions a side or more would decide: further runs, or vtax resume --session"
+        )
 
 
 def _below(found: Checks) -> Iterator[doc.Part]:
-    passed = [each.ratio.n_blocks for each in found.compared if each.ratio and each.outcome == "passed"]
-    yield from (doc.Paragraph(text, "muted") for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed))
+    passed = [
+        each.ratio.n_blocks for each in found.compared if each.ratio and each.outcome == "passed"
+    ]
+    yield from (
+        doc.Paragraph(text, "muted") for text in shared.as_far_as_shown(_OUTCOMES["passed"], passed)
+    )
     if found.against:
         run, other = found.against.names
         yield doc.Paragraph(
@@ -275,17 +353,22 @@ def _below(found: Checks) -> Iterator[doc.Part]:
                 "percent: what {run} reaches of {baseline}, relative to what {other} reaches; effects common to both "
                 "platforms cancel. Slower: the interval, corrected for all comparisons of a metric, lies below "
                 "{limit}; passed: it lies above; over sessions, of which each side needs two",
-                baseline=found.baseline, limit=_limit(found), run=run, other=other,
-            ), "muted",
-        )  # fmt: skip
+                baseline=found.baseline,
+                limit=_limit(found),
+                run=run,
+                other=other,
+            ),
+            "muted",
+        )
         return
     yield doc.Paragraph(
         msg(
             "Slower: the interval, corrected for all comparisons of a metric, lies below {limit}; passed: it lies "
             "above. Detectable below: what this comparison finds to be slower with a probability of 80 %",
             limit=_limit(found),
-        ), "muted",
-    )  # fmt: skip
+        ),
+        "muted",
+    )
     yield from _differences_from_show(found)
 
 
@@ -306,11 +389,17 @@ def _warnings(found: Checks) -> tuple[doc.Warning, ...]:
     about_run = [each for each in found.analysis.warnings if not each.places]
     if found.against:
         further = [
-            w for run in (*found.against.runs[1:], *found.against.others) for w in run.warnings if not w.places
+            w
+            for run in (*found.against.runs[1:], *found.against.others)
+            for w in run.warnings
+            if not w.places
         ]
-        about_run += [each for n, each in enumerate(further) if each not in (*about_run, *further[:n])]
         about_run += [
-            doc.Warning("runs-differ", "warning", {"text": t}, kind="check") for t in found.against.differences
+            each for n, each in enumerate(further) if each not in (*about_run, *further[:n])
+        ]
+        about_run += [
+            doc.Warning("runs-differ", "warning", {"text": t}, kind="check")
+            for t in found.against.differences
         ]
         if found.against.is_of_one_session:
             about_run.insert(0, doc.Warning("session-effects", "warning", {}, kind="check"))
@@ -350,7 +439,9 @@ def _finding(each: Checked, found: Checks) -> doc.Inline:
     """`91.2 % of native [89.0, 93.5], fails below 95 %` as in the table, what it could see, and what would decide."""
     parts: list[doc.Inline] = []
     if each.ratio is not None:
-        share = shared.relative_of(each.ratio, each.pair.section.better, found.baseline if not found.against else "")
+        share = shared.relative_of(
+            each.ratio, each.pair.section.better, found.baseline if not found.against else ""
+        )
         parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
     if each.detectable is not None:
         parts.append(msg("detectable below {share}", share=_seen(each.detectable)))
@@ -361,6 +452,10 @@ def _finding(each: Checked, found: Checks) -> doc.Inline:
 
 def _properties(found: Checks) -> dict[str, doc.Inline]:
     return {
-        "run": found.analysis.name, "study": found.analysis.study, "baseline": found.baseline,
-        "margin": doc.Share(found.margin, "declared"), "confidence": found.analysis.level, "status": found.status,
-    }  # fmt: skip
+        "run": found.analysis.name,
+        "study": found.analysis.study,
+        "baseline": found.baseline,
+        "margin": doc.Share(found.margin, "declared"),
+        "confidence": found.analysis.level,
+        "status": found.status,
+    }

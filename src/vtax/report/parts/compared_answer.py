@@ -19,8 +19,12 @@ def answer_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]
     """Yield the sentence. shown: of the comparisons."""
     if shown:
         words = words_of([_judged(each, found) for each in shown], found.baseline.text)
-        answer = msg("{treatment} against {baseline}: {parts}.", parts=words, treatment=found.treatment.text,
-                     baseline=found.baseline.text)  # fmt: skip
+        answer = msg(
+            "{treatment} against {baseline}: {parts}.",
+            parts=words,
+            treatment=found.treatment.text,
+            baseline=found.baseline.text,
+        )
         yield doc.Paragraph(styled(answer, "strong"))
 
 
@@ -29,7 +33,11 @@ def _judged(each: Compared, found: Contrasts) -> SpokenComparison:
     name: doc.Inline = shared.name_of(each.section, (other.section for other in found.compared))
     name = joined([name, doc.Factor(levels_of(each.levels)) if each.levels else ""], " ")
     if found.treatment.is_run:
-        name = msg("{platforms} on {name}", platforms=shared.platform_of(each.treatment.platform), name=name)
+        name = msg(
+            "{platforms} on {name}",
+            platforms=shared.platform_of(each.treatment.platform),
+            name=name,
+        )
     return SpokenComparison(name, each.section.label, each.section.better, _row(each))
 
 
@@ -40,16 +48,26 @@ def _row(each: Compared) -> Row:
 
 def next_of(found: Contrasts, shown: Sequence[Compared]) -> Iterator[doc.Part]:
     """Yield what would decide: blocks within a run, sessions across runs."""
-    undecided = [each for each in shown if each.ratio and (not each.verdict or each.verdict.kind == "undecided")]
+    undecided = [
+        each
+        for each in shown
+        if each.ratio and (not each.verdict or each.verdict.kind == "undecided")
+    ]
     if not undecided:
         return
     if not found.is_paired:
         yield doc.Paragraph(
-            msg("Next: measure both sides in several sessions, by further runs or vtax resume --session.")
-            if any(each.verdict is None for each in undecided) else msg("Next: only more sessions would decide.")
-        )  # fmt: skip
+            msg(
+                "Next: measure both sides in several sessions, by further runs or vtax resume --session."
+            )
+            if any(each.verdict is None for each in undecided)
+            else msg("Next: only more sessions would decide.")
+        )
         return
     analysis = found.treatment.analysis
-    rows = [UndecidedRow(each.section, each.section.point_of(each.treatment), _row(each))
-            for each in undecided if each.verdict]  # fmt: skip
+    rows = [
+        UndecidedRow(each.section, each.section.point_of(each.treatment), _row(each))
+        for each in undecided
+        if each.verdict
+    ]
     yield from next_line(analysis, next_step_of(analysis, rows))

@@ -30,12 +30,20 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> doc.Document:
     only: what is shown of the family, whose verdicts stay as they are.
     """
     table_of = _table_of_runs if found.treatment.is_run else _table
-    compared = [each for each in found.compared if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)]
+    compared = [
+        each
+        for each in found.compared
+        if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)
+    ]
     parts: list[doc.Part] = [_summary(found, compared)]
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]
         parts.append(
-            doc.Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section))
+            doc.Titled(
+                shared.title_of(section),
+                (table_of(here, found),),
+                subtitle=shared.subtitle_of(section),
+            )
         )
     parts.append(doc.Paragraph(_method(found), "muted"))
     noted_of = shared.equivalent_as_far_as_shown((each.ratio, each.verdict) for each in compared)
@@ -46,20 +54,27 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> doc.Document:
     parts += shared.warnings_part(warnings)
     nothing = "" if any(each.ratio for each in found.compared) else found.reason_empty()
     data = {
-        "schema": "vtax.compare/1", **values_of(replace(found, compared=tuple(compared))), "family": found.family,
+        "schema": "vtax.compare/1",
+        **values_of(replace(found, compared=tuple(compared))),
+        "family": found.family,
         "coded_warnings": warnings,
-    }  # fmt: skip
+    }
     return doc.Document(msg("Comparison"), tuple(parts), data=data, nothing=nothing)
 
 
 def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[doc.Warning, ...]:
     """About the runs, then about figures."""
     given = [noted(text, _place(each, found)) for each in compared for text in each.warnings]
-    about_runs = [doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings]
+    about_runs = [
+        doc.Warning("runs-differ", "warning", {"text": text}, kind="contrast")
+        for text in found.warnings
+    ]
     if alone := [each for each in compared if found.is_of_one_session(each.ratio)]:
         is_all = len(alone) == sum(each.ratio is not None for each in compared)
         places = () if is_all else tuple(_place(each, found) for each in alone)
-        about_runs.insert(0, doc.Warning("session-effects", "warning", {}, places=places, kind="contrast"))
+        about_runs.insert(
+            0, doc.Warning("session-effects", "warning", {}, places=places, kind="contrast")
+        )
     return (*about_runs, *merged(given))
 
 
@@ -71,7 +86,11 @@ def _place(each: Compared, found: Contrasts) -> doc.WarnedPlace:
 def _method(found: Contrasts) -> doc.Inline:
     how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
     if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
-        how = msg("two samples of sessions") if not found.is_paired else msg("paired by block, over sessions")
+        how = (
+            msg("two samples of sessions")
+            if not found.is_paired
+            else msg("paired by block, over sessions")
+        )
     sides = {"treatment": found.treatment.text, "baseline": found.baseline.text}
     if not found.family:
         reason = next((each.reason for each in found.compared if each.ratio), "")
@@ -80,21 +99,30 @@ def _method(found: Contrasts) -> doc.Inline:
         return msg(
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; verdicts are those of the table of "
             "{run}, Holm-corrected over all comparisons of a metric in it ({families})",
-            how=how, margin=doc.Share(found.margin, "declared"), run=found.baseline.name,
-            families=listed([doc.Count(each) for each in found.families]), **sides,
-        )  # fmt: skip
+            how=how,
+            margin=doc.Share(found.margin, "declared"),
+            run=found.baseline.name,
+            families=listed([doc.Count(each) for each in found.families]),
+            **sides,
+        )
     if not found.is_paired:
         return plural(
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
             "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
-            found.family, how=how, margin=doc.Share(found.margin, "declared"), **sides,
-        )  # fmt: skip
+            found.family,
+            how=how,
+            margin=doc.Share(found.margin, "declared"),
+            **sides,
+        )
     return msg(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over all comparisons of a "
         "metric between these sides ({families}); that holds for sides chosen before the table of {run} was seen",
-        how=how, margin=doc.Share(found.margin, "declared"), run=found.baseline.name,
-        families=listed([doc.Count(each) for each in found.families]), **sides,
-    )  # fmt: skip
+        how=how,
+        margin=doc.Share(found.margin, "declared"),
+        run=found.baseline.name,
+        families=listed([doc.Count(each) for each in found.families]),
+        **sides,
+    )
 
 
 def _table(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
@@ -104,16 +132,26 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
         baseline = replace(each.baseline.platform, name=found.baseline.text, is_baseline=True)
         treatment = replace(each.treatment.platform, name=found.treatment.text, is_baseline=False)
         rows = (
-            replace(each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False),
-            replace(each.treatment, platform=treatment, ratio=each.ratio, verdict=each.verdict,
-                    reason="" if each.ratio else each.reason, target_missed=False),
-        )  # fmt: skip
+            replace(
+                each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False
+            ),
+            replace(
+                each.treatment,
+                platform=treatment,
+                ratio=each.ratio,
+                verdict=each.verdict,
+                reason="" if each.ratio else each.reason,
+                target_missed=False,
+            ),
+        )
         points.append(ResultPoint(each.name, each.levels, rows))
     section = replace(compared[0].section, points=tuple(points))
     made = result_table(section, doc.Share(found.confidence, "declared"), found.baseline.text, {})
     interval = _interval_title(found, [each.ratio for each in compared])
     title = shared.percent_title(found.baseline.text, interval)
-    columns = (replace(each, title=title) if each.key == "percent" else each for each in made.columns)
+    columns = (
+        replace(each, title=title) if each.key == "percent" else each for each in made.columns
+    )
     return replace(made, columns=tuple(columns))
 
 
@@ -135,7 +173,9 @@ def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
     groups = [
         doc.Group(
             tuple(
-                doc.TableRow((shared.platform_of(each.treatment.platform), *_cells_of_runs(each, scale)))
+                doc.TableRow(
+                    (shared.platform_of(each.treatment.platform), *_cells_of_runs(each, scale))
+                )
                 for each in of_point
             ),
             doc.Factor(levels) if levels else "",
@@ -143,7 +183,9 @@ def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
         for levels, of_point in groupby(compared, key=lambda each: levels_of(each.levels))
     ]
     section = compared[0].section
-    return doc.Table(columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result")
+    return doc.Table(
+        columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result"
+    )
 
 
 def _heading(run: str, scale: doc.Scale) -> doc.Inline:
@@ -162,7 +204,9 @@ def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
     if row.summary is None:
         return "", ""
     half = (row.summary.high - row.summary.low) / 2
-    return doc.Mean(row.summary.mean, half, scale), muted(doc.Mean(row.summary.mean, half, scale, "half-width"))
+    return doc.Mean(row.summary.mean, half, scale), muted(
+        doc.Mean(row.summary.mean, half, scale, "half-width")
+    )
 
 
 def _summary(found: Contrasts, compared: Sequence[Compared]) -> doc.Titled:
@@ -181,19 +225,37 @@ def _left_out(found: Contrasts) -> Iterator[doc.Part]:
     items: list[doc.Inline] = []
     if count := len(found.mismatched):
         why = first_of([reason for reason, *_ in reasons.values()], _MAX_NAMED)
-        items.append(plural("{count} cell, whose settings differ ({names})", "{count} cells, whose settings differ "
-                            "({names})", count, names=joined(why, "; ")))  # fmt: skip
-    for side, cells in (found.treatment, found.unmatched.treatment), (found.baseline, found.unmatched.baseline):
+        items.append(
+            plural(
+                "{count} cell, whose settings differ ({names})",
+                "{count} cells, whose settings differ ({names})",
+                count,
+                names=joined(why, "; "),
+            )
+        )
+    for side, cells in (
+        (found.treatment, found.unmatched.treatment),
+        (found.baseline, found.unmatched.baseline),
+    ):
         if cells:
-            items.append(plural("{count} cell only in {run} ({names})", "{count} cells only in {run} ({names})",
-                                len(cells), run=side.name, names=joined(_kinds_of(cells))))  # fmt: skip
+            items.append(
+                plural(
+                    "{count} cell only in {run} ({names})",
+                    "{count} cells only in {run} ({names})",
+                    len(cells),
+                    run=side.name,
+                    names=joined(_kinds_of(cells)),
+                )
+            )
     if items:
         yield doc.Paragraph(msg("Not compared: {parts}.", parts=joined(items, "; ")), "muted")
 
 
 def _kinds_of(cells: Sequence[CellRecord]) -> list[doc.Inline]:
     """Return the benchmarks or platforms that they are of, whichever are fewer."""
-    names = [list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for kind in ("label", "platform")]
+    names = [
+        list(dict.fromkeys(getattr(cell, kind) for cell in cells)) for kind in ("label", "platform")
+    ]
     return first_of(min(names, key=len), _MAX_NAMED)
 
 
@@ -208,10 +270,16 @@ def _interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> doc.
 
 def _notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc.Part]:
     """Yield a sentence where an interval of a mean is over sessions and that of its ratio over blocks."""
-    several = [side for side in (found.treatment, found.baseline)
-               if sum(len(run.analysis.sessions) for run in side.runs) > 1]  # fmt: skip
+    several = [
+        side
+        for side in (found.treatment, found.baseline)
+        if sum(len(run.analysis.sessions) for run in side.runs) > 1
+    ]
     if several and any(found.is_of_one_session(each.ratio) for each in compared):
-        text = msg("± of {run} is over sessions, the interval of the percent over blocks", run=several[0].name)
+        text = msg(
+            "± of {run} is over sessions, the interval of the percent over blocks",
+            run=several[0].name,
+        )
         yield doc.Paragraph(text, "muted")
 
 
@@ -224,14 +292,25 @@ def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc
             shared.PLATFORM,
             doc.Column("metric", msg("metric"), wraps=True),
             doc.Column("sessions", msg("sessions\nper side"), is_number=True),
-            doc.Column("percent", msg("percent of {baseline}", baseline=found.baseline.name), is_number=True),
-            doc.Column("next", msg("the next sessions,\n{level}", level=doc.Share(found.confidence, "declared"))),
+            doc.Column(
+                "percent",
+                msg("percent of {baseline}", baseline=found.baseline.name),
+                is_number=True,
+            ),
+            doc.Column(
+                "next",
+                msg("the next sessions,\n{level}", level=doc.Share(found.confidence, "declared")),
+            ),
         )
         yield _titled_table(msg("Next sessions"), "next-sessions", columns, rows)
     if rows := list(_relative_rows(compared)):
         interval = _interval_title(found, [each.relative for each in compared])
-        title = msg("percent of {run}, both relative\nto {baseline} [{interval}]", run=found.baseline.name,
-                    baseline=found.common_baseline, interval=interval)  # fmt: skip
+        title = msg(
+            "percent of {run}, both relative\nto {baseline} [{interval}]",
+            run=found.baseline.name,
+            baseline=found.common_baseline,
+            interval=interval,
+        )
         columns = (
             shared.PLATFORM,
             doc.Column("metric", msg("metric"), wraps=True),
@@ -246,7 +325,11 @@ def _across_runs(compared: Sequence[Compared], found: Contrasts) -> Iterator[doc
 
 
 def _titled_table(
-    title: doc.Inline, key: str, columns: tuple[doc.Column, ...], rows: Sequence[doc.TableRow], *further: doc.Part
+    title: doc.Inline,
+    key: str,
+    columns: tuple[doc.Column, ...],
+    rows: Sequence[doc.TableRow],
+    *further: doc.Part,
 ) -> doc.Titled:
     table = doc.Table(columns, (doc.Group(tuple(rows)),), key=key, label=title, style="result")
     return doc.Titled(title, (table, *further), key=key)
@@ -259,14 +342,21 @@ def _next_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
             continue
         shown = replace(shared.relative_of(ratio, better), shows="estimate")
         yield doc.TableRow(
-            (*_platform_and_metric(each), doc.Count(ratio.n_sessions), shown, shared.predicted_of(ratio, better))
+            (
+                *_platform_and_metric(each),
+                doc.Count(ratio.n_sessions),
+                shown,
+                shared.predicted_of(ratio, better),
+            )
         )
 
 
 def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
     for each in compared:
         if (ratio := each.relative) is not None:
-            yield doc.TableRow((*_platform_and_metric(each), shared.relative_of(ratio, each.section.better)))
+            yield doc.TableRow(
+                (*_platform_and_metric(each), shared.relative_of(ratio, each.section.better))
+            )
 
 
 def _platform_and_metric(each: Compared) -> tuple[doc.Inline, doc.Inline]:

@@ -44,13 +44,18 @@ def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> doc.Inl
     if drawing.figure.statistic == "sd":
         return msg("mean of all tests ± standard deviation, as the publication computes it")
     if drawing.figure.statistic == "t_interval":
-        return msg("mean of all tests, {level} t-interval, as the publication computes it", level=analysis.level)
+        return msg(
+            "mean of all tests, {level} t-interval, as the publication computes it",
+            level=analysis.level,
+        )
     return msg("mean of all tests, as the publication computes it")
 
 
 def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> doc.Inline:
     """Return what the right side shows: the statistic of this run."""
-    is_over_sessions = len(analysis.sessions) > 1 and not any(place.host for place in drawing.places)
+    is_over_sessions = len(analysis.sessions) > 1 and not any(
+        place.host for place in drawing.places
+    )
     level = analysis.level
     if drawing.figure.is_of_largest_cv:
         if is_over_sessions:
@@ -73,7 +78,10 @@ def chart_of(drawing: Drawing, analysis: Analysis, *, is_alone: bool = True) -> 
 
 def mapping_of(mapped: Mapping[str, str]) -> list[doc.Inline]:
     """Return what stands for a platform or host of the publication, a sentence each."""
-    return [msg("{here} stands for {there}, by request.", here=here, there=there) for there, here in mapped.items()]
+    return [
+        msg("{here} stands for {there}, by request.", here=here, there=there)
+        for there, here in mapped.items()
+    ]
 
 
 class _Builder:
@@ -84,12 +92,16 @@ class _Builder:
         self.is_alone = is_alone
         self.order = [platform.name for platform in analysis.platforms]
         if drawing.figure.kind == "table":  # as it is printed
-            here = [next((p.platform for p in drawing.places if p.there == name), name) for name in self._of_paper()]
+            here = [
+                next((p.platform for p in drawing.places if p.there == name), name)
+                for name in self._of_paper()
+            ]
             self.order = [*here, *(name for name in self.order if name not in here)]
         self.colours = analysis.colours
         self.marks = {platform.name: platform.marks for platform in analysis.platforms}
         self.titles = {
-            (section.label, section.metric.name): shared.metric_of(section) for section in analysis.sections
+            (section.label, section.metric.name): shared.metric_of(section)
+            for section in analysis.sections
         }
 
     def chart(self) -> doc.Chart:
@@ -101,7 +113,9 @@ class _Builder:
         panels, xs, ys, series = (
             self._keys(places, axis) for axis in (figure.panel, figure.x, row_axis, figure.series)
         )
-        at_x = {key: _number(key) if figure.kind == "lines" else float(n) for n, key in enumerate(xs)}
+        at_x = {
+            key: _number(key) if figure.kind == "lines" else float(n) for n, key in enumerate(xs)
+        }
         values, drawn = [], []
         for number, panel in enumerate(panels):
             own = [place for place in places if self._key(place, figure.panel) == panel]
@@ -131,10 +145,14 @@ class _Builder:
             ),
             values=tuple(values),
             x_title=self._axis_title(figure.x),
-            x_labels=tuple((at_x[key], self._label(key, figure.x, places)) for key in xs if figure.x != TEST),
+            x_labels=tuple(
+                (at_x[key], self._label(key, figure.x, places)) for key in xs if figure.x != TEST
+            ),
             y_title=self._axis_title(row_axis) if row_axis else "",
             y_labels=tuple(self._label(key, row_axis, places) for key in ys),
-            printed=msg("◇ printed by the publication") if any(value.printed for value in values) else "",
+            printed=msg("◇ printed by the publication")
+            if any(value.printed for value in values)
+            else "",
             bands=tuple(self._bands(panels, series)),
             log=tuple(figure.log),
             is_share=figure.is_of_largest_cv,
@@ -146,18 +164,24 @@ class _Builder:
             return []
         return [
             doc.ChartValue(
-                panels.index(self._key(place, self.figure.panel)), 0.0,
-                series.index(self._key(place, self.figure.series)), right=_bounded(place.here),
+                panels.index(self._key(place, self.figure.panel)),
+                0.0,
+                series.index(self._key(place, self.figure.series)),
+                right=_bounded(place.here),
             )
-            for place in self.drawing.places if place.here
-        ]  # fmt: skip
+            for place in self.drawing.places
+            if place.here
+        ]
 
     def _key(self, place: Plotted, axis: str | None) -> str:
         """Return where a place is on an axis, as text."""
         named = {
-            PLATFORM: place.platform, TEST: str(place.test), HOST: str(place.host),
-            QUANTITY: place.quantity, _ROW: f"{place.levels.get(BENCHMARK)}\n{place.levels.get(METRIC)}",
-        }  # fmt: skip
+            PLATFORM: place.platform,
+            TEST: str(place.test),
+            HOST: str(place.host),
+            QUANTITY: place.quantity,
+            _ROW: f"{place.levels.get(BENCHMARK)}\n{place.levels.get(METRIC)}",
+        }
         if axis is None:
             return ""
         return named[axis] if axis in named else place.levels.get(axis, "")
@@ -166,14 +190,23 @@ class _Builder:
         """Return all keys of an axis: platforms as in the run, metrics as in the figure, numbers ascending."""
         found = list(dict.fromkeys(self._key(place, axis) for place in places))
         if axis == PLATFORM:
-            return sorted(found, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
+            return sorted(
+                found,
+                key=lambda name: self.order.index(name) if name in self.order else len(self.order),
+            )
         if axis == _ROW:
-            rows = [f"{label}\n{metric}" for label in self.figure.benchmarks for metric in self.figure.metrics]
+            rows = [
+                f"{label}\n{metric}"
+                for label in self.figure.benchmarks
+                for metric in self.figure.metrics
+            ]
             return [row for row in rows if row in found]
         if axis in (METRIC, BENCHMARK, QUANTITY):
             own: Sequence[str] = {
-                METRIC: self.figure.metrics, BENCHMARK: self.figure.benchmarks, QUANTITY: self.figure.quantities,
-            }[axis]  # fmt: skip
+                METRIC: self.figure.metrics,
+                BENCHMARK: self.figure.benchmarks,
+                QUANTITY: self.figure.quantities,
+            }[axis]
             return [name for name in own if name in found]
         numbers = {key: number_of(key) for key in found}
         if all(number is not None for number in numbers.values()):
@@ -194,7 +227,9 @@ class _Builder:
             return {"efficiency": self._percent(), "largest_cv": _LARGEST_CV}.get(key, "")
         if axis == _ROW:
             label, metric = key.split("\n")
-            is_alone = sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
+            is_alone = (
+                sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
+            )
             return label if is_alone else joined([label, metric], " ")
         return level_of(axis, key) if axis else key
 
@@ -208,23 +243,36 @@ class _Builder:
         first, *others = map(self._value_title, places)
         value: doc.Inline = first if all(title == first for title in others) else ""
         axis = (
-            msg("{metric} ({unit})", metric=value, unit=unit_of(scale.unit)) if value != "" else unit_of(scale.unit)
+            msg("{metric} ({unit})", metric=value, unit=unit_of(scale.unit))
+            if value != ""
+            else unit_of(scale.unit)
         )
         title = self._label(key, self.figure.panel, places) if self.figure.panel else ""
-        if self.figure.panel and self.figure.panel not in (PLATFORM, METRIC, BENCHMARK, QUANTITY, HOST):
+        if self.figure.panel and self.figure.panel not in (
+            PLATFORM,
+            METRIC,
+            BENCHMARK,
+            QUANTITY,
+            HOST,
+        ):
             title = msg("{name}: {value}", name=words_of(self.figure.panel), value=title)
         if self.figure.kind == "heatmap":
             title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
         quantity = places[0].quantity
         middle = 1.0 if self.figure.kind == "heatmap" and quantity == "efficiency" else None
-        left, right = left_of(self.drawing, self.analysis, quantity), right_of(self.drawing, self.analysis, quantity)
+        left, right = (
+            left_of(self.drawing, self.analysis, quantity),
+            right_of(self.drawing, self.analysis, quantity),
+        )
         if middle is not None:
             left, right = (msg("{side}; white at 100 %", side=side) for side in (left, right))
         return doc.ChartPanel(title, axis, left, right, scale, middle)
 
     def _value_title(self, place: Plotted) -> doc.Inline:
         if place.quantity == "value":
-            return self.titles.get((place.levels[BENCHMARK], place.levels[METRIC]), place.levels[METRIC])
+            return self.titles.get(
+                (place.levels[BENCHMARK], place.levels[METRIC]), place.levels[METRIC]
+            )
         if place.quantity == "efficiency":
             return self._percent()
         return _LARGEST_CV
@@ -240,10 +288,15 @@ class _Builder:
         unit = next((place.unit for place in places if place.unit), "")
         drawn = {(place.levels.get(BENCHMARK), place.levels.get(METRIC)) for place in places}
         shown = [  # all of the run, so that figures of one metric have one unit
-            row.summary.mean for section in self.analysis.sections if (section.label, section.metric.name) in drawn
-            for row in section.rows if row.summary is not None
-        ]  # fmt: skip
-        return scale_for(unit, [*shown, *(place.printed.value for place in places if place.printed)])
+            row.summary.mean
+            for section in self.analysis.sections
+            if (section.label, section.metric.name) in drawn
+            for row in section.rows
+            if row.summary is not None
+        ]
+        return scale_for(
+            unit, [*shown, *(place.printed.value for place in places if place.printed)]
+        )
 
     def _colour(self, key: str, number: int) -> int:
         """Return the colour of platforms as in all of the report, of other series by their order."""
@@ -255,7 +308,11 @@ class _Builder:
 
     def _is_same_on_both_sides(self) -> bool:
         """Return whether there is one test in a block, so that the mean of all tests is that of the blocks."""
-        pairs = [(p.tests, p.here, p.blocks) for p in self.drawing.places if p.quantity == "value" and p.tests]
+        pairs = [
+            (p.tests, p.here, p.blocks)
+            for p in self.drawing.places
+            if p.quantity == "value" and p.tests
+        ]
         return (
             bool(pairs)
             and self.figure.x != TEST
@@ -270,27 +327,52 @@ class _Builder:
         analysis, figure = self.analysis, self.figure
         found: list[doc.Inline] = [
             *mapping_of(self.drawing.mapped),
-            plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name),
+            plural(
+                "{run}: {count} block.",
+                "{run}: {count} blocks.",
+                analysis.blocks,
+                run=analysis.name,
+            ),
             *(changes_of(analysis, figure.benchmarks) if self.is_alone else ()),
         ]
         for factor, levels in figure.left_out.items():
             shown = levels if isinstance(levels, list) else [levels]
             names = listed([self._label(str(level), factor, ()) for level in shown])
             found.append(
-                msg("Left out by --scale: {factor} {levels}.", factor=self._axis_title(factor), levels=names)
+                msg(
+                    "Left out by --scale: {factor} {levels}.",
+                    factor=self._axis_title(factor),
+                    levels=names,
+                )
             )
         drawn = {place.platform for place in self.drawing.places if place.here or place.tests}
-        marked = [doc.PlatformCell(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
+        marked = [
+            doc.PlatformCell(name, marks)
+            for name, marks in self.marks.items()
+            if marks and name in drawn
+        ]
         if marked:
-            found.append(msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked)))
+            found.append(
+                msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked))
+            )
         if self.drawing.absent:
-            found.append(msg("Without a value in this run: {platforms}.", platforms=", ".join(self.drawing.absent)))
+            found.append(
+                msg(
+                    "Without a value in this run: {platforms}.",
+                    platforms=", ".join(self.drawing.absent),
+                )
+            )
         if self._is_same_on_both_sides():
-            found.append(msg("Every block has one test here, so that the means of both sides are the same."))
+            found.append(
+                msg("Every block has one test here, so that the means of both sides are the same.")
+            )
         if HOST in figure.axes or figure.host:
             hosts = plural("{count} host", "{count} hosts", self.drawing.hosts)
             found.append(
-                msg("An environment of the publication is a host of the run, which has {hosts}.", hosts=hosts)
+                msg(
+                    "An environment of the publication is a host of the run, which has {hosts}.",
+                    hosts=hosts,
+                )
             )
         others = sorted(drawn - {self.drawing.mapped.get(name, name) for name in self._of_paper()})
         if others and self._of_paper():

@@ -48,7 +48,11 @@ def means(section: Section, analysis: Analysis) -> doc.RowFigure:
     return doc.RowFigure(
         "values",
         f"means {section.name}",
-        msg("{title}: mean, {level} interval and every block", title=shared.title_of(section), level=analysis.level),
+        msg(
+            "{title}: mean, {level} interval and every block",
+            title=shared.title_of(section),
+            level=analysis.level,
+        ),
         (msg("Mean with its {level} interval", level=analysis.level),),
         joined([title, unit_of(scale.unit)]),
         _groups(section, row_of),
@@ -66,28 +70,39 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
         if row.ratio is None or base is None:
             return _blank(row, analysis)
         blocks, shares = _block_shares(row, base, section.better)
-        return replace(compared(row, section, analysis), blocks=tuple(blocks.tolist()), values=tuple(shares.tolist()))
+        return replace(
+            compared(row, section, analysis),
+            blocks=tuple(blocks.tolist()),
+            values=tuple(shares.tolist()),
+        )
 
     to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     title = shared.title_of(section)
     return doc.RowFigure(
         "ratios",
         f"ratios {section.name}",
-        msg("{title}: percent of {baseline}, {level} interval and every block", title=title, **to_baseline),
-        (msg(
-            "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
-            "(±{margin}) it is equivalent; "
-            "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
-            "◆\N{NO-BREAK SPACE}undecided",
-            margin=doc.Share(analysis.rule.margin, "declared"), **to_baseline,
-        ),),
+        msg(
+            "{title}: percent of {baseline}, {level} interval and every block",
+            title=title,
+            **to_baseline,
+        ),
+        (
+            msg(
+                "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
+                "(±{margin}) it is equivalent; "
+                "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
+                "◆\N{NO-BREAK SPACE}undecided",
+                margin=doc.Share(analysis.rule.margin, "declared"),
+                **to_baseline,
+            ),
+        ),
         msg("percent of {baseline}", baseline=analysis.baseline),
         _groups(section, row_of),
         msg("percent in this block"),
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
         baseline=analysis.platform_of(analysis.baseline),
-    )  # fmt: skip
+    )
 
 
 def order(section: Section, analysis: Analysis) -> doc.RowFigure:
@@ -116,7 +131,12 @@ def distribution(section: Section, analysis: Analysis) -> doc.RowFigure:
         msg("{title}: distribution of the trials of every cell", title=shared.title_of(section)),
         (msg("Trials of every cell, as deviations from its median"),),
         msg("deviation from the median of the cell (%)"),
-        _groups(section, lambda row, _: _deviations([row], analysis) if _has_trials(row) else _blank(row, analysis)),
+        _groups(
+            section,
+            lambda row, _: (
+                _deviations([row], analysis) if _has_trials(row) else _blank(row, analysis)
+            ),
+        ),
         msg("deviation"),
         msg("deviation"),
     )
@@ -132,11 +152,15 @@ def compared(row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
     return found
 
 
-def share_row(label: doc.Inline, ratio: Ratio, row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
+def share_row(
+    label: doc.Inline, ratio: Ratio, row: Row, section: Section, analysis: Analysis
+) -> doc.FigureRow:
     """Return a ratio to the baseline as a row in the colour of a row's platform."""
     share = shared.relative_of(ratio, section.better)
     bounds = (share.low, share.high) if np.isfinite(share.high) else (None, None)
-    return doc.FigureRow(label, analysis.colours[row.platform.name], (share.estimate, *bounds), text=share)
+    return doc.FigureRow(
+        label, analysis.colours[row.platform.name], (share.estimate, *bounds), text=share
+    )
 
 
 def below(title: doc.Inline, groups: Sequence[doc.FigureGroup]) -> list[doc.FigureGroup]:
@@ -147,10 +171,14 @@ def below(title: doc.Inline, groups: Sequence[doc.FigureGroup]) -> list[doc.Figu
 
 
 def _blank(row: Row, analysis: Analysis) -> doc.FigureRow:
-    return doc.FigureRow(shared.platform_of(row.platform), analysis.colours[row.platform.name], None)
+    return doc.FigureRow(
+        shared.platform_of(row.platform), analysis.colours[row.platform.name], None
+    )
 
 
-def _groups(section: Section, row_of: Callable[[Row, ResultPoint], doc.FigureRow]) -> tuple[doc.FigureGroup, ...]:
+def _groups(
+    section: Section, row_of: Callable[[Row, ResultPoint], doc.FigureRow]
+) -> tuple[doc.FigureGroup, ...]:
     return tuple(
         doc.FigureGroup(shared.levels(point), tuple(row_of(row, point) for row in point.rows))
         for point in section.points
@@ -174,9 +202,12 @@ def _deviations(rows: list[Row], analysis: Analysis) -> doc.FigureRow:
     positions = np.concatenate([row.trial_positions for row in rows])
     run_order = np.argsort(positions, kind="stable")
     return replace(
-        _blank(rows[0], analysis), shown=(0.0, None, None), blocks=tuple(blocks[run_order].tolist()),
-        values=tuple(values[run_order].tolist()), positions=tuple(positions[run_order].tolist()),
-    )  # fmt: skip
+        _blank(rows[0], analysis),
+        shown=(0.0, None, None),
+        blocks=tuple(blocks[run_order].tolist()),
+        values=tuple(values[run_order].tolist()),
+        positions=tuple(positions[run_order].tolist()),
+    )
 
 
 def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, doc.Inline], ...]:
@@ -204,8 +235,9 @@ def forest(analysis: Analysis) -> Iterator[doc.Part]:
     if len(groups) + count > MOST_ROWS:
         text = plural(
             "A figure of {count} comparison is too long to be read: the figures of each metric show them.",
-            "A figure of {count} comparisons is too long to be read: the figures of each metric show them.", count,
-        )  # fmt: skip
+            "A figure of {count} comparisons is too long to be read: the figures of each metric show them.",
+            count,
+        )
         yield doc.Titled(title, (doc.Paragraph(text, "muted"),), key="forest")
         return
     yield doc.Titled(title, (_forest_figure(analysis, groups),), key="forest")
@@ -220,19 +252,22 @@ def _forest_figure(analysis: Analysis, groups: tuple[doc.FigureGroup, ...]) -> d
         "ratios",
         "forest",
         msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
-        (msg(
-            "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
-            "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
-            "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
-            "◆\N{NO-BREAK SPACE}undecided",
-            margin=doc.Share(analysis.rule.margin, "declared"), **to_baseline,
-        ),),
+        (
+            msg(
+                "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
+                "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
+                "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
+                "◆\N{NO-BREAK SPACE}undecided",
+                margin=doc.Share(analysis.rule.margin, "declared"),
+                **to_baseline,
+            ),
+        ),
         msg("percent of {baseline}", baseline=to_baseline["baseline"]),
         groups,
         msg("percent"),
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
-    )  # fmt: skip
+    )
 
 
 def _forest_groups(analysis: Analysis) -> Iterator[doc.FigureGroup]:
@@ -240,6 +275,8 @@ def _forest_groups(analysis: Analysis) -> Iterator[doc.FigureGroup]:
     for section in analysis.primary:
         found = []
         for point in section.points:
-            if rows := tuple(compared(row, section, analysis) for row in point.rows if row.ratio is not None):
+            if rows := tuple(
+                compared(row, section, analysis) for row in point.rows if row.ratio is not None
+            ):
                 found.append(doc.FigureGroup(shared.levels(point), rows))
         yield from below(shared.title_of(section), found)

@@ -17,7 +17,9 @@ _MOST_NAMED = 4
 _MOST_WARNINGS = 2
 _OVERTURNING = frozenset({"emulated-host", "failures-differ", "timed-out"})
 _KEPT = frozenset({"assumes-independence", "outliers"})  # figures and verdicts stay
-_NO_DOUBTS = frozenset({"study-changed", "trusted", "trusted-file", "few-blocks"})  # asked for, or said before
+_NO_DOUBTS = frozenset(
+    {"study-changed", "trusted", "trusted-file", "few-blocks"}
+)  # asked for, or said before
 
 
 def next_line(analysis: Analysis, step: NextStep | None) -> Iterator[doc.Part]:
@@ -44,7 +46,11 @@ def _doubts(analysis: Analysis, warnings: str) -> Iterator[doc.Inline]:
 
     warnings: key of the chapter of warnings.
     """
-    kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary and w.code not in _NO_DOUBTS]
+    kept = [
+        w
+        for w in analysis.warnings
+        if w.severity != "note" and w.is_primary and w.code not in _NO_DOUBTS
+    ]
     order = sorted(kept, key=lambda w: (_harm(w), -w.times))
     yield from (_doubt(each, analysis) for each in order[:_MOST_WARNINGS])
     if analysis.sessions:
@@ -69,7 +75,9 @@ def _harm(warning: doc.Warning) -> int:
 
 def _doubt(warning: doc.Warning, analysis: Analysis) -> doc.Inline:
     """`other programs used 0.36 CPUs (46 times, all platforms)`."""
-    times: doc.Inline = plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
+    times: doc.Inline = (
+        plural("{count} time", "{count} times", warning.times) if warning.times > 1 else ""
+    )
     found = list(dict.fromkeys(place.platform for place in warning.places if place.platform))
     of_run = [each.name for each in analysis.platforms if each.available]
     where: doc.Inline = joined(found)
@@ -80,7 +88,9 @@ def _doubt(warning: doc.Warning, analysis: Analysis) -> doc.Inline:
     if len(warning.places) == 1:
         where = warning.places[0].inline
     where = joined([times, where])
-    return warning.text if where == "" else joined([warning.text, joined(["(", where, ")"], "")], " ")
+    return (
+        warning.text if where == "" else joined([warning.text, joined(["(", where, ")"], "")], " ")
+    )
 
 
 def _next_step(step: NextStep) -> doc.Inline:
@@ -98,10 +108,16 @@ def _next_step(step: NextStep) -> doc.Inline:
         )
     command = _timed(styled(step.command, "code"), step)
     if step.is_new_session:
-        return msg("Next: {command} measures another session; undecided so far: {comparisons}.",
-                   command=command, comparisons=undecided)  # fmt: skip
-    return msg("Next: {command} completes the run; undecided so far: {comparisons}.",
-               command=command, comparisons=undecided)  # fmt: skip
+        return msg(
+            "Next: {command} measures another session; undecided so far: {comparisons}.",
+            command=command,
+            comparisons=undecided,
+        )
+    return msg(
+        "Next: {command} completes the run; undecided so far: {comparisons}.",
+        command=command,
+        comparisons=undecided,
+    )
 
 
 def _new_session(step: NextStep) -> doc.Inline:
@@ -121,24 +137,36 @@ def _further_blocks(step: NextStep) -> doc.Inline:
         return plural(
             "Next: {step} would decide about {decides} of {count} undecided comparison.",
             "Next: {step} would decide about {decides} of {count} undecided comparisons.",
-            len(step.left), step=do, decides=doc.Count(round(step.chances)),
-        )  # fmt: skip
+            len(step.left),
+            step=do,
+            decides=doc.Count(round(step.chances)),
+        )
     decides = _named(step.decides)
     if step.is_first_verdict:
-        return msg("Next: {step}, enough blocks for a verdict on {comparisons}.", step=do, comparisons=decides)
+        return msg(
+            "Next: {step}, enough blocks for a verdict on {comparisons}.",
+            step=do,
+            comparisons=decides,
+        )
     if not step.left:
-        return msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
+        return msg(
+            "Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides
+        )
     return plural(
         "Next: {step} would probably decide {comparisons}; {count} other needs a quieter host or longer trials.",
         "Next: {step} would probably decide {comparisons}; {count} others need a quieter host or longer trials.",
-        len(step.left), step=do, comparisons=decides,
-    )  # fmt: skip
+        len(step.left),
+        step=do,
+        comparisons=decides,
+    )
 
 
 def _of_blocks(step: NextStep) -> doc.Inline:
     """`COMMAND (5 more blocks, about 9 min)`, `a new run of 10 blocks (about 9 min)`."""
     if step.is_new_run:
-        return _timed(plural("a new run of {count} block", "a new run of {count} blocks", step.blocks), step)
+        return _timed(
+            plural("a new run of {count} block", "a new run of {count} blocks", step.blocks), step
+        )
     blocks = plural("{count} more block", "{count} more blocks", step.blocks)
     if not step.command or step.duration_s is None:
         return blocks
@@ -170,13 +198,17 @@ def _named(comparisons: Sequence[UndecidedRow]) -> doc.Inline:
     if _are_counted(comparisons):
         return plural("{count} comparison", "{count} comparisons", len(comparisons))
     return listed(
-        msg("{platforms} on {name}", platforms=_platforms(names), name=label) for label, names in of.items()
+        msg("{platforms} on {name}", platforms=_platforms(names), name=label)
+        for label, names in of.items()
     )
 
 
 def _platforms(found: Sequence[doc.PlatformCell]) -> doc.Inline:
     """Return each once; with the number of its comparisons where it has several."""
-    several = {each: plural("{count} comparison", "{count} comparisons", found.count(each)) for each in found}
+    several = {
+        each: plural("{count} comparison", "{count} comparisons", found.count(each))
+        for each in found
+    }
     return listed(
         each if found.count(each) == 1 else joined([each, joined(["(", count, ")"], "")], " ")
         for each, count in several.items()

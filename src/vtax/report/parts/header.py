@@ -16,9 +16,12 @@ def header_of(analysis: Analysis) -> tuple[doc.Inline, tuple[doc.Inline, ...]]:
     """(title, lines below it)."""
     title = stored(str(analysis.declared.get("title") or analysis.study))
     lines = (
-        joined([analysis.name, run_line(analysis)], ": "), provenance_line(analysis.provenance),
-        host_line(analysis.host), *annotation_lines(analysis.annotations), filter_line(analysis),
-    )  # fmt: skip
+        joined([analysis.name, run_line(analysis)], ": "),
+        provenance_line(analysis.provenance),
+        host_line(analysis.host),
+        *annotation_lines(analysis.annotations),
+        filter_line(analysis),
+    )
     return title, tuple(line for line in lines if line != "")
 
 
@@ -32,9 +35,12 @@ _MOST_NAMED = 8  # runs of a merged one
 def status_word(status: str) -> doc.Inline:
     """Return the word about how far a run is. status: as it is stored."""
     return {
-        "finished": msg("finished"), "interrupted": msg("interrupted"), "failed": msg("failed"),
-        "running": msg("running"), "paused": msg("paused"),
-    }.get(status, status)  # fmt: skip
+        "finished": msg("finished"),
+        "interrupted": msg("interrupted"),
+        "failed": msg("failed"),
+        "running": msg("running"),
+        "paused": msg("paused"),
+    }.get(status, status)
 
 
 def run_line(analysis: Analysis) -> doc.Inline:
@@ -42,12 +48,20 @@ def run_line(analysis: Analysis) -> doc.Inline:
     status = status_word(analysis.status)
     trials: doc.Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
-        trials = joined([trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " ")
+        trials = joined(
+            [trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " "
+        )
     blocks = plural("{count} block", "{count} blocks", analysis.blocks)
-    parts: list[doc.Inline] = [joined([status, blocks], ": "), trials, doc.Moment(analysis.started_at)]
+    parts: list[doc.Inline] = [
+        joined([status, blocks], ": "),
+        trials,
+        doc.Moment(analysis.started_at),
+    ]
     if (planned := max(analysis.planned_sessions, len(analysis.sessions))) > 1:
         made = doc.Count(len(analysis.sessions))
-        parts.append(plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made))
+        parts.append(
+            plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made)
+        )
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=doc.Duration(analysis.duration_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
@@ -55,7 +69,9 @@ def run_line(analysis: Analysis) -> doc.Inline:
 
 def changed_line(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield which options changed the study, if any: `changed by --scale quick`; a report says in what."""
-    changes = [case for each in analysis.warnings if each.code == "study-changed" for case in each.cases]
+    changes = [
+        case for each in analysis.warnings if each.code == "study-changed" for case in each.cases
+    ]
     if changes:
         yield msg("changed by {options}", options=joined([each["option"] for each in changes]))
 
@@ -84,7 +100,9 @@ def provenance_line(provenance: Mapping[str, Any]) -> doc.Inline:
 
 def annotation_lines(annotations: Annotations) -> list[doc.Inline]:
     """Return what people wrote beside the run: its tags, and each note."""
-    tags: list[doc.Inline] = [msg("tags: {tags}", tags=", ".join(annotations.tags))] if annotations.tags else []
+    tags: list[doc.Inline] = (
+        [msg("tags: {tags}", tags=", ".join(annotations.tags))] if annotations.tags else []
+    )
     return [*tags, *(msg("note: {note}", note=note) for note in annotations.notes)]
 
 
@@ -92,7 +110,10 @@ def filter_line(analysis: Analysis) -> doc.Inline:
     """Return the filter of the run; empty without one."""
     if not analysis.filter:
         return ""
-    return msg("shown: {filter}; verdicts and warnings are judged over the whole run", filter=analysis.filter.text)
+    return msg(
+        "shown: {filter}; verdicts and warnings are judged over the whole run",
+        filter=analysis.filter.text,
+    )
 
 
 def host_line(host: Mapping[str, Any]) -> doc.Inline:

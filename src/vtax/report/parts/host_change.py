@@ -17,67 +17,99 @@ from vtax.report.parts import shared
 _MAX_SHOWN = 3  # effects in the summary
 
 
-def part_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis) -> doc.Titled:
+def part_of(
+    change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis
+) -> doc.Titled:
     """Return the section of one change: what is known of it, the facts that changed, and what that did."""
     parts: list[doc.Part] = [doc.Bullets(tuple(_about(change))), *_facts(change)]
     for baseline in dict.fromkeys(each.baseline for each in effects):
         of = [each for each in effects if each.baseline == baseline]
-        parts += [_table(list(each), change, baseline, analysis) for _, each in groupby(of, lambda e: e.section.name)]
+        parts += [
+            _table(list(each), change, baseline, analysis)
+            for _, each in groupby(of, lambda e: e.section.name)
+        ]
     parts.append(doc.Paragraph(_legend(change), "muted"))
-    return doc.Titled(msg("Before and after: {what}", what=change.title), tuple(parts), key="change")
+    return doc.Titled(
+        msg("Before and after: {what}", what=change.title), tuple(parts), key="change"
+    )
 
 
-def summary_of(change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: float) -> Iterator[doc.Inline]:
+def summary_of(
+    change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: float
+) -> Iterator[doc.Inline]:
     """Yield what the change did: its surest effects, or that none is shown."""
     yield _offer(change)
-    sure = sorted((each for each in effects if each.p_adjusted <= alpha), key=lambda each: each.p_adjusted)
+    sure = sorted(
+        (each for each in effects if each.p_adjusted <= alpha), key=lambda each: each.p_adjusted
+    )
     for each in sure[:_MAX_SHOWN]:
         yield msg(
             "{place}: {share} of what it would be without the change ({p})",
-            place=_place(each), share=shared.relative_of(each.effect, each.section.better),
+            place=_place(each),
+            share=shared.relative_of(each.effect, each.section.better),
             p=doc.PValue(each.p_adjusted, is_named=True),
-        )  # fmt: skip
+        )
     if len(sure) > _MAX_SHOWN:
         yield plural("{count} further effect", "{count} further effects", len(sure) - _MAX_SHOWN)
     if effects and not sure:
         yield plural(
             "No effect of the change is shown in {count} comparison (smallest p, adjusted: {p}).",
             "No effect of the change is shown in {count} comparisons (smallest p, adjusted: {p}).",
-            len(effects), p=doc.PValue(min(each.p_adjusted for each in effects)),
-        )  # fmt: skip
+            len(effects),
+            p=doc.PValue(min(each.p_adjusted for each in effects)),
+        )
 
 
 def _offer(change: ChangeOfHosts) -> doc.Inline:
     """Say what changed where, and what it can be compared with."""
     data: dict[str, doc.Inline] = {
-        "what": change.title, "changed": doc.Count(len(change.changed)), "controls": doc.Count(len(change.controls)),
+        "what": change.title,
+        "changed": doc.Count(len(change.changed)),
+        "controls": doc.Count(len(change.controls)),
         "hosts": doc.Count(len(change.changed) + len(change.controls)),
-    }  # fmt: skip
+    }
     if change.is_declared:
-        return msg("{what} changed on {changed} of {hosts} hosts, and the other {controls} are controls", **data)
+        return msg(
+            "{what} changed on {changed} of {hosts} hosts, and the other {controls} are controls",
+            **data,
+        )
     if not change.controls:
         return msg(
             "{what} became another between sessions on all {changed} hosts: whatever else changed meanwhile is in "
-            "the difference", **data,
-        )  # fmt: skip
+            "the difference",
+            **data,
+        )
     return msg(
         "{what} became another between sessions on {changed} of {hosts} hosts: the other {controls} are taken as "
-        "controls, as in a campaign of a change", **data,
-    )  # fmt: skip
+        "controls, as in a campaign of a change",
+        **data,
+    )
 
 
 def _about(change: ChangeOfHosts) -> Iterator[doc.Inline]:
     yield joined([msg("changed"), shared.few_of(change.changed)], ": ")
-    yield joined([msg("controls"), shared.few_of(change.controls) if change.controls else msg("none")], ": ")
+    yield joined(
+        [msg("controls"), shared.few_of(change.controls) if change.controls else msg("none")], ": "
+    )
     if not change.is_random:
-        yield styled(msg("which hosts changed was not drawn: whatever chose them may be what differs"), "caution")
+        yield styled(
+            msg("which hosts changed was not drawn: whatever chose them may be what differs"),
+            "caution",
+        )
     if change.lost:
-        yield styled(joined([msg("no session after the change"), shared.few_of(change.lost)], ": "), "caution")
+        yield styled(
+            joined([msg("no session after the change"), shared.few_of(change.lost)], ": "),
+            "caution",
+        )
     if change.unlike:
-        yield styled(joined([msg("facts say otherwise"), shared.few_of(change.unlike)], ": "), "caution")
+        yield styled(
+            joined([msg("facts say otherwise"), shared.few_of(change.unlike)], ": "), "caution"
+        )
     if change.overlap:
         yield styled(
-            msg("some hosts changed after others were measured again: the windows of the controls are rough"),
+            msg(
+                "some hosts changed after others were measured again: the windows of the controls are rough"
+            ),
             "caution",
         )
 
@@ -104,10 +136,18 @@ def _facts(change: ChangeOfHosts) -> Iterator[doc.Table]:
         )
         for each in change.facts
     )
-    yield doc.Table(columns, (doc.Group(rows),), key="changed-facts", label=msg("Facts that changed"), style="facts")
+    yield doc.Table(
+        columns,
+        (doc.Group(rows),),
+        key="changed-facts",
+        label=msg("Facts that changed"),
+        style="facts",
+    )
 
 
-def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str, analysis: Analysis) -> doc.Titled:
+def _table(
+    effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str, analysis: Analysis
+) -> doc.Titled:
     interval = msg("{level} interval", level=analysis.level)
     columns = [
         shared.PLATFORM,
@@ -117,7 +157,9 @@ def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str
         columns += [
             doc.Column("controls", msg("controls"), is_number=True),
             doc.Column(
-                "effect", msg("changed, percent of\ncontrols [{interval}]", interval=interval), is_number=True
+                "effect",
+                msg("changed, percent of\ncontrols [{interval}]", interval=interval),
+                is_number=True,
             ),
         ]
     columns.append(doc.Column("p", msg("p,\nadjusted"), is_number=True))
@@ -126,7 +168,9 @@ def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str
         better = each.section.better
         found: list[doc.Inline] = [shared.relative_of(each.alone, better)]
         if change.controls:
-            found.append(shared.relative_of(each.of_controls, better) if each.of_controls else doc.Nothing())
+            found.append(
+                shared.relative_of(each.of_controls, better) if each.of_controls else doc.Nothing()
+            )
             found.append(styled(shared.relative_of(each.effect, better), "strong"))
         return [*found, doc.PValue(each.p_adjusted)]
 
@@ -139,10 +183,14 @@ def _table(effects: Sequence[ChangeEffect], change: ChangeOfHosts, baseline: str
         for of in (list(each) for _, each in groupby(effects, lambda e: e.point.key))
     )
     title = shared.title_of(section)
-    label = msg("{title}: ratio to {baseline}", title=title, baseline=baseline) if baseline else msg(
-        "{title}: performance", title=title
-    )  # fmt: skip
-    table = doc.Table(tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result")
+    label = (
+        msg("{title}: ratio to {baseline}", title=title, baseline=baseline)
+        if baseline
+        else msg("{title}: performance", title=title)
+    )
+    table = doc.Table(
+        tuple(columns), groups, key=f"change {baseline} {section.name}", label=label, style="result"
+    )
     return doc.Titled(label, (table,))
 
 
@@ -152,13 +200,19 @@ def _legend(change: ChangeOfHosts) -> doc.Inline:
             "Each host is one value, after relative to before; the mean of those that changed, relative to that of "
             "the controls, by t over hosts. What the windows have in common cancels."
         )
-    return msg("Each host is one value, after relative to before; the mean of all, by t over hosts.")
+    return msg(
+        "Each host is one value, after relative to before; the mean of all, by t over hosts."
+    )
 
 
 def _place(each: ChangeEffect) -> doc.Inline:
-    what = msg("ratio to {baseline}", baseline=each.baseline) if each.baseline else msg("performance")
+    what = (
+        msg("ratio to {baseline}", baseline=each.baseline) if each.baseline else msg("performance")
+    )
     levels = shared.levels(each.point)
-    return joined([shared.platform_of(each.row.platform), shared.title_of(each.section), levels, what])
+    return joined(
+        [shared.platform_of(each.row.platform), shared.title_of(each.section), levels, what]
+    )
 
 
 def plain(change: ChangeOfHosts, effects: Sequence[ChangeEffect]) -> dict[str, Any]:

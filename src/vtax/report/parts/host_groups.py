@@ -38,7 +38,10 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
             doc.Group(
                 tuple(
                     doc.TableRow(
-                        (shared.platform_of(row.platform), *_group_cells(groups[each.group], each, section.better))
+                        (
+                            shared.platform_of(row.platform),
+                            *_group_cells(groups[each.group], each, section.better),
+                        )
                     )
                     for _, row, of_row in of_point
                     for each in of_row
@@ -54,11 +57,13 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
 def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[doc.Inline]:
     ratio, relative = found.ratio, found.relative
     return [
-        group.cpu_model, group.kernel, doc.Count(group.hosts),
+        group.cpu_model,
+        group.kernel,
+        doc.Count(group.hosts),
         shared.relative_of(ratio, better) if ratio else doc.Nothing(),
         shared.relative_of(relative, better) if relative else doc.Nothing(),
         doc.PValue(found.p_value) if found.p_value is not None else doc.Nothing(),
-    ]  # fmt: skip
+    ]
 
 
 def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
@@ -66,10 +71,15 @@ def plain_groups(analysis: Analysis) -> list[dict[str, Any]]:
     groups = groups_of(analysis.sessions)
     return [
         {
-            **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
-            "group": each.group + 1, "ratio": each.ratio, "relative": each.relative, "p_value": each.p_value,
+            **shared.named(section),
+            "levels": dict(point.levels),
+            "platform": row.platform.name,
+            "group": each.group + 1,
+            "ratio": each.ratio,
+            "relative": each.relative,
+            "p_value": each.p_value,
         }
         for section in (analysis.primary if groups else ())
         for point, row, of_row in group_ratios(section, groups, analysis.rule.confidence)
         for each in of_row
-    ]  # fmt: skip
+    ]

@@ -42,7 +42,10 @@ def lines_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Line, .
                 except StatsError:
                     continue
                 level = analysis.rule.confidence
-                ratios = {name: ratio_over_sessions(of.logs, of.sessions, level) for name, of in logs.items()}
+                ratios = {
+                    name: ratio_over_sessions(of.logs, of.sessions, level)
+                    for name, of in logs.items()
+                }
                 found.append(Line(section, point, row, ratios))
     return tuple(found)
 
@@ -60,17 +63,26 @@ def matrices(
             doc.Column("host", msg("host")),
             *((doc.Column("group", msg("group")),) if named else ()),
             doc.Column("sessions", msg("sessions"), is_number=True),
-            *(doc.Column(name, shared.platform_of(_row_of(of, name).platform), is_number=True) for name in names),
+            *(
+                doc.Column(name, shared.platform_of(_row_of(of, name).platform), is_number=True)
+                for name in names
+            ),
         )
         groups = tuple(
-            doc.Group(tuple(_row(host, point, of, names, named=named) for host in shown), shared.levels(point))
+            doc.Group(
+                tuple(_row(host, point, of, names, named=named) for host in shown),
+                shared.levels(point),
+            )
             for point in {line.point.key: line.point for line in of}.values()
         )
         label = msg(
-            "{title}: percent of {baseline} on each host", title=shared.title_of(of[0].section),
+            "{title}: percent of {baseline} on each host",
+            title=shared.title_of(of[0].section),
             baseline=analysis.baseline,
-        )  # fmt: skip
-        parts: list[doc.Part] = [doc.Table(columns, groups, key=f"hosts {section}", label=label, style="result")]
+        )
+        parts: list[doc.Part] = [
+            doc.Table(columns, groups, key=f"hosts {section}", label=label, style="result")
+        ]
         if len(shown) < len(hosts):
             parts.append(doc.Paragraph(_left_out(len(hosts) - len(shown)), "muted"))
         yield doc.Titled(label, tuple(parts))
@@ -83,11 +95,14 @@ def _row_of(lines: Sequence[Line], platform: str) -> Row:
 def _left_out(count: int) -> doc.Inline:
     return plural(
         "{count} host nearer to the others is left out; vtax show RUN --hosts --all has it",
-        "{count} hosts nearer to the others are left out; vtax show RUN --hosts --all has them", count,
-    )  # fmt: skip
+        "{count} hosts nearer to the others are left out; vtax show RUN --hosts --all has them",
+        count,
+    )
 
 
-def _shown(lines: Sequence[Line], hosts: Sequence[MeasuredHost], most: int | None) -> list[MeasuredHost]:
+def _shown(
+    lines: Sequence[Line], hosts: Sequence[MeasuredHost], most: int | None
+) -> list[MeasuredHost]:
     """Return the hosts farthest from the median of all, in their order."""
     if most is None or len(hosts) <= most:
         return list(hosts)
@@ -101,28 +116,52 @@ def _shown(lines: Sequence[Line], hosts: Sequence[MeasuredHost], most: int | Non
 
 
 def _row(
-    host: MeasuredHost, point: ResultPoint, lines: Sequence[Line], names: Sequence[str], *, named: bool
+    host: MeasuredHost,
+    point: ResultPoint,
+    lines: Sequence[Line],
+    names: Sequence[str],
+    *,
+    named: bool,
 ) -> doc.TableRow:
-    cells: list[doc.Inline] = [host.name, *([host.group] if named else []), doc.Count(len(host.sessions))]
+    cells: list[doc.Inline] = [
+        host.name,
+        *([host.group] if named else []),
+        doc.Count(len(host.sessions)),
+    ]
     of_point = {line.row.platform.name: line for line in lines if line.point is point}
     for name in names:
         line = of_point.get(name)
         ratio = line.ratios.get(host.name) if line else None
-        cells.append(shared.relative_of(ratio, line.section.better) if line and ratio else muted(doc.Nothing()))
+        cells.append(
+            shared.relative_of(ratio, line.section.better)
+            if line and ratio
+            else muted(doc.Nothing())
+        )
     return doc.TableRow(tuple(cells))
 
 
-def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis) -> Iterator[doc.Part]:
+def forest(
+    lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analysis
+) -> Iterator[doc.Part]:
     """Yield a figure with an interval for each host below that of hosts like these; nothing where it is too long."""
     groups = []
     for line in lines:
         title = joined(
-            [shared.platform_of(line.row.platform), shared.title_of(line.section), shared.levels(line.point)]
+            [
+                shared.platform_of(line.row.platform),
+                shared.title_of(line.section),
+                shared.levels(line.point),
+            ]
         )
         ratios = [(host.name, line.ratios[host.name]) for host in hosts if host.name in line.ratios]
         if line.row.ratio is not None and ratios:
-            named: list[tuple[doc.Inline, Ratio]] = [(msg("hosts like these"), line.row.ratio), *ratios]
-            rows = tuple(share_row(name, ratio, line.row, line.section, analysis) for name, ratio in named)
+            named: list[tuple[doc.Inline, Ratio]] = [
+                (msg("hosts like these"), line.row.ratio),
+                *ratios,
+            ]
+            rows = tuple(
+                share_row(name, ratio, line.row, line.section, analysis) for name, ratio in named
+            )
             groups.append(doc.FigureGroup(title, rows))
     if not groups or sum(len(group.rows) + 1 for group in groups) > MOST_ROWS:
         return
@@ -131,16 +170,19 @@ def forest(lines: Sequence[Line], hosts: Sequence[MeasuredHost], analysis: Analy
         "ratios",
         "hosts",
         msg("Every host: percent of {baseline}, {level} interval", **to_baseline),
-        (msg(
-            "Every host over its own sessions, or blocks where it has one; above them hosts like these, over hosts; "
-            "in the grey band (±{margin}) it is equivalent", margin=doc.Share(analysis.rule.margin, "declared"),
-        ),),
+        (
+            msg(
+                "Every host over its own sessions, or blocks where it has one; above them hosts like these, over hosts; "
+                "in the grey band (±{margin}) it is equivalent",
+                margin=doc.Share(analysis.rule.margin, "declared"),
+            ),
+        ),
         msg("percent of {baseline}", baseline=analysis.baseline),
         tuple(groups),
         msg("percent"),
         msg("percent, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
-    )  # fmt: skip
+    )
     yield doc.Titled(msg("Every host"), (figure,), key="forest-of-hosts")
 
 
@@ -148,16 +190,23 @@ def plain(lines: Sequence[Line], hosts: Sequence[MeasuredHost]) -> list[dict[str
     """Return every host with its sessions and ratios, for programs."""
     return [
         {
-            "host": host.name, "group": host.group, "sessions": list(host.numbers),
+            "host": host.name,
+            "group": host.group,
+            "sessions": list(host.numbers),
             "ratios": [
                 {
-                    **shared.named(line.section), "levels": dict(line.point.levels),
+                    **shared.named(line.section),
+                    "levels": dict(line.point.levels),
                     "platform": line.row.platform.name,
-                    "estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "blocks": ratio.n_blocks,
+                    "estimate": ratio.estimate,
+                    "low": ratio.low,
+                    "high": ratio.high,
+                    "blocks": ratio.n_blocks,
                     "sessions": ratio.n_sessions,
                 }
-                for line in lines if (ratio := line.ratios.get(host.name))
+                for line in lines
+                if (ratio := line.ratios.get(host.name))
             ],
         }
         for host in hosts
-    ]  # fmt: skip
+    ]

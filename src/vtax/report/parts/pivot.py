@@ -23,7 +23,9 @@ def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
     """Return a table for each panel; below them what the figures are, why some are not there, and the warnings."""
     title, lead = header_of(analysis)
     if pivot.where:
-        written = doc.Factor(levels_of({name: "|".join(levels) for name, levels in pivot.where.items()}))
+        written = doc.Factor(
+            levels_of({name: "|".join(levels) for name, levels in pivot.where.items()})
+        )
         lead = (*lead, msg("where {levels}", levels=written))
     parts: list[doc.Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
     parts += [doc.Paragraph(text, "muted") for text in about(pivot, analysis)]
@@ -37,9 +39,12 @@ def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
 def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
     """Return what the figures are called."""
     name = {
-        "mean": msg("mean"), "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
-        "p50": msg("median"), "p95": msg("95th percentile"), "p99": msg("99th percentile"),
-    }[pivot.quantity]  # fmt: skip
+        "mean": msg("mean"),
+        "efficiency": msg("percent of {baseline}", baseline=analysis.baseline),
+        "p50": msg("median"),
+        "p95": msg("95th percentile"),
+        "p99": msg("99th percentile"),
+    }[pivot.quantity]
     if not pivot.to:
         return name
     level = doc.Factor(levels_of({factor: levels[0] for factor, levels in pivot.to.items()}))
@@ -86,16 +91,26 @@ def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> doc.Titled:
         doc.TableRow(
             (
                 _level(analysis, axes.rows, row),
-                *(_shown(pivot, pivot.cells.get((panel, row, column)), scale) for column in pivot.columns),
+                *(
+                    _shown(pivot, pivot.cells.get((panel, row, column)), scale)
+                    for column in pivot.columns
+                ),
             ),
             "baseline" if axes.rows == PLATFORM and row == analysis.baseline else "",
         )
         for row in pivot.rows_of(panel)
     )
     table = doc.Table(
-        columns, (doc.Group(rows),), key=panel or "pivot", label=joined([title_of(pivot, panel), quantity])
+        columns,
+        (doc.Group(rows),),
+        key=panel or "pivot",
+        label=joined([title_of(pivot, panel), quantity]),
     )
-    by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns) if axes.columns else axes.rows
+    by = (
+        msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns)
+        if axes.columns
+        else axes.rows
+    )
     title = title_of(pivot, panel)
     return doc.Titled(title if title != "" else by, (table,), subtitle=subtitle)
 
@@ -125,14 +140,24 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: doc.Scale | None) -> doc
         return muted(msg("baseline")) if pivot.is_reference(cell) else styled(share, "strong")
     own = scale or scale_for(cell.section.metric.unit, [value.value])
     if pivot.quantity in PERCENTILES:
-        shown: list[doc.Inline] = [doc.Quantity(value.value, own, 3), "" if scale else unit_of(own.unit)]
+        shown: list[doc.Inline] = [
+            doc.Quantity(value.value, own, 3),
+            "" if scale else unit_of(own.unit),
+        ]
         if value.low is not None and value.high is not None:
             shown.append(muted(doc.IntervalCell(value.low, value.high, "quantity", own)))
         return joined(shown, " ")
-    half = (value.high - value.low) / 2 if value.low is not None and value.high is not None else float("inf")
+    half = (
+        (value.high - value.low) / 2
+        if value.low is not None and value.high is not None
+        else float("inf")
+    )
     if scale is None:
         return doc.Mean(value.value, half, own, "both")
-    return joined([doc.Mean(value.value, half, own), muted(doc.Mean(value.value, half, own, "half-width"))], " ")
+    return joined(
+        [doc.Mean(value.value, half, own), muted(doc.Mean(value.value, half, own, "half-width"))],
+        " ",
+    )
 
 
 def about(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
@@ -150,7 +175,9 @@ def about(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
             "percents are of ratios within blocks; intervals are {level}, each of one comparison alone",
             level=analysis.level,
         )
-    elif any(cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()):
+    elif any(
+        cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()
+    ):
         yield msg("means with the half-width of their {level} intervals", level=analysis.level)
     parts = [name for name in PARTS if name in (*pivot.axes.names, *pivot.where)]
     if parts:
@@ -173,10 +200,14 @@ def _reasons(pivot: Pivot) -> Iterator[doc.Inline]:
     names = (pivot.axes.panels, pivot.axes.rows, pivot.axes.columns)
     for reason, places in groups:
         shown = [
-            doc.Factor(tuple((name, level) for name, level in zip(names, place, strict=True) if name))
+            doc.Factor(
+                tuple((name, level) for name, level in zip(names, place, strict=True) if name)
+            )
             for place in places[:_MOST_NAMED]
         ]
         where: doc.Inline = listed(shown) if len(places) <= _MOST_NAMED else joined(shown, "; ")
         if left := len(places) - len(shown):
-            where = joined([where, plural("and {count} more place", "and {count} more places", left)])
+            where = joined(
+                [where, plural("and {count} more place", "and {count} more places", left)]
+            )
         yield joined([where, reason], ": ")

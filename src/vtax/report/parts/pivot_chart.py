@@ -29,20 +29,33 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> doc.Chart | None:
     kind: Literal["lines", "bars"] = "lines" if len(known) == len(numbers) > 1 else "bars"
     places = dict(zip(pivot.columns, known, strict=False))
     if kind == "bars":
-        places = {column: float(n) for n, column in enumerate(pivot.columns if pivot.axes.columns else pivot.rows)}
+        places = {
+            column: float(n)
+            for n, column in enumerate(pivot.columns if pivot.axes.columns else pivot.rows)
+        }
     panels = []
     scales = [_scale(pivot, panel) for panel in pivot.panels]
     is_of_several = not pivot.is_relative and pivot.axes.panels in (BENCHMARK, METRIC)
-    whole = None if is_of_several else _scale(pivot, None)  # of all panels, where means of all can be compared
+    whole = (
+        None if is_of_several else _scale(pivot, None)
+    )  # of all panels, where means of all can be compared
     for panel, own in zip(pivot.panels, scales, strict=True):
         if own is None:
             return None
         scale = whole or own
         axis = joined(
-            [quantity_of(pivot, analysis), joined(["(", unit_of(scale.unit), ")"], "") if scale.unit else ""], " "
+            [
+                quantity_of(pivot, analysis),
+                joined(["(", unit_of(scale.unit), ")"], "") if scale.unit else "",
+            ],
+            " ",
         )
-        name: doc.Inline = _panel_name(analysis, pivot.axes.panels, panel) if pivot.axes.panels else ""
-        panels.append(doc.ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale))
+        name: doc.Inline = (
+            _panel_name(analysis, pivot.axes.panels, panel) if pivot.axes.panels else ""
+        )
+        panels.append(
+            doc.ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale)
+        )
     is_log = kind == "lines" and min(known) > 0 and max(known) / min(known) >= _LOG_FROM
     shown = pivot.axes.columns or pivot.axes.rows
     return doc.Chart(
@@ -52,7 +65,9 @@ def chart_of(pivot: Pivot, analysis: Analysis) -> doc.Chart | None:
         notes=tuple(_notes(pivot, analysis)),
         panels=tuple(panels),
         series=tuple(
-            doc.ChartSeries(_label(analysis, pivot.axes.rows, row), _colour(analysis, pivot.axes.rows, row, n))
+            doc.ChartSeries(
+                _label(analysis, pivot.axes.rows, row), _colour(analysis, pivot.axes.rows, row, n)
+            )
             for n, row in enumerate(pivot.rows)
         ),
         values=tuple(_values(pivot, places)),
@@ -74,7 +89,9 @@ def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[doc.ChartValue]:
         if cell.value is not None:
             shown = (cell.value.value, cell.value.low, cell.value.high)
             place = places[column if pivot.axes.columns else row]
-            yield doc.ChartValue(pivot.panels.index(panel), place, pivot.rows.index(row), right=shown)
+            yield doc.ChartValue(
+                pivot.panels.index(panel), place, pivot.rows.index(row), right=shown
+            )
 
 
 def _label(analysis: Analysis, factor: str, level: str) -> doc.Inline:
@@ -91,14 +108,19 @@ def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:
 
 def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield the run, what is shown of it, what the values are, and how much is missing or to beware of."""
-    yield plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name)
+    yield plural(
+        "{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name
+    )
     if pivot.where:
         yield msg(
-            "where {levels}", levels=doc.Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()}))
+            "where {levels}",
+            levels=doc.Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()})),
         )
     yield from about(pivot, analysis)
     if count := len(pivot.empty):
         yield plural("{count} place has no figure", "{count} places have no figure", count)
     if count := len(pivot.warnings):
         command = f"vtax show {analysis.name} --warnings"
-        yield plural("{count} warning: {command}", "{count} warnings: {command}", count, command=command)
+        yield plural(
+            "{count} warning: {command}", "{count} warnings: {command}", count, command=command
+        )

@@ -27,13 +27,17 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
     rows = []
     for each in numbers:
         name: doc.Inline = each.platform
-        marks = next((platform.marks for platform in analysis.platforms if platform.name == each.here), ())
+        marks = next(
+            (platform.marks for platform in analysis.platforms if platform.name == each.here), ()
+        )
         if each.here != each.platform:
             name = msg("{here} for {there}", here=each.here, there=each.platform)
         if marks and each.mean is not None:
             name = msg("{side} ({marks})", side=name, marks=joined(map(stored, marks)))
         source = joined([stored(each.table.source), stored(each.table.note)], "; ")
-        rows.append(doc.TableRow((name, _quantity(each), _with_deviation(each), _own(each), source)))
+        rows.append(
+            doc.TableRow((name, _quantity(each), _with_deviation(each), _own(each), source))
+        )
     label = msg("published numbers beside those of this run")
     table = doc.Table(columns, (doc.Group(tuple(rows)),), key="published", label=label)
     text = msg("Published numbers are of other hardware: compare ratios of platforms, not rates.")
@@ -43,7 +47,9 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
 
 def _quantity(each: Published) -> doc.Inline:
     name = joined([each.table.benchmark, each.table.metric], " ")
-    what: doc.Inline = msg("largest CV of {metric}", metric=name) if each.table.statistic == "largest_cv" else name
+    what: doc.Inline = (
+        msg("largest CV of {metric}", metric=name) if each.table.statistic == "largest_cv" else name
+    )
     return joined([what, doc.Factor(each.point)] if each.point else [what], ", ")
 
 
@@ -64,7 +70,9 @@ def _own(each: Published) -> doc.Inline:
     number: doc.Inline = joined([doc.Number(each.mean, 4), unit_of(each.unit)], " ")
     if each.low is None or each.high is None:
         return number
-    return joined([number, doc.IntervalCell(each.low, each.high, "quantity", scale_for(each.unit, ()))], " ")
+    return joined(
+        [number, doc.IntervalCell(each.low, each.high, "quantity", scale_for(each.unit, ()))], " "
+    )
 
 
 def cited(analysis: Analysis) -> Iterator[doc.Inline]:

@@ -27,7 +27,10 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     yield from _withheld(section, analysis)
     compared = [each for each in analysis.primary if each.family]
     if section is next((each for each in compared if each.better == "lower"), None):
-        yield msg("lower is better here: twice the value of {baseline} is 50 %", baseline=analysis.baseline)
+        yield msg(
+            "lower is better here: twice the value of {baseline} is 50 %",
+            baseline=analysis.baseline,
+        )
     if section is next(iter(compared), None):
         yield msg("percents are geometric means of the ratios within blocks, not of the two means")
         if analysis.declared.get("design", {}).get("trials", 1) != 1:
@@ -46,26 +49,33 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     for reason, platforms in of_reason.items():
         yield msg(
             "undecided beside an interval inside the margin: {platforms}: {reason}",
-            platforms=listed(dict.fromkeys(platforms)), reason=reason,
-        )  # fmt: skip
+            platforms=listed(dict.fromkeys(platforms)),
+            reason=reason,
+        )
 
 
 def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.Inline]:
     """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
     rows = (row for *_, row in every_row(compared))
-    levels = {_level(analysis.rule, row, row.ratio.n_blocks) for row in rows if row.ratio is not None}
+    levels = {
+        _level(analysis.rule, row, row.ratio.n_blocks) for row in rows if row.ratio is not None
+    }
     if levels and max(levels) > analysis.rule.confidence:
         low, high = (doc.Share(round(level, 3), "declared") for level in (min(levels), max(levels)))
         yield msg(
             "intervals are computed at {level} so that they hold at {confidence}: the rule {rule} looks "
             "at figures to decide what else to measure",
-            level=low if low == high else doc.Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
-        )  # fmt: skip
+            level=low if low == high else doc.Range(low, high),
+            confidence=analysis.level,
+            rule=analysis.rule.stop,
+        )
 
 
 def _level(rule: Rule, row: Row, blocks: int) -> float:
     """Return the level of a row's interval: that of the last look where the row stands in the last block."""
-    return interval_confidence(rule.of_blocks(blocks, int(row.blocks[-1]) if row.blocks.size else -1), blocks)
+    return interval_confidence(
+        rule.of_blocks(blocks, int(row.blocks[-1]) if row.blocks.size else -1), blocks
+    )
 
 
 def _is_undecided_by_correction(row: Row) -> bool:
@@ -83,7 +93,10 @@ def further_statistics(section: Section, analysis: Analysis) -> doc.Table:
     titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
     columns = [
         shared.PLATFORM,
-        *(doc.Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
+        *(
+            doc.Column(key, joined([titles[title], unit], ",\n"), is_number=True)
+            for title, key in named.items()
+        ),
         doc.Column("median_interval", msg("median interval,\nconfidence level")),
     ]
 
@@ -105,8 +118,16 @@ def further_statistics(section: Section, analysis: Analysis) -> doc.Table:
 
 def _median_interval(row: Row, scale: doc.Scale) -> doc.Inline:
     s = row.summary
-    if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
+    if (
+        s is None
+        or s.blocks < 2
+        or not (math.isfinite(s.median_low) and math.isfinite(s.median_high))
+    ):
         return ""
     return joined(
-        [doc.IntervalCell(s.median_low, s.median_high, "quantity", scale), doc.Share(s.median_confidence)], " "
+        [
+            doc.IntervalCell(s.median_low, s.median_high, "quantity", scale),
+            doc.Share(s.median_confidence),
+        ],
+        " ",
     )

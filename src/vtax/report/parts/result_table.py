@@ -38,8 +38,14 @@ def result_table(
         doc.Column("half_width", msg("±{level}", level=level)),
         doc.Column("cv", msg("CV"), is_number=True, room="wide"),
         doc.Column("trials", msg("trials"), is_number=True, room="wide"),
-        doc.Column("blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""),
-        doc.Column("percent", shared.percent_title(baseline, msg("{level} interval", level=level)), is_number=True),
+        doc.Column(
+            "blocks", msg("blocks"), is_number=True, room="wide" if of_rows <= {blocks} else ""
+        ),
+        doc.Column(
+            "percent",
+            shared.percent_title(baseline, msg("{level} interval", level=level)),
+            is_number=True,
+        ),
         doc.Column("sketch", msg("percent ◆\ninterval ░"), room="sketch"),
         doc.Column("verdict", msg("verdict")),
         *(_cost_columns(cost, baseline) if cost else ()),
@@ -52,7 +58,9 @@ def result_table(
         return found if costs is None else [*found, *_cost_cells(costs, row, has_units=has_units)]
 
     rows = shared.scaled_groups(section, cells, names)
-    return doc.Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
+    return doc.Table(
+        columns, rows, key=section.name, label=shared.title_of(section), style="result"
+    )
 
 
 def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]:
@@ -62,8 +70,10 @@ def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]
     shown: list[doc.Inline] = [
         doc.Mean(row.summary.mean, half, scale),
         muted(doc.Mean(row.summary.mean, half, scale, "half-width")),
-        doc.Share(row.summary.cv), doc.Count(row.summary.n), doc.Count(int(row.blocks.size)),
-    ]  # fmt: skip
+        doc.Share(row.summary.cv),
+        doc.Count(row.summary.n),
+        doc.Count(int(row.blocks.size)),
+    ]
     if row.platform.is_baseline:
         return [
             *shown,
@@ -105,13 +115,18 @@ def _costs_of(section: Section) -> _Costs:
 
 def _cost_scales(section: Section) -> list[doc.Scale]:
     """Return the unit of each point's costs."""
-    return [scale_for(section.metric.unit, [r.summary.mean for r in p.rows if r.summary]) for p in section.points]
+    return [
+        scale_for(section.metric.unit, [r.summary.mean for r in p.rows if r.summary])
+        for p in section.points
+    ]
 
 
 def _cost_columns(section: Section, baseline: doc.Inline) -> tuple[doc.Column, ...]:
     """Return the mean and an interval where there is room for them, and what share of the baseline's it is."""
     units = {scale.unit for scale in _cost_scales(section)}
-    title = msg("host CPU,\n{unit}", unit=unit_of(units.pop())) if len(units) == 1 else msg("host CPU")
+    title = (
+        msg("host CPU,\n{unit}", unit=unit_of(units.pop())) if len(units) == 1 else msg("host CPU")
+    )
     return (
         doc.Column("host_cpu", title, is_number=True, room="wide"),
         doc.Column(
@@ -135,5 +150,7 @@ def _cost_cells(costs: _Costs, row: Row, *, has_units: bool) -> Sequence[doc.Inl
         return mean, doc.Share(1.0, "whole"), ""
     if found.ratio is None:
         return mean, "", ""
-    shown = doc.Relative(found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate")
+    shown = doc.Relative(
+        found.ratio.estimate, found.ratio.low, found.ratio.high, "amount", "estimate"
+    )
     return mean, shown, replace(shown, shows="interval")

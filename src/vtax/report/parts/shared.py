@@ -23,7 +23,9 @@ _FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pth
 PLATFORM = doc.Column("platform", msg("platform"))
 
 
-def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> doc.PlatformCell:
+def platform_of(
+    record: PlatformRecord, numbers: Mapping[str, int] | None = None
+) -> doc.PlatformCell:
     """Return a platform with its marks."""
     return doc.PlatformCell(record.name, record.marks, (numbers or {}).get(record.name, -1))
 
@@ -31,11 +33,18 @@ def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None
 def resource(name: str) -> doc.Inline:
     """Return a resource in the reader's language."""
     return {
-        "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
-        "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
-        "guest-memory": msg("memory of a guest"), "guest-start": msg("start of a guest"),
-        "host-cpu": msg("CPU time of the host"), "energy": msg("energy"),
-    }[name]  # fmt: skip
+        "cpu": msg("cpu"),
+        "memory": msg("memory"),
+        "disk": msg("disk"),
+        "network": msg("network"),
+        "kernel": msg("kernel"),
+        "start": msg("start"),
+        "application": msg("application"),
+        "guest-memory": msg("memory of a guest"),
+        "guest-start": msg("start of a guest"),
+        "host-cpu": msg("CPU time of the host"),
+        "energy": msg("energy"),
+    }[name]
 
 
 def verdict_of(verdict: Verdict) -> doc.VerdictCell:
@@ -53,13 +62,21 @@ def as_far_as_shown(word: doc.Inline, blocks: Iterable[int]) -> Iterator[doc.Inl
     for fewest in sorted(blocks)[:1]:
         yield msg(
             "{word} as far as {blocks} blocks show: if fewer than {share} are slow, none may have occurred yet",
-            word=word, blocks=doc.Count(fewest), share=doc.Share(unmet_share(fewest), "whole"),
-        )  # fmt: skip
+            word=word,
+            blocks=doc.Count(fewest),
+            share=doc.Share(unmet_share(fewest), "whole"),
+        )
 
 
-def equivalent_as_far_as_shown(judged: Iterable[tuple[Ratio | None, Verdict | None]]) -> Iterator[doc.Inline]:
+def equivalent_as_far_as_shown(
+    judged: Iterable[tuple[Ratio | None, Verdict | None]],
+) -> Iterator[doc.Inline]:
     """Yield the same of the comparisons that are equivalent."""
-    blocks = [ratio.n_blocks for ratio, verdict in judged if ratio and verdict and verdict.kind == "equivalent"]
+    blocks = [
+        ratio.n_blocks
+        for ratio, verdict in judged
+        if ratio and verdict and verdict.kind == "equivalent"
+    ]
     return as_far_as_shown(msg("equivalent"), blocks)
 
 
@@ -99,7 +116,11 @@ def title_of(section: Section) -> doc.Inline:
 
 def name_of(section: Section, among: Iterable[Section]) -> str:
     """Return `stream`, or `redis get` where several metrics of a benchmark are among those shown."""
-    return section.name if len({each.name for each in among if each.label == section.label}) > 1 else section.label
+    return (
+        section.name
+        if len({each.name for each in among if each.label == section.label}) > 1
+        else section.label
+    )
 
 
 def metric_of(section: Section) -> doc.Inline:
@@ -118,7 +139,9 @@ def tool_of(section: Section) -> str:
     if not section.tool_version:
         return ""
     name, _, rest = section.tool_version.partition(" ")
-    is_doubled = bool(name and rest) and section.tool.lower().startswith(name.lower())  # python3: Python 3.13.5
+    is_doubled = bool(name and rest) and section.tool.lower().startswith(
+        name.lower()
+    )  # python3: Python 3.13.5
     version = _FLAGS.sub("", rest if is_doubled else section.tool_version)
     if section.tool in ("", section.benchmark):
         return f"{section.benchmark} {version}"
@@ -161,7 +184,11 @@ def scaled_groups(
     found: list[doc.Group] = []
     for point, scale in zip(section.points, scales, strict=True):
         for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
-            title = joined([group.title, unit_of(scale.unit)], ", ") if len(set(scales)) > 1 else group.title
+            title = (
+                joined([group.title, unit_of(scale.unit)], ", ")
+                if len(set(scales)) > 1
+                else group.title
+            )
             found.append(replace(group, title=title))
     return tuple(found)
 
@@ -175,7 +202,10 @@ def groups(
     found = []
     for point in points:
         rows = [
-            doc.TableRow((platform_of(row.platform, numbers), *cells), "baseline" if row.platform.is_baseline else "")
+            doc.TableRow(
+                (platform_of(row.platform, numbers), *cells),
+                "baseline" if row.platform.is_baseline else "",
+            )
             for row in point.rows
             if (cells := cells_of(row)) is not None
         ]
@@ -193,7 +223,9 @@ def of_blocks(document: doc.Document, analysis: Analysis) -> doc.Document:
     """Return a document whose figures are of blocks alone, with a sentence about it for a run of several sessions."""
     if len(analysis.sessions) < 2 or document.nothing != "":
         return document
-    text = msg("These figures are of blocks, as if sessions did not differ: they look surer than they are.")
+    text = msg(
+        "These figures are of blocks, as if sessions did not differ: they look surer than they are."
+    )
     return replace(document, parts=(*document.parts, doc.Paragraph(text, "caution")))
 
 

@@ -17,9 +17,15 @@ def parts_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
     named: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     columns = (
         shared.PLATFORM,
-        doc.Column("percent", msg("percent of {baseline}\naverages [{level} interval]", **named), is_number=True),
         doc.Column(
-            "typical", msg("percent of {baseline}\ntypical trials [{level} interval]", **named), is_number=True
+            "percent",
+            msg("percent of {baseline}\naverages [{level} interval]", **named),
+            is_number=True,
+        ),
+        doc.Column(
+            "typical",
+            msg("percent of {baseline}\ntypical trials [{level} interval]", **named),
+            is_number=True,
         ),
         doc.Column("pauses", msg("may pause")),
     )
@@ -28,21 +34,31 @@ def parts_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
         if row.ratio is None or row.typical is None:
             return None
         found = row.typical
-        pausing = {"treatment": row.platform.name, "baseline": analysis.baseline, "": ""}[found.pauses]
+        pausing = {"treatment": row.platform.name, "baseline": analysis.baseline, "": ""}[
+            found.pauses
+        ]
         share = found.efficiency(section.better)
         shown = shared.relative_of(row.ratio, section.better)
-        return [shown, doc.Relative(share.estimate, share.low, share.high), styled(pausing, "caution")]
+        return [
+            shown,
+            doc.Relative(share.estimate, share.low, share.high),
+            styled(pausing, "caution"),
+        ]
 
     label = msg("typical trials of {name}", name=section.name)
     yield doc.Table(
-        columns, shared.groups(section.points, cells, analysis.colours), key=f"{section.name} typical", label=label
+        columns,
+        shared.groups(section.points, cells, analysis.colours),
+        key=f"{section.name} typical",
+        label=label,
     )
     yield doc.Paragraph(
         msg(
             "typical trials: the median of each block's trials, the trimmed mean of the blocks; pauses do not move "
             "it, and no verdict uses it"
-        ), "muted",
-    )  # fmt: skip
+        ),
+        "muted",
+    )
 
 
 def method_of(analysis: Analysis) -> Iterator[doc.Inline]:

@@ -32,52 +32,85 @@ def parts_of(section: Section, source: Source) -> Iterator[doc.Part]:
     analysis = source.analysis
     charts = [*_time_chart(section, source)]
     if section is next(each for each in analysis.primary if each.label == section.label):
-        others = [(other, tail_of(other.benchmark, other.metric.name)) for other in analysis.sections]
-        tails = [(other, tail) for other, tail in others if tail is not None and other.label == section.label]
+        others = [
+            (other, tail_of(other.benchmark, other.metric.name)) for other in analysis.sections
+        ]
+        tails = [
+            (other, tail)
+            for other, tail in others
+            if tail is not None and other.label == section.label
+        ]
         charts += [*_share_chart(section, tails, source), *_load_chart(section, tails, analysis)]
     yield from (doc.Titled(chart.title, (chart,), key=chart.key) for chart in charts)
 
 
 def _time_chart(section: Section, source: Source) -> Iterator[doc.Chart]:
     """Yield a metric over the time within trials, a panel for every point."""
-    found = [(shared.levels(point), over_time(point, section.metric.name, source)) for point in section.points]
+    found = [
+        (shared.levels(point), over_time(point, section.metric.name, source))
+        for point in section.points
+    ]
     last = max((max(course.values) for _, courses in found for course in courses), default=0.0)
     note = msg(
         "Mean of all trials by the time since measuring began; the band is its {level} interval from blocks. A line "
         "ends where the shortest trial does.",
         level=source.analysis.level,
     )
-    ticks = tuple((at, doc.Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1)) for at in _ticks(last))
+    ticks = tuple(
+        (at, doc.Number(at, len(f"{at:g}".replace(".", "").strip("0")) or 1)) for at in _ticks(last)
+    )
     yield from _chart(
-        found, section, source.analysis, key=f"time {section.name}",
-        title=msg("{title} over time", title=shared.title_of(section)), axis="", note=note,
-        x_title=msg("time since measuring began (s)"), x_labels=ticks,
-    )  # fmt: skip
+        found,
+        section,
+        source.analysis,
+        key=f"time {section.name}",
+        title=msg("{title} over time", title=shared.title_of(section)),
+        axis="",
+        note=note,
+        x_title=msg("time since measuring began (s)"),
+        x_labels=ticks,
+    )
 
 
-def _share_chart(section: Section, tails: Sequence[tuple[Section, Tail]], source: Source) -> Iterator[doc.Chart]:
+def _share_chart(
+    section: Section, tails: Sequence[tuple[Section, Tail]], source: Source
+) -> Iterator[doc.Chart]:
     """Yield the latencies of all requests by their share, a panel for every point and kind of request."""
     of_kinds = {tail.histogram: other for other, tail in tails}
     found = [
-        (joined([shared.levels(point), kind if len(of_kinds) > 1 else ""]), over_shares(point, kind, source))
+        (
+            joined([shared.levels(point), kind if len(of_kinds) > 1 else ""]),
+            over_shares(point, kind, source),
+        )
         for point in section.points
         for kind in of_kinds
     ]
     note = msg(
         "Latency that a share of all requests of a block does not exceed, geometric mean of the blocks; the band is "
         "its {level} interval. A line ends where fewer than {count} requests of a block are slower.",
-        level=source.analysis.level, count=doc.Count(round(BEYOND)),
-    )  # fmt: skip
+        level=source.analysis.level,
+        count=doc.Count(round(BEYOND)),
+    )
     for other in list(of_kinds.values())[:1]:
         yield from _chart(
-            found, other, source.analysis, key=f"latency {section.label}",
-            title=msg("{name}: latency by share of requests", name=section.label), axis=msg("latency"), note=note,
-            x_title=msg("share of the requests"), log=("x",),
-            x_labels=tuple((round(1 / (1 - share)), doc.Share(share, "declared")) for share in _SHARES),
-        )  # fmt: skip
+            found,
+            other,
+            source.analysis,
+            key=f"latency {section.label}",
+            title=msg("{name}: latency by share of requests", name=section.label),
+            axis=msg("latency"),
+            note=note,
+            x_title=msg("share of the requests"),
+            log=("x",),
+            x_labels=tuple(
+                (round(1 / (1 - share)), doc.Share(share, "declared")) for share in _SHARES
+            ),
+        )
 
 
-def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysis: Analysis) -> Iterator[doc.Chart]:
+def _load_chart(
+    section: Section, tails: Sequence[tuple[Section, Tail]], analysis: Analysis
+) -> Iterator[doc.Chart]:
     """Yield the percentiles of latencies over the parameter that loads the benchmark, where it varies."""
     known = benchmarks().get(section.benchmark)
     for factor in known.load if known else ():
@@ -92,12 +125,17 @@ def _load_chart(section: Section, tails: Sequence[tuple[Section, Tail]], analysi
         note = msg("Mean of the blocks; the band is its {level} interval.", level=analysis.level)
         for other, _ in tails[:1]:
             yield from _chart(
-                found, other, analysis, key=f"load {section.label} {factor}",
+                found,
+                other,
+                analysis,
+                key=f"load {section.label} {factor}",
                 title=msg("{name}: latency over {load}", name=section.label, load=words_of(factor)),
-                axis=msg("latency"), note=note, x_title=words_of(factor),
+                axis=msg("latency"),
+                note=note,
+                x_title=words_of(factor),
                 log=("x",) if max(loads) / min(loads) >= _LOG_LOADS_FROM else (),
                 x_labels=tuple((load, level_of(factor, f"{load:g}")) for load in sorted(loads)),
-            )  # fmt: skip
+            )
 
 
 def _percentile(section: Section, factor: str) -> Iterator[Panel]:
@@ -109,22 +147,41 @@ def _percentile(section: Section, factor: str) -> Iterator[Panel]:
         courses = of_rest.setdefault(doc.Factor(levels_of(others)) if others else "", {})
         for row in point.rows:
             if load and row.summary is not None and not row.is_withheld:
-                low, high = (bound if math.isfinite(bound) else None for bound in (row.summary.low, row.summary.high))
+                low, high = (
+                    bound if math.isfinite(bound) else None
+                    for bound in (row.summary.low, row.summary.high)
+                )
                 course = courses.setdefault(row.platform.name, Course(row, {}))
-                courses[row.platform.name] = Course(row, {**course.values, load: (row.summary.mean, low, high)})
+                courses[row.platform.name] = Course(
+                    row, {**course.values, load: (row.summary.mean, low, high)}
+                )
     for name, courses in of_rest.items():
-        yield joined([shared.metric_of(section), name]), [each for each in courses.values() if len(each.values) > 1]
+        yield (
+            joined([shared.metric_of(section), name]),
+            [each for each in courses.values() if len(each.values) > 1],
+        )
 
 
 def _chart(
-    panels: Sequence[Panel], section: Section, analysis: Analysis, *, axis: doc.Inline, note: doc.Inline, **given: Any
+    panels: Sequence[Panel],
+    section: Section,
+    analysis: Analysis,
+    *,
+    axis: doc.Inline,
+    note: doc.Inline,
+    **given: Any,
 ) -> Iterator[doc.Chart]:
     """Yield the chart of panels that have a line, the first ones of many. section: with the unit."""
     found = [(name, courses) for name, courses in panels if courses]
     left_out, found = len(found[_MOST_PANELS:]), found[:_MOST_PANELS]
     if not found:
         return
-    values = [bounded[0] for _, courses in found for course in courses for bounded in course.values.values()]
+    values = [
+        bounded[0]
+        for _, courses in found
+        for course in courses
+        for bounded in course.values.values()
+    ]
     scale = scale_for(section.metric.unit, values)
     names = [platform.name for platform in analysis.platforms]
     colours = analysis.colours
@@ -132,20 +189,31 @@ def _chart(
     has_log = min(values) > 0 and _LOG_FROM <= max(values) / min(values) <= _LOG_TO
     notes = [note]
     if left_out:
-        notes.append(plural("{count} more point is not drawn.", "{count} more points are not drawn.", left_out))
+        notes.append(
+            plural(
+                "{count} more point is not drawn.", "{count} more points are not drawn.", left_out
+            )
+        )
     yield doc.Chart(
         kind="lines",
-        panels=tuple(doc.ChartPanel(name, joined([axis, unit]), "", "", scale) for name, _ in found),
-        series=tuple(doc.ChartSeries(shared.platform_of(each), colours[each.name]) for each in analysis.platforms),
+        panels=tuple(
+            doc.ChartPanel(name, joined([axis, unit]), "", "", scale) for name, _ in found
+        ),
+        series=tuple(
+            doc.ChartSeries(shared.platform_of(each), colours[each.name])
+            for each in analysis.platforms
+        ),
         values=tuple(
             doc.ChartValue(number, x, names.index(course.row.platform.name), right=bounded)
             for number, (_, courses) in enumerate(found)
             for course in courses
             for x, bounded in course.values.items()
         ),
-        notes=tuple(notes), has_one_side=True, is_banded=True,
+        notes=tuple(notes),
+        has_one_side=True,
+        is_banded=True,
         **{**given, "log": (*given.get("log", ()), *(("y",) if has_log else ()))},
-    )  # fmt: skip
+    )
 
 
 def _ticks(last: float) -> list[float]:
@@ -153,5 +221,9 @@ def _ticks(last: float) -> list[float]:
     if last <= 0:
         return []
     power = 10.0 ** math.floor(math.log10(last))
-    step = next(step for step in (power / 5, power / 2, power, 2 * power, 5 * power) if last / step < _MOST_TICKS)
+    step = next(
+        step
+        for step in (power / 5, power / 2, power, 2 * power, 5 * power)
+        if last / step < _MOST_TICKS
+    )
     return [number * step for number in range(int(last / step) + 1)]

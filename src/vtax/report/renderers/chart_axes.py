@@ -62,7 +62,12 @@ class Axis:
 def value_axis(values: Sequence[doc.ChartValue], scale: doc.Scale, is_log: bool) -> Axis:
     """Return the axis of all values of a panel, both sides: from zero, or of a logarithmic one around what is
     positive."""
-    shown = [each for value in values for each in (value.left, value.right, value.printed) if each is not None]
+    shown = [
+        each
+        for value in values
+        for each in (value.left, value.right, value.printed)
+        if each is not None
+    ]
     numbers = [each[0] / scale.divisor for each in shown]
     bounds = [bound / scale.divisor for each in shown for bound in each[1:] if bound is not None]
     if is_log:
@@ -74,4 +79,6 @@ def value_axis(values: Sequence[doc.ChartValue], scale: doc.Scale, is_log: bool)
         return Axis(low / room, high * room, scale.divisor, True)
     high = max([0.0, *numbers])
     low = min([0.0, *numbers])
-    return Axis(low * _ROOM, min(max([high, *bounds]), high * _REACH) * _ROOM or 1.0, scale.divisor, False)
+    return Axis(
+        low * _ROOM, min(max([high, *bounds]), high * _REACH) * _ROOM or 1.0, scale.divisor, False
+    )

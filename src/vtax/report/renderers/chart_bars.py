@@ -7,7 +7,17 @@ import string
 from vtax.report import document as doc
 from vtax.report.document import msg
 from vtax.report.renderers.chart_axes import Axis, value_axis
-from vtax.report.renderers.chart_layers import INK, MUTED, PAPER, WIDTH, Drawn, intervals, only, printed, record_of
+from vtax.report.renderers.chart_layers import (
+    INK,
+    MUTED,
+    PAPER,
+    WIDTH,
+    Drawn,
+    intervals,
+    only,
+    printed,
+    record_of,
+)
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
 
@@ -28,7 +38,9 @@ class _Bars(Drawn):
     def __init__(self, chart: doc.Chart, formatter: Formatter, number: int) -> None:
         super().__init__(chart, formatter, number)
         labels = dict(chart.x_labels)
-        self.places = {place: self.text(labels[place]) for place in sorted({value.x for value in self.values})}
+        self.places = {
+            place: self.text(labels[place]) for place in sorted({value.x for value in self.values})
+        }
         self.series = sorted({value.series for value in self.values})
         self.letters = dict(zip(self.series, _LETTERS, strict=False))
         names = sorted(self.labels[each] for each in self.series)
@@ -44,57 +56,101 @@ class _Bars(Drawn):
             row = max(row, _TWO_LINES_HEIGHT)
         return [
             {
-                "data": {"values": [
-                    {"place": self.places[value.x], "series": self._name(value.series),
-                     **self._inside(value, is_right=is_right), **record_of(value, axis, is_right=is_right)}
-                    for value in self.values
-                ]},
-                "width": WIDTH, "height": len(self.places) * row,
+                "data": {
+                    "values": [
+                        {
+                            "place": self.places[value.x],
+                            "series": self._name(value.series),
+                            **self._inside(value, is_right=is_right),
+                            **record_of(value, axis, is_right=is_right),
+                        }
+                        for value in self.values
+                    ]
+                },
+                "width": WIDTH,
+                "height": len(self.places) * row,
                 "title": self.title(is_right, is_cut=axis.cuts(self.values)),
                 "layer": [only(layer) for layer in self._layers(axis)],
             }
             for is_right in (False, True)
-        ]  # fmt: skip
+        ]
 
     def _inside(self, value: doc.ChartValue, *, is_right: bool) -> Spec:
         """Return what stands in a bar: the letter of its group, or that this side has no bar."""
         shown = value.right if is_right else value.left or value.printed
-        return {"letter": self.letters[value.series]} if shown else {"nothing": self.text(msg("not measured"))}
+        return (
+            {"letter": self.letters[value.series]}
+            if shown
+            else {"nothing": self.text(msg("not measured"))}
+        )
 
     def _layers(self, axis: Axis) -> list[Spec]:
-        base: Spec = {"y": {
-            "field": "place", "type": "nominal",
-            "scale": {"domain": list(self.places.values()), "paddingInner": 0.25, "paddingOuter": 0.15},
-            "axis": {"title": None, "grid": False, "ticks": False, "domain": False, "labelPadding": 6,
-                     "labelExpr": _TWO_LINES},
-        }}  # fmt: skip
+        base: Spec = {
+            "y": {
+                "field": "place",
+                "type": "nominal",
+                "scale": {
+                    "domain": list(self.places.values()),
+                    "paddingInner": 0.25,
+                    "paddingOuter": 0.15,
+                },
+                "axis": {
+                    "title": None,
+                    "grid": False,
+                    "ticks": False,
+                    "domain": False,
+                    "labelPadding": 6,
+                    "labelExpr": _TWO_LINES,
+                },
+            }
+        }
         names, x = list(map(self._name, self.series)), self.scaled(axis)
         colours = [colour_of(self.chart.series[each].colour) for each in self.series]
         colour: Spec = {
-            "field": "series", "type": "nominal", "legend": {"title": None} if self.is_grouped else None,
+            "field": "series",
+            "type": "nominal",
+            "legend": {"title": None} if self.is_grouped else None,
             "scale": {"domain": names, "range": colours},
-        }  # fmt: skip
+        }
         if self.is_grouped:
             base["yOffset"] = {"field": "series", "scale": {"domain": names}}
         layers: list[Spec] = [
-            {"mark": {"type": "bar", "fillOpacity": 0.35, "strokeWidth": 1.2},
-             "encoding": {**base, "x": {"field": "value", **x}, "fill": colour,
-                          "stroke": {**colour, "legend": None}}},
+            {
+                "mark": {"type": "bar", "fillOpacity": 0.35, "strokeWidth": 1.2},
+                "encoding": {
+                    **base,
+                    "x": {"field": "value", **x},
+                    "fill": colour,
+                    "stroke": {**colour, "legend": None},
+                },
+            },
             *intervals(base, x, "x"),
             *printed(base, x, "x"),
-        ]  # fmt: skip
+        ]
         if self.is_grouped:
             text: Spec = {"type": "text", "align": "left", "dx": 3, "fontSize": 9.5, "color": INK}
-            halo = {**text, "color": PAPER, "stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
+            halo = {
+                **text,
+                "color": PAPER,
+                "stroke": PAPER,
+                "strokeWidth": 3,
+                "strokeJoin": "round",
+            }
             at = {**base, "x": {"datum": axis.low, **x}, "text": {"field": "letter"}}
             named = [{"filter": "isValid(datum.letter)"}]
             layers += [{"transform": named, "mark": look, "encoding": at} for look in (halo, text)]
-        layers.append({
-            "transform": [{"filter": "isValid(datum.nothing)"}],
-            "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 9.5, "color": MUTED},
-            "encoding": {**base, "x": {"datum": axis.low, **x}, "text": {"field": "nothing"}},
-        })  # fmt: skip
+        layers.append(
+            {
+                "transform": [{"filter": "isValid(datum.nothing)"}],
+                "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 9.5, "color": MUTED},
+                "encoding": {**base, "x": {"datum": axis.low, **x}, "text": {"field": "nothing"}},
+            }
+        )
         return [*layers, *axis.arrows(base, x, "x")]
 
     def _name(self, number: int) -> str:
-        return f"{self.letters[number]}  {self.labels[number]}" if self.is_grouped else self.labels[number]
+        return (
+            f"{self.letters[number]}  {self.labels[number]}"
+            if self.is_grouped
+            else self.labels[number]
+        )

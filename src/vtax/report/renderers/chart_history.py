@@ -13,16 +13,23 @@ from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec
 
 _HEIGHT = 240  # pixels
-_REACH = 1.0  # intervals may stretch the axis by so many times the range of the values, to each side
+_REACH = (
+    1.0  # intervals may stretch the axis by so many times the range of the values, to each side
+)
 _LEAST_RANGE = 0.02  # of the largest value: smaller changes are not blown up to the whole axis
 _LABEL_CHARS = 28
 _WIDE = 2 * WIDTH + 60  # pixels between the axes
 _NARROW = 262  # of a window of 390 px, where text keeps its size
 _MAX_TICKS = 60
-_CHARACTER, _SYMBOL = 6.6, 40  # pixels of a legend's character, and of its symbol with the space between columns
+_CHARACTER, _SYMBOL = (
+    6.6,
+    40,
+)  # pixels of a legend's character, and of its symbol with the space between columns
 
 
-def history(chart: doc.Chart, formatter: Formatter, number: int, *, is_narrow: bool = False) -> list[Spec]:
+def history(
+    chart: doc.Chart, formatter: Formatter, number: int, *, is_narrow: bool = False
+) -> list[Spec]:
     """Return one drawing of a panel, as wide as two sides. is_narrow: as wide as the window of a phone."""
     return [_History(chart, formatter, number).drawing(_NARROW if is_narrow else _WIDE)]
 
@@ -47,7 +54,11 @@ class _History(LineLooks):
         domain = [first - room, last + room]
         rows, dodged = [], []
         for value in self.values:
-            row: Spec = {"series": self.labels[value.series], "x": value.x, **axis.record(value.right)}
+            row: Spec = {
+                "series": self.labels[value.series],
+                "x": value.x,
+                **axis.record(value.right),
+            }
             rows.append(row)
             dodged.append({**row, "x": value.x + (domain[1] - domain[0]) * self.aside(value)})
         x = self._times(times, domain)
@@ -56,21 +67,29 @@ class _History(LineLooks):
         here: Spec = {**at, "y": {"field": "value", **y}, "color": self.look("color")}
         layers: list[Spec] = [
             *self._events(x, domain),
-            {"mark": {"type": "line", "strokeWidth": 1.1},
-             "encoding": {**here, "strokeDash": self.look("strokeDash")}},
-        ]  # fmt: skip
+            {
+                "mark": {"type": "line", "strokeWidth": 1.1},
+                "encoding": {**here, "strokeDash": self.look("strokeDash")},
+            },
+        ]
         layers += [
-            {**each, "encoding": {**each["encoding"], "color": self.look("color")}} for each in intervals(at, y, "y")
+            {**each, "encoding": {**each["encoding"], "color": self.look("color")}}
+            for each in intervals(at, y, "y")
         ]
         layers += axis.arrows(at, y, "y")
-        layers.append({
-            "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
-            "encoding": {**here, "shape": self.look("shape")},
-        })  # fmt: skip
+        layers.append(
+            {
+                "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
+                "encoding": {**here, "shape": self.look("shape")},
+            }
+        )
         return {
-            "data": {"values": dodged if len(self.used) > 1 else rows}, "width": width, "height": _HEIGHT,
-            "title": self.title(is_right=True), "layer": layers,
-        }  # fmt: skip
+            "data": {"values": dodged if len(self.used) > 1 else rows},
+            "width": width,
+            "height": _HEIGHT,
+            "title": self.title(is_right=True),
+            "layer": layers,
+        }
 
     def _times(self, times: list[float], domain: list[float]) -> Spec:
         """Return the channel of Unix times: a tick for every day with a run, or for every run of a single day.
@@ -87,11 +106,17 @@ class _History(LineLooks):
         texts = json.dumps([label for _, label in labels], ensure_ascii=False)
         places = [at for at, _ in labels]
         return {
-            "type": "quantitative", "scale": {"domain": domain, "nice": False, "zero": False},
-            "axis": {"title": self.text(self.chart.x_title), "grid": False, "values": places,
-                     "labelExpr": f"({texts})[indexof({json.dumps(places)}, datum.value)]",
-                     "labelOverlap": "greedy", "labelSeparation": 8},
-        }  # fmt: skip
+            "type": "quantitative",
+            "scale": {"domain": domain, "nice": False, "zero": False},
+            "axis": {
+                "title": self.text(self.chart.x_title),
+                "grid": False,
+                "values": places,
+                "labelExpr": f"({texts})[indexof({json.dumps(places)}, datum.value)]",
+                "labelOverlap": "greedy",
+                "labelSeparation": 8,
+            },
+        }
 
     def _axis(self) -> Axis:
         """Around the values, not from zero: a change of a percent is to be seen."""
@@ -106,7 +131,11 @@ class _History(LineLooks):
         return Axis(low - room, high + room, divisor, False)
 
     def _events(self, x: Spec, domain: list[float]) -> list[Spec]:
-        events = [event for event in self.chart.events if event.panel == self.chart.panels.index(self.panel)]
+        events = [
+            event
+            for event in self.chart.events
+            if event.panel == self.chart.panels.index(self.panel)
+        ]
         layers: list[Spec] = []
         middle = sum(domain) / 2
         for event in events:
@@ -114,15 +143,31 @@ class _History(LineLooks):
             is_left = at < middle
             own: Spec = {"data": {"values": [{"at": at}]}}
             where: Spec = {"x": {"field": "at", **x}}
-            layers.append({
-                **own, "mark": {"type": "rule", "strokeDash": [5, 3], "strokeWidth": 1.4, "color": MUTED},
-                "encoding": where,
-            })  # fmt: skip
-            layers.append({
-                **own,
-                "mark": {"type": "text", "text": textwrap.wrap(self.text(event.label), _LABEL_CHARS) or [""],
-                         "align": "left" if is_left else "right", "baseline": "top", "dx": 4 if is_left else -4,
-                         "fontSize": 10, "color": INK},
-                "encoding": {**where, "y": {"value": 3}},
-            })  # fmt: skip
+            layers.append(
+                {
+                    **own,
+                    "mark": {
+                        "type": "rule",
+                        "strokeDash": [5, 3],
+                        "strokeWidth": 1.4,
+                        "color": MUTED,
+                    },
+                    "encoding": where,
+                }
+            )
+            layers.append(
+                {
+                    **own,
+                    "mark": {
+                        "type": "text",
+                        "text": textwrap.wrap(self.text(event.label), _LABEL_CHARS) or [""],
+                        "align": "left" if is_left else "right",
+                        "baseline": "top",
+                        "dx": 4 if is_left else -4,
+                        "fontSize": 10,
+                        "color": INK,
+                    },
+                    "encoding": {**where, "y": {"value": 3}},
+                }
+            )
         return layers

@@ -45,7 +45,9 @@ class Drawn:
             for texts in ([self.panel.left, self.chart.printed, arrow], [self.panel.right, arrow])
         ]
         lines = sides[is_right] + [" "] * (max(map(len, sides)) - len(sides[is_right]))
-        frame = {"frame": "group"} if self.chart.has_one_side else {}  # panels below each other: all titles at one x
+        frame = (
+            {"frame": "group"} if self.chart.has_one_side else {}
+        )  # panels below each other: all titles at one x
         if self.panel.title == "":
             return {"text": lines, "fontWeight": 400, "color": MUTED, "fontSize": 10.5, **frame}
         return {"text": self.text(self.panel.title), "subtitle": lines, **frame}
@@ -64,16 +66,22 @@ def intervals(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
     """Yield lines from the lower to the upper bound, with ticks at both ends that are inside the axis."""
     mark: Spec = {"type": "rule", "strokeWidth": 1.4, "color": INK}
     yield {
-        "transform": [{"filter": "isValid(datum.low)"}], "mark": mark,
+        "transform": [{"filter": "isValid(datum.low)"}],
+        "mark": mark,
         "encoding": {**base, channel: {"field": "low", **scale}, f"{channel}2": {"field": "high"}},
-    }  # fmt: skip
+    }
     for field in ("low", "high"):
         yield {
             "transform": [{"filter": f"isValid(datum.{field}) && !datum.{field}_beyond"}],
-            "mark": {"type": "tick", "thickness": 1.4, "size": 7, "color": INK,
-                     "orient": "vertical" if channel == "x" else "horizontal"},
+            "mark": {
+                "type": "tick",
+                "thickness": 1.4,
+                "size": 7,
+                "color": INK,
+                "orient": "vertical" if channel == "x" else "horizontal",
+            },
             "encoding": {**base, channel: {"field": field, **scale}},
-        }  # fmt: skip
+        }
 
 
 def printed(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
@@ -81,14 +89,26 @@ def printed(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
     yield {
         "transform": [{"filter": "isValid(datum.printed_low)"}],
         "mark": {"type": "rule", "strokeWidth": 1.2, "color": INK, "strokeDash": [2, 2]},
-        "encoding": {**base, channel: {"field": "printed_low", **scale}, f"{channel}2": {"field": "printed_high"}},
+        "encoding": {
+            **base,
+            channel: {"field": "printed_low", **scale},
+            f"{channel}2": {"field": "printed_high"},
+        },
     }
     yield {
         "transform": [{"filter": "isValid(datum.printed_value)"}],
-        "mark": {"type": "point", "shape": "diamond", "size": 80, "filled": True, "fill": PAPER, "stroke": INK,
-                 "strokeWidth": 1.4, "opacity": 1},
+        "mark": {
+            "type": "point",
+            "shape": "diamond",
+            "size": 80,
+            "filled": True,
+            "fill": PAPER,
+            "stroke": INK,
+            "strokeWidth": 1.4,
+            "opacity": 1,
+        },
         "encoding": {**base, channel: {"field": "printed_value", **scale}},
-    }  # fmt: skip
+    }
 
 
 def only(layer: Spec) -> Spec:
@@ -96,5 +116,8 @@ def only(layer: Spec) -> Spec:
     for channel in ("x", "y"):
         field = layer["encoding"].get(channel, {}).get("field")
         if field == "value":
-            return {**layer, "transform": [*layer.get("transform", ()), {"filter": "isValid(datum.value)"}]}
+            return {
+                **layer,
+                "transform": [*layer.get("transform", ()), {"filter": "isValid(datum.value)"}],
+            }
     return layer

@@ -10,15 +10,34 @@ from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.renderers.chart_axes import Axis, value_axis
-from vtax.report.renderers.chart_layers import WHOLE_WIDTH, WIDTH, Drawn, intervals, only, printed, record_of
+from vtax.report.renderers.chart_layers import (
+    WHOLE_WIDTH,
+    WIDTH,
+    Drawn,
+    intervals,
+    only,
+    printed,
+    record_of,
+)
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
 
 _HEIGHT, _LOW, _MANY = 210, 140, 3  # pixels; of charts with so many panels
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+_SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 2, 1, 2, 1, 2], [3, 5], [10, 2, 3, 2])
 _DODGE = 3.7  # pixels between the intervals of two series
-_OF_A_GAP = 0.5  # of the gap between two neighbouring places, that all series of one may stand apart
+_OF_A_GAP = (
+    0.5  # of the gap between two neighbouring places, that all series of one may stand apart
+)
 
 
 def lines(chart: doc.Chart, formatter: Formatter, number: int) -> list[Spec]:
@@ -63,21 +82,31 @@ class _Lines(LineLooks):
         axis = value_axis([*self.ranged, *self.bands], self.panel.scale, "y" in self.chart.log)
         aside = 0.0 if self.chart.is_banded else self.dodge * (len(self.used) - 1) / 2
         first = [place for place, _ in self.chart.x_labels[:1] if self.chart.is_banded]
-        domain = _numbers_domain([*first, *(value.x for value in self.values)], "x" in self.chart.log, aside)
+        domain = _numbers_domain(
+            [*first, *(value.x for value in self.values)], "x" in self.chart.log, aside
+        )
         sides = []
         for is_right in (False, True):
             rows = [
-                {"series": self.labels[value.series], "x": self._dodged(value, domain),
-                 **record_of(value, axis, is_right=is_right)}
+                {
+                    "series": self.labels[value.series],
+                    "x": self._dodged(value, domain),
+                    **record_of(value, axis, is_right=is_right),
+                }
                 for value in self.values
-            ]  # fmt: skip
+            ]
             layers = self._layers(axis, domain, is_banded=bool(self.bands) and is_right)
-            sides.append({
-                "data": {"values": rows}, "width": WIDTH,
-                "title": self.title(is_right, is_cut=not self.chart.is_banded and axis.cuts(self.values)),
-                "height": _HEIGHT if len(self.chart.panels) < _MANY else _LOW,
-                "layer": [only(layer) for layer in layers],
-            })  # fmt: skip
+            sides.append(
+                {
+                    "data": {"values": rows},
+                    "width": WIDTH,
+                    "title": self.title(
+                        is_right, is_cut=not self.chart.is_banded and axis.cuts(self.values)
+                    ),
+                    "height": _HEIGHT if len(self.chart.panels) < _MANY else _LOW,
+                    "layer": [only(layer) for layer in layers],
+                }
+            )
         return sides
 
     def _layers(self, axis: Axis, domain: list[float], *, is_banded: bool) -> list[Spec]:
@@ -87,11 +116,15 @@ class _Lines(LineLooks):
         here: Spec = {**at, "y": {"field": "value", **y}, "color": look["color"]}
         faded = {"opacity": 0.3} if is_banded else {}
         layers: list[Spec] = [
-            {"mark": {"type": "line", "strokeWidth": 1.6, **faded},
-             "encoding": {**here, "strokeDash": look["strokeDash"]}},
-            {"mark": {"type": "point", "filled": True, "size": 46, "opacity": 1, **faded},
-             "encoding": {**here, "shape": look["shape"]}},
-        ]  # fmt: skip
+            {
+                "mark": {"type": "line", "strokeWidth": 1.6, **faded},
+                "encoding": {**here, "strokeDash": look["strokeDash"]},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1, **faded},
+                "encoding": {**here, "shape": look["shape"]},
+            },
+        ]
         if is_banded:
             return [*layers, *self._bands(axis, domain, x, y, look)]
         if self.chart.is_banded:
@@ -109,34 +142,73 @@ class _Lines(LineLooks):
         if names:
             text = json.dumps(names, ensure_ascii=False)
             key = "replace(format(datum.value, '.12~g'), ',', '.')"  # whatever decimal sign the language has
-            ticks = {"values": [place for place, _ in self.chart.x_labels],
-                     "labelExpr": f"({text})[{key}] || datum.label"}  # fmt: skip
+            ticks = {
+                "values": [place for place, _ in self.chart.x_labels],
+                "labelExpr": f"({text})[{key}] || datum.label",
+            }
         return {
             "type": "quantitative",
-            "scale": {"domain": domain, "nice": False, **({"type": "log"} if "x" in self.chart.log else {})},
-            "axis": {"title": self.text(self.chart.x_title), "grid": False, "labelOverlap": "greedy",
-                     "labelSeparation": 1, **ticks},
-        }  # fmt: skip
+            "scale": {
+                "domain": domain,
+                "nice": False,
+                **({"type": "log"} if "x" in self.chart.log else {}),
+            },
+            "axis": {
+                "title": self.text(self.chart.x_title),
+                "grid": False,
+                "labelOverlap": "greedy",
+                "labelSeparation": 1,
+                **ticks,
+            },
+        }
 
-    def _bands(self, axis: Axis, domain: list[float], x: Spec, y: Spec, look: Mapping[str, Spec]) -> list[Spec]:
+    def _bands(
+        self, axis: Axis, domain: list[float], x: Spec, y: Spec, look: Mapping[str, Spec]
+    ) -> list[Spec]:
         """Return the mean of each series over all tests, and its interval as a band."""
         rows = [
-            {"series": self.labels[band.series], "from": domain[0], "to": domain[1], **axis.record(band.right)}
+            {
+                "series": self.labels[band.series],
+                "from": domain[0],
+                "to": domain[1],
+                **axis.record(band.right),
+            }
             for band in self.bands
         ]
         across = {"x": {"field": "from", **x}, "x2": {"field": "to"}}
         own = {"data": {"values": rows}}
         layers = [
-            {**own, "mark": {"type": "rect", "opacity": 0.2},
-             "encoding": {**across, "y": {"field": "low", **y}, "y2": {"field": "high"},
-                          "color": {**look["color"], "legend": None}}},
-            {**own, "mark": {"type": "rule", "strokeWidth": 2.2},
-             "encoding": {**across, "y": {"field": "value", **y}, "color": look["color"],
-                          "strokeDash": look["strokeDash"]}},
-            {**own, "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
-             "encoding": {"x": {"field": "to", **x}, "y": {"field": "value", **y}, "color": look["color"],
-                          "shape": look["shape"]}},
-        ]  # fmt: skip
+            {
+                **own,
+                "mark": {"type": "rect", "opacity": 0.2},
+                "encoding": {
+                    **across,
+                    "y": {"field": "low", **y},
+                    "y2": {"field": "high"},
+                    "color": {**look["color"], "legend": None},
+                },
+            },
+            {
+                **own,
+                "mark": {"type": "rule", "strokeWidth": 2.2},
+                "encoding": {
+                    **across,
+                    "y": {"field": "value", **y},
+                    "color": look["color"],
+                    "strokeDash": look["strokeDash"],
+                },
+            },
+            {
+                **own,
+                "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
+                "encoding": {
+                    "x": {"field": "to", **x},
+                    "y": {"field": "value", **y},
+                    "color": look["color"],
+                    "shape": look["shape"],
+                },
+            },
+        ]
         arrows = axis.arrows({"x": {"field": "to", **x}}, y, "y")
         return [*layers, *({**own, **each} for each in arrows)]
 
@@ -153,10 +225,13 @@ class _Lines(LineLooks):
 def _along(at: Spec, y: Spec, look: Mapping[str, Spec]) -> list[Spec]:
     """Return a band along each line, from the lower to the upper bound."""
     ends = {"y": {"field": "low", **y}, "y2": {"field": "high"}}
-    return [{
-        "transform": [{"filter": "isValid(datum.low)"}], "mark": {"type": "area", "opacity": 0.2},
-        "encoding": {**at, **ends, "color": look["color"]},
-    }]  # fmt: skip
+    return [
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "area", "opacity": 0.2},
+            "encoding": {**at, **ends, "color": look["color"]},
+        }
+    ]
 
 
 def _numbers_domain(numbers: Iterable[float], is_log: bool, aside: float) -> list[float]:

@@ -22,8 +22,12 @@ from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import SCHEMA, Spec, locale_of
 
 _KINDS: Mapping[str, Callable[[doc.Chart, Formatter, int], list[Spec]]] = {
-    "bars": bars, "lines": lines, "heatmap": cells, "table": cells, "history": history,
-}  # fmt: skip
+    "bars": bars,
+    "lines": lines,
+    "heatmap": cells,
+    "table": cells,
+    "history": history,
+}
 _LEGEND_COLUMNS = 4
 _MIN_FONT_PX = 11.5  # of a chart for narrow windows, which shrink it by a tenth
 PRINT_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
@@ -55,22 +59,41 @@ def chart_spec(chart: doc.Chart, formatter: Formatter, *, is_stacked: bool = Fal
             "font": PRINT_FONT,
             "view": {"stroke": GRID},
             "axis": {
-                "labelColor": INK, "titleColor": INK, "gridColor": GRID, "tickColor": MUTED, "domainColor": MUTED,
-                "labelFontSize": 10.5, "titleFontSize": 11, "titleFontWeight": 400, "labelLimit": 190,
-                "titleLimit": 0, "titlePadding": 8,
+                "labelColor": INK,
+                "titleColor": INK,
+                "gridColor": GRID,
+                "tickColor": MUTED,
+                "domainColor": MUTED,
+                "labelFontSize": 10.5,
+                "titleFontSize": 11,
+                "titleFontWeight": 400,
+                "labelLimit": 190,
+                "titleLimit": 0,
+                "titlePadding": 8,
             },
             "legend": {
-                "orient": "bottom", "direction": "horizontal", "labelFontSize": 10.5, "labelLimit": 0,
-                "columns": 1 if is_stacked else _LEGEND_COLUMNS, "labelColor": INK,
-                "titleColor": INK, "symbolSize": 80, "symbolStrokeWidth": 0, "columnPadding": 18,
+                "orient": "bottom",
+                "direction": "horizontal",
+                "labelFontSize": 10.5,
+                "labelLimit": 0,
+                "columns": 1 if is_stacked else _LEGEND_COLUMNS,
+                "labelColor": INK,
+                "titleColor": INK,
+                "symbolSize": 80,
+                "symbolStrokeWidth": 0,
+                "columnPadding": 18,
                 "symbolDash": [1, 0],
             },
             "title": {
-                "anchor": "start", "fontSize": 11.5, "subtitleFontSize": 10.5, "subtitleColor": MUTED, "color": INK,
+                "anchor": "start",
+                "fontSize": 11.5,
+                "subtitleFontSize": 10.5,
+                "subtitleColor": MUTED,
+                "color": INK,
                 "subtitlePadding": 3,
             },
         },
-    }  # fmt: skip
+    }
     return {**spec, **_readable(_MIN_FONT_PX, spec)} if is_stacked else spec
 
 
@@ -81,7 +104,10 @@ def _readable(size_px: float, spec: Any) -> Any:
     if not isinstance(spec, dict):
         return spec
     return {
-        key: max(value, size_px) if key.casefold().endswith("fontsize") and isinstance(value, int | float)
-        else value if key == "values" else _readable(size_px, value)
+        key: max(value, size_px)
+        if key.casefold().endswith("fontsize") and isinstance(value, int | float)
+        else value
+        if key == "values"
+        else _readable(size_px, value)
         for key, value in spec.items()
-    }  # fmt: skip
+    }

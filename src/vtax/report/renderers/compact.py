@@ -8,9 +8,13 @@ from typing import Any
 
 _DIGITS = 6
 _FONT = re.compile(r' font-family="[^"]*"')
-_DEFAULTS = re.compile(r' (?:opacity="1"|stroke-width="1"|pointer-events="none"|transform="translate\(0,0\)")')
+_DEFAULTS = re.compile(
+    r' (?:opacity="1"|stroke-width="1"|pointer-events="none"|transform="translate\(0,0\)")'
+)
 """Attributes that say what holds without them; nothing in a static drawing has events."""
-_UNSEEN = re.compile(r'<path class="(?:back|fore)ground" aria-hidden="true" d="[^"]*"(?: display="none")?/>')
+_UNSEEN = re.compile(
+    r'<path class="(?:back|fore)ground" aria-hidden="true" d="[^"]*"(?: display="none")?/>'
+)
 """A frame that Vega draws around every group, where it has neither fill nor line, or is not shown."""
 _LONG_NUMBER = re.compile(r"(\d+\.\d{2})\d+")
 
@@ -25,7 +29,12 @@ def compact(spec: dict[str, Any]) -> dict[str, Any]:
         if texts.count(text) > 1:
             names.setdefault(text, f"d{len(names)}")
     layers = [
-        {**layer, "data": {"name": names[text]} if text in names else {"values": _rounded(layer["data"]["values"])}}
+        {
+            **layer,
+            "data": {"name": names[text]}
+            if text in names
+            else {"values": _rounded(layer["data"]["values"])},
+        }
         for layer, text in zip(spec["layer"], texts, strict=True)
     ]
     sets = {name: _rounded(json.loads(text)) for text, name in names.items()}
@@ -38,7 +47,11 @@ def compact_svg(svg: str) -> str:
     if len(fonts) == 1:
         svg = _FONT.sub("", svg).replace("<svg ", f"<svg {fonts.pop().strip()} ", 1)
     svg = _UNSEEN.sub("", _DEFAULTS.sub("", svg))
-    return re.sub(r'(?<= )(?:d|transform|x1|x2|y1|y2|x|y)="[^"]*"', lambda m: _LONG_NUMBER.sub(r"\1", m[0]), svg)
+    return re.sub(
+        r'(?<= )(?:d|transform|x1|x2|y1|y2|x|y)="[^"]*"',
+        lambda m: _LONG_NUMBER.sub(r"\1", m[0]),
+        svg,
+    )
 
 
 def _rounded(value: Any) -> Any:

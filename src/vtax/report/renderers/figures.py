@@ -16,8 +16,12 @@ from vtax.report.renderers.vega_trials import distribution, has_too_many_trials,
 
 _WIDTH = 430  # pixels
 _KINDS: Mapping[str, Callable[[doc.RowFigure, Formatter], vega.Spec]] = {
-    "values": vega.values, "ratios": vega.ratios, "order": order, "distribution": distribution, "shares": shares,
-}  # fmt: skip
+    "values": vega.values,
+    "ratios": vega.ratios,
+    "order": order,
+    "distribution": distribution,
+    "shares": shares,
+}
 
 
 def spec_of(figure: doc.RowFigure, formatter: Formatter) -> vega.Spec:
@@ -29,9 +33,13 @@ def file_of(figure: doc.Figure, formatter: Formatter, file_format: str) -> bytes
     """Return a figure with its title and the sentences below it as the content of an svg, pdf or png file, for
     print."""
     title = {
-        "anchor": "start", "subtitleFontSize": 10.5, "color": "@ink", "subtitleColor": "@muted", "offset": 12,
+        "anchor": "start",
+        "subtitleFontSize": 10.5,
+        "color": "@ink",
+        "subtitleColor": "@muted",
+        "offset": 12,
         "subtitlePadding": 4,
-    }  # fmt: skip
+    }
     if isinstance(figure, doc.Chart):
         spec, sentences, title_chars, chars = chart_spec(figure, formatter), figure.notes, 88, 118
         title["fontSize"] = 14
@@ -42,7 +50,9 @@ def file_of(figure: doc.Figure, formatter: Formatter, file_format: str) -> bytes
         config = {**spec["config"], "font": PRINT_FONT}
         spec |= {"width": _WIDTH, "background": "@paper", "padding": 10, "config": config}
     title["text"] = textwrap.wrap(formatter.text(figure.title), title_chars)
-    title["subtitle"] = [line for each in sentences for line in textwrap.wrap(formatter.text(each), chars)]
+    title["subtitle"] = [
+        line for each in sentences for line in textwrap.wrap(formatter.text(each), chars)
+    ]
     return _drawn({**spec, "title": title}, file_format)
 
 
@@ -81,11 +91,15 @@ def _what_stands_for_values(figure: doc.RowFigure) -> doc.Inline:
         return ""
     if figure.kind == "order":
         line = msg("with the means of blocks as a line")
-        band = msg("with the range of nine in ten trials as a band, and the means of blocks as a line")
+        band = msg(
+            "with the range of nine in ten trials as a band, and the means of blocks as a line"
+        )
         return band if has_too_many_trials(figure) else line
     if figure.kind == "distribution":
         box = msg("with the median and quartiles of all trials, and their range as a line")
-        dots = msg("a dot for every trial, those of the first block on top, with their median and quartiles")
+        dots = msg(
+            "a dot for every trial, those of the first block on top, with their median and quartiles"
+        )
         return box if has_too_many_trials(figure) else dots
     if vega.has_too_many_dots(figure):
         return msg("and quartiles and range of the blocks")

@@ -35,9 +35,15 @@ from vtax.study.units import about_size, format_duration, format_percent
 
 SIGNS: Mapping[str, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
 WORDS: Mapping[str, Message] = {
-    "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
-}  # fmt: skip
-PARTS: tuple[Literal["estimate", "interval"], ...] = ("estimate", "interval")  # of a relative figure
+    "slower": msg("slower"),
+    "faster": msg("faster"),
+    "equivalent": msg("equivalent"),
+    "undecided": msg("undecided"),
+}
+PARTS: tuple[Literal["estimate", "interval"], ...] = (
+    "estimate",
+    "interval",
+)  # of a relative figure
 _NAME = re.compile(r"\{(\w+)\}")
 _BAR_CELLS = 10  # are the baseline
 _BAR_MAX = 12
@@ -68,7 +74,9 @@ class Formatter:
         """Yield the stretches of a text, in order."""
         if isinstance(inline, Note):
             one, many = forms_of(inline.code)
-            yield from self._message(Message(one, data_of(inline), many, inline.data.get("count", 1)), role)
+            yield from self._message(
+                Message(one, data_of(inline), many, inline.data.get("count", 1)), role
+            )
         elif isinstance(inline, str):
             yield Run(inline, role)
         elif isinstance(inline, Stored):
@@ -117,7 +125,13 @@ class Formatter:
             spoken = "times" if kind != "percent" and not value.has_word else kind
             parts.append(Run(self._share_of(value, self.number(shown), spoken), role, value))
         if interval and value.shows in ("both", "interval"):
-            parts.append(Run(self.number(interval), "muted", cells.IntervalCell(value.low, value.high, "quantity")))
+            parts.append(
+                Run(
+                    self.number(interval),
+                    "muted",
+                    cells.IntervalCell(value.low, value.high, "quantity"),
+                )
+            )
         if value.verdict is not None and kind != value.verdict.kind:
             parts.append(Run(self.text(WORDS[value.verdict.kind]), role, value))
         for number, part in enumerate(parts):
@@ -130,10 +144,13 @@ class Formatter:
             share = f"{shown}\N{NO-BREAK SPACE}%"
             named = msg("{share} of {baseline}", share=share, baseline=value.baseline)
             return self.text(named) if value.baseline else share
-        return self.text({
-            "slower": msg("{times} times slower", times=shown), "faster": msg("{times} times faster", times=shown),
-            "times": msg("{times} times", times=shown),
-        }[kind])  # fmt: skip
+        return self.text(
+            {
+                "slower": msg("{times} times slower", times=shown),
+                "faster": msg("{times} times faster", times=shown),
+                "times": msg("{times} times", times=shown),
+            }[kind]
+        )
 
     def value(self, value: Any) -> str:
         """Return a typed value as characters."""
@@ -145,7 +162,11 @@ class Formatter:
 
     def verdict(self, value: cells.VerdictCell) -> tuple[str, str]:
         """Return its sign with its word, and how many further blocks it needs; empty when that is none."""
-        more = self.text(cells.more_blocks(value.blocks_low, value.blocks_needed)) if value.blocks_needed else ""
+        more = (
+            self.text(cells.more_blocks(value.blocks_low, value.blocks_needed))
+            if value.blocks_needed
+            else ""
+        )
         return f"{SIGNS[value.kind]} {self.text(WORDS[value.kind])}", more
 
     def number(self, text: str) -> str:
@@ -160,9 +181,15 @@ class Formatter:
         """Return how often it was given, where that is more than once, and that it is of secondary metrics."""
         if warning.is_primary:
             return (
-                self.text(plural(" ({count} times)", " ({count} times)", warning.times)) if warning.times > 1 else ""
+                self.text(plural(" ({count} times)", " ({count} times)", warning.times))
+                if warning.times > 1
+                else ""
             )
-        return self.text(plural(" (of secondary metrics)", " ({count} times, of secondary metrics)", warning.times))
+        return self.text(
+            plural(
+                " (of secondary metrics)", " ({count} times, of secondary metrics)", warning.times
+            )
+        )
 
     def where(self, warning: Warning) -> str:
         """Return the places on one line: the first two, and how many more."""
@@ -181,9 +208,13 @@ def efficiency_bar(low: float, estimate: float, high: float) -> str:
 
     What lies beyond twelve cells ends in an arrow.
     """
-    low, estimate, high = (min(value * _BAR_CELLS, _BAR_MAX + 1.0) for value in (low, estimate, high))
+    low, estimate, high = (
+        min(value * _BAR_CELLS, _BAR_MAX + 1.0) for value in (low, estimate, high)
+    )
     place = min(max(math.ceil(estimate), 1), _BAR_MAX + 1) - 1
-    drawn = "".join("█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MAX))
+    drawn = "".join(
+        "█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MAX)
+    )
     drawn += "»" if high > _BAR_MAX else " "
     mark = "»" if place == _BAR_MAX else "◆"
     return (drawn[:place] + mark + drawn[place + 1 :]).rstrip()

@@ -66,7 +66,9 @@ class TextGrid:
         """Columns of a terminal in which no row wraps, though titles may, at the narrowest gaps."""
         titles, *rows = self._all_rows()
         columns = range(len(self._titles))
-        widths = (max(_extent([titles], n, str.split), _extent(rows, n, _lines_of)) for n in columns)
+        widths = (
+            max(_extent([titles], n, str.split), _extent(rows, n, _lines_of)) for n in columns
+        )
         return sum(widths) + len(columns) - 1
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -103,7 +105,9 @@ class TextGrid:
         titles = _Row(tuple(_styled(title, self._title_style) for title in self._titles), 0)
         return [titles, *(row for row in self._rows if isinstance(row, _Row))]
 
-    def _drawn(self, console: Console, row: _Row, shape: _Shape, *, is_head: bool = False) -> Iterator[Text]:
+    def _drawn(
+        self, console: Console, row: _Row, shape: _Shape, *, is_head: bool = False
+    ) -> Iterator[Text]:
         """Yield the lines of a row; those of titles stand at the foot of the highest."""
         widths = shape.widths
         cells = [
@@ -122,11 +126,15 @@ class TextGrid:
         flush = self._right[1:] if shape.is_stacked else self._right
         for parts in zip_longest(*cells):
             line = Text(" " * indent)
-            for number, (part, width, is_right) in enumerate(zip(parts, widths, flush, strict=True)):
+            for number, (part, width, is_right) in enumerate(
+                zip(parts, widths, flush, strict=True)
+            ):
                 shown = part or Text()
                 room = width - (indent if number == 0 and not shape.is_stacked else 0)
                 padding = " " * max(room - shown.cell_len, 0)
-                line.append(padding if is_right else "").append_text(shown).append("" if is_right else padding)
+                line.append(padding if is_right else "").append_text(shown).append(
+                    "" if is_right else padding
+                )
                 line.append(" " * shape.gap)
             line.rstrip()
             yield line
@@ -140,7 +148,10 @@ def fitted(natural: Sequence[int], minimum: Sequence[int], room: int) -> list[in
         natural, minimum = minimum, [1] * len(minimum)
     widths = list(minimum)
     for maximum in range(max(natural), 0, -1):
-        widths = [min(wanted, max(needed, maximum)) for wanted, needed in zip(natural, minimum, strict=True)]
+        widths = [
+            min(wanted, max(needed, maximum))
+            for wanted, needed in zip(natural, minimum, strict=True)
+        ]
         if sum(widths) <= room:
             break
     for number, wanted in enumerate(natural):
@@ -152,7 +163,9 @@ def fitted(natural: Sequence[int], minimum: Sequence[int], room: int) -> list[in
 def _extent(rows: Sequence[_Row], column: int, parts: Callable[[str], list[str]]) -> int:
     """Return the widest part of a column's cells, at least 1."""
     found = [
-        Text(part).cell_len + (0 if column else row.indent) for row in rows for part in parts(row.cells[column].plain)
+        Text(part).cell_len + (0 if column else row.indent)
+        for row in rows
+        for part in parts(row.cells[column].plain)
     ]
     return max([1, *found])
 

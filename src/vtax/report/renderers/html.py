@@ -23,13 +23,18 @@ from vtax.report.renderers.html_parts import COLOUR, HtmlParts, element, joined
 from vtax.report.renderers.language import ENGLISH, Language
 
 
-def html(document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()) -> str:
+def html(
+    document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()
+) -> str:
     """Return a document as one self-contained HTML page. chapters: documents below it, which it links as `run-1`,
     ..."""
     environment = Environment(
-        loader=PackageLoader("vtax.report.renderers"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("vtax.report.renderers"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     formatter = Formatter(language)
     drawn = [_drawn("", document, formatter)]
     drawn += [_drawn(chapter_key(number), each, formatter) for number, each in enumerate(chapters)]
@@ -41,14 +46,17 @@ def html(document: doc.Document, language: Language = ENGLISH, chapters: Sequenc
         chapters=drawn[1:],
         contents=formatter.text(msg("Contents")),
         running=Markup(_css_text(drawn[0]["title"])),
-        footer=formatter.text(msg(
-            "Made by vtax {version} on {moment}. This file is complete: it loads nothing from anywhere.",
-            version=__version__, moment=doc.Moment(time.time()),
-        )),
+        footer=formatter.text(
+            msg(
+                "Made by vtax {version} on {moment}. This file is complete: it loads nothing from anywhere.",
+                version=__version__,
+                moment=doc.Moment(time.time()),
+            )
+        ),
         specs=specs,
         placeholders=joined((name[1:] for name in vega.PLACEHOLDERS), "|"),
         javascript=Markup(vega.javascript()) if specs else "",
-    )  # fmt: skip
+    )
 
 
 def chapter_key(number: int) -> str:
@@ -76,13 +84,17 @@ def _css_text(text: str) -> str:
 
 def colour_styles() -> list[str]:
     """Return every text of an attribute `style` that parts can have: the colours of platforms."""
-    return sorted({COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)})
+    return sorted(
+        {COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)}
+    )
 
 
 class Fragments:
     """Documents and texts as pieces of a page that has a head of its own. Figures are pictures, without scripts."""
 
-    def __init__(self, language: Language = ENGLISH, colours: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, language: Language = ENGLISH, colours: Mapping[str, int] | None = None
+    ) -> None:
         """colours: of the document; see there."""
         self._page = HtmlParts(Formatter(language), doc.Document("", (), colours=colours or {}))
 

@@ -55,19 +55,37 @@ class HtmlParts:
         key = self._id(part.key)
         inner = joined((self.part(each) for each in part.parts), "\n")
         kind = Markup(' class="summary"') if part.role == "summary" else ""
-        return element("<section{}{}>\n<h2>{}</h2>\n{}\n</section>", key, kind, self.inline(part.title), inner)
+        return element(
+            "<section{}{}>\n<h2>{}</h2>\n{}\n</section>", key, kind, self.inline(part.title), inner
+        )
 
     def contents(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
         """Return (id, title, (id, title) of the results in it) of every chapter that can be linked."""
-        titled = [(part, self._named(part)) for part in self._document.parts if isinstance(part, doc.Titled)]
-        return [(*named, self._results(part) if part.key == "results" else []) for part, named in titled if named]
+        titled = [
+            (part, self._named(part))
+            for part in self._document.parts
+            if isinstance(part, doc.Titled)
+        ]
+        return [
+            (*named, self._results(part) if part.key == "results" else [])
+            for part, named in titled
+            if named
+        ]
 
     def _results(self, chapter: doc.Titled) -> list[tuple[str, str]]:
-        inner = (self._named(part) for part in chapter.parts if isinstance(part, doc.Titled) and part.subtitle != "")
+        inner = (
+            self._named(part)
+            for part in chapter.parts
+            if isinstance(part, doc.Titled) and part.subtitle != ""
+        )
         return [named for named in inner if named]
 
     def _named(self, section: doc.Titled) -> tuple[str, str] | None:
-        return (self._name(section.key), self.formatter.text(section.title)) if self._name(section.key) else None
+        return (
+            (self._name(section.key), self.formatter.text(section.title))
+            if self._name(section.key)
+            else None
+        )
 
     def part(self, part: doc.Part) -> Markup:
         """Return a part within a chapter."""
@@ -82,7 +100,9 @@ class HtmlParts:
         if isinstance(part, doc.Bullets):
             return self._bullets(part)
         if isinstance(part, doc.Warnings):
-            return element('<ul class="warnings">{}</ul>', joined(map(self._warning, part.warnings)))
+            return element(
+                '<ul class="warnings">{}</ul>', joined(map(self._warning, part.warnings))
+            )
         if isinstance(part, doc.Code):
             return self._code(part)
         return self._paragraph(part)
@@ -114,14 +134,19 @@ class HtmlParts:
         return text
 
     def _platform(self, platform: doc.PlatformCell) -> Markup:
-        marks = joined(element(' <span class="mark">{}</span>', mark) for mark in self.formatter.marks(platform))
+        marks = joined(
+            element(' <span class="mark">{}</span>', mark)
+            for mark in self.formatter.marks(platform)
+        )
         number = platform.colour
         style = COLOUR.format(vega.colour_of(number))
         swatch = element('<span class="swatch" style="{}"></span>', style)
         return element("{}{}{}", swatch if number >= 0 else "", platform.name, marks)
 
     def _judged(self, value: doc.Relative, verdict: doc.VerdictCell) -> Markup:
-        shown, interval = (self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS)
+        shown, interval = (
+            self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS
+        )
         return element(
             '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>'
             '<span class="hidden">, {}</span>',
@@ -152,12 +177,22 @@ class HtmlParts:
             parts.append(element('<div class="figures">{}</div>', drawn))
         inner, title = joined(parts, "\n"), self.inline(section.title)
         if section.is_folded:
-            return element('<details class="more"><summary>{}</summary>\n{}\n</details>', title, inner)
-        small = element(" <small>{}</small>", self.inline(section.subtitle)) if section.subtitle != "" else ""
-        return element("<article{}>\n<h3>{}{}</h3>\n{}\n</article>", self._id(section.key), title, small, inner)
+            return element(
+                '<details class="more"><summary>{}</summary>\n{}\n</details>', title, inner
+            )
+        small = (
+            element(" <small>{}</small>", self.inline(section.subtitle))
+            if section.subtitle != ""
+            else ""
+        )
+        return element(
+            "<article{}>\n<h3>{}{}</h3>\n{}\n</article>", self._id(section.key), title, small, inner
+        )
 
     def _paragraph(self, paragraph: doc.Paragraph) -> Markup:
-        kind = element(' class="{}"', _CLASSES[paragraph.role]) if paragraph.role in _CLASSES else ""
+        kind = (
+            element(' class="{}"', _CLASSES[paragraph.role]) if paragraph.role in _CLASSES else ""
+        )
         return element("<p{}>{}</p>", kind, self.inline(paragraph.text))
 
     def _bullets(self, bullets: doc.Bullets) -> Markup:
@@ -168,13 +203,17 @@ class HtmlParts:
         text = element('<pre tabindex="0">{}</pre>', code.text)
         if code.title == "":
             return text
-        return element("<details open><summary>{}</summary>{}</details>", self.inline(code.title), text)
+        return element(
+            "<details open><summary>{}</summary>{}</details>", self.inline(code.title), text
+        )
 
     def _warning(self, warning: doc.Warning) -> Markup:
         code = element('<code class="{}">{}</code> ', warning.severity, warning.code)
         times = self.formatter.times(warning)
         text = element(
-            "{}{}", self.formatter.sentence(warning), element('<span class="muted">{}</span>', times) if times else ""
+            "{}{}",
+            self.formatter.sentence(warning),
+            element('<span class="muted">{}</span>', times) if times else "",
         )
         return element("<li>{}{}{}</li>", code, text, self._places(warning))
 
@@ -195,11 +234,14 @@ class HtmlParts:
     def _table(self, table: doc.Table) -> Markup:
         columns = [
             _Column(number, column, _class(column), label)
-            for number, (column, label) in enumerate(zip(table.columns, self._labels(table), strict=True))
+            for number, (column, label) in enumerate(
+                zip(table.columns, self._labels(table), strict=True)
+            )
             if column.room != "sketch"
         ]
         head = joined(
-            element('<th scope="col"{}>{}</th>', each.kind, self.inline(each.column.title)) for each in columns
+            element('<th scope="col"{}>{}</th>', each.kind, self.inline(each.column.title))
+            for each in columns
         )
         body = joined((self._body(group, columns) for group in table.groups), "\n")
         label = escape(self.formatter.text(table.label))
@@ -223,13 +265,17 @@ class HtmlParts:
         texts = (self.formatter.text(column.title) for column in table.columns)
         titles = [" ".join(text.partition("\n[")[0].split()) for text in texts]
         return [
-            element(' data-label="{}"', title) if column.is_number or table.style == "list" else Markup("")
+            element(' data-label="{}"', title)
+            if column.is_number or table.style == "list"
+            else Markup("")
             for title, column in zip(titles, table.columns, strict=True)
         ]
 
     def _legend(self) -> Markup:
         keys = [
-            element('<span class="key {}">{} {}</span>', kind, SIGNS[kind], self.formatter.text(word))
+            element(
+                '<span class="key {}">{} {}</span>', kind, SIGNS[kind], self.formatter.text(word)
+            )
             for kind, word in WORDS.items()
         ]
         return element('<p class="legend">{}</p>', joined(keys, " "))
@@ -246,16 +292,24 @@ class HtmlParts:
         return element("<tbody>{}{}</tbody>", title, rows)
 
     def _row(self, row: doc.TableRow, columns: list[_Column]) -> Markup:
-        cells = joined(self._cell(row.cells[each.number], each) for each in columns if each.number < len(row.cells))
+        cells = joined(
+            self._cell(row.cells[each.number], each)
+            for each in columns
+            if each.number < len(row.cells)
+        )
         kind = element(' class="{}"', row.role) if row.role else ""
         return element("<tr{}>{}</tr>", kind, cells)
 
     def _cell(self, cell: doc.Inline, at: _Column) -> Markup:
         column = at.column
         if isinstance(cell, doc.Relative) and (verdict := cell.verdict) is not None:
-            return element('<td class="kept {}"{}>{}</td>', verdict.kind, at.label, self._judged(cell, verdict))
+            return element(
+                '<td class="kept {}"{}>{}</td>', verdict.kind, at.label, self._judged(cell, verdict)
+            )
         if isinstance(cell, doc.Nothing):
-            return element('<td class="number none"{}>{}</td>', at.label, self.formatter.value(cell))
+            return element(
+                '<td class="number none"{}>{}</td>', at.label, self.formatter.value(cell)
+            )
         shown = self.inline(cell, breaks=column.wraps or column.key == "verdict")
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = element("<details><summary>{} …</summary>{}</details>", text[:_SHOWN], shown)
@@ -280,7 +334,9 @@ class HtmlParts:
         self._charts += 1
         notes = joined(map(self.formatter.text, chart.notes), "<br>")
         wide, narrow = (
-            Markup('<div class="{}">{}</div>').format(kind, Markup(vega.static_svg(spec, f"{name}-{kind}")))
+            Markup('<div class="{}">{}</div>').format(
+                kind, Markup(vega.static_svg(spec, f"{name}-{kind}"))
+            )
             for kind, spec in (
                 ("wide", chart_spec(chart, self.formatter)),
                 ("narrow", chart_spec(chart, self.formatter, is_stacked=True)),
@@ -293,7 +349,9 @@ class HtmlParts:
 
 def element(template: str, *values: object) -> Markup:
     """Fill the `{}` of HTML with values, escaped but for Markup; `Markup.format` takes over three times as long."""
-    return Markup(template.format(*(each if type(each) is Markup else escape(each) for each in values)))
+    return Markup(
+        template.format(*(each if type(each) is Markup else escape(each) for each in values))
+    )
 
 
 def joined(parts: Iterable[object], separator: str = "") -> Markup:

@@ -24,13 +24,20 @@ def as_json(document: doc.Document) -> Any:
     """Return the values of a document."""
     if document.data is not None:
         return plain(document.data)
-    return [plain({"table": table.key, "rows": _rows(table)}) for table in document.tables() if not table.repeats]
+    return [
+        plain({"table": table.key, "rows": _rows(table)})
+        for table in document.tables()
+        if not table.repeats
+    ]
 
 
 def _rows(table: doc.Table) -> list[dict[str, Any]]:
     keys = [column.key for column in table.columns]
     return [
-        {**({"group": group.title} if group.title != "" else {}), **dict(zip(keys, row.cells, strict=False))}
+        {
+            **({"group": group.title} if group.title != "" else {}),
+            **dict(zip(keys, row.cells, strict=False)),
+        }
         for group in table.groups
         for row in group.rows
     ]

@@ -24,22 +24,37 @@ def junit(document: doc.Document, language: Language = ENGLISH) -> str:
     suite, formatter = document.suite, Formatter(language)
     if suite is None:
         raise ValueError("the document has no suite of cases")
-    counts = {outcome: sum(case.outcome == outcome for case in suite.cases) for outcome in _ELEMENTS}
+    counts = {
+        outcome: sum(case.outcome == outcome for case in suite.cases) for outcome in _ELEMENTS
+    }
     root = ElementTree.Element("testsuites")
     top = ElementTree.SubElement(
-        root, "testsuite", id="0", package="vtax", name=_clean(suite.name), hostname="localhost",
-        timestamp=_moment(suite.started_at), tests=str(len(suite.cases)), failures=str(counts["failed"]),
-        errors=str(counts["error"]), skipped=str(counts["skipped"]),
+        root,
+        "testsuite",
+        id="0",
+        package="vtax",
+        name=_clean(suite.name),
+        hostname="localhost",
+        timestamp=_moment(suite.started_at),
+        tests=str(len(suite.cases)),
+        failures=str(counts["failed"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
         time=_seconds(sum(case.seconds for case in suite.cases)),
-    )  # fmt: skip
+    )
     properties = ElementTree.SubElement(top, "properties")
     for name, value in suite.properties.items():
-        ElementTree.SubElement(properties, "property", name=name, value=_clean(formatter.text(value)))
+        ElementTree.SubElement(
+            properties, "property", name=name, value=_clean(formatter.text(value))
+        )
     for case in suite.cases:
         element = ElementTree.SubElement(
-            top, "testcase", classname=_clean(formatter.text(case.group)), name=_clean(formatter.text(case.name)),
+            top,
+            "testcase",
+            classname=_clean(formatter.text(case.group)),
+            name=_clean(formatter.text(case.name)),
             time=_seconds(case.seconds),
-        )  # fmt: skip
+        )
         if case.outcome in _ELEMENTS:
             text = _clean(formatter.text(case.text))
             found = ElementTree.SubElement(element, _ELEMENTS[case.outcome], message=text)
@@ -49,7 +64,11 @@ def junit(document: doc.Document, language: Language = ENGLISH) -> str:
     for name in ("system-out", "system-err"):
         ElementTree.SubElement(top, name)
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        + ElementTree.tostring(root, encoding="unicode")
+        + "\n"
+    )
 
 
 def _clean(text: str) -> str:

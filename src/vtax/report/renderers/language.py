@@ -72,7 +72,11 @@ class Language:
 
     def number(self, text: str) -> str:
         """Return a number or an interval as English writes it, with this language's decimal sign: `[0,98; 1,02]`."""
-        return text if self.decimal == "." else text.replace(", ", self.separator).replace(".", self.decimal)
+        return (
+            text
+            if self.decimal == "."
+            else text.replace(", ", self.separator).replace(".", self.decimal)
+        )
 
     def date(self, seconds: float) -> str:
         """Return a Unix time as local date."""
@@ -95,7 +99,10 @@ ENGLISH = Language()
 
 def codes() -> list[str]:
     """Return the languages there are, English first; the others need babel."""
-    return ["en", *(sorted(each.stem for each in LANGUAGES.glob("*.po")) if is_installed("babel") else ())]
+    return [
+        "en",
+        *(sorted(each.stem for each in LANGUAGES.glob("*.po")) if is_installed("babel") else ()),
+    ]
 
 
 def of_locale(environment: Mapping[str, str]) -> str:
@@ -135,7 +142,11 @@ def read(code: str, path: Path) -> Language:
         write_mo(compiled, catalogue := read_po(file))
     compiled.seek(0)
     symbols = Locale.parse(code, sep="-").number_symbols.get("latn", {})
-    with_data = {str(m.id): str(m.string) for m in catalogue if m.context == STORED and m.string and "{" in m.id}
+    with_data = {
+        str(m.id): str(m.string)
+        for m in catalogue
+        if m.context == STORED and m.string and "{" in m.id
+    }
     ordered = sorted(with_data.items(), key=lambda each: -len(_NAME.sub("", each[0])))
     templates = tuple((_pattern(template), translated) for template, translated in ordered)
     return Language(code, GNUTranslations(compiled), str(symbols.get("decimal", ".")), templates)
@@ -144,4 +155,6 @@ def read(code: str, path: Path) -> Language:
 def _pattern(template: str) -> re.Pattern[str]:
     """Return what matches the texts that were made from a template: any text in place of each name."""
     parts = _NAME.split(template)
-    return re.compile("".join(f"(?P<{p}>.+?)" if n % 2 else re.escape(p) for n, p in enumerate(parts)), re.DOTALL)
+    return re.compile(
+        "".join(f"(?P<{p}>.+?)" if n % 2 else re.escape(p) for n, p in enumerate(parts)), re.DOTALL
+    )

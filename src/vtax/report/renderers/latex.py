@@ -30,24 +30,38 @@ _CHARACTERS: Mapping[str, str] = {
     "\N{NO-BREAK SPACE}": "~", "\N{NARROW NO-BREAK SPACE}": r"\,",
 }  # fmt: skip
 _TABLE = str.maketrans(dict(_CHARACTERS))
-_LONG, _LONG_END = r"{\footnotesize\setlength{\tabcolsep}{3pt}\begin{longtable}[l]{%s}", r"\end{longtable}}"
+_LONG, _LONG_END = (
+    r"{\footnotesize\setlength{\tabcolsep}{3pt}\begin{longtable}[l]{%s}",
+    r"\end{longtable}}",
+)
 _SHRUNK = (
     r"{\footnotesize\setlength{\tabcolsep}{3pt}"
     r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{%s}"
 )
 _SHRUNK_END = r"\end{tabular}}\par}"
-_ROOM, _ROOM_OF_OTHERS, _LEAST_ROOM = 0.92, 0.12, 0.3  # of a line: for columns that wrap, less that of each other
+_ROOM, _ROOM_OF_OTHERS, _LEAST_ROOM = (
+    0.92,
+    0.12,
+    0.3,
+)  # of a line: for columns that wrap, less that of each other
 _ROOM_OF_NAMES = 0.18  # of a line, in a table on one line's width
 _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
-def latex(document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()) -> str:
+def latex(
+    document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()
+) -> str:
     """Return a document as a LaTeX file that needs common packages alone. chapters: documents below it, a part
     each."""
     page = _Page(Formatter(language))
-    parts = [block for each in chapters
-             for block in (rf"\clearpage\part*{{{page.text(each.title)}}}", *page.blocks(each))]  # fmt: skip
-    return "\n".join([_HEAD % page.text(document.title), *page.blocks(document), *parts, r"\end{document}", ""])
+    parts = [
+        block
+        for each in chapters
+        for block in (rf"\clearpage\part*{{{page.text(each.title)}}}", *page.blocks(each))
+    ]
+    return "\n".join(
+        [_HEAD % page.text(document.title), *page.blocks(document), *parts, r"\end{document}", ""]
+    )
 
 
 class _Page(TextPage):
@@ -61,11 +75,15 @@ class _Page(TextPage):
 
     def code(self, code: doc.Code) -> str:
         title = [self.text(code.title) + r"\par"] if code.title != "" else []
-        lines = [rf"\texttt{{{escaped(line)}}}\\" for line in code.text.splitlines() if line.strip()]
+        lines = [
+            rf"\texttt{{{escaped(line)}}}\\" for line in code.text.splitlines() if line.strip()
+        ]
         return "\n".join([*title, r"\begin{flushleft}\small", *lines, r"\end{flushleft}"])
 
     def items(self, items: Iterable[str]) -> str:
-        return "\n".join([r"\begin{itemize}", *(rf"\item {{}}{item}" for item in items), r"\end{itemize}"])
+        return "\n".join(
+            [r"\begin{itemize}", *(rf"\item {{}}{item}" for item in items), r"\end{itemize}"]
+        )
 
     def warning(self, warning: doc.Warning, shows_code: bool) -> str:
         sentence, places = warning_lines(warning, self.formatter)
@@ -114,13 +132,18 @@ class _Page(TextPage):
         figure, interval = (replace(cell, verdict=None, shows=each) for each in PARTS)
         lines = [self.formatter.text(part) for part in (figure, interval)]
         word = self.formatter.text(WORDS[cell.verdict.kind])
-        return _stack([*map(escaped, lines), *([] if word in lines[0] else [escaped(word)])], "t", "r")
+        return _stack(
+            [*map(escaped, lines), *([] if word in lines[0] else [escaped(word)])], "t", "r"
+        )
 
     def _title(self, title: doc.Inline, is_number: bool) -> str:
         """Return a heading of a column, on as many lines as it has."""
         lines = [escaped(line) for line in self.formatter.text(title).splitlines()]
         if isinstance(title, doc.PlatformCell):
-            lines = [escaped(title.name), *(escaped(f"({mark})") for mark in self.formatter.marks(title))]
+            lines = [
+                escaped(title.name),
+                *(escaped(f"({mark})") for mark in self.formatter.marks(title)),
+            ]
         return _stack(lines, "b", "r" if is_number else "l") if len(lines) > 1 else lines[0]
 
 

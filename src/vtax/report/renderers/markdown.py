@@ -14,11 +14,17 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _LINE_START = re.compile(r"^([-+>]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
-def markdown(document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()) -> str:
+def markdown(
+    document: doc.Document, language: Language = ENGLISH, chapters: Sequence[doc.Document] = ()
+) -> str:
     """Return a document as the text of a Markdown file. chapters: documents below it, each with a title of its
     own."""
     page = _MarkdownPage(Formatter(language))
-    blocks = [block for each in (document, *chapters) for block in (f"# {page.text(each.title)}", *page.blocks(each))]
+    blocks = [
+        block
+        for each in (document, *chapters)
+        for block in (f"# {page.text(each.title)}", *page.blocks(each))
+    ]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
@@ -36,7 +42,8 @@ class _MarkdownPage(TextPage):
 
     def text(self, inline: doc.Inline) -> str:
         made = "".join(
-            f"`{run.text}`" if run.role == "code" else _escaped(run.text) for run in self.formatter.runs(inline)
+            f"`{run.text}`" if run.role == "code" else _escaped(run.text)
+            for run in self.formatter.runs(inline)
         )
         return _LINE_START.sub(r"\\\1", one_line(made))
 
@@ -44,7 +51,9 @@ class _MarkdownPage(TextPage):
         grid = grid_of(table, self.formatter)
         width = len(grid.titles)
         rows = [
-            [f"**{_escaped(title)}**", *[""] * (width - 1)] if title else [_escaped(cell) for cell in cells]
+            [f"**{_escaped(title)}**", *[""] * (width - 1)]
+            if title
+            else [_escaped(cell) for cell in cells]
             for title, cells in grid.lines
         ]
         rule = ["---:" if is_number else "---" for is_number in grid.is_number]
@@ -54,7 +63,9 @@ class _MarkdownPage(TextPage):
     def warning(self, warning: doc.Warning, shows_code: bool) -> str:
         sentence, places = warning_lines(warning, self.formatter)
         code = f"`{warning.code}`: " if shows_code else ""
-        return f"{code}{_escaped(one_line(sentence))}" + (f" ({_escaped(places)})" if places else "")
+        return f"{code}{_escaped(one_line(sentence))}" + (
+            f" ({_escaped(places)})" if places else ""
+        )
 
     def code(self, code: doc.Code) -> str:
         longest = max([2, *(len(found) for found in re.findall(r"`+", code.text))])

@@ -27,7 +27,12 @@ def number(value: float, digits: int = DIGITS) -> str:
         return "0"
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if not _is_plain(size):
-        return f"{value:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")
+        return (
+            f"{value:.{digits - 1}e}".replace("e-0", "e-")
+            .replace("e+0", "e")
+            .replace("e+", "e")
+            .replace("-", "−")
+        )
     text = f"{round(value, digits - 1 - size):,.{max(0, digits - 1 - size)}f}"
     return text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
 
@@ -55,7 +60,9 @@ def mean_and_half_width(mean: float, half: float, scale: Scale) -> tuple[str, st
     if mean and not _is_plain(2 - _decimals_for(mean, 3)):
         return number(mean), f"±{number(half, 2)}"
     decimals = max(0, _decimals_for(mean, 3), min(decimals_of(half), _decimals_for(mean, 5)))
-    return fixed(mean, decimals), "±" + (fixed(half, decimals) if round(half, decimals) else number(half, 1))
+    return fixed(mean, decimals), "±" + (
+        fixed(half, decimals) if round(half, decimals) else number(half, 1)
+    )
 
 
 def _decimals_for(value: float, digits: int) -> int:
@@ -69,7 +76,9 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
 
 
-def relative(estimate: float, low: float, high: float, *, is_amount: bool = False) -> tuple[str, str, Kind]:
+def relative(
+    estimate: float, low: float, high: float, *, is_amount: bool = False
+) -> tuple[str, str, Kind]:
     """Return a share of a baseline, its interval and how both read: `95.4`, `[93.0, 97.0]`, percent.
 
     Performance below half of the baseline is how many times slower it is, above twice how many times faster, where
@@ -112,7 +121,9 @@ def _shared_decimals(values: tuple[float, float, float], one: float) -> int:
     decimals = min(decimals_of(half), most) if half else most
     if one == 100:
         decimals = max(decimals, 0)  # whole percents, so that the lowest end is lowest as shown
-    while decimals < most + 2 and any(end != one and round(end, decimals) == one for end in finite[1:]):
+    while decimals < most + 2 and any(
+        end != one and round(end, decimals) == one for end in finite[1:]
+    ):
         decimals += 1
     return decimals
 

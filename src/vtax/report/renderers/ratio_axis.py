@@ -9,7 +9,9 @@ from typing import Any
 from vtax.report import document as doc
 
 _WIDE = 1.6  # from one end of an axis of ratios to the other: it is linear below, and logarithmic from here on
-_FEWEST_APART = 1 / 7  # of the axis between two ticks, so that labels fit the narrowest static figure
+_FEWEST_APART = (
+    1 / 7
+)  # of the axis between two ticks, so that labels fit the narrowest static figure
 _NARROW_PX = 260  # plots below this label every second tick
 _LARGEST, _LARGEST_ROOM = 1e300, 1e6  # of numbers that stay finite with the room, and in percent
 _ROOM = 0.06  # of the axis, free at either end
@@ -49,10 +51,12 @@ def axis_of(domain: tuple[float, float]) -> dict[str, Any]:
         "scale": {**({"type": "log"} if is_log else {}), "domain": [low, high], "nice": False},
         "axis": {
             "labelExpr": f"width < {_NARROW_PX} && indexof({second}, datum.value) >= 0 ? '' : {text}",
-            "labelFlush": True, "labelOverlap": False,
-            "values": ticks, "tickCount": len(ticks),  # beyond the count Vega leaves every second out
+            "labelFlush": True,
+            "labelOverlap": False,
+            "values": ticks,
+            "tickCount": len(ticks),  # beyond the count Vega leaves every second out
         },
-    }  # fmt: skip
+    }
 
 
 def _linear_ticks(low: float, high: float) -> list[float]:
@@ -71,8 +75,15 @@ def _log_ticks(low: float, high: float) -> list[float]:
     every = max(1, math.ceil(apart))
     sets = [
         *_FINE_TICKS,
-        *([float(f"{digit}e{power}") for power in powers for digit in digits] for digits in _DIGITS),
+        *(
+            [float(f"{digit}e{power}") for power in powers for digit in digits]
+            for digits in _DIGITS
+        ),
         [float(f"1e{power}") for power in powers if power % every == 0],
     ]
     inside = ([tick for tick in ticks if low <= tick <= high] for ticks in sets)
-    return next(ticks for ticks in inside if all(math.log10(b) - math.log10(a) >= apart for a, b in pairwise(ticks)))
+    return next(
+        ticks
+        for ticks in inside
+        if all(math.log10(b) - math.log10(a) >= apart for a, b in pairwise(ticks))
+    )

@@ -20,11 +20,20 @@ from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.unbroken import Unbroken, bind_spaces, prepared_text, release_spaces
 
 STYLES: Mapping[str, str] = {
-    "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "dim",
-}  # fmt: skip
+    "slower": "bold red",
+    "faster": "bold green",
+    "equivalent": "bold cyan",
+    "undecided": "dim",
+}
 ROLES: Mapping[Role, str] = {
-    "": "", "strong": "bold", "muted": "dim", "caution": "yellow", "error": "red", "code": "", "italic": "italic",
-}  # fmt: skip
+    "": "",
+    "strong": "bold",
+    "muted": "dim",
+    "caution": "yellow",
+    "error": "red",
+    "code": "",
+    "italic": "italic",
+}
 SEVERITIES: Mapping[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 _WIDE = 132
 
@@ -118,17 +127,29 @@ class _Terminal:
         return made
 
     def _warning(self, warning: doc.Warning, shows_code: bool) -> Text:
-        text = Text(f"{warning.code}: ", style=SEVERITIES[warning.severity]) if shows_code else Text()
+        text = (
+            Text(f"{warning.code}: ", style=SEVERITIES[warning.severity]) if shows_code else Text()
+        )
         times = self.formatter.times(warning)
-        text.append(self.formatter.sentence(warning) + times, style="default" if shows_code else None)
+        text.append(
+            self.formatter.sentence(warning) + times, style="default" if shows_code else None
+        )
         where = self.formatter.where(warning)
         return text.append(f"  {where}", "dim") if where else text
 
     def _table(self, table: doc.Table) -> TextGrid:
-        shown = [n for n, column in enumerate(table.columns) if self.is_wide or column.room in {"", "spare"}]
+        shown = [
+            n
+            for n, column in enumerate(table.columns)
+            if self.is_wide or column.room in {"", "spare"}
+        ]
         without = [n for n in shown if table.columns[n].room != "spare"]
         grid = self._grid(table, shown)
-        return grid if shown == without or grid.natural_width <= self.width else self._grid(table, without)
+        return (
+            grid
+            if shown == without or grid.natural_width <= self.width
+            else self._grid(table, without)
+        )
 
     def _grid(self, table: doc.Table, shown: Sequence[int]) -> TextGrid:
         joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
@@ -196,7 +217,9 @@ class Bulleted:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for item in self.items:
-            lines = prepared_text(item).wrap(console, max(options.max_width - 3, 1), overflow="fold")
+            lines = prepared_text(item).wrap(
+                console, max(options.max_width - 3, 1), overflow="fold"
+            )
             for number, line in enumerate(lines):
                 line.rstrip()
                 line.plain = release_spaces(line.plain)

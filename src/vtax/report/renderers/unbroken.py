@@ -35,7 +35,9 @@ def prepared(text: str) -> str:
 
 
 def _prepared(text: str) -> str:
-    return _QUANTITIES.sub(lambda match: bind_spaces(match[0]), printable(text)).translate(_SET_UNBREAKABLE)
+    return _QUANTITIES.sub(lambda match: bind_spaces(match[0]), printable(text)).translate(
+        _SET_UNBREAKABLE
+    )
 
 
 def release_spaces(text: str) -> str:
@@ -46,7 +48,9 @@ def release_spaces(text: str) -> str:
 def prepared_text(text: Text) -> Text:
     """Return `prepared` for a styled text: a copy."""
     made = text.copy() if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
-    made.plain = _prepared(made.plain)  # as long as it was, so that its styles stand where they stood
+    made.plain = _prepared(
+        made.plain
+    )  # as long as it was, so that its styles stand where they stood
     return made.append(_left_out(len(text)))
 
 

@@ -48,13 +48,20 @@ _MEASURED_FONT = "Liberation Sans"  # vl-convert brings it, and measures it in a
 _PARTS = re.compile(r' (?:role="graphics-[a-z]+"|aria-roledescription="[^"]*"|aria-label="[^"]*")')
 _ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
 PLACEHOLDERS = {
-    "@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb",
-    "@slower": "#9c3d00", "@faster": "#00664a", "@equivalent": "#00527f", "@undecided": "#4c5157",
-}  # fmt: skip
+    "@ink": "#1d2329",
+    "@paper": "#ffffff",
+    "@muted": "#59636e",
+    "@grid": "#e3e7eb",
+    "@slower": "#9c3d00",
+    "@faster": "#00664a",
+    "@equivalent": "#00527f",
+    "@undecided": "#4c5157",
+}
 _SHAPES = {"slower": "triangle-down", "faster": "triangle-up", "equivalent": "square"}
 
 _NO_MARKUP = {
-    ord(character): f"\\u{ord(character):04x}" for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}"
+    ord(character): f"\\u{ord(character):04x}"
+    for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}"
 }
 
 Spec = dict[str, Any]
@@ -85,12 +92,16 @@ def values(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     }
     title = formatter.text(figure.interval_title)
     layers = [
-        layer(cells, {"type": "bar", "opacity": 0.32, "height": BAR_PX, "clip": True},
-               {"x": {"field": "mean", **x}}, tooltip=[("platform", ""), ("text", title)]),
+        layer(
+            cells,
+            {"type": "bar", "opacity": 0.32, "height": BAR_PX, "clip": True},
+            {"x": {"field": "mean", **x}},
+            tooltip=[("platform", ""), ("text", title)],
+        ),
         *dot_layers(dots, x, formatter.text(figure.value_title), formatter),
         *_interval_layers(cells, x, title),
         *edge_layers(outside(cells, dots, domain), domain, x),
-    ]  # fmt: skip
+    ]
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
 
@@ -101,29 +112,46 @@ def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     domain = domain_of([row.shown for _, row in rows if row.shown is not None], margin)
     cells, dots = [], []
     baseline, reference = formatter.text(msg("baseline")), formatter.text(figure.baseline)
-    baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == reference]
+    baselines = [
+        {"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == reference
+    ]
     for name, row in rows:
         if row.shown is None or not np.isfinite(row.shown[0]):  # beyond what a float holds
             continue
         shared = shared_by(name, row, formatter)
         mean, low, high = row.shown
         value_text, text = formatter.value(doc.Relative(mean)), formatter.text(row.text)
-        cells.append({
-            **shared, "mean": mean, "text": text, "low": low, "high": high, "value_text": value_text, **_look(row),
-        })  # fmt: skip
+        cells.append(
+            {
+                **shared,
+                "mean": mean,
+                "text": text,
+                "low": low,
+                "high": high,
+                "value_text": value_text,
+                **_look(row),
+            }
+        )
         dots += _dots(shared, row.blocks, row.values)
     x = {"type": "quantitative", "title": axis_title(figure, formatter), **axis_of(domain)}
     layers: list[Spec] = [
-        {"data": {"values": [{"from": 1 - margin, "to": 1 + margin}]},
-         "mark": {"type": "rect", "opacity": 0.14, "color": GREY, "tooltip": None, "clip": True},
-         "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}}},
-        {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]},
-         "encoding": {"x": {"field": "one", **x}}},
+        {
+            "data": {"values": [{"from": 1 - margin, "to": 1 + margin}]},
+            "mark": {"type": "rect", "opacity": 0.14, "color": GREY, "tooltip": None, "clip": True},
+            "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}},
+        },
+        {
+            "data": {"values": [{"one": 1}]},
+            "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]},
+            "encoding": {"x": {"field": "one", **x}},
+        },
         *dot_layers(dots, x, formatter.text(figure.value_title), formatter),
         *_interval_layers(cells, x, formatter.text(figure.interval_title)),
-    ]  # fmt: skip
+    ]
     one = {"type": "text", "color": "@muted", "fontSize": 11}
-    layers.append(layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    layers.append(
+        layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[])
+    )
     layers += edge_layers(outside(cells, dots, list(domain)), list(domain), x)
     return frame(layers, labels, formatter.text(figure.title), formatter)
 
@@ -135,9 +163,15 @@ def axis_title(figure: doc.RowFigure, formatter: Formatter) -> list[str]:
 
 def marks_what_lies_outside(spec: Spec) -> bool:
     """Return whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
-    texts = [value.get("sign", value.get("text", "")) for each in spec["layer"] if each["mark"]["type"] == "text"
-             for value in each["data"]["values"]]  # fmt: skip
-    return any(text.startswith((_ARROWS[0], "▲", "▼")) or text.endswith(_ARROWS[1]) for text in texts)
+    texts = [
+        value.get("sign", value.get("text", ""))
+        for each in spec["layer"]
+        if each["mark"]["type"] == "text"
+        for value in each["data"]["values"]
+    ]
+    return any(
+        text.startswith((_ARROWS[0], "▲", "▼")) or text.endswith(_ARROWS[1]) for text in texts
+    )
 
 
 def has_too_many_dots(figure: doc.RowFigure) -> bool:
@@ -153,15 +187,24 @@ def static_svg(spec: Spec, name: str) -> str:
     import vl_convert
 
     if "layer" in spec:  # charts of several drawings have their width, and a font for print
-        spec = {**spec, "width": _STATIC_WIDTH, "config": {**spec["config"], "font": _MEASURED_FONT}}
-    text = light({**spec, "background": None}, {name: f"var(--{name[1:]})" for name in PLACEHOLDERS})
+        spec = {
+            **spec,
+            "width": _STATIC_WIDTH,
+            "config": {**spec["config"], "font": _MEASURED_FONT},
+        }
+    text = light(
+        {**spec, "background": None}, {name: f"var(--{name[1:]})" for name in PLACEHOLDERS}
+    )
     svg = compact_svg(vl_convert.vegalite_to_svg(text, vl_version=VEGA_LITE))
     svg = svg.replace(f'font-family="{_MEASURED_FONT}"', f'font-family="{_FONT}"')
     # an image has no parts for a screen reader; of some marks Vega names the parts in spite of `aria`
     svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
     label = f'role="img" aria-label="{escape(spec["description"])}"'
     svg = re.sub(
-        r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', lambda match: f"<svg{match[1]} {label}", svg, count=1
+        r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"',
+        lambda match: f"<svg{match[1]} {label}",
+        svg,
+        count=1,
     )
     svg = re.sub(r'(?<=")(clip|gradient_)(?=\d)', rf"{name}-\1", svg)
     return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
@@ -169,7 +212,9 @@ def static_svg(spec: Spec, name: str) -> str:
 
 def light(spec: Spec, colours: Mapping[str, str] = PLACEHOLDERS) -> str:
     """Return a specification as JSON with the colours of a light page, or with others."""
-    return re.sub(r'"(@\w+)"', lambda found: f'"{colours.get(found[1], found[1])}"', spec_text(spec))
+    return re.sub(
+        r'"(@\w+)"', lambda found: f'"{colours.get(found[1], found[1])}"', spec_text(spec)
+    )
 
 
 def javascript() -> str:
@@ -179,11 +224,17 @@ def javascript() -> str:
     """
     import vl_convert
 
-    kept = Home.from_environment().root / "cache" / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
+    kept = (
+        Home.from_environment().root
+        / "cache"
+        / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
+    )
     with suppress(OSError):
         if script := kept.read_text(encoding="utf-8"):
             return script
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    bundle: str = vl_convert.javascript_bundle(
+        "window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE
+    )
     script = bundle.replace("</script", "<\\/script")
     with suppress(OSError, VtaxError):
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -194,10 +245,14 @@ def javascript() -> str:
 
 def spec_text(spec: Spec) -> str:
     """Return a specification as JSON that may stand inside a script element: nothing in it begins or ends markup."""
-    return json.dumps(compact(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
+    return json.dumps(
+        compact(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    ).translate(_NO_MARKUP)
 
 
-def rows_of(figure: doc.RowFigure, formatter: Formatter) -> tuple[list[tuple[str, doc.FigureRow]], dict[str, str]]:
+def rows_of(
+    figure: doc.RowFigure, formatter: Formatter
+) -> tuple[list[tuple[str, doc.FigureRow]], dict[str, str]]:
     """Return every row with an id, and id -> label in drawing order; ids of headings (levels) begin with h."""
     rows: list[tuple[str, doc.FigureRow]] = []
     labels: dict[str, str] = {}
@@ -221,13 +276,21 @@ def _values_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
     measured = [each["mean"] for each in cells] + [dot["value"] for dot in dots]
     minimum, maximum = min(0.0, *measured, 0.0), max(0.0, *measured, 0.0)
     bounds = [each["high"] for each in cells if each["high"] is not None]
-    return [minimum * 1.05, max(maximum, min(max(bounds, default=0.0), maximum * 1.3)) * 1.05 or 1.0]
+    return [
+        minimum * 1.05,
+        max(maximum, min(max(bounds, default=0.0), maximum * 1.3)) * 1.05 or 1.0,
+    ]
 
 
 def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
     """Return one dot per block; the jitter is a fixed sequence, so that a figure is the same each time."""
     return [
-        {**shared, "value": float(value), "block": int(block) + 1, "jitter": ((index * 0.618034) % 1) * 2 - 1}
+        {
+            **shared,
+            "value": float(value),
+            "block": int(block) + 1,
+            "jitter": ((index * 0.618034) % 1) * 2 - 1,
+        }
         for index, (block, value) in enumerate(zip(blocks, values, strict=True))
     ]
 
@@ -237,31 +300,52 @@ def dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> l
     if len(dots) <= MAX_DOTS:
         encoding = {
             "x": {"field": "value", **x},
-            "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-2.2, 2.2]}},
+            "yOffset": {
+                "field": "jitter",
+                "type": "quantitative",
+                "scale": {"domain": [-2.2, 2.2]},
+            },
         }
         mark = {"type": "circle", "size": 26, "opacity": 0.8, "clip": True}
-        return [layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])]
+        return [
+            layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])
+        ]
     boxes = []
     of_row: dict[str, list[Spec]] = {}
     for dot in dots:
         of_row.setdefault(dot["row"], []).append(dot)
     for dots in of_row.values():
-        minimum, lower, upper, maximum = np.quantile([dot["value"] for dot in dots], [0, 0.25, 0.75, 1])
+        minimum, lower, upper, maximum = np.quantile(
+            [dot["value"] for dot in dots], [0, 0.25, 0.75, 1]
+        )
         shared = {key: dots[0][key] for key in ("row", "platform", "colour")}
-        boxes.append({**shared, "minimum": minimum, "lower": lower, "upper": upper, "maximum": maximum})
+        boxes.append(
+            {**shared, "minimum": minimum, "lower": lower, "upper": upper, "maximum": maximum}
+        )
     titles = {
         "minimum": msg("min"),
         "lower": msg("lower quartile"),
         "upper": msg("upper quartile"),
         "maximum": msg("max"),
     }
-    bounds = [("platform", ""), *((field, formatter.text(title)) for field, title in titles.items())]
+    bounds = [
+        ("platform", ""),
+        *((field, formatter.text(title)) for field, title in titles.items()),
+    ]
     return [
-        layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
-               {"x": {"field": "minimum", **x}, "x2": {"field": "maximum"}}, tooltip=bounds),
-        layer(boxes, {"type": "bar", "opacity": 0.6, "height": _BOX_PX, "clip": True},
-               {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=bounds),
-    ]  # fmt: skip
+        layer(
+            boxes,
+            {"type": "rule", "opacity": 0.6, "clip": True},
+            {"x": {"field": "minimum", **x}, "x2": {"field": "maximum"}},
+            tooltip=bounds,
+        ),
+        layer(
+            boxes,
+            {"type": "bar", "opacity": 0.6, "height": _BOX_PX, "clip": True},
+            {"x": {"field": "lower", **x}, "x2": {"field": "upper"}},
+            tooltip=bounds,
+        ),
+    ]
 
 
 def _look(row: doc.FigureRow) -> Spec:
@@ -277,13 +361,38 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     ink = {"color": {"field": "ink", "type": "nominal", "scale": None, "legend": None}}
     shape = {"shape": {"field": "shape", "type": "nominal", "scale": None, "legend": None}}
     return [
-        layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True},
-               {"x": {"field": "low", **x}, "x2": {"field": "high"}, **ink}, tooltip, colour=False),
-        *(layer(with_interval, {"type": "tick", "thickness": 2, "size": 9, "clip": True},
-                {"x": {"field": side, **x}, **ink}, tooltip, colour=False) for side in ("low", "high")),
-        layer(inside, {"type": "point", "size": 60, "filled": True, "opacity": 1, "stroke": "@paper",
-                       "strokeWidth": 1}, {"x": {"field": "mean", **x}, **ink, **shape}, tooltip, colour=False),
-    ]  # fmt: skip
+        layer(
+            with_interval,
+            {"type": "rule", "strokeWidth": 2, "clip": True},
+            {"x": {"field": "low", **x}, "x2": {"field": "high"}, **ink},
+            tooltip,
+            colour=False,
+        ),
+        *(
+            layer(
+                with_interval,
+                {"type": "tick", "thickness": 2, "size": 9, "clip": True},
+                {"x": {"field": side, **x}, **ink},
+                tooltip,
+                colour=False,
+            )
+            for side in ("low", "high")
+        ),
+        layer(
+            inside,
+            {
+                "type": "point",
+                "size": 60,
+                "filled": True,
+                "opacity": 1,
+                "stroke": "@paper",
+                "strokeWidth": 1,
+            },
+            {"x": {"field": "mean", **x}, **ink, **shape},
+            tooltip,
+            colour=False,
+        ),
+    ]
 
 
 def outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
@@ -293,7 +402,10 @@ def outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Sp
     """
     reach: dict[str, list[float]] = {}
     for cell in cells:
-        reach[cell["row"]] = [cell["mean"], *(cell[side] for side in ("low", "high") if cell[side] is not None)]
+        reach[cell["row"]] = [
+            cell["mean"],
+            *(cell[side] for side in ("low", "high") if cell[side] is not None),
+        ]
     for dot in dots:
         reach[dot["row"]].append(dot["value"])
     found = []
@@ -313,47 +425,90 @@ def edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
     layers = []
     for side, align in enumerate(("left", "right")):
         if values := [each for each in marks if each["at"] == domain[side]]:
-            mark = {"type": "text", "align": align, "dx": (4, -4)[side], "fontSize": 11, "fontWeight": 600}
-            halo = {**mark, "color": "@paper", "stroke": "@paper", "strokeWidth": 5, "strokeJoin": "round"}
+            mark = {
+                "type": "text",
+                "align": align,
+                "dx": (4, -4)[side],
+                "fontSize": 11,
+                "fontWeight": 600,
+            }
+            halo = {
+                **mark,
+                "color": "@paper",
+                "stroke": "@paper",
+                "strokeWidth": 5,
+                "strokeJoin": "round",
+            }
             encoding = {"x": {"field": "at", **x}, "text": {"field": "text"}}
             layers += [layer(values, look, encoding, tooltip=[]) for look in (halo, mark)]
     return layers
 
 
 def layer(
-    values: list[Spec], mark: Spec, encoding: Spec, tooltip: list[tuple[str, str]], *, colour: bool = True
+    values: list[Spec],
+    mark: Spec,
+    encoding: Spec,
+    tooltip: list[tuple[str, str]],
+    *,
+    colour: bool = True,
 ) -> Spec:
     """Return marks in the rows of a figure, in the colours of platforms. tooltip: (field, title) of each line."""
     encoding = {**encoding, "y": {"field": "row", "type": "nominal"}}
     if colour and mark.get("type") != "text":
         encoding["color"] = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
     if tooltip:
-        encoding["tooltip"] = [{"field": field, **({"title": title} if title else {})} for field, title in tooltip]
+        encoding["tooltip"] = [
+            {"field": field, **({"title": title} if title else {})} for field, title in tooltip
+        ]
     return {"data": {"values": values}, "mark": mark, "encoding": encoding}
 
 
-def frame(layers: list[Spec], labels: dict[str, str], description: str, formatter: Formatter) -> Spec:
+def frame(
+    layers: list[Spec], labels: dict[str, str], description: str, formatter: Formatter
+) -> Spec:
     """Return a row for every label: headings bold above their rows, marks of platforms on a second line."""
-    headings = [{"row": name, "text": "\n".join(textwrap.wrap(text, _HEADING_CHARS))}
-                for name, text in labels.items() if name.startswith("h")]  # fmt: skip
-    lines = {name: text.replace(" (", "\n(", 1).split("\n") if name.startswith("r") else ""
-             for name, text in labels.items()}  # fmt: skip
+    headings = [
+        {"row": name, "text": "\n".join(textwrap.wrap(text, _HEADING_CHARS))}
+        for name, text in labels.items()
+        if name.startswith("h")
+    ]
+    lines = {
+        name: text.replace(" (", "\n(", 1).split("\n") if name.startswith("r") else ""
+        for name, text in labels.items()
+    }
     tall = [name for name, each in lines.items() if len(each) > 1]
     longest = max((len(line) for each in lines.values() for line in each), default=0)
     y = {
         "scale": {"domain": list(labels)},
         "axis": {
-            "title": None, "domain": False, "ticks": False, "labelPadding": 8,
-            "labelLimit": _LABEL_LIMIT_PX if longest > _SHORT_LABEL else 0,  # a check takes a tenth of the time
-            "labelExpr": f"({json.dumps(lines)})[datum.value]", **lines_apart(tall),
+            "title": None,
+            "domain": False,
+            "ticks": False,
+            "labelPadding": 8,
+            "labelLimit": _LABEL_LIMIT_PX
+            if longest > _SHORT_LABEL
+            else 0,  # a check takes a tenth of the time
+            "labelExpr": f"({json.dumps(lines)})[datum.value]",
+            **lines_apart(tall),
         },
-    }  # fmt: skip
+    }
     if headings:  # over the labels too, whose room they begin in
         up = {"expr": "indexof(datum.text, '\\n') < 0 ? 3 : -5"}  # two lines begin higher
-        mark = {"type": "text", "align": "left", "fontWeight": 700, "fontSize": 12, "tooltip": None,
-                "lineBreak": "\n", "lineHeight": 13, "dy": up}  # fmt: skip
+        mark = {
+            "type": "text",
+            "align": "left",
+            "fontWeight": 700,
+            "fontSize": 12,
+            "tooltip": None,
+            "lineBreak": "\n",
+            "lineHeight": 13,
+            "dy": up,
+        }
         start = -min(longest * _CHARACTER_PX, _LABEL_LIMIT_PX)
-        layers = [*layers, layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[])]
+        layers = [
+            *layers,
+            layer(headings, mark, {"x": {"value": start}, "text": {"field": "text"}}, tooltip=[]),
+        ]
     for number, each in enumerate(each for each in layers if "y" in each["encoding"]):
         each["encoding"]["y"] |= y if number == 0 else {"axis": {"title": None}}
     return plot(layers, len(labels) * (_TALL_STEP if tall else _STEP), description, formatter)
@@ -362,7 +517,10 @@ def frame(layers: list[Spec], labels: dict[str, str], description: str, formatte
 def lines_apart(two: list[Any]) -> Spec:
     """Return how labels of an axis stand whose second line would touch the first. two: places of those with two."""
     up = {"test": f"indexof({json.dumps(two)}, datum.value) >= 0", "value": -_LINE / 2}
-    return {"labelLineHeight": _LINE, **({"labelOffset": {"value": 0, "condition": up}} if two else {})}
+    return {
+        "labelLineHeight": _LINE,
+        **({"labelOffset": {"value": 0, "condition": up}} if two else {}),
+    }
 
 
 def plot(layers: list[Spec], height: float, description: str, formatter: Formatter) -> Spec:
@@ -382,18 +540,30 @@ def plot(layers: list[Spec], height: float, description: str, formatter: Formatt
             "font": _FONT,
             "view": {"stroke": None},
             "axis": {
-                "labelColor": "@ink", "titleColor": "@muted", "gridColor": "@grid", "tickColor": "@grid",
-                "domainColor": "@grid", "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400,
-                "tickCount": 6, "titlePadding": 8,
+                "labelColor": "@ink",
+                "titleColor": "@muted",
+                "gridColor": "@grid",
+                "tickColor": "@grid",
+                "domainColor": "@grid",
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "titleFontWeight": 400,
+                "tickCount": 6,
+                "titlePadding": 8,
             },
             "axisX": {"labelSeparation": 7},
             "axisY": {"grid": False},
             "text": {"color": "@ink"},
         },
-    }  # fmt: skip
+    }
 
 
 def locale_of(formatter: Formatter) -> Spec:
     """Return how the axes of a figure write numbers: the decimal sign of the language, thousands set apart."""
-    number = {"decimal": formatter.language.decimal, "thousands": "\u202f", "grouping": [3], "currency": ["", ""]}
+    number = {
+        "decimal": formatter.language.decimal,
+        "thousands": "\u202f",
+        "grouping": [3],
+        "currency": ["", ""],
+    }
     return {"number": number}

@@ -34,21 +34,61 @@ def shares(figure: doc.RowFigure, formatter: Formatter) -> Spec:
             at += share
         texts.append({"row": name, "at": 1.02, "text": formatter.text(row.text)})
     x: Spec = {
-        "type": "quantitative", "title": axis_title(figure, formatter), "scale": {"domain": [0, _END], "nice": False},
-        "axis": {"values": [0, 0.25, 0.5, 0.75, 1], "labelExpr": "datum.value * 100 + '\u00a0%'", "grid": False},
-    }  # fmt: skip
-    legend = {"title": None, "orient": "top", "direction": "horizontal", "labelLimit": 0, "labelColor": "@ink",
-              "symbolType": "square", "symbolStrokeWidth": 1, "symbolStrokeColor": "@ink"}  # fmt: skip
-    fill = {"field": "part", "type": "nominal", "scale": {"domain": names, "range": list(_FILLS[: len(names)])},
-            "legend": legend}  # fmt: skip
-    tooltip = [("platform", ""), ("part", formatter.text(figure.interval_title)),
-               ("share", formatter.text(figure.value_title))]  # fmt: skip
+        "type": "quantitative",
+        "title": axis_title(figure, formatter),
+        "scale": {"domain": [0, _END], "nice": False},
+        "axis": {
+            "values": [0, 0.25, 0.5, 0.75, 1],
+            "labelExpr": "datum.value * 100 + '\u00a0%'",
+            "grid": False,
+        },
+    }
+    legend = {
+        "title": None,
+        "orient": "top",
+        "direction": "horizontal",
+        "labelLimit": 0,
+        "labelColor": "@ink",
+        "symbolType": "square",
+        "symbolStrokeWidth": 1,
+        "symbolStrokeColor": "@ink",
+    }
+    fill = {
+        "field": "part",
+        "type": "nominal",
+        "scale": {"domain": names, "range": list(_FILLS[: len(names)])},
+        "legend": legend,
+    }
+    tooltip = [
+        ("platform", ""),
+        ("part", formatter.text(figure.interval_title)),
+        ("share", formatter.text(figure.value_title)),
+    ]
     bar: Spec = {"type": "bar", "height": BAR_PX, "stroke": "@ink", "strokeWidth": 0.6}
     text: Spec = {"type": "text", "fontSize": 10.5, "tooltip": None}
     layers = [
-        layer(parts, bar, {"x": {"field": "from", **x}, "x2": {"field": "to"}, "fill": fill}, tooltip, colour=False),
-        layer(numbers, text, {"x": {"field": "at", **x}, "text": {"field": "share"},
-                              "color": {"field": "ink", "type": "nominal", "scale": None, "legend": None}}, []),
-        layer(texts, {**text, "align": "left"}, {"x": {"field": "at", **x}, "text": {"field": "text"}}, []),
-    ]  # fmt: skip
+        layer(
+            parts,
+            bar,
+            {"x": {"field": "from", **x}, "x2": {"field": "to"}, "fill": fill},
+            tooltip,
+            colour=False,
+        ),
+        layer(
+            numbers,
+            text,
+            {
+                "x": {"field": "at", **x},
+                "text": {"field": "share"},
+                "color": {"field": "ink", "type": "nominal", "scale": None, "legend": None},
+            },
+            [],
+        ),
+        layer(
+            texts,
+            {**text, "align": "left"},
+            {"x": {"field": "at", **x}, "text": {"field": "text"}},
+            [],
+        ),
+    ]
     return frame(layers, labels, formatter.text(figure.title), formatter)

@@ -45,7 +45,9 @@ def legend(found: Audit) -> doc.Inline:
     texts = [text for finding in found.findings for _, text in finding.shown]
     notes: list[doc.Inline] = []
     if any(text == COMMON or text.startswith("+") for text in texts):
-        notes.append(msg("+ marks items that some platforms lack; items of all platforms are omitted."))
+        notes.append(
+            msg("+ marks items that some platforms lack; items of all platforms are omitted.")
+        )
     fields = {finding.field for finding in found.findings}
     return joined([*notes, *(note for field, note in _NOTES.items() if field in fields)], " ")
 
@@ -70,7 +72,13 @@ def _differences(found: Audit) -> Iterator[doc.Part]:
         doc.Column("platforms", msg("platforms"), wraps=True),
         doc.Column("value", msg("value"), wraps=True),
     )
-    table = doc.Table(columns, (doc.Group(tuple(rows)),), key="differences", label=msg("Differences"), style="facts")
+    table = doc.Table(
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="differences",
+        label=msg("Differences"),
+        style="facts",
+    )
     text = legend(found)
     notes = [doc.Paragraph(text, "muted")] if text != "" else []
     yield doc.Titled(msg("Differences between guests"), (table, *notes), key="differences")
@@ -84,14 +92,23 @@ def _changes(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
     if not found.changes:
         return
     columns = (
-        doc.Column("platform", msg("platform")), doc.Column("fact", msg("fact")),
+        doc.Column("platform", msg("platform")),
+        doc.Column("fact", msg("fact")),
         doc.Column("values", msg("values, in order"), wraps=True),
-    )  # fmt: skip
+    )
     rows = tuple(
-        doc.TableRow((analysis.platform_of(change.platform), change.field, joined(map(_value, change.values), "; ")))
+        doc.TableRow(
+            (
+                analysis.platform_of(change.platform),
+                change.field,
+                joined(map(_value, change.values), "; "),
+            )
+        )
         for change in found.changes
     )
-    table = doc.Table(columns, (doc.Group(rows),), key="changes", label=msg("Changes"), style="facts")
+    table = doc.Table(
+        columns, (doc.Group(rows),), key="changes", label=msg("Changes"), style="facts"
+    )
     yield doc.Titled(msg("Changes between guests of one platform"), (table,), key="changes")
 
 
@@ -103,7 +120,8 @@ def _clocks(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
         doc.Column("offset", msg("max. offset\nfrom the host"), is_number=True),
     )
     rows = tuple(
-        doc.TableRow((analysis.platform_of(name), doc.Offset(offset_s))) for name, offset_s in found.clocks.items()
+        doc.TableRow((analysis.platform_of(name), doc.Offset(offset_s)))
+        for name, offset_s in found.clocks.items()
     )
     table = doc.Table(columns, (doc.Group(rows),), key="clocks", label=msg("Clocks"))
     yield doc.Titled(msg("Wall clocks of guests"), (table,), key="clocks")
@@ -112,9 +130,15 @@ def _clocks(found: Audit, analysis: Analysis) -> Iterator[doc.Part]:
 def _fields(found: Audit) -> Iterator[doc.Part]:
     for (platform, how), facts in found.guests.items():
         columns = (doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True))
-        rows = tuple(doc.TableRow((field, text_of(value, field))) for field, value in sorted(facts.items()))
+        rows = tuple(
+            doc.TableRow((field, text_of(value, field))) for field, value in sorted(facts.items())
+        )
         table = doc.Table(
-            columns, (doc.Group(rows),), key=f"facts {platform} {how}".strip(), label=platform, style="facts"
+            columns,
+            (doc.Group(rows),),
+            key=f"facts {platform} {how}".strip(),
+            label=platform,
+            style="facts",
         )
         yield doc.Titled(platform + (f" ({how})" if how else ""), (table,))
 
@@ -123,12 +147,21 @@ def _plain(found: Audit) -> dict[str, Any]:
     """Return the same as plain data, with every field of each platform's first guests."""
     return {
         "differences": [
-            {"field": f.field, "where": f.where, "shown": [{"platforms": list(p), "value": t} for p, t in f.shown]}
+            {
+                "field": f.field,
+                "where": f.where,
+                "shown": [{"platforms": list(p), "value": t} for p, t in f.shown],
+            }
             for f in found.findings
         ],
-        "changes": [{"platform": c.platform, "field": c.field, "values": list(c.values)} for c in found.changes],
+        "changes": [
+            {"platform": c.platform, "field": c.field, "values": list(c.values)}
+            for c in found.changes
+        ],
         "host_changes": plain_changes(found.host_changes),
-        "clocks": [{"platform": name, "max_offset_s": offset_s} for name, offset_s in found.clocks.items()],
+        "clocks": [
+            {"platform": name, "max_offset_s": offset_s} for name, offset_s in found.clocks.items()
+        ],
         "guests": [
             {"platform": platform, "started": how, "facts": dict(facts)}
             for (platform, how), facts in found.guests.items()
@@ -136,4 +169,6 @@ def _plain(found: Audit) -> dict[str, Any]:
     }
 
 
-VIEW = View("audit", msg("Audit"), msg("Differences between guests; with --all, every fact."), document, 40)
+VIEW = View(
+    "audit", msg("Audit"), msg("Differences between guests; with --all, every fact."), document, 40
+)

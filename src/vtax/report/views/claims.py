@@ -39,14 +39,23 @@ def document(source: Source, options: Options) -> doc.Document:
     analysis = source.whole.analysis
     mapped = mapping.of_claims(analysis, options.mapped)
     return document_of(
-        claims(analysis, mapped), analysis, is_full=options.depth != "brief", is_folded=options.depth == "report"
+        claims(analysis, mapped),
+        analysis,
+        is_full=options.depth != "brief",
+        is_folded=options.depth == "report",
     )
 
 
-def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False) -> doc.Document:
+def document_of(
+    found: Claims, analysis: Analysis, *, is_full: bool, is_folded: bool = False
+) -> doc.Document:
     """Return the document of judged claims. is_full: list all comparisons of every claim. is_folded: these on demand,
     in a report, which has named the publication."""
-    data = values_of(replace(found, claims=tuple(replace(each, why=_why(each, analysis)) for each in found.claims)))
+    data = values_of(
+        replace(
+            found, claims=tuple(replace(each, why=_why(each, analysis)) for each in found.claims)
+        )
+    )
     if not found.claims and not found.published:
         text = msg("the study of this run has no claims")
         return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
@@ -57,7 +66,11 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: 
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = (each for each in found.claims if is_full or each.judgement is not None)
         sections = [_section(each, found, marks, is_full=is_full) for each in shown]
-        parts += [doc.Titled(msg("Every claim in full"), tuple(sections), is_folded=True)] if is_folded else sections
+        parts += (
+            [doc.Titled(msg("Every claim in full"), tuple(sections), is_folded=True)]
+            if is_folded
+            else sections
+        )
         parts += published_numbers.differences(analysis)
     parts += published_numbers.parts_of(found.published, analysis)
     lead = (joined([analysis.name, joined(_counts(found.claims))], ": "),) if found.claims else ()
@@ -67,31 +80,52 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool, is_folded: 
 def _counts(judged: Sequence[JudgedClaim]) -> list[doc.Inline]:
     """How many claims have each word, those judged in part by themselves; without words that none has."""
     full, part = (
-        Counter(each.word for each in judged if (bool(each.missing) and each.word in _IN_PART) == is_part)
+        Counter(
+            each.word
+            for each in judged
+            if (bool(each.missing) and each.word in _IN_PART) == is_part
+        )
         for is_part in (False, True)
     )
     counted = (
-        (full["reproduced"], plural("{count} reproduced", "{count} reproduced", full["reproduced"])),
+        (
+            full["reproduced"],
+            plural("{count} reproduced", "{count} reproduced", full["reproduced"]),
+        ),
         (
             part["reproduced"],
             plural("{count} reproduced in part", "{count} reproduced in part", part["reproduced"]),
         ),
-        (full["contradicted"], plural("{count} contradicted", "{count} contradicted", full["contradicted"])),
+        (
+            full["contradicted"],
+            plural("{count} contradicted", "{count} contradicted", full["contradicted"]),
+        ),
         (
             part["contradicted"],
-            plural("{count} contradicted in part", "{count} contradicted in part", part["contradicted"]),
+            plural(
+                "{count} contradicted in part", "{count} contradicted in part", part["contradicted"]
+            ),
         ),
-        (full["inconclusive"], plural("{count} inconclusive", "{count} inconclusive", full["inconclusive"])),
-        (full["not tested"], plural("{count} not tested here", "{count} not tested here", full["not tested"])),
+        (
+            full["inconclusive"],
+            plural("{count} inconclusive", "{count} inconclusive", full["inconclusive"]),
+        ),
+        (
+            full["not tested"],
+            plural("{count} not tested here", "{count} not tested here", full["not tested"]),
+        ),
     )
     return [text for count, text in counted if count]
 
 
 def _mapping(found: Claims) -> Iterator[doc.Part]:
     if found.mapped:
-        pairs = joined([msg("{here} for {there}", here=h, there=t) for t, h in found.mapped.items()])
+        pairs = joined(
+            [msg("{here} for {there}", here=h, there=t) for t, h in found.mapped.items()]
+        )
         text = msg(
-            "Mapped by request: {pairs}. What a publication says of one platform is judged by another.", pairs=pairs
+            "Mapped by request: {pairs}. What a publication says of one platform is judged by another.",
+            pairs=pairs,
         )
         yield doc.Paragraph(text, "caution")
 
@@ -104,9 +138,12 @@ def _overview(found: Claims, analysis: Analysis) -> doc.Table:
         doc.Column("why", msg("why, or what decides it"), wraps=True),
     )
     rows = [
-        doc.TableRow((each.claim.id, _statement(each), _word(each), _why(each, analysis))) for each in found.claims
+        doc.TableRow((each.claim.id, _statement(each), _word(each), _why(each, analysis)))
+        for each in found.claims
     ]
-    return doc.Table(columns, (doc.Group(tuple(rows)),), key="claims", label=msg("judged claims"), style="list")
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="claims", label=msg("judged claims"), style="list"
+    )
 
 
 def _word(each: JudgedClaim) -> doc.Inline:
@@ -126,15 +163,26 @@ def _why(each: JudgedClaim, analysis: Analysis) -> doc.Inline:
         total = doc.Count(len(each.compared))
         if found.kind == "reproduced":
             inside = doc.Count(sum(c.is_inside for c in each.compared))
-            rests = msg("{inside} of {total} intervals inside the range", inside=inside, total=total)
+            rests = msg(
+                "{inside} of {total} intervals inside the range", inside=inside, total=total
+            )
         else:
             outside = doc.Count(sum(c.is_outside for c in each.compared))
-            rests = msg("{outside} of {total} intervals outside the range", outside=outside, total=total)
+            rests = msg(
+                "{outside} of {total} intervals outside the range", outside=outside, total=total
+            )
         return joined([rests, *each.missing, *_sentences(found.assumptions)], "; ")
     needed: list[doc.Inline] = [*_although(each, found, analysis), *_sentences(found.warnings)]
     if found.blocks_low and found.blocks_needed:
-        needed.append(msg("{blocks} would decide it", blocks=more_blocks(found.blocks_low, found.blocks_needed)))
-    elif not found.warnings and any(c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared):
+        needed.append(
+            msg(
+                "{blocks} would decide it",
+                blocks=more_blocks(found.blocks_low, found.blocks_needed),
+            )
+        )
+    elif not found.warnings and any(
+        c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared
+    ):
         needed.append(msg("only more sessions would decide"))
     elif not found.warnings and (noisiest := _noisiest(each.compared)):
         needed.append(
@@ -156,7 +204,10 @@ def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterat
 
     Nothing across runs of which a side has one session only: such an interval leaves out what a session changes.
     """
-    if any(c.tested and c.tested.claimed.apart and c.tested.ratio.n_sessions == 1 for c in each.compared):
+    if any(
+        c.tested and c.tested.claimed.apart and c.tested.ratio.n_sessions == 1
+        for c in each.compared
+    ):
         return
     is_inside = all(
         sum(c.is_inside for c in each.compared if c.check == check) >= _needed(each, check)
@@ -174,14 +225,17 @@ def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterat
         yield msg("intervals inside the range at {level}", level=level)
     else:
         yield msg(
-            "{outside} of {total} intervals outside the range at {level}", outside=doc.Count(outside), total=total,
+            "{outside} of {total} intervals outside the range at {level}",
+            outside=doc.Count(outside),
+            total=total,
             level=level,
-        )  # fmt: skip
+        )
     if not found.warnings:
         yield msg(
             "not after the correction for multiple comparisons (claims: {family}, comparisons of this one: {total})",
-            total=total, family=doc.Count(found.family),
-        )  # fmt: skip
+            total=total,
+            family=doc.Count(found.family),
+        )
 
 
 def _needed(each: JudgedClaim, check: CheckTable) -> int:
@@ -193,13 +247,17 @@ def _needed(each: JudgedClaim, check: CheckTable) -> int:
 def _noisiest(compared: Sequence[ClaimedComparison]) -> ClaimedComparison | None:
     """Return the comparison with the widest interval of those that need no known number of blocks."""
     open_ = [each for each in compared if each.tested and each.tested.outlook.high is None]
-    return max(open_, key=lambda each: each.tested.ratio.half_width if each.tested else 0.0, default=None)
+    return max(
+        open_, key=lambda each: each.tested.ratio.half_width if each.tested else 0.0, default=None
+    )
 
 
 def _named(compared: ClaimedComparison) -> doc.Inline:
     """`docker / native, size=64`: a comparison in a sentence."""
     sides = " / ".join(side.text for side in (compared.of, compared.to) if side)
-    levels = tuple((factor, level) for factor, level in compared.point if factor not in (BENCHMARK, METRIC))
+    levels = tuple(
+        (factor, level) for factor, level in compared.point if factor not in (BENCHMARK, METRIC)
+    )
     return joined([sides, doc.Factor(levels)] if levels else [sides], ", ")
 
 
@@ -212,9 +270,12 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[doc.Part]:
             "corrected for the number of claims, {family} (Holm): at most {alpha} of such tables hold a false one. "
             "The intervals, from blocks, hold at {level} for each ratio alone. So an interval may lie inside or "
             "outside and its claim be inconclusive: after the correction, or for the reason that stands beside it.",
-            family=doc.Count(found.family), alpha=doc.Share(found.alpha, "declared"), level=analysis.level,
-        ), "muted",
-    )  # fmt: skip
+            family=doc.Count(found.family),
+            alpha=doc.Share(found.alpha, "declared"),
+            level=analysis.level,
+        ),
+        "muted",
+    )
 
 
 def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> doc.Titled:
@@ -231,7 +292,11 @@ def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -
         parts.append(_comparisons(each, shown, found, marks))
         if len(shown) < len(ordered):
             more = len(ordered) - len(shown)
-            parts.append(doc.Paragraph(plural("{count} comparison more", "{count} comparisons more", more), "muted"))
+            parts.append(
+                doc.Paragraph(
+                    plural("{count} comparison more", "{count} comparisons more", more), "muted"
+                )
+            )
     parts += [doc.Paragraph(note, "caution") for note in each.notes]
     title = joined([each.claim.id, _word(each)], ": ")
     return doc.Titled(title, tuple(parts), key=f"claim {each.claim.id}")
@@ -242,7 +307,9 @@ def _certainty(compared: ClaimedComparison) -> float:
     return -compared.tested.p_inside if compared.tested else -2.0
 
 
-def _comparisons(each: JudgedClaim, shown: Sequence[ClaimedComparison], found: Claims, marks: Marks) -> doc.Table:
+def _comparisons(
+    each: JudgedClaim, shown: Sequence[ClaimedComparison], found: Claims, marks: Marks
+) -> doc.Table:
     alike = _alike(each.compared)
     has_published = each.claim.published is not None
     columns = (
@@ -263,7 +330,11 @@ def _comparisons(each: JudgedClaim, shown: Sequence[ClaimedComparison], found: C
             ratio = compared.tested.ratio
             share = doc.Relative(ratio.estimate, ratio.low, ratio.high, "amount")
             cells = (share, doc.Count(compared.tested.n_blocks))
-        rows.append(doc.TableRow((_what(compared, found, marks, alike), _range(compared), *published_here, *cells)))
+        rows.append(
+            doc.TableRow(
+                (_what(compared, found, marks, alike), _range(compared), *published_here, *cells)
+            )
+        )
     return doc.Table(
         columns,
         (doc.Group(tuple(rows)),),
@@ -273,7 +344,9 @@ def _comparisons(each: JudgedClaim, shown: Sequence[ClaimedComparison], found: C
     )
 
 
-def _what(compared: ClaimedComparison, found: Claims, marks: Marks, alike: Collection[str]) -> doc.Inline:
+def _what(
+    compared: ClaimedComparison, found: Claims, marks: Marks, alike: Collection[str]
+) -> doc.Inline:
     """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication, and marks.
 
     alike: factors that say nothing, since all comparisons of the claim share their level.
@@ -300,17 +373,29 @@ def _what(compared: ClaimedComparison, found: Claims, marks: Marks, alike: Colle
     elif check.kind == "spread":
         what = msg("spread of {ratio} over blocks", ratio=what)
     if check.average_over:
-        what = msg("{ratio}, averaged over {factors}", ratio=what, factors=", ".join(check.average_over))
+        what = msg(
+            "{ratio}, averaged over {factors}", ratio=what, factors=", ".join(check.average_over)
+        )
     point = tuple((factor, level) for factor, level in compared.point if factor not in alike)
     return joined([what, doc.Factor(point)] if point else [what], ", ")
 
 
-def _side(compared: ClaimedComparison, text: str, platform: str, found: Claims, marks: Marks) -> doc.Inline:
+def _side(
+    compared: ClaimedComparison, text: str, platform: str, found: Claims, marks: Marks
+) -> doc.Inline:
     """Return a side with the platform that it stands for, and the marks of its own."""
     named = compared.check.platforms("")
-    original = next((there for there, here in found.mapped.items() if here == platform and there in named), "")
-    side: doc.Inline = msg("{side} (for {platform})", side=text, platform=original) if original else text
-    return msg("{side} ({marks})", side=side, marks=joined(map(stored, marks[platform]))) if marks[platform] else side
+    original = next(
+        (there for there, here in found.mapped.items() if here == platform and there in named), ""
+    )
+    side: doc.Inline = (
+        msg("{side} (for {platform})", side=text, platform=original) if original else text
+    )
+    return (
+        msg("{side} ({marks})", side=side, marks=joined(map(stored, marks[platform])))
+        if marks[platform]
+        else side
+    )
 
 
 def _alike(compared: Sequence[ClaimedComparison]) -> set[str]:
@@ -333,6 +418,10 @@ def _range(compared: ClaimedComparison) -> doc.Inline:
 
 
 VIEW = View(
-    "claims", msg("Published findings"), msg("What this run says of the published findings of its study."), document,
-    place=15, command="claims",
-)  # fmt: skip
+    "claims",
+    msg("Published findings"),
+    msg("What this run says of the published findings of its study."),
+    document,
+    place=15,
+    command="claims",
+)

@@ -17,7 +17,9 @@ def document(source: Source, _: Options) -> doc.Document:
     """Two tables for every combination of levels: CPU time, then interfaces."""
     if not source.counters:  # what was in force takes longer to read
         return document_of([], source.analysis)
-    return document_of(counted_cells(source.data, source.counters, source.effective), source.analysis)
+    return document_of(
+        counted_cells(source.data, source.counters, source.effective), source.analysis
+    )
 
 
 def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
@@ -27,11 +29,15 @@ def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
         return doc.Document(VIEW.title, (doc.Paragraph(text),), data=[], nothing=text)
     parts: list[doc.Part] = []
     for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
-        group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)]
+        group = [
+            cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)
+        ]
         title = joined([label, doc.Factor(levels_of(dict(levels))) if levels else ""], " · ")
         parts.append(
             doc.Titled(
-                title, (_cpu_table(group, analysis), _hop_table(group, analysis)), subtitle=msg("mean per trial")
+                title,
+                (_cpu_table(group, analysis), _hop_table(group, analysis)),
+                subtitle=msg("mean per trial"),
             )
         )
     return doc.Document(VIEW.title, tuple(parts), data=_plain(cells))
@@ -56,21 +62,30 @@ def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
     )
     rows = []
     for cell in cells:
-        seconds = [cell.layer_cpu_s, cell.guest_cpu_s, *(cell.ends_cpu_s.get(role) for role in roles)]
+        seconds = [
+            cell.layer_cpu_s,
+            cell.guest_cpu_s,
+            *(cell.ends_cpu_s.get(role) for role in roles),
+        ]
         seconds += [cell.switch_cpu_s] if has_switch else []
         retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
         rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
         platform = analysis.platform_of(cell.platform)
         rows.append(doc.TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
-    return doc.Table(columns, (doc.Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time"))
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time")
+    )
 
 
 def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
     titles = {
-        "rx_packets": msg("RX packets"), "rx_megabytes": msg("RX (MB)"), "tx_packets": msg("TX packets"),
-        "tx_megabytes": msg("TX (MB)"), "drops": msg("drops"),
+        "rx_packets": msg("RX packets"),
+        "rx_megabytes": msg("RX (MB)"),
+        "tx_packets": msg("TX packets"),
+        "tx_megabytes": msg("TX (MB)"),
+        "drops": msg("drops"),
         "packet_bytes": msg("bytes\na packet"),
-    }  # fmt: skip
+    }
     columns = (
         doc.Column("interface", msg("interface")),
         *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
@@ -131,4 +146,10 @@ def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
     ]
 
 
-VIEW = View("counters", msg("Counters"), msg("CPU time, traffic and drops of the network benchmarks."), document, 26)
+VIEW = View(
+    "counters",
+    msg("Counters"),
+    msg("CPU time, traffic and drops of the network benchmarks."),
+    document,
+    26,
+)

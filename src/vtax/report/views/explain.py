@@ -36,7 +36,11 @@ def document(source: Source, options: Options) -> doc.Document:
     wanted = {numbers[each.cell.key] for _, _, *rows in explainable(sections) for each in rows}
     counted = source.block_counters(wanted)
     settings = whole.effective if any(operations_of(section.metric) for section in sections) else {}
-    found = explained(whole.data, sections, counted, analysis.rule.confidence, settings) if counted else []
+    found = (
+        explained(whole.data, sections, counted, analysis.rule.confidence, settings)
+        if counted
+        else []
+    )
     shown = [each for each in found if analysis.filter.shows(each.row.cell)]
     has_contrasts = any(True for _ in explainable(analysis.sections))
     made = document_of(shown, analysis, is_full=options.depth == "all", has_contrasts=has_contrasts)
@@ -53,7 +57,9 @@ def document_of(
         text = (
             msg("nothing was counted around the trials that differ")
             if has_contrasts
-            else msg("every contrast that has a verdict is equivalent: there is no difference to explain")
+            else msg(
+                "every contrast that has a verdict is equivalent: there is no difference to explain"
+            )
         )
         return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
     if not is_full and all(_blocks(each) < _FEWEST for each in found):
@@ -61,7 +67,9 @@ def document_of(
         return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
     with_finding = [each for each in found if _has_finding(each)]
     without = [each for each in found if not _has_finding(each)]
-    parts: list[doc.Part] = [_section(each, analysis.baseline, is_full=is_full) for each in with_finding]
+    parts: list[doc.Part] = [
+        _section(each, analysis.baseline, is_full=is_full) for each in with_finding
+    ]
     parts += _without_finding(without, analysis.baseline, is_full=is_full)
     ending: list[doc.Part] = [
         doc.Paragraph(
@@ -92,12 +100,20 @@ def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool
     if not found:
         return []
     title = plural(
-        "{count} comparison in which no counter moved", "{count} comparisons in which no counter moved", len(found)
+        "{count} comparison in which no counter moved",
+        "{count} comparisons in which no counter moved",
+        len(found),
     )
     plain = [each for each in found if not (each.one_sided or each.silent)]
     items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
-    more = [_section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent]
-    return [doc.Titled(title, (*((doc.Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True)]
+    more = [
+        _section(each, baseline, is_full=is_full) for each in found if each.one_sided or each.silent
+    ]
+    return [
+        doc.Titled(
+            title, (*((doc.Bullets(items, "unmoved"),) if items else ()), *more), is_folded=True
+        )
+    ]
 
 
 def _section(found: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
@@ -107,7 +123,9 @@ def _section(found: Explained, baseline: str, *, is_full: bool) -> doc.Titled:
 
 def _title(found: Explained) -> doc.Inline:
     levels = doc.Factor(levels_of(found.point.levels)) if found.point.levels else ""
-    return joined([shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · ")
+    return joined(
+        [shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · "
+    )
 
 
 def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
@@ -121,7 +139,11 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
     if len(moved) > len(shown):
         parts.append(
             doc.Paragraph(
-                plural("{count} more counter moved.", "{count} more counters moved.", len(moved) - len(shown)),
+                plural(
+                    "{count} more counter moved.",
+                    "{count} more counters moved.",
+                    len(moved) - len(shown),
+                ),
                 "muted",
             )
         )
@@ -140,8 +162,9 @@ def _nothing_moved(found: Explained) -> doc.Inline:
         return plural(
             "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 100 %.",
             "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 100 %.",
-            blocks, family=family,
-        )  # fmt: skip
+            blocks,
+            family=family,
+        )
     if not found.compared:
         return msg("No counter exists on both platforms in every block.")
     return plural(
@@ -149,8 +172,10 @@ def _nothing_moved(found: Explained) -> doc.Inline:
         "had to change by a factor above {factor}.",
         "No difference was found among {family} counters after {count} blocks. To be found, half of them would have "
         "had to change by a factor above {factor}.",
-        blocks, family=family, factor=doc.Number(min(found.detectable, _LARGEST_FACTOR), 3),
-    )  # fmt: skip
+        blocks,
+        family=family,
+        factor=doc.Number(min(found.detectable, _LARGEST_FACTOR), 3),
+    )
 
 
 def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
@@ -163,17 +188,19 @@ def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
             plural(
                 "{count} counter only grew with the running time: {names}",
                 "{count} counters only grew with the running time: {names}",
-                len(with_time), names=listed(first_of(with_time, most)),
+                len(with_time),
+                names=listed(first_of(with_time, most)),
             )
-        )  # fmt: skip
+        )
     if silent:
         sentences.append(
             plural(
                 "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
                 "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
-                len(silent), names=listed(first_of(silent, most)),
+                len(silent),
+                names=listed(first_of(silent, most)),
             )
-        )  # fmt: skip
+        )
     parts: list[doc.Part] = [doc.Paragraph(sentence, "muted") for sentence in sentences]
     return parts + (_alone(found, is_full=is_full) if found.one_sided else [])
 
@@ -215,7 +242,10 @@ def _alone(found: Explained, *, is_full: bool) -> list[doc.Part]:
     ]
     if count > len(shown):
         parts.append(
-            doc.Paragraph(plural("{count} more counter.", "{count} more counters.", count - len(shown)), "muted")
+            doc.Paragraph(
+                plural("{count} more counter.", "{count} more counters.", count - len(shown)),
+                "muted",
+            )
         )
     return parts
 
@@ -226,9 +256,10 @@ def _difference(found: Explained, baseline: str) -> doc.Inline:
     assert found.row.verdict is not None
     return msg(
         "{verdict}, {metric}: {share}",
-        verdict=shared.verdict_of(found.row.verdict), metric=shared.metric_of(found.section),
+        verdict=shared.verdict_of(found.row.verdict),
+        metric=shared.metric_of(found.section),
         share=shared.relative_of(found.row.ratio, found.section.better, baseline),
-    )  # fmt: skip
+    )
 
 
 def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) -> doc.Table:
@@ -237,8 +268,12 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
     columns = (
         doc.Column("counter", msg("counter")),
         doc.Column("unit", msg("unit")),
-        doc.Column("baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True),
-        doc.Column("treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True),
+        doc.Column(
+            "baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True
+        ),
+        doc.Column(
+            "treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True
+        ),
         doc.Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
         *(
             (doc.Column("per_second", msg("the same\nper second"), is_number=True, room="wide"),)
@@ -261,7 +296,10 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
         for scale in [_scale_of(each.counter, each.baseline, each.treatment)]
     )
     return doc.Table(
-        columns, (doc.Group(rows),), key=f"{found.section.name} {found.row.cell.key}", label=msg("counters")
+        columns,
+        (doc.Group(rows),),
+        key=f"{found.section.name} {found.row.cell.key}",
+        label=msg("counters"),
     )
 
 
@@ -272,7 +310,11 @@ def _scale_of(counter: Counter, *values: float) -> doc.Scale:
 
 
 def _seconds(each: ComparedCounter) -> doc.Inline:
-    return doc.Nothing() if each.per_second is None else doc.Relative(each.per_second.estimate, is_of="amount")
+    return (
+        doc.Nothing()
+        if each.per_second is None
+        else doc.Relative(each.per_second.estimate, is_of="amount")
+    )
 
 
 def _unit(work: str) -> doc.Inline:

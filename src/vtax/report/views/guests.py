@@ -20,13 +20,19 @@ def document(source: Source, _: Options) -> doc.Document:
     """Return a row per tested platform, and what all guests share."""
     analysis = source.analysis
     columns = (
-        shared.PLATFORM, doc.Column("driver", msg("driver")), doc.Column("version", msg("version"), wraps=True),
+        shared.PLATFORM,
+        doc.Column("driver", msg("driver")),
+        doc.Column("version", msg("version"), wraps=True),
         doc.Column("guests", msg("guests"), is_number=True),
         doc.Column("ready", msg("start to ready,\nmedian"), is_number=True),
         doc.Column("options", msg("options and limits"), wraps=True),
-    )  # fmt: skip
-    table = doc.Table(columns, (doc.Group(tuple(_rows(analysis))),), key="guests", label=msg("Guests"))
-    return doc.Document(VIEW.title, (table, doc.Paragraph(_shared(analysis), "muted")), data=_plain(analysis))
+    )
+    table = doc.Table(
+        columns, (doc.Group(tuple(_rows(analysis))),), key="guests", label=msg("Guests")
+    )
+    return doc.Document(
+        VIEW.title, (table, doc.Paragraph(_shared(analysis), "muted")), data=_plain(analysis)
+    )
 
 
 def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
@@ -35,9 +41,15 @@ def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
         ready = analysis.ready_s(platform.name)
         guests = [guest for guest in analysis.guests if guest.platform == platform.name]
         options = platform.identity.get("options") or {}
-        chosen = joined([joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()])
+        chosen = joined(
+            [joined([f"{key}=", fact_value(key, value)], "") for key, value in options.items()]
+        )
         notes = dict.fromkeys(note for guest in guests for note in guest.notes)
-        median = doc.Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else doc.Nothing()
+        median = (
+            doc.Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True)
+            if ready
+            else doc.Nothing()
+        )
         yield doc.TableRow(
             (
                 shared.platform_of(platform, numbers),
@@ -56,16 +68,30 @@ def _shared(analysis: Analysis) -> doc.Inline:
         return msg("Image {image}.", image=analysis.image_key)
     return msg(
         "Image {image}; every guest: {cpus} vCPU, {memory} of memory.",
-        image=analysis.image_key, cpus=doc.Count(guest["vcpus"]), memory=doc.Size(guest["memory"]),
-    )  # fmt: skip
+        image=analysis.image_key,
+        cpus=doc.Count(guest["vcpus"]),
+        memory=doc.Size(guest["memory"]),
+    )
 
 
 def _plain(analysis: Analysis) -> list[dict[str, object]]:
     return [
-        {"platform": p.name, "driver": p.identity.get("driver", ""), "version": p.version,
-         "ready_s": analysis.ready_s(p.name), "guests": sum(guest.platform == p.name for guest in analysis.guests)}
-        for p in analysis.platforms if p.available
-    ]  # fmt: skip
+        {
+            "platform": p.name,
+            "driver": p.identity.get("driver", ""),
+            "version": p.version,
+            "ready_s": analysis.ready_s(p.name),
+            "guests": sum(guest.platform == p.name for guest in analysis.guests),
+        }
+        for p in analysis.platforms
+        if p.available
+    ]
 
 
-VIEW = View("guests", msg("Guests"), msg("The guests: versions, options, missing limits, start times."), document, 35)
+VIEW = View(
+    "guests",
+    msg("Guests"),
+    msg("The guests: versions, options, missing limits, start times."),
+    document,
+    35,
+)

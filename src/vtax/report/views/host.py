@@ -35,9 +35,12 @@ def _plugins(plugins: Sequence[PluginRecord]) -> doc.Table:
         doc.Column("sha256", msg("SHA-256"), wraps=True),
     )
     rows = tuple(
-        doc.TableRow((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256)) for p in plugins
+        doc.TableRow((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256))
+        for p in plugins
     )
-    return doc.Table(columns, (doc.Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax"))
+    return doc.Table(
+        columns, (doc.Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax")
+    )
 
 
 def package_of(plugin: PluginRecord) -> str:
@@ -52,7 +55,10 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline
         if key == "not_counted" and isinstance(value, Mapping):
             yield from ((joined([name, stored(what)], ": "), why) for what, why in value.items())
         elif isinstance(value, Mapping):
-            yield from ((joined([name, inner], ": "), fact_value(inner, each)) for inner, each in value.items())
+            yield from (
+                (joined([name, inner], ": "), fact_value(inner, each))
+                for inner, each in value.items()
+            )
         else:
             yield name, fact_value(key, value)
 

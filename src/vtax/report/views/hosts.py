@@ -12,7 +12,14 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.campaign import CampaignRecord, HostRecord, campaign_of
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts, changes_of, effects_of
 from vtax.report.analysis.hosts import MeasuredHost, groups_of, hosts_of
-from vtax.report.analysis.odd_hosts import DifferingFact, OddHosts, differing_facts, fact_with, odd_hosts, shown_value
+from vtax.report.analysis.odd_hosts import (
+    DifferingFact,
+    OddHosts,
+    differing_facts,
+    fact_with,
+    odd_hosts,
+    shown_value,
+)
 from vtax.report.analysis.pairs import MeasuredPair, pairs_of
 from vtax.report.analysis.source import Source
 from vtax.report.document import first_of, joined, msg, plural, styled
@@ -45,19 +52,31 @@ def document(source: Source, options: Options) -> doc.Document:
     hosts, campaign = hosts_of(analysis), campaign_of(analysis.provenance)
     if len(hosts) < 2 and campaign is None:
         nothing = msg("The run is of one host.")
-        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), data={"hosts": []}, nothing=nothing)
+        return doc.Document(
+            VIEW.title, (doc.Paragraph(nothing),), data={"hosts": []}, nothing=nothing
+        )
     facts = differing_facts(hosts)
     pairs = pairs_of(analysis, hosts)
     alone = () if pairs else hosts  # pairs share hosts: none is a value of its own
-    changes = [(change, effects_of(analysis, hosts, change)) for change in changes_of(analysis, alone)]
+    changes = [
+        (change, effects_of(analysis, hosts, change)) for change in changes_of(analysis, alone)
+    ]
     found = _Found(
-        hosts, campaign, tuple(host_matrix.lines_of(source.analysis, hosts)), facts,
+        hosts,
+        campaign,
+        tuple(host_matrix.lines_of(source.analysis, hosts)),
+        facts,
         tuple(each for each in odd_hosts(analysis, alone, facts) if only.shows(each.row.cell)),
-        tuple((change, tuple(each for each in of if only.shows(each.row.cell))) for change, of in changes),
+        tuple(
+            (change, tuple(each for each in of if only.shows(each.row.cell)))
+            for change, of in changes
+        ),
         pairs,
-    )  # fmt: skip
+    )
     parts: list[doc.Part] = [
-        doc.Titled(msg("Summary"), (doc.Bullets(tuple(_summary(found, analysis))),), role="summary"),
+        doc.Titled(
+            msg("Summary"), (doc.Bullets(tuple(_summary(found, analysis))),), role="summary"
+        ),
         *_missing(found),
         *(host_change.part_of(change, effects, analysis) for change, effects in found.changes),
         *host_matrix.matrices(found.lines, hosts, analysis, _MOST_HOSTS.get(options.depth)),
@@ -78,20 +97,31 @@ def _summary(found: _Found, analysis: Analysis) -> Iterator[doc.Inline]:
     for change, effects in found.changes:
         yield from host_change.summary_of(change, effects, analysis.rule.alpha)
     if found.campaign and (
-        none := [host.host for host in found.campaign.missing if not host.sessions and host.host not in peers]
+        none := [
+            host.host
+            for host in found.campaign.missing
+            if not host.sessions and host.host not in peers
+        ]
     ):
         text = plural("{count} host has no result", "{count} hosts have no result", len(none))
         yield styled(joined([text, shared.few_of(none)], ": "), "caution")
     for each in found.odd[:_MAX_ODD]:
         yield msg(
             "{hosts}: {place}: {share} of the other hosts ({p}){facts}",
-            hosts=shared.few_of(each.hosts), place=_place(each), share=_share(each),
-            p=doc.PValue(each.apart.p_value, is_named=True), facts=_alone(each),
-        )  # fmt: skip
+            hosts=shared.few_of(each.hosts),
+            place=_place(each),
+            share=_share(each),
+            p=doc.PValue(each.apart.p_value, is_named=True),
+            facts=_alone(each),
+        )
     if len(found.odd) > _MAX_ODD:
-        yield plural("{count} further difference", "{count} further differences", len(found.odd) - _MAX_ODD)
+        yield plural(
+            "{count} further difference", "{count} further differences", len(found.odd) - _MAX_ODD
+        )
     if found.pairs:
-        yield msg("Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged.")
+        yield msg(
+            "Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged."
+        )
     elif len(found.hosts) > 3 and not found.odd:
         yield msg("No host is shown to lie apart from the others.")
 
@@ -106,7 +136,12 @@ def _alone(each: OddHosts) -> doc.Inline:
 
 def _place(each: OddHosts) -> doc.Inline:
     what = msg("performance") if each.row.platform.is_baseline else msg("ratio to the baseline")
-    parts = [shared.platform_of(each.row.platform), shared.title_of(each.section), shared.levels(each.point), what]
+    parts = [
+        shared.platform_of(each.row.platform),
+        shared.title_of(each.section),
+        shared.levels(each.point),
+        what,
+    ]
     return joined(parts)
 
 
@@ -138,7 +173,11 @@ def _missing(found: _Found) -> Iterator[doc.Part]:
     )
     rows = tuple(doc.TableRow(_missing_row(host)) for host in found.campaign.missing)
     table = doc.Table(
-        columns, (doc.Group(rows),), key="missing-hosts", label=msg("Hosts with missing sessions"), style="facts"
+        columns,
+        (doc.Group(rows),),
+        key="missing-hosts",
+        label=msg("Hosts with missing sessions"),
+        style="facts",
     )
     yield doc.Titled(msg("Hosts with missing sessions"), (table,), key="missing-hosts")
 
@@ -168,20 +207,33 @@ def _odd(found: _Found) -> Iterator[doc.Part]:
         doc.Column("facts", msg("only there"), wraps=True),
     )
     rows = tuple(
-        doc.TableRow((
-            shared.few_of(each.hosts), shared.platform_of(each.row.platform),
-            joined([shared.title_of(each.section), shared.levels(each.point)]), _share(each),
-            doc.PValue(each.apart.p_value), _only_there(each),
-        ))
+        doc.TableRow(
+            (
+                shared.few_of(each.hosts),
+                shared.platform_of(each.row.platform),
+                joined([shared.title_of(each.section), shared.levels(each.point)]),
+                _share(each),
+                doc.PValue(each.apart.p_value),
+                _only_there(each),
+            )
+        )
         for each in found.odd[:_MOST_FINDINGS]
-    )  # fmt: skip
-    table = doc.Table(columns, (doc.Group(rows),), key="odd-hosts", label=msg("Hosts that lie apart"), style="list")
+    )
+    table = doc.Table(
+        columns,
+        (doc.Group(rows),),
+        key="odd-hosts",
+        label=msg("Hosts that lie apart"),
+        style="list",
+    )
     note = msg(
         "Every host against all others, and every minority with a fact in common; the baseline by its own "
         "performance, other platforms by their ratio to it. p is adjusted for all of these comparisons (Holm). A "
         "fact that only these hosts have need not be the cause."
     )
-    yield doc.Titled(msg("Hosts that lie apart"), (table, doc.Paragraph(note, "muted")), key="odd-hosts")
+    yield doc.Titled(
+        msg("Hosts that lie apart"), (table, doc.Paragraph(note, "muted")), key="odd-hosts"
+    )
 
 
 def _only_there(each: OddHosts) -> doc.Inline:
@@ -194,9 +246,11 @@ def _facts(found: _Found) -> Iterator[doc.Part]:
     if not found.facts:
         return
     columns = (
-        doc.Column("fact", msg("fact")), doc.Column("value", msg("value"), wraps=True),
-        doc.Column("hosts", msg("hosts"), is_number=True), doc.Column("names", msg("names"), wraps=True),
-    )  # fmt: skip
+        doc.Column("fact", msg("fact")),
+        doc.Column("value", msg("value"), wraps=True),
+        doc.Column("hosts", msg("hosts"), is_number=True),
+        doc.Column("names", msg("names"), wraps=True),
+    )
     rows = tuple(
         doc.TableRow(
             (
@@ -210,21 +264,32 @@ def _facts(found: _Found) -> Iterator[doc.Part]:
         for number, (value, names) in enumerate(fact.values)
     )
     table = doc.Table(
-        columns, (doc.Group(rows),), key="differing-facts", label=msg("Facts that differ"), style="facts"
+        columns,
+        (doc.Group(rows),),
+        key="differing-facts",
+        label=msg("Facts that differ"),
+        style="facts",
     )
     yield doc.Titled(msg("Facts that differ between hosts"), (table,), key="differing-facts")
 
 
 def _screening(found: _Found) -> Iterator[doc.Part]:
     """Yield how far the native probe of each host was from the others', the farthest first."""
-    probed = [host for host in (found.campaign.hosts if found.campaign else ()) if host.distance is not None]
+    probed = [
+        host
+        for host in (found.campaign.hosts if found.campaign else ())
+        if host.distance is not None
+    ]
     if not probed:
         return
     columns = (
-        doc.Column("host", msg("host")), doc.Column("group", msg("group")),
-        doc.Column("distance", msg("energy distance"), is_number=True), doc.Column("farthest", msg("work")),
-        doc.Column("compared", msg("other hosts"), is_number=True), doc.Column("state", msg("state")),
-    )  # fmt: skip
+        doc.Column("host", msg("host")),
+        doc.Column("group", msg("group")),
+        doc.Column("distance", msg("energy distance"), is_number=True),
+        doc.Column("farthest", msg("work")),
+        doc.Column("compared", msg("other hosts"), is_number=True),
+        doc.Column("state", msg("state")),
+    )
     rows = tuple(
         doc.TableRow(
             (
@@ -236,14 +301,20 @@ def _screening(found: _Found) -> Iterator[doc.Part]:
                 _STATES.get(host.state, host.state),
             )
         )
-        for host in sorted(probed, key=lambda host: (-(host.distance or 0.0), host.host))[:_MOST_FINDINGS]
+        for host in sorted(probed, key=lambda host: (-(host.distance or 0.0), host.host))[
+            :_MOST_FINDINGS
+        ]
     )
     note = msg(
         "A native probe of each host before it measured, against the other hosts of its group. One that is slower or "
         "faster by a tenth in one kind of work, with little scatter, is 0.44 apart."
     )
-    table = doc.Table(columns, (doc.Group(rows),), key="screening", label=msg("Native probes"), style="facts")
-    yield doc.Titled(msg("Native probes of the hosts"), (table, doc.Paragraph(note, "muted")), key="screening")
+    table = doc.Table(
+        columns, (doc.Group(rows),), key="screening", label=msg("Native probes"), style="facts"
+    )
+    yield doc.Titled(
+        msg("Native probes of the hosts"), (table, doc.Paragraph(note, "muted")), key="screening"
+    )
 
 
 def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
@@ -254,17 +325,27 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
         "hosts": host_matrix.plain(found.lines, found.hosts),
         "pairs": pair_matrix.plain(found.lines, found.pairs, analysis),
         "missing": [values_of(host) for host in campaign.missing] if campaign else [],
-        "screening": [values_of(host) for host in campaign.hosts if host.distance is not None] if campaign else [],
+        "screening": [values_of(host) for host in campaign.hosts if host.distance is not None]
+        if campaign
+        else [],
         "changes": [host_change.plain(change, effects) for change, effects in found.changes],
         "odd": [{"levels": dict(each.point.levels), **values_of(each)} for each in found.odd],
         "facts": [
-            {"fact": ".".join(filter(None, fact.key)),
-             "values": [{"value": value, "hosts": list(names)} for value, names in fact.values]}
+            {
+                "fact": ".".join(filter(None, fact.key)),
+                "values": [{"value": value, "hosts": list(names)} for value, names in fact.values],
+            }
             for fact in found.facts
         ],
         "groups": groups_of(analysis.sessions),
         "ratios_of_groups": [] if found.pairs else host_groups.plain_groups(analysis),
-    }  # fmt: skip
+    }
 
 
-VIEW = View("hosts", msg("Hosts"), msg("Each host of several: ratios, odd and missing ones, a change."), document, 22)
+VIEW = View(
+    "hosts",
+    msg("Hosts"),
+    msg("Each host of several: ratios, odd and missing ones, a change."),
+    document,
+    22,
+)

@@ -62,8 +62,9 @@ def method(analysis: Analysis) -> Iterator[doc.Inline]:
         "inside ±{margin}; else undecided. Both kinds of p-values are adjusted by Holm's method "
         "over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
         "{alpha}.",
-        margin=doc.Share(analysis.rule.margin, "declared"), alpha=doc.Share(analysis.rule.alpha, "declared"),
-    )  # fmt: skip
+        margin=doc.Share(analysis.rule.margin, "declared"),
+        alpha=doc.Share(analysis.rule.alpha, "declared"),
+    )
 
 
 def _unit(analysis: Analysis) -> doc.Inline:
@@ -102,7 +103,9 @@ def _ratio(analysis: Analysis) -> doc.Inline:
 def _averaged(analysis: Analysis) -> doc.Inline:
     """Return how the ratios of blocks become one."""
     if unit_hosts(analysis.sessions) > 1:
-        return msg("They are averaged as logarithms: within each session, over each host's sessions, and over hosts.")
+        return msg(
+            "They are averaged as logarithms: within each session, over each host's sessions, and over hosts."
+        )
     if len(analysis.sessions) > 1:
         return msg("They are averaged as logarithms, within each session and then over sessions.")
     return msg("Their geometric mean has a Student's t-interval on the log-ratios.")
@@ -117,8 +120,9 @@ def _nesting(analysis: Analysis) -> Iterator[doc.Inline]:
             "never narrower than those over sessions or blocks. They hold for hosts like these; the interval of the "
             "measured ones alone is over sessions. The range of the next host holds the ratio of one more host of as "
             "many sessions.",
-            count=doc.Count(len(analysis.sessions)), hosts=doc.Count(hosts),
-        )  # fmt: skip
+            count=doc.Count(len(analysis.sessions)),
+            hosts=doc.Count(hosts),
+        )
     elif len(analysis.sessions) > 1:
         yield msg(
             "Blocks are nested in {count} sessions, and the session is the unit: every session counts alike, by the "
@@ -137,20 +141,26 @@ def _plugin(plugin: PluginRecord) -> str:
 def _blocks(analysis: Analysis) -> Iterator[doc.Inline]:
     design = analysis.declared.get("design", {})
     is_sequential = design.get("order", "randomized") == "sequential"
-    yield plural("The run is made of {count} block.", "The run is made of {count} blocks.", analysis.blocks)
+    yield plural(
+        "The run is made of {count} block.", "The run is made of {count} blocks.", analysis.blocks
+    )
     order = msg("the order of the study") if is_sequential else msg("seeded random order")
     yield msg(
         "A complete block runs every cell once in {order}, each platform in a freshly started guest{equal}.",
-        order=order, equal=_equal(analysis),
-    )  # fmt: skip
+        order=order,
+        equal=_equal(analysis),
+    )
     if is_sequential:
-        yield msg("The order is sequential: all blocks of one platform ran before those of the next.")
+        yield msg(
+            "The order is sequential: all blocks of one platform ran before those of the next."
+        )
     trials, warmup = design.get("trials", 1), design.get("warmup", 0)
     yield plural(
         "A cell has {count} measured trial in a block{warmup}",
         "A cell has {count} measured trials in a block{warmup}",
-        trials, warmup=_warmup(warmup),
-    )  # fmt: skip
+        trials,
+        warmup=_warmup(warmup),
+    )
 
 
 def _analysis(analysis: Analysis) -> doc.Inline:
@@ -159,7 +169,9 @@ def _analysis(analysis: Analysis) -> doc.Inline:
         "No verdict favours a side that is far noisier, unless slow blocks that did not happen could not undo it."
     )
     if len(analysis.sessions) > 1:
-        return joined([msg("Over sessions no interval is widened for autocorrelated blocks."), noisier], " ")
+        return joined(
+            [msg("Over sessions no interval is widened for autocorrelated blocks."), noisier], " "
+        )
     tested = msg(
         "From {fewest} blocks on, autocorrelated blocks widen an interval, and so does skewness where variances are "
         "unequal.",
@@ -181,7 +193,10 @@ def _equal(analysis: Analysis) -> doc.Inline:
         equal = msg(" from the same image, on the same pinned CPUs and with the same limits")
     if not brought:
         return equal
-    own = msg("; {platforms}: with its own files, CPUs and limits (see the audit)", platforms=", ".join(brought))
+    own = msg(
+        "; {platforms}: with its own files, CPUs and limits (see the audit)",
+        platforms=", ".join(brought),
+    )
     return joined([equal, own], "")
 
 
@@ -193,14 +208,19 @@ def _order(analysis: Analysis) -> doc.Inline:
         more = msg("{count} more blocks: see `position` in the CSV file", count=rest)
         first = joined([first, more], "; ")
     return msg(
-        "Guests started in this order (seed {seed}), block by block: {order}.", seed=str(analysis.seed), order=first
+        "Guests started in this order (seed {seed}), block by block: {order}.",
+        seed=str(analysis.seed),
+        order=first,
     )
 
 
 def _rule(analysis: Analysis) -> Iterator[doc.Inline]:
     rule = analysis.rule
     if rule.stop == "fixed":
-        yield msg("The number of blocks ({blocks}) was declared before the run.", blocks=doc.Count(rule.blocks))
+        yield msg(
+            "The number of blocks ({blocks}) was declared before the run.",
+            blocks=doc.Count(rule.blocks),
+        )
         yield from _added_sessions(analysis)
     elif rule.stop == "open":
         yield msg(
@@ -213,17 +233,21 @@ def _rule(analysis: Analysis) -> Iterator[doc.Inline]:
             "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for "
             "repeated looks.",
             precision=doc.Share(rule.precision, "declared"),
-            minimum=doc.Count(rule.min_blocks), maximum=doc.Count(rule.max_blocks),
-        )  # fmt: skip
+            minimum=doc.Count(rule.min_blocks),
+            maximum=doc.Count(rule.max_blocks),
+        )
     elif rule.stop == "verdict":
         yield msg(
             "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
             "{maximum} blocks, with group-sequential boundaries for repeated looks; what is decided is measured no "
             "more.",
-            minimum=doc.Count(rule.looks.first), maximum=doc.Count(rule.looks.last),
-        )  # fmt: skip
+            minimum=doc.Count(rule.looks.first),
+            maximum=doc.Count(rule.looks.last),
+        )
         if rule.looks.ended is not None:
-            yield msg("Its time ended it, so its last look spends all the error that the earlier ones had left.")
+            yield msg(
+                "Its time ended it, so its last look spends all the error that the earlier ones had left."
+            )
     else:
         yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
         yield from _added_sessions(analysis)
@@ -242,8 +266,9 @@ def _added_sessions(analysis: Analysis) -> Iterator[doc.Inline]:
             "look.",
             "{count} sessions of {blocks} blocks in all were added after results were known; no interval allows for "
             "these looks.",
-            len(added), blocks=doc.Count(sum(len(session.blocks) for session in added)),
-        )  # fmt: skip
+            len(added),
+            blocks=doc.Count(sum(len(session.blocks) for session in added)),
+        )
 
 
 def _warmup(warmup: int) -> doc.Inline:
@@ -251,8 +276,15 @@ def _warmup(warmup: int) -> doc.Inline:
         return "."
     return plural(
         " after {count} warm-up trial, which is stored and not used.",
-        " after {count} warm-up trials, which are stored and not used.", warmup,
-    )  # fmt: skip
+        " after {count} warm-up trials, which are stored and not used.",
+        warmup,
+    )
 
 
-VIEW = View("method", msg("Method"), msg("How the run was made and how its figures were computed."), document, 60)
+VIEW = View(
+    "method",
+    msg("Method"),
+    msg("How the run was made and how its figures were computed."),
+    document,
+    60,
+)

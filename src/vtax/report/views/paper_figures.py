@@ -44,7 +44,9 @@ class FiguresResult:
 
     analysis: Annotated[Analysis, Only("confidence")]
     repeated: Annotated[Repeated, Only("publication", "changed_by")]
-    figures: Annotated[tuple[FigureResult, ...], Means("all that the study declares, with their values")]
+    figures: Annotated[
+        tuple[FigureResult, ...], Means("all that the study declares, with their values")
+    ]
 
 
 def document(source: Source, options: Options) -> doc.Document:
@@ -64,17 +66,29 @@ def document_of(
     if not found:
         text = msg("the study of this run declares no figures")
         return doc.Document(
-            VIEW.title, (doc.Paragraph(text),), data=values_of(_exported(found, analysis)), nothing=text
+            VIEW.title,
+            (doc.Paragraph(text),),
+            data=values_of(_exported(found, analysis)),
+            nothing=text,
         )
     changes = [] if is_report else of_publication(analysis)
     mapping = mapping_of({there: here for each in found for there, here in each.mapped.items()})
-    parts: list[doc.Part] = [*changes, *(doc.Paragraph(text, "caution") for text in mapping), _overview(found)]
+    parts: list[doc.Part] = [
+        *changes,
+        *(doc.Paragraph(text, "caution") for text in mapping),
+        _overview(found),
+    ]
     if is_full:
         parts += [_section(each, analysis) for each in found if each.is_measured]
     else:
-        parts.append(doc.Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted"))
+        parts.append(
+            doc.Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted")
+        )
     return doc.Document(
-        VIEW.title, tuple(parts), data=values_of(_exported(found, analysis)), colours=analysis.colours
+        VIEW.title,
+        tuple(parts),
+        data=values_of(_exported(found, analysis)),
+        colours=analysis.colours,
     )
 
 
@@ -86,7 +100,11 @@ def _overview(found: Sequence[Drawing]) -> doc.Table:
     )
     rows = [doc.TableRow((each.figure.id, title_of(each), _drawn(each))) for each in found]
     return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="figures", label=msg("figures of the publication"), style="list"
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="figures",
+        label=msg("figures of the publication"),
+        style="list",
     )
 
 
@@ -94,10 +112,14 @@ def _drawn(each: Drawing) -> doc.Inline:
     """Say of which platforms a figure is, or why it is not drawn."""
     if not each.is_measured:
         return muted(why_not(each))
-    names = list(dict.fromkeys(place.platform for place in each.places if place.here or place.tests))
+    names = list(
+        dict.fromkeys(place.platform for place in each.places if place.here or place.tests)
+    )
     shown: doc.Inline = ", ".join(names)
     if each.absent:
-        return msg("{platforms}; without a value: {absent}", platforms=shown, absent=", ".join(each.absent))
+        return msg(
+            "{platforms}; without a value: {absent}", platforms=shown, absent=", ".join(each.absent)
+        )
     return shown
 
 
@@ -108,8 +130,9 @@ def why_not(each: Drawing) -> doc.Inline:
         return msg(
             "not drawn: it is of host {number}, and this run has sessions of {hosts}; vtax merge combines runs of "
             "several",
-            number=str(each.figure.host), hosts=count,
-        )  # fmt: skip
+            number=str(each.figure.host),
+            hosts=count,
+        )
     if each.absent:
         return msg("not drawn: no value of {platforms}", platforms=listed(each.absent))
     return msg("not drawn: the run has no value of its cells")
@@ -118,7 +141,9 @@ def why_not(each: Drawing) -> doc.Inline:
 def _section(each: Drawing, analysis: Analysis) -> doc.Titled:
     values = doc.Titled(msg("Values"), (_values(each, analysis),), is_folded=True)
     return doc.Titled(
-        title_of(each), (chart_of(each, analysis, is_alone=False), values), key=f"figure {each.figure.id}"
+        title_of(each),
+        (chart_of(each, analysis, is_alone=False), values),
+        key=f"figure {each.figure.id}",
     )
 
 
@@ -129,17 +154,28 @@ def _values(each: Drawing, analysis: Analysis) -> doc.Table:
     columns = [
         shared.PLATFORM,
         doc.Column("tests", msg("tests"), is_number=True),
-        doc.Column("test_mean", msg("CV of tests") if is_table else msg("mean of tests"), is_number=True),
+        doc.Column(
+            "test_mean", msg("CV of tests") if is_table else msg("mean of tests"), is_number=True
+        ),
     ]
     if statistic != "mean" and not is_table:
-        heading = {"sd": msg("SD of tests"), "cv": msg("CV of tests"), "t_interval": msg("t-interval of tests")}
+        heading = {
+            "sd": msg("SD of tests"),
+            "cv": msg("CV of tests"),
+            "t_interval": msg("t-interval of tests"),
+        }
         columns.append(doc.Column("test_statistic", heading[statistic], is_number=True))
-    columns.append(doc.Column("mean", msg("half-width") if is_table else msg("from blocks"), is_number=True))
+    columns.append(
+        doc.Column("mean", msg("half-width") if is_table else msg("from blocks"), is_number=True)
+    )
     if not is_table:
         columns += [
             doc.Column("interval", msg("interval"), joins=True),
             doc.Column(
-                "percent", shared.percent_title(analysis.baseline, msg("interval")), is_number=True, room="wide"
+                "percent",
+                shared.percent_title(analysis.baseline, msg("interval")),
+                is_number=True,
+                room="wide",
             ),
         ]
     has_printed = any(place.printed for place in each.places)
@@ -166,8 +202,12 @@ def _values(each: Drawing, analysis: Analysis) -> doc.Table:
 
 def _group_of(each: Drawing, place: Plotted) -> tuple[tuple[str, str], ...]:
     """Return the levels that rows of a table share."""
-    found = [(name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)]
-    found = [(name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1]
+    found = [
+        (name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)
+    ]
+    found = [
+        (name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1
+    ]
     for name in (BENCHMARK, METRIC):
         if each.figure.is_of_largest_cv or len({p.levels[name] for p in each.places}) > 1:
             found.append((name, place.levels[name]))
@@ -201,7 +241,11 @@ def _statistic(place: Plotted, each: Drawing) -> doc.Inline:
         return doc.Nothing()
     if each.figure.statistic == "sd":
         return doc.Number(tests.sd, 3)
-    return doc.Share(tests.cv) if each.figure.statistic == "cv" else _interval(tests.drawn, place.quantity)
+    return (
+        doc.Share(tests.cv)
+        if each.figure.statistic == "cv"
+        else _interval(tests.drawn, place.quantity)
+    )
 
 
 def _shown(value: float, quantity: Quantity) -> doc.Inline:
@@ -226,7 +270,11 @@ def _printed(printed: Estimate | None, quantity: Quantity) -> doc.Inline:
     value = _shown(printed.value, quantity)
     if printed.high is None:
         return value
-    return msg("{number} ± {deviation}", number=value, deviation=doc.Number(printed.high - printed.value, 3))
+    return msg(
+        "{number} ± {deviation}",
+        number=value,
+        deviation=doc.Number(printed.high - printed.value, 3),
+    )
 
 
 def _exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
@@ -234,11 +282,14 @@ def _exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
     figures = tuple(
         FigureResult(
             each,
-            {of: {"left": left_of(each, analysis, of), "right": right_of(each, analysis, of)}
-             for of in each.figure.quantities},
+            {
+                of: {"left": left_of(each, analysis, of), "right": right_of(each, analysis, of)}
+                for of in each.figure.quantities
+            },
             "" if each.is_measured else why_not(each),
-        ) for each in found
-    )  # fmt: skip
+        )
+        for each in found
+    )
     return FiguresResult(analysis, repeated(analysis), figures)
 
 

@@ -36,7 +36,11 @@ def document_of(found: Recommendation) -> doc.Document:
         doc.Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
     ]
     if found.contributions:
-        parts.append(doc.Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
+        parts.append(
+            doc.Titled(
+                msg("What decides"), (_contributions(found), *_switches(found)), key="decides"
+            )
+        )
     parts += shared.warnings_part(found.warnings)
     run = joined([found.analysis.name, run_line(found.analysis)], ": ")
     return doc.Document(VIEW.title, tuple(parts), (run, _weights(found)), data=found)
@@ -44,14 +48,21 @@ def document_of(found: Recommendation) -> doc.Document:
 
 def _weights(found: Recommendation) -> doc.Inline:
     each = [
-        msg("{resource} {share} ({benchmarks})", resource=shared.resource(r.name), share=doc.Share(r.share, "whole"),
-            benchmarks=", ".join(r.labels))
+        msg(
+            "{resource} {share} ({benchmarks})",
+            resource=shared.resource(r.name),
+            share=doc.Share(r.share, "whole"),
+            benchmarks=", ".join(r.labels),
+        )
         for r in found.resources
         if r.share
-    ]  # fmt: skip
+    ]
     without = [shared.resource(r.name) for r in found.resources if not r.weight]
     text = msg("weights: {weights}", weights=joined(each))
-    return joined([text, msg("without weight: {resources}", resources=joined(without)) if without else ""], "; ")
+    return joined(
+        [text, msg("without weight: {resources}", resources=joined(without)) if without else ""],
+        "; ",
+    )
 
 
 def _summary(found: Recommendation) -> Iterator[doc.Part]:
@@ -60,9 +71,15 @@ def _summary(found: Recommendation) -> Iterator[doc.Part]:
         decides = [_decides(found)] if found.contributions else []
         yield doc.Paragraph(styled(joined([_choice(found), *decides], "; "), "strong"))
     items = [_unmeasured(each) for each in found.unmeasured]
-    items += [_could_be_first(each, found) for each in found.standings if each.missing and each.place[0] == 1]
-    items += [msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
-              for out in found.unranked]  # fmt: skip
+    items += [
+        _could_be_first(each, found)
+        for each in found.standings
+        if each.missing and each.place[0] == 1
+    ]
+    items += [
+        msg("{platform} is not ranked: {reason}", platform=out.platform.name, reason=out.reason)
+        for out in found.unranked
+    ]
     if items:
         yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),))
     if cautions := list(_cautions(found)):
@@ -73,8 +90,10 @@ def _unmeasured(each: Unmeasured) -> doc.Inline:
     """Say what has a weight and is in no score."""
     return msg(
         "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
-        resource=shared.resource(each.resource), reason=each.reason, share=doc.Share(each.share, "whole"),
-    )  # fmt: skip
+        resource=shared.resource(each.resource),
+        reason=each.reason,
+        share=doc.Share(each.share, "whole"),
+    )
 
 
 def _cautions(found: Recommendation) -> Iterator[doc.Inline]:
@@ -86,7 +105,10 @@ def _cautions(found: Recommendation) -> Iterator[doc.Inline]:
         )
     if found.link_limits_mbit_s:
         rates = listed([doc.Number(rate) for rate in found.link_limits_mbit_s])
-        yield msg("measured through a link limited to {rates} Mbit/s: platforms that fill it look alike", rates=rates)
+        yield msg(
+            "measured through a link limited to {rates} Mbit/s: platforms that fill it look alike",
+            rates=rates,
+        )
 
 
 def _choice(found: Recommendation) -> doc.Inline:
@@ -95,32 +117,43 @@ def _choice(found: Recommendation) -> doc.Inline:
     if first.probabilities is None:
         return msg(
             "{platform} has the best score, {score}; how sure that is cannot be said",
-            platform=shared.platform_of(first.platform), score=_score(first.score.estimate, found),
-        )  # fmt: skip
+            platform=shared.platform_of(first.platform),
+            score=_score(first.score.estimate, found),
+        )
     best = max(found.full, key=lambda each: (each.probabilities or [0.0])[0])
     chance = (best.probabilities or [0.0])[0]
     data: dict[str, doc.Inline] = {
-        "platform": shared.platform_of(best.platform), "chance": doc.Probability(chance),
+        "platform": shared.platform_of(best.platform),
+        "chance": doc.Probability(chance),
         "score": _score(best.score.estimate, found),
-    }  # fmt: skip
+    }
     if chance >= _SURE:
-        return msg("{platform} is the best with a probability of {chance}; its score is {score}", **data)
-    close = [shared.platform_of(each.platform) for each in found.full if (each.near_best or 0) > 1 - _SURE]
+        return msg(
+            "{platform} is the best with a probability of {chance}; its score is {score}", **data
+        )
+    close = [
+        shared.platform_of(each.platform)
+        for each in found.full
+        if (each.near_best or 0) > 1 - _SURE
+    ]
     if len(close) < 2:
         return msg("{platform} is the most probable best ({chance}), not for sure", **data)
     return msg(
         "No choice can be made among {platforms}; {platform} is the most probable best ({chance})",
-        platforms=listed(close), **data,
-    )  # fmt: skip
+        platforms=listed(close),
+        **data,
+    )
 
 
 def _decides(found: Recommendation) -> doc.Inline:
     """Return the resource with most of the lead of the first over the second, or that none is beyond noise."""
     most = found.contributions[0]
     data: dict[str, doc.Inline] = {
-        "resource": shared.resource(most.resource), "first": found.full[0].platform.name,
-        "share": _relative(most.ratio), "second": found.full[1].platform.name,
-    }  # fmt: skip
+        "resource": shared.resource(most.resource),
+        "first": found.full[0].platform.name,
+        "share": _relative(most.ratio),
+        "second": found.full[1].platform.name,
+    }
     if not found.has_intervals:
         data = {**data, "unit": msg("session") if found.is_of_sessions else msg("block")}
         return msg(
@@ -129,7 +162,10 @@ def _decides(found: Recommendation) -> doc.Inline:
             **data,
         )
     if most.ratio.low > 1:
-        return msg("what decides: {resource}, where {first} reaches {share} of {second}, the second", **data)
+        return msg(
+            "what decides: {resource}, where {first} reaches {share} of {second}, the second",
+            **data,
+        )
     return msg(
         "{first} and {second}, the second, differ within noise; most of it is {resource}, where {first} reaches "
         "{share} of {second}",
@@ -141,14 +177,18 @@ def _could_be_first(each: Standing, found: Recommendation) -> doc.Inline:
     where = listed([_lacks(m) for m in each.missing])
     if each.needed is None or not found.full:
         return msg(
-            "{platform} could be the first: {resources} not tested", platform=each.platform.name, resources=where
+            "{platform} could be the first: {resources} not tested",
+            platform=each.platform.name,
+            resources=where,
         )
     return msg(
         "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} "
         "there",
-        platform=each.platform.name, resources=where, first=found.full[0].platform.name,
+        platform=each.platform.name,
+        resources=where,
+        first=found.full[0].platform.name,
         needed=_score(each.needed, found),
-    )  # fmt: skip
+    )
 
 
 def _places(found: Recommendation) -> doc.Table:
@@ -162,13 +202,18 @@ def _places(found: Recommendation) -> doc.Table:
         *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
         *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
-    rows = [_row(each, [r.name for r in used], has_intervals=found.has_intervals) for each in found.standings]
+    rows = [
+        _row(each, [r.name for r in used], has_intervals=found.has_intervals)
+        for each in found.standings
+    ]
     if found.reference is not None:
         one = doc.Share(1.0, "whole")
         blank: tuple[doc.Inline, ...] = ("", "") if found.has_intervals else ()
         cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one, *blank)
         rows.append(doc.TableRow((*cells, *(one for _ in used)), "baseline"))
-    return doc.Table(columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms"))
+    return doc.Table(
+        columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms")
+    )
 
 
 def _score(share: float, found: Recommendation) -> doc.Relative:
@@ -184,28 +229,42 @@ def _relative(ratio: Bounds) -> doc.Relative:
 def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
     """Return the head of a column of shares, with what stands in brackets where they have intervals."""
     level = doc.Share(found.confidence, "declared")
-    return msg("{title}\n[{level} interval]", title=title, level=level) if found.has_intervals else title
+    return (
+        msg("{title}\n[{level} interval]", title=title, level=level)
+        if found.has_intervals
+        else title
+    )
 
 
 def _chance_columns(found: Recommendation) -> tuple[doc.Column, ...]:
     within = msg("within\n{margin}", margin=doc.Share(found.margin, "declared"))
-    return doc.Column("best", msg("best"), is_number=True), doc.Column("near_best", within, is_number=True)
+    return doc.Column("best", msg("best"), is_number=True), doc.Column(
+        "near_best", within, is_number=True
+    )
 
 
 def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> doc.TableRow:
     low, high = each.place
-    place: doc.Inline = doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
+    place: doc.Inline = (
+        doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
+    )
     best = _chance(each.probabilities[0]) if each.probabilities else ""
     near = _chance(each.near_best) if each.near_best is not None else ""
     alone = [each.resources.get(name) for name in resources]
-    shown: list[doc.Inline] = [doc.Relative(one.estimate) if one else doc.Nothing() for one in alone]
-    score: doc.Inline = styled(doc.Relative(each.score.estimate, each.score.low, each.score.high), "strong")
+    shown: list[doc.Inline] = [
+        doc.Relative(one.estimate) if one else doc.Nothing() for one in alone
+    ]
+    score: doc.Inline = styled(
+        doc.Relative(each.score.estimate, each.score.low, each.score.high), "strong"
+    )
     if each.missing:
         score = doc.Range(doc.Relative(each.score.low), doc.Relative(each.score.high))
     why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
     missing = (why,) if each.missing else ()
     errors = (best, near) if has_intervals else ()
-    return doc.TableRow((place, shared.platform_of(each.platform), score, *errors, *shown, *missing))
+    return doc.TableRow(
+        (place, shared.platform_of(each.platform), score, *errors, *shown, *missing)
+    )
 
 
 def _lacks(missing: Missing) -> doc.Inline:
@@ -214,8 +273,9 @@ def _lacks(missing: Missing) -> doc.Inline:
         return shared.resource(missing.resource)
     return msg(
         "{resource} in part ({benchmarks})",
-        resource=shared.resource(missing.resource), benchmarks=", ".join(missing.labels),
-    )  # fmt: skip
+        resource=shared.resource(missing.resource),
+        benchmarks=", ".join(missing.labels),
+    )
 
 
 def _chance(p: float) -> doc.Inline:
@@ -226,13 +286,20 @@ def _below_places(found: Recommendation) -> Iterator[doc.Part]:
     if len(found.full) > 2 and found.full[0].probabilities:
         columns = (
             shared.PLATFORM,
-            *(doc.Column(f"rank_{n + 1}", _ordinal(n), is_number=True) for n in range(len(found.full))),
+            *(
+                doc.Column(f"rank_{n + 1}", _ordinal(n), is_number=True)
+                for n in range(len(found.full))
+            ),
         )
         rows = [
-            doc.TableRow((shared.platform_of(each.platform), *map(_chance, each.probabilities or ())))
+            doc.TableRow(
+                (shared.platform_of(each.platform), *map(_chance, each.probabilities or ()))
+            )
             for each in found.full
         ]
-        yield doc.Table(columns, (doc.Group(tuple(rows)),), key="ranks", label=msg("probability of each rank"))
+        yield doc.Table(
+            columns, (doc.Group(tuple(rows)),), key="ranks", label=msg("probability of each rank")
+        )
     yield from _notes(found)
 
 
@@ -241,15 +308,17 @@ def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
         msg(
             "score: weighted geometric mean of the percents of {baseline} over the resources",
             baseline=found.baseline,
-        ), "muted",
-    )  # fmt: skip
+        ),
+        "muted",
+    )
     if found.has_intervals:
         yield doc.Paragraph(
             msg(
                 "best, within {margin}: probabilities of being the best, and of a score within {margin} of the best",
                 margin=doc.Share(found.margin, "declared"),
-            ), "muted",
-        )  # fmt: skip
+            ),
+            "muted",
+        )
         count = found.units
         yield doc.Paragraph(
             plural(
@@ -270,21 +339,27 @@ def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
             msg(
                 "{baseline} is the reference and no choice; --platform names the platforms to rank",
                 baseline=found.baseline,
-            ), "muted",
-        )  # fmt: skip
+            ),
+            "muted",
+        )
     elif any(each.platform.is_baseline for each in found.standings):
         yield doc.Paragraph(
             msg(
                 "{baseline}, the baseline, is ranked too: it was named, or fewer than two others are left",
                 baseline=found.baseline,
-            ), "muted",
-        )  # fmt: skip
+            ),
+            "muted",
+        )
     if any(each.missing for each in found.standings):
         ranges = msg(
             "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
             "to the best of this run there"
         )
-        among = msg("the probabilities are among the platforms that lack nothing") if found.has_intervals else ""
+        among = (
+            msg("the probabilities are among the platforms that lack nothing")
+            if found.has_intervals
+            else ""
+        )
         yield doc.Paragraph(joined([ranges, among], "; "), "caution")
 
 
@@ -313,7 +388,10 @@ def _contributions(found: Recommendation) -> doc.Table:
         for each in found.contributions
     ]
     return doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="contributions", label=msg("what decides the first place")
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="contributions",
+        label=msg("what decides the first place"),
     )
 
 
@@ -322,17 +400,24 @@ def _switches(found: Recommendation) -> Iterator[doc.Part]:
     if not found.switches:
         if len(found.contributions) > 1:
             first = found.full[0].platform.name
-            yield doc.Paragraph(msg("{platform} stays the first whatever one of the weights is", platform=first))
+            yield doc.Paragraph(
+                msg("{platform} stays the first whatever one of the weights is", platform=first)
+            )
         return
-    yield doc.Bullets(tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches))
+    yield doc.Bullets(
+        tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches)
+    )
     yield doc.Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
 
 
 def _switch(each: RankSwitch, found: Recommendation, weight: float) -> doc.Inline:
     data: dict[str, doc.Inline] = {
-        "platform": each.platform, "first": found.full[0].platform.name, "resource": each.resource,
-        "weight": doc.Number(each.weight, 3), "given": doc.Number(weight, 3),
-    }  # fmt: skip
+        "platform": each.platform,
+        "first": found.full[0].platform.name,
+        "resource": each.resource,
+        "weight": doc.Number(each.weight, 3),
+        "given": doc.Number(weight, 3),
+    }
     if each.above:
         return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
@@ -344,7 +429,10 @@ def _ordinal(number: int) -> doc.Inline:
     if number == 0:
         return msg("best")
     if place % 10 in (1, 2, 3) and place % 100 not in (11, 12, 13):
-        suffixed = {1: msg("{number}st", number=str(place)), 2: msg("{number}nd", number=str(place))}
+        suffixed = {
+            1: msg("{number}st", number=str(place)),
+            2: msg("{number}nd", number=str(place)),
+        }
         return suffixed.get(place % 10, msg("{number}rd", number=str(place)))
     return msg("{number}th", number=str(place))
 

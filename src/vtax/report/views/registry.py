@@ -16,7 +16,9 @@ DEFAULT = "result"
 def views() -> Mapping[str, View]:
     """Return all views by name, the one that is shown when none is asked for first."""
     found: Mapping[str, View] = discover(vtax.report.views, "VIEW", View)
-    return dict(sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0])))
+    return dict(
+        sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0]))
+    )
 
 
 def foreign() -> Mapping[str, Origin]:

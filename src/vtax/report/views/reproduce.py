@@ -16,7 +16,10 @@ def document(source: Source, _: Options) -> doc.Document:
     every = doc.Styled(f"vtax export {analysis.name} --format csv", "code")
     parts = (
         doc.Paragraph(
-            msg("Save the study below as {file} on a comparable host, then run:", file=doc.Styled(file, "code"))
+            msg(
+                "Save the study below as {file} on a comparable host, then run:",
+                file=doc.Styled(file, "code"),
+            )
         ),
         doc.Code("\n".join(lines)),
         doc.Code(toml, msg("{file} as declared, with all defaults", file=file)),
@@ -26,5 +29,9 @@ def document(source: Source, _: Options) -> doc.Document:
 
 
 VIEW = View(
-    "reproduce", msg("How to reproduce"), msg("The study and the commands that repeat the run."), document, 70
+    "reproduce",
+    msg("How to reproduce"),
+    msg("The study and the commands that repeat the run."),
+    document,
+    70,
 )

@@ -16,7 +16,17 @@ from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.result import marked
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
-from vtax.report.document import joined, levels_of, listed, msg, muted, plural, scale_for, stored, styled
+from vtax.report.document import (
+    joined,
+    levels_of,
+    listed,
+    msg,
+    muted,
+    plural,
+    scale_for,
+    stored,
+    styled,
+)
 from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
@@ -41,13 +51,20 @@ def document(source: Source, options: Options) -> doc.Document:
     """
     analysis = source.analysis
     title, lead = header_of(analysis)
-    parts = [*_summary(analysis, options, title), *_results(source, options), *_rest(analysis, options)]
+    parts = [
+        *_summary(analysis, options, title),
+        *_results(source, options),
+        *_rest(analysis, options),
+    ]
     if options.depth != "report" and is_measured(analysis):  # the question heads the answer
         title, lead = lead[0], (*lead[1:], *changed_line(analysis))
     return doc.Document(
-        title, tuple(parts), lead, data=exported(analysis) if options.depth != "report" else None,
+        title,
+        tuple(parts),
+        lead,
+        data=exported(analysis) if options.depth != "report" else None,
         colours=analysis.colours,
-    )  # fmt: skip
+    )
 
 
 def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iterator[doc.Titled]:
@@ -58,21 +75,30 @@ def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iter
     is_report = options.depth == "report"
     if is_measured(analysis):
         matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
-        is_tall = not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
+        is_tall = (
+            not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
+        )
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
     parts += _not_tested(analysis, options)
     if is_measured(analysis):
         parts += [*caution_line(analysis), *next_line(analysis, next_step_of(analysis))]
     if parts:
-        yield doc.Titled(msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary")
+        yield doc.Titled(
+            msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary"
+        )
 
 
 def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
     """Yield what was not tested, and targets that were missed."""
-    is_brief = options.depth == "brief" and is_measured(analysis)  # hints are in the plan, and in vtax doctor
+    is_brief = options.depth == "brief" and is_measured(
+        analysis
+    )  # hints are in the plan, and in vtax doctor
     untested = [p for p in analysis.platforms if not p.available]
-    items = [joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ") for p in untested]
+    items = [
+        joined([p.name, _why(p.reason, "" if is_brief and p.reason else p.hint)], ": ")
+        for p in untested
+    ]
     items += _untested_points(analysis)
     if items:
         yield doc.Titled(msg("Not tested"), (doc.Bullets(tuple(items)),), key="not-tested")
@@ -89,10 +115,16 @@ def _untested_points(analysis: Analysis) -> list[doc.Inline]:
     tested = {(cell.platform, cell.label) for cell in analysis.cells}
     items = []
     for (platform, label, topology, reason), points in groups.items():
-        name: doc.Inline = msg("{platform} in {label}, {topology}", platform=platform, label=label, topology=topology)
+        name: doc.Inline = msg(
+            "{platform} in {label}, {topology}", platform=platform, label=label, topology=topology
+        )
         if (platform, label) in tested:
             shown = [doc.Factor(levels_of(point.levels)) for point in points]
-            where = listed(shown) if len(shown) <= _MOST_NAMED else msg("{count} points", count=doc.Count(len(shown)))
+            where = (
+                listed(shown)
+                if len(shown) <= _MOST_NAMED
+                else msg("{count} points", count=doc.Count(len(shown)))
+            )
             name = msg("{name} ({levels})", name=name, levels=where)
         items.append(joined([name, stored(reason)], ": "))
     return items
@@ -113,17 +145,25 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
             if options.depth == "report"
             else doc.Paragraph(msg("nothing was measured"))
         )
-        yield doc.Titled(msg("Results"), (nothing,), key="results") if options.depth == "report" else nothing
+        yield (
+            doc.Titled(msg("Results"), (nothing,), key="results")
+            if options.depth == "report"
+            else nothing
+        )
         return
     if options.depth != "report":
-        yield from (_section(section, source, options) for section in _shown_sections(analysis, options))
+        yield from (
+            _section(section, source, options) for section in _shown_sections(analysis, options)
+        )
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
     parts: list[doc.Part] = list(forest(analysis))
     parts += [_section(section, source, options) for section in analysis.primary]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
-        parts.append(doc.Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))
+        parts.append(
+            doc.Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True)
+        )
     yield doc.Titled(msg("Results"), tuple(parts), key="results")
 
 
@@ -144,9 +184,17 @@ def _compared(analysis: Analysis) -> list[PlatformRecord]:
 def _section(section: Section, source: Source, options: Options) -> doc.Titled:
     analysis = source.analysis
     cost = cost_section(section, analysis)
-    shown = marked(section, frozenset()) if analysis.rule.stop == "verdict" else section  # there undecided says it
-    table = result_table(shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost)
-    parts: list[doc.Part] = [table, *_notes(section, analysis), *typical.parts_of(section, analysis)]
+    shown = (
+        marked(section, frozenset()) if analysis.rule.stop == "verdict" else section
+    )  # there undecided says it
+    table = result_table(
+        shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost
+    )
+    parts: list[doc.Part] = [
+        table,
+        *_notes(section, analysis),
+        *typical.parts_of(section, analysis),
+    ]
     if options.depth == "report" and len(section.points) > _MOST_POINTS:
         title = plural("Table of {count} point", "Table of {count} points", len(section.points))
         parts = [doc.Titled(title, tuple(parts), is_folded=True)]
@@ -156,7 +204,9 @@ def _section(section: Section, source: Source, options: Options) -> doc.Titled:
             drawn = (more, *figures_of(section, analysis), *within_trials.parts_of(section, source))
             more = doc.Titled(msg("Figures and further statistics"), drawn, is_folded=True)
         parts.append(more)
-    return doc.Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
+    return doc.Titled(
+        shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section)
+    )
 
 
 def _key(section: Section, analysis: Analysis) -> str:
@@ -170,9 +220,11 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
             plural(
                 "equivalent: within ±{margin}; one comparison",
                 "equivalent: within ±{margin}; adjusted for {count} comparisons",
-                section.family, margin=doc.Share(analysis.rule.margin, "declared"),
-            ), "muted",
-        )  # fmt: skip
+                section.family,
+                margin=doc.Share(analysis.rule.margin, "declared"),
+            ),
+            "muted",
+        )
     yield from (doc.Paragraph(note, "muted") for note in notes_under(section, analysis))
 
 
@@ -183,9 +235,14 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
         return
     text = msg(
         "Percent of {baseline} with its {level} interval; higher is better in every row.",
-        level=analysis.level, baseline=analysis.baseline,
-    )  # fmt: skip
-    times = [msg("Twice the time is 50 %.")] if any(each.better == "lower" for each in analysis.primary) else []
+        level=analysis.level,
+        baseline=analysis.baseline,
+    )
+    times = (
+        [msg("Twice the time is 50 %.")]
+        if any(each.better == "lower" for each in analysis.primary)
+        else []
+    )
     columns = (
         doc.Column("benchmark", msg("benchmark"), wraps=True),
         doc.Column("baseline", analysis.baseline, is_number=True),
@@ -204,7 +261,12 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
     ]
     yield doc.Paragraph(joined([text, *times, *_adjusted(analysis)], " "), "muted")
     yield doc.Table(
-        columns, (doc.Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True
+        columns,
+        (doc.Group(tuple(rows)),),
+        key="overview",
+        label=msg("Overview"),
+        style="overview",
+        repeats=True,
     )
 
 
@@ -217,9 +279,14 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         return
     if (count := len(compared) * len(points)) > _MOST_CELLS and not options.every_metric:
         yield doc.Paragraph(
-            msg("vtax show {run} --all: percent of {baseline} in each of {count} comparisons",
-                run=analysis.name, baseline=analysis.baseline, count=doc.Count(count)), "muted",
-        )  # fmt: skip
+            msg(
+                "vtax show {run} --all: percent of {baseline} in each of {count} comparisons",
+                run=analysis.name,
+                baseline=analysis.baseline,
+                count=doc.Count(count),
+            ),
+            "muted",
+        )
         return
     across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
     down: list[doc.Inline] = [_short_name(section, point, analysis) for section, point in points]
@@ -229,7 +296,10 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     if len(points) <= len(compared):
         across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
         names = msg("platform")
-    columns = (doc.Column("name", names), *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)))
+    columns = (
+        doc.Column("name", names),
+        *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
+    )
     rows = tuple(doc.TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
     text = msg(
         "Percent of {baseline}; higher is better everywhere; undecided where no word stands:",
@@ -243,12 +313,16 @@ def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield why an interval beyond the margin has no word, where one has none."""
     families = {
         row.verdict.family
-        for section in analysis.primary for point in section.points for row in point.rows
+        for section in analysis.primary
+        for point in section.points
+        for row in point.rows
         if row.verdict and row.verdict.family > 1 and kind_of(row, section.better) in PERHAPS
-    }  # fmt: skip
+    }
     if families:
         counts = listed(map(doc.Count, sorted(families)))
-        yield msg("Words are adjusted for {families} comparisons, intervals are not.", families=counts)
+        yield msg(
+            "Words are adjusted for {families} comparisons, intervals are not.", families=counts
+        )
 
 
 def _plain(share: doc.Relative, kind: str) -> doc.Inline:
@@ -269,7 +343,9 @@ def _plain(share: doc.Relative, kind: str) -> doc.Inline:
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     """Return the benchmark; its metric only where it has several."""
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
-    return joined([section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " ")
+    return joined(
+        [section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " "
+    )
 
 
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
@@ -279,7 +355,9 @@ def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> 
 
 def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
     """Return the baseline's mean with its half-width and unit: `616 ±199 events/s`."""
-    base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
+    base = next(
+        (row.summary for row in point.rows if row.platform.is_baseline and row.summary), None
+    )
     if base is None:
         return doc.Nothing()
     scale = scale_for(section.metric.unit, [base.mean])  # each row has its unit beside it
@@ -296,7 +374,9 @@ def _shares(
         if row is None or row.ratio is None or row.verdict is None:
             yield doc.Nothing()
             continue
-        share = replace(shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict))
+        share = replace(
+            shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict)
+        )
         yield _plain(share, kind_of(row, section.better)) if is_plain else share
 
 
@@ -306,7 +386,9 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     if options.depth == "report":
         return
     if not is_measured(analysis):  # then each row lacks its figure, which is no news
-        yield from shared.warnings_part([w for w in analysis.warnings if w.kind != STATISTICS], shows_code=True)
+        yield from shared.warnings_part(
+            [w for w in analysis.warnings if w.kind != STATISTICS], shows_code=True
+        )
     elif options.every_metric:
         yield from shared.warnings_part(analysis.warnings, shows_code=True)
     elif more := list(_more(analysis, len(_shown_sections(analysis, options)))):
@@ -319,8 +401,9 @@ def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
     if hidden := len(analysis.sections) - shown:
         of = (
             plural("{count} more metric", "{count} more metrics", hidden)
-            if shown else plural("table of {count} metric", "tables of {count} metrics", hidden)
-        )  # fmt: skip
+            if shown
+            else plural("table of {count} metric", "tables of {count} metrics", hidden)
+        )
         yield joined([every, of], ": ")
         if not shown and len({section.label for section in analysis.sections}) > 1:
             yield msg("--benchmark NAME: those of one")
@@ -330,6 +413,10 @@ def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
 
 
 VIEW = View(
-    "result", msg("Result"), msg("The result; the default view."), document, place=10,
+    "result",
+    msg("Result"),
+    msg("The result; the default view."),
+    document,
+    place=10,
     has_chapters=True,
-)  # fmt: skip
+)

@@ -35,7 +35,9 @@ def document(source: Source, _: Options) -> doc.Document:
     text, changes = scope(analysis.sessions), host_changes(analysis.sessions)
     if not analysis.sessions:
         nothing = msg("Nothing was measured.")
-        return doc.Document(VIEW.title, (doc.Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing)
+        return doc.Document(
+            VIEW.title, (doc.Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing
+        )
     parts: list[doc.Part] = [_sessions(analysis), doc.Paragraph(text, "muted")]
     parts += changes_part(changes)
     parts += _ratios(analysis)
@@ -56,14 +58,19 @@ def _sessions(analysis: Analysis) -> doc.Table:
     rows = tuple(
         doc.TableRow(
             (
-                doc.Count(each.number), *((of[each.number],) if len(hosts) > 1 else ()), doc.Moment(each.started_at),
+                doc.Count(each.number),
+                *((of[each.number],) if len(hosts) > 1 else ()),
+                doc.Moment(each.started_at),
                 each.boot_id[:_BOOT_SHOWN] or doc.Nothing(),
-                str(each.host.get("kernel", "")), doc.Count(len(each.blocks)),
+                str(each.host.get("kernel", "")),
+                doc.Count(len(each.blocks)),
             )
         )
         for each in analysis.sessions
-    )  # fmt: skip
-    return doc.Table(columns, (doc.Group(rows),), key="sessions", label=msg("Sessions"), style="facts")
+    )
+    return doc.Table(
+        columns, (doc.Group(rows),), key="sessions", label=msg("Sessions"), style="facts"
+    )
 
 
 def changes_part(changes: Sequence[HostChange]) -> list[doc.Part]:
@@ -71,22 +78,38 @@ def changes_part(changes: Sequence[HostChange]) -> list[doc.Part]:
     if not changes:
         return []
     many = len(changes[0].values) > _MOST_COLUMNS
-    columns = (doc.Column("fact", msg("fact")), *(_by_value() if many else _by_session(len(changes[0].values))))
-    rows = tuple(row for change in changes for row in (_rows_by_value(change) if many else _row_by_session(change)))
+    columns = (
+        doc.Column("fact", msg("fact")),
+        *(_by_value() if many else _by_session(len(changes[0].values))),
+    )
+    rows = tuple(
+        row
+        for change in changes
+        for row in (_rows_by_value(change) if many else _row_by_session(change))
+    )
     table = doc.Table(
-        columns, (doc.Group(rows),), key="host-changes", label=msg("Changes of the host"), style="facts"
+        columns,
+        (doc.Group(rows),),
+        key="host-changes",
+        label=msg("Changes of the host"),
+        style="facts",
     )
     return [doc.Titled(msg("Changes of the host between sessions"), (table,), key="host-changes")]
 
 
 def _by_session(sessions: int) -> Iterator[doc.Column]:
     for number in range(1, sessions + 1):
-        yield doc.Column(f"session_{number}", msg("session {number}", number=doc.Count(number)), wraps=True)
+        yield doc.Column(
+            f"session_{number}", msg("session {number}", number=doc.Count(number)), wraps=True
+        )
 
 
 def _row_by_session(change: HostChange) -> Iterator[doc.TableRow]:
     yield doc.TableRow(
-        (change.name, *(doc.Nothing() if value is None else fact_value("", value) for value in change.values))
+        (
+            change.name,
+            *(doc.Nothing() if value is None else fact_value("", value) for value in change.values),
+        )
     )
 
 
@@ -122,7 +145,9 @@ def _runs_of(numbers: Sequence[int]) -> Iterator[str]:
 def _ratios(analysis: Analysis) -> Iterator[doc.Part]:
     for section in analysis.primary:
         if any(row.ratio and row.ratio.nesting for row in section.rows):
-            yield doc.Titled(shared.title_of(section), (_table(section, analysis), _nesting(section, analysis)))
+            yield doc.Titled(
+                shared.title_of(section), (_table(section, analysis), _nesting(section, analysis))
+            )
 
 
 def _table(section: Section, analysis: Analysis) -> doc.Table:
@@ -134,7 +159,9 @@ def _table(section: Section, analysis: Analysis) -> doc.Table:
     columns = (
         shared.PLATFORM,
         doc.Column(
-            "percent", shared.percent_title(analysis.baseline, of_all if several else interval), is_number=True
+            "percent",
+            shared.percent_title(analysis.baseline, of_all if several else interval),
+            is_number=True,
         ),
         *((of_these, doc.Column("hosts", msg("hosts"), is_number=True)) if several else ()),
         doc.Column("sessions", msg("sessions"), is_number=True),
@@ -153,14 +180,22 @@ def _table(section: Section, analysis: Analysis) -> doc.Table:
         return [*shown, doc.Count(ratio.n_sessions), shared.predicted_of(ratio, section.better)]
 
     rows = shared.groups(section.points, cells)
-    return doc.Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
+    return doc.Table(
+        columns,
+        rows,
+        key=f"sessions {section.name}",
+        label=shared.title_of(section),
+        style="result",
+    )
 
 
 def _of_these(ratio: RatioOfBlocks, section: Section) -> doc.Inline:
     """Return the interval for the hosts that were measured."""
     if (these := ratio.of_these_hosts) is None:
         return doc.Nothing()
-    low, high = (these.low, these.high) if section.better == "higher" else (1 / these.high, 1 / these.low)
+    low, high = (
+        (these.low, these.high) if section.better == "higher" else (1 / these.high, 1 / these.low)
+    )
     share = shared.relative_of(ratio, section.better)
     return doc.Relative(share.estimate, low, high, shows="interval")
 
@@ -171,7 +206,9 @@ def _nesting(section: Section, analysis: Analysis) -> doc.Table:
     columns = [shared.PLATFORM]
     for unit in units:
         columns += [
-            doc.Column(f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True),
+            doc.Column(
+                f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True
+            ),
             doc.Column(f"{unit}_share", msg("share of\nvariance"), is_number=True),
             doc.Column(f"{unit}_range", msg("{level} interval", level=analysis.level), room="wide"),
         ]
@@ -183,13 +220,23 @@ def _nesting(section: Section, analysis: Analysis) -> doc.Table:
         for unit in units:
             level = _level(row, unit)
             low, high = ranges.get(unit, (math.nan, math.nan))
-            bounds = doc.Range(doc.Share(low, "whole"), doc.Share(high, "whole")) if unit in ranges else doc.Nothing()
-            shown += [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds] if level else [doc.Nothing()] * 3
+            bounds = (
+                doc.Range(doc.Share(low, "whole"), doc.Share(high, "whole"))
+                if unit in ranges
+                else doc.Nothing()
+            )
+            shown += (
+                [doc.Share(level.sd), doc.Share(level.share, "whole"), bounds]
+                if level
+                else [doc.Nothing()] * 3
+            )
         return shown
 
     rows = shared.groups(section.points, cells)
     label = msg("{title}: variance by level", title=shared.title_of(section))
-    return doc.Table(tuple(columns), rows, key=f"nesting {section.name}", label=label, style="result")
+    return doc.Table(
+        tuple(columns), rows, key=f"nesting {section.name}", label=label, style="result"
+    )
 
 
 def _shares(row: Row, section: Section, analysis: Analysis) -> Mapping[str, tuple[float, float]]:
@@ -199,7 +246,9 @@ def _shares(row: Row, section: Section, analysis: Analysis) -> Mapping[str, tupl
 
 def _level(row: Row, unit: str) -> Nesting | None:
     """Return what a row shows of one level; None where that is part of the one above."""
-    return next((each for each in row.ratio.nesting if each.unit == unit), None) if row.ratio else None
+    return (
+        next((each for each in row.ratio.nesting if each.unit == unit), None) if row.ratio else None
+    )
 
 
 def plain_changes(changes: Sequence[HostChange]) -> list[dict[str, Any]]:
@@ -216,16 +265,30 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
         "host_changes": plain_changes(changes),
         "ratios": [
             {
-                **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
-                "hosts": row.ratio.n_hosts, "sessions": row.ratio.n_sessions, "estimate": row.ratio.estimate,
-                "low": row.ratio.low, "high": row.ratio.high, "of_these_hosts": row.ratio.of_these_hosts,
-                "predicted_low": row.ratio.predicted_low, "predicted_high": row.ratio.predicted_high,
-                "nesting": row.ratio.nesting, "shares": _shares(row, section, analysis) if row.ratio.nesting else {},
+                **shared.named(section),
+                "levels": dict(point.levels),
+                "platform": row.platform.name,
+                "hosts": row.ratio.n_hosts,
+                "sessions": row.ratio.n_sessions,
+                "estimate": row.ratio.estimate,
+                "low": row.ratio.low,
+                "high": row.ratio.high,
+                "of_these_hosts": row.ratio.of_these_hosts,
+                "predicted_low": row.ratio.predicted_low,
+                "predicted_high": row.ratio.predicted_high,
+                "nesting": row.ratio.nesting,
+                "shares": _shares(row, section, analysis) if row.ratio.nesting else {},
             }
             for section, point, row in every_row(analysis.primary)
             if row.ratio is not None
         ],
-    }  # fmt: skip
+    }
 
 
-VIEW = View("sessions", msg("Sessions"), msg("Sessions of the run, and what the next one may show."), document, 45)
+VIEW = View(
+    "sessions",
+    msg("Sessions"),
+    msg("Sessions of the run, and what the next one may show."),
+    document,
+    45,
+)

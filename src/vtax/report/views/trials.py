@@ -61,12 +61,18 @@ def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[
         duration_s = float(trials.outside_s[n])
         found.append(
             Trial(
-                int(trials.position[n]), block, number, data.run.cells[cell], bool(trials.is_warmup[n]),
-                bool(trials.is_ok[n]), errors.get((cell, block, number), ""), float(trials.started_at[n]),
+                int(trials.position[n]),
+                block,
+                number,
+                data.run.cells[cell],
+                bool(trials.is_warmup[n]),
+                bool(trials.is_ok[n]),
+                errors.get((cell, block, number), ""),
+                float(trials.started_at[n]),
                 None if np.isnan(duration_s) else duration_s,
                 json.loads((in_force or {}).get(int(trials.id[n]), "{}")),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -76,16 +82,20 @@ def document(source: Source, _: Options) -> doc.Document:
     if not trials:
         return doc.Document(VIEW.title, (doc.Paragraph(msg("No trial was made.")),), data=[])
     columns = [
-        doc.Column("position", msg("trial"), is_number=True), doc.Column("block", msg("block"), is_number=True),
-        doc.Column("platform", msg("platform")), doc.Column("cell", msg("cell"), wraps=True),
-        doc.Column("outcome", msg("outcome"), wraps=True), doc.Column("duration", msg("duration"), is_number=True),
+        doc.Column("position", msg("trial"), is_number=True),
+        doc.Column("block", msg("block"), is_number=True),
+        doc.Column("platform", msg("platform")),
+        doc.Column("cell", msg("cell"), wraps=True),
+        doc.Column("outcome", msg("outcome"), wraps=True),
+        doc.Column("duration", msg("duration"), is_number=True),
         doc.Column("started", msg("start time (UTC)")),
-    ]  # fmt: skip
+    ]
     has_disks = any(trial.host_disk_ratio is not None for trial in trials)
     if has_disks:
         columns.append(doc.Column(HOST_DISK_RATIO, msg("host disk\nratio"), is_number=True))
     rows = tuple(
-        _row(trial, source.analysis.platform_of(trial.cell.platform), has_disks=has_disks) for trial in trials
+        _row(trial, source.analysis.platform_of(trial.cell.platform), has_disks=has_disks)
+        for trial in trials
     )
     table = doc.Table(tuple(columns), (doc.Group(rows),), key="trials", label=msg("Trials"))
     return doc.Document(VIEW.title, (table,), data=list(map(plain, trials)))
@@ -93,11 +103,25 @@ def document(source: Source, _: Options) -> doc.Document:
 
 def _row(trial: Trial, platform: doc.Inline, *, has_disks: bool) -> doc.TableRow:
     block: doc.Inline = doc.Count(trial.block + 1) if trial.block >= 0 else muted(doc.Nothing())
-    duration: doc.Inline = muted(doc.Nothing()) if trial.duration_s is None else doc.Duration(trial.duration_s)
-    cell = joined([trial.cell.label, doc.Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""])
-    outcome: doc.Inline = msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
+    duration: doc.Inline = (
+        muted(doc.Nothing()) if trial.duration_s is None else doc.Duration(trial.duration_s)
+    )
+    cell = joined(
+        [trial.cell.label, doc.Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""]
+    )
+    outcome: doc.Inline = (
+        msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
+    )
     outcome = joined([muted(msg("warm-up")) if trial.is_warmup else "", outcome])
-    cells = (str(trial.position), block, platform, cell, outcome, duration, started(trial, "seconds"))
+    cells = (
+        str(trial.position),
+        block,
+        platform,
+        cell,
+        outcome,
+        duration,
+        started(trial, "seconds"),
+    )
     if not has_disks:
         return doc.TableRow(cells)
     ratio = trial.host_disk_ratio
@@ -125,5 +149,8 @@ def plain(trial: Trial) -> dict[str, object]:
 
 
 VIEW = View(
-    "trials", msg("Trials"), msg("Every trial: block, order, platform, outcome, duration, start time."), document
+    "trials",
+    msg("Trials"),
+    msg("Every trial: block, order, platform, outcome, duration, start time."),
+    document,
 )

@@ -9,7 +9,14 @@ from itertools import groupby
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, waits
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.variance import CellVariance, Hardest, by_section, drifting, hardest, variance
+from vtax.report.analysis.variance import (
+    CellVariance,
+    Hardest,
+    by_section,
+    drifting,
+    hardest,
+    variance,
+)
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import msg, muted, plural
 from vtax.report.parts import figures, shared
@@ -23,18 +30,27 @@ def document(source: Source, options: Options) -> doc.Document:
     counted = whole.block_counters(range(len(whole.data.run.cells)), waits.COUNTER)
     waited = waits.waits_of(whole.data, whole.analysis.primary, counted)
     found = variance(
-        whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples, waited=waited
+        whole.data,
+        whole.analysis,
+        every_metric=options.every_metric,
+        samples=whole.samples,
+        waited=waited,
     )
     kept = [cell for cell in found if source.analysis.filter.shows(cell.row.cell)]
     made = document_of(kept, source.analysis, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
 
 
-def document_of(cells: Sequence[CellVariance], analysis: Analysis, *, is_folded: bool = False) -> doc.Document:
+def document_of(
+    cells: Sequence[CellVariance], analysis: Analysis, *, is_folded: bool = False
+) -> doc.Document:
     """Return the document of the cells. is_folded: whether tables are shown on demand."""
     sections = tuple(_section(of_section, analysis) for of_section in by_section(cells))
     folded = doc.Titled(msg("Variance, drift and plans of every metric"), sections, is_folded=True)
-    parts: list[doc.Part] = [*shares_figure(cells, analysis), *([folded] if is_folded else sections)]
+    parts: list[doc.Part] = [
+        *shares_figure(cells, analysis),
+        *([folded] if is_folded else sections),
+    ]
     if summary := [*_summary(cells, analysis), *_waits(cells, analysis.rule.alpha)]:
         parts.append(doc.Titled(msg("Summary"), (doc.Bullets(tuple(summary)),), role="summary"))
     given = [
@@ -43,13 +59,17 @@ def document_of(cells: Sequence[CellVariance], analysis: Analysis, *, is_folded:
         for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
     ]
     parts += shared.warnings_part(merged(given))
-    nothing: doc.Inline = "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
+    nothing: doc.Inline = (
+        "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
+    )
     return doc.Document(VIEW.title, tuple(parts), data=list(cells), nothing=nothing)
 
 
 def _is_known(cell: CellVariance) -> bool:
     """Return whether any part of a cell's noise is known."""
-    return any(share is not None for share in (cell.between_blocks, cell.between_trials, cell.within_trial))
+    return any(
+        share is not None for share in (cell.between_blocks, cell.between_trials, cell.within_trial)
+    )
 
 
 def _section(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Titled:
@@ -70,14 +90,19 @@ def _section(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Titled:
 def _shares_table(cells: Sequence[CellVariance]) -> doc.Table:
     """Return the noise of every cell; without the parts that no cell of the table has."""
     columns = (
-        doc.Column("cv", msg("CV"), is_number=True), doc.Column("n", msg("n"), is_number=True),
+        doc.Column("cv", msg("CV"), is_number=True),
+        doc.Column("n", msg("n"), is_number=True),
         doc.Column("effective_n", msg("effective\nn"), is_number=True),
         doc.Column("blocks", msg("between\nblocks"), is_number=True),
         doc.Column("trials", msg("between\ntrials"), is_number=True),
         doc.Column("within", msg("within\ntrials"), is_number=True),
-    )  # fmt: skip
+    )
     found = [_shares(cell) for cell in cells if cell.row.summary]
-    kept = [n for n in range(len(columns)) if any(not isinstance(shown[n], doc.Nothing) for shown in found)]
+    kept = [
+        n
+        for n in range(len(columns))
+        if any(not isinstance(shown[n], doc.Nothing) for shown in found)
+    ]
 
     def row(cell: CellVariance) -> list[doc.Inline]:
         return [_shares(cell)[n] for n in kept] if cell.row.summary else [muted(doc.Nothing())]
@@ -89,7 +114,9 @@ def _shares_table(cells: Sequence[CellVariance]) -> doc.Table:
 def _shares(cell: CellVariance) -> list[doc.Inline]:
     summary = cell.row.summary
     assert summary is not None
-    effective: doc.Inline = doc.Nothing() if summary.effective_n is None else doc.Number(summary.effective_n, 3)
+    effective: doc.Inline = (
+        doc.Nothing() if summary.effective_n is None else doc.Number(summary.effective_n, 3)
+    )
     shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
     return [doc.Share(summary.cv), doc.Count(summary.n), effective, *map(_share, shares)]
 
@@ -100,15 +127,20 @@ def _share(value: float | None) -> doc.Inline:
 
 def _drift_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
     columns = (
-        shared.PLATFORM, doc.Column("drift", msg("drift over\nthe run"), is_number=True),
+        shared.PLATFORM,
+        doc.Column("drift", msg("drift over\nthe run"), is_number=True),
         doc.Column("interval", msg("{level} interval", level=analysis.level)),
         doc.Column("p", msg("p,\nadjusted"), is_number=True),
-    )  # fmt: skip
-    return doc.Table(columns, _groups(cells, _drift), key=f"{cells[0].section.name} drift", label=msg("drift"))
+    )
+    return doc.Table(
+        columns, _groups(cells, _drift), key=f"{cells[0].section.name} drift", label=msg("drift")
+    )
 
 
 def _has_drift(cell: CellVariance) -> bool:
-    return cell.row.summary is not None and cell.drift is not None and abs(cell.drift.low) < math.inf
+    return (
+        cell.row.summary is not None and cell.drift is not None and abs(cell.drift.low) < math.inf
+    )
 
 
 def _drift(cell: CellVariance) -> list[doc.Inline]:
@@ -121,15 +153,22 @@ def _drift(cell: CellVariance) -> list[doc.Inline]:
 def _plan_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table:
     target = msg("plan for\n±{precision}", precision=doc.Share(analysis.rule.precision, "declared"))
     titles = {
-        "start": msg("start"), "trial": msg("trial"), "done": msg("this run"),
-        "half_width": msg("half-width"), "duration": msg("duration"), "plan": target,
-        "range": msg("blocks\nneeded"), "estimate": msg("estimated\ntime"),
-    }  # fmt: skip
+        "start": msg("start"),
+        "trial": msg("trial"),
+        "done": msg("this run"),
+        "half_width": msg("half-width"),
+        "duration": msg("duration"),
+        "plan": target,
+        "range": msg("blocks\nneeded"),
+        "estimate": msg("estimated\ntime"),
+    }
     columns = (
         doc.Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
         *(doc.Column(key, title, is_number=True) for key, title in titles.items()),
     )
-    return doc.Table(columns, _groups(cells, _plan), key=f"{cells[0].section.name} plan", label=msg("plan"))
+    return doc.Table(
+        columns, _groups(cells, _plan), key=f"{cells[0].section.name} plan", label=msg("plan")
+    )
 
 
 def _plan(cell: CellVariance) -> list[doc.Inline] | None:
@@ -139,7 +178,11 @@ def _plan(cell: CellVariance) -> list[doc.Inline] | None:
     plan = cell.plan
     cost = cell.cost
     found: list[doc.Inline] = [
-        *((doc.Duration(cost.block_s), doc.Duration(cost.trial_s)) if cost else (doc.Nothing(), doc.Nothing())),
+        *(
+            (doc.Duration(cost.block_s), doc.Duration(cost.trial_s))
+            if cost
+            else (doc.Nothing(), doc.Nothing())
+        ),
         f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
         "" if cell.half_width is None else msg("±{half}", half=doc.Share(cell.half_width)),
         doc.Duration(cell.time_s),
@@ -183,15 +226,17 @@ def _summary(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.
         yield plural(
             "No drift over the run is shown in {count} cell (smallest p, adjusted: {p}).",
             "No drift over the run is shown in {count} cells (smallest p, adjusted: {p}).",
-            len(tested), p=doc.PValue(min(tested)),
-        )  # fmt: skip
+            len(tested),
+            p=doc.PValue(min(tested)),
+        )
     for cell in found:
         if cell.drift:
             yield msg(
                 "{place}: drifts over the run by {change} ({p})",
-                place=cell.place.inline, change=doc.Share(cell.drift.change, "change"),
+                place=cell.place.inline,
+                change=doc.Share(cell.drift.change, "change"),
                 p=doc.PValue(cell.drift_p, is_named=True),
-            )  # fmt: skip
+            )
 
 
 def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[doc.Inline]:
@@ -200,9 +245,10 @@ def _waits(cells: Sequence[CellVariance], alpha: float) -> Iterator[doc.Inline]:
         if cell.waits and cell.waits.p <= alpha:
             yield msg(
                 "{place}: {share} of the noise between blocks goes with the program's waits for a CPU ({p})",
-                place=cell.place.inline, share=doc.Share(cell.waits.share, "whole"),
+                place=cell.place.inline,
+                share=doc.Share(cell.waits.share, "whole"),
                 p=doc.PValue(cell.waits.p, is_named=True),
-            )  # fmt: skip
+            )
 
 
 def headline(top: Hardest, precision: float) -> doc.Inline:
@@ -213,29 +259,40 @@ def headline(top: Hardest, precision: float) -> doc.Inline:
     target = doc.Share(precision, "declared")
     effort = msg(
         "{duration}, {trials} x {blocks}, for {place}",
-        duration=doc.Duration(plan.time_s), trials=trials, blocks=blocks, place=top.where.inline,
-    )  # fmt: skip
+        duration=doc.Duration(plan.time_s),
+        trials=trials,
+        blocks=blocks,
+        place=top.where.inline,
+    )
     if top.unsure:
         few: doc.Inline = blocks_range(top.unsure[1])
         if top.unsure[0] != top.where:
             few = msg("{range} for {place}", range=few, place=top.unsure[0].inline)
         return msg(
             "Too few blocks for a reliable plan for ±{target}: blocks needed {few}; the longest plan is {effort}.",
-            target=target, few=few, effort=effort,
-        )  # fmt: skip
+            target=target,
+            few=few,
+            effort=effort,
+        )
     if plan.blocks_low == plan.blocks_high:
         return msg("The longest plan for ±{target}: {effort}.", target=target, effort=effort)
     return msg(
         "The longest plan for ±{target}: {effort}; blocks needed, by the observed noise: {range}.",
-        target=target, effort=effort, range=blocks_range(plan),
-    )  # fmt: skip
+        target=target,
+        effort=effort,
+        range=blocks_range(plan),
+    )
 
 
 def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator[doc.Titled]:
     """Yield a bar for every cell whose noise has two known parts; nothing without any, or with more than can be
     read."""
     primary = (cell for cell in cells if cell.section.metric.is_primary)
-    groups = tuple(group for of_section in by_section(primary) for group in _figure_groups(of_section, analysis))
+    groups = tuple(
+        group
+        for of_section in by_section(primary)
+        for group in _figure_groups(of_section, analysis)
+    )
     if not groups or sum(len(group.rows) + 1 for group in groups) > figures.MOST_ROWS:
         return
     has_samples = any(len(row.values) > 2 for group in groups for row in group.rows)
@@ -244,7 +301,11 @@ def shares_figure(cells: Sequence[CellVariance], analysis: Analysis) -> Iterator
         "shares",
         "variance",
         msg("Shares of the variance of every cell"),
-        (msg("Where the noise of every cell comes from; beside the bar its coefficient of variation (CV)"),),
+        (
+            msg(
+                "Where the noise of every cell comes from; beside the bar its coefficient of variation (CV)"
+            ),
+        ),
         msg("share of the variance"),
         groups,
         msg("share"),
@@ -274,7 +335,9 @@ def _figure_row(cell: CellVariance, analysis: Analysis) -> doc.FigureRow:
     platform, summary = cell.row.platform, cell.row.summary
     text: doc.Inline = msg("CV {cv}", cv=doc.Share(summary.cv)) if summary is not None else ""
     colour, shown = analysis.colours[platform.name], (1.0, None, None)
-    return doc.FigureRow(shared.platform_of(platform), colour, shown, values=_known_shares(cell), text=text)
+    return doc.FigureRow(
+        shared.platform_of(platform), colour, shown, values=_known_shares(cell), text=text
+    )
 
 
 VIEW = View(
