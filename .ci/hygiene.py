@@ -40,7 +40,15 @@ parsed = lru_cache(1)(ast.parse)
 
 ROOT_FILES = frozenset(
     {
-        *(".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile"),
+        *(
+            ".git-blame-ignore-revs",
+            ".gitignore",
+            "CHANGELOG.md",
+            "CITATION.cff",
+            "CONTRIBUTING.md",
+            "LICENSE",
+            "Makefile",
+        ),
         *("README.md", "README.pt-BR.md"),
         *("pyproject.toml", "quickstart", "requirements.lock", "requirements-dev.lock"),
     }
