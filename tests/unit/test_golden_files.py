@@ -35,4 +35,4 @@ def test_every_golden_file_belongs_to_a_test():
         module = GOLDEN.parent / file.parent.relative_to(GOLDEN).with_suffix(".py")
         function = re.match(r"\w+", file.name)
         assert function is not None
-        assert re.search(rf"^def {function[0]}\(.*\bgolden\b", module.read_text(), re.M), file
+        assert re.search(rf"^def {function[0]}\([^)]*\bgolden\b", module.read_text(), re.M), file

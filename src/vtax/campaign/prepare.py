@@ -329,12 +329,8 @@ def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
     """Unpack wheels beside their archive, and write what pip is to install; return that of pip. Raises Refused."""
     if shutil.which("zstd") is None:
         raise Refused("zstd is not installed", "install the package zstd")
-    with (
-        subprocess.Popen(
-            ["zstd", "-dcq", str(directory / WHEELS)], stdout=subprocess.PIPE
-        ) as process,
-        _damage(),
-    ):
+    command = ["zstd", "-dcq", str(directory / WHEELS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process, _damage():
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
             for member in archive:
                 if member.name in wheels and member.isfile():
