@@ -44,6 +44,7 @@ BAD_PLATFORM = {
     "probe": ('            version_argv=("unshare", "--version"),\n', ""),
     "probe-leaks": (_PROBE, f"        __import__('subprocess').Popen(['sleep', '9'])\n{_PROBE}"),
     "start": (_START, f"        raise RuntimeError('not today')\n{_START}"),
+    "confinement": ('return "nothing"', 'return "confined"'),
     "network": ("return containers.finish_start(guest, spec, argv)", "return guest"),
 }
 _COMMANDS = "        return (Command("
@@ -57,7 +58,7 @@ BAD_BENCHMARK = {
         "    other: object = Field(object(), description='no JSON')\n    keys: int",
     ),
     "metrics": (", primary=True", ""),
-    "commands": ('Command("single"', 'Command("server"'),
+    "commands": ('"single", ("python3"', '"server", ("python3"'),
     "packages": ('tool = "python3"', 'tool = "python3"\n    packages = ("Not a name",)'),
     "expected-time": ("return 0.05 +", "return -1e9 +"),
     "version": ('version_pattern = r"\\APython (', 'version_pattern = r"('),
@@ -90,7 +91,7 @@ BAD_TOPOLOGY = {
     "host-untouched": ("    network = segment", "    leak()\n    network = segment"),
     "close": ("    network = segment", "    lab.close = lambda: None\n    network = segment"),
     "traffic": (_END, _END.replace("network)]", 'segment(lab.namespace("far"), 1, settings))]')),
-    "mtu-change": ("return Links(lab, settings", "return Stubborn(lab, settings"),
+    "mtu-change": ("return Links(", "return Stubborn("),
     "leaks-after-kill": ("    network = segment", "    leak()\n    network = segment"),
 }
 BAD_VIEW = {

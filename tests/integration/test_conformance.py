@@ -50,13 +50,13 @@ def test_a_plugin_that_is_right_passes_every_check(source, environment, tmp_path
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
     (found,) = json.loads(done.stdout)
     assert [check for check in found["checks"] if check["status"] == "fail"] == []
-    without = {"argument", "parser-outputs", "parser-failed-outputs"}
+    without = {"argument", "confinement", "parser-outputs", "parser-failed-outputs"}
     assert {check["name"] for check in found["checks"] if check["status"] == "skipped"} <= without
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
-    "name", ["probe-without-image", "probe", "probe-leaks", "start", "network"]
+    "name", ["probe-without-image", "probe", "probe-leaks", "start", "confinement", "network"]
 )
 def test_a_platform_that_is_wrong_fails(name, environment, tmp_path):
     subject = platform.PlatformSubject(

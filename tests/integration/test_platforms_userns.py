@@ -211,8 +211,9 @@ def test_every_byte_crosses_its_own_link(platform, image, journal, private_home)
 def test_each_option_has_its_effect_alone(lab, image):
     skip_unless_it_runs("podman-userns")
     for options, ids, flag in (
-        ({"userns": True}, FIRST, "0"),
-        ({"no_new_privileges": True}, 0, "1"),
+        ({"userns": True, "confinement": "none"}, FIRST, "0"),
+        ({"no_new_privileges": True, "confinement": "none"}, 0, "1"),
+        ({}, 0, "1"),
     ):
         mine = registry.make("mine", "podman", options)
         home, journal = lab

@@ -33,9 +33,10 @@ from vtax.conformance.target import find
 from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
+from vtax.platforms import registry
 
 GOOD_OUTPUT = "2000 loops, best of 5: 7.5 usec per loop\n"
-LIVE_PLATFORM = {"probe-without-image", "probe", "probe-leaks", "start", "network"}
+LIVE_PLATFORM = {"probe-without-image", "probe", "probe-leaks", "start", "confinement", "network"}
 LIVE_BENCHMARK = {"runs", "version-in-guest"}
 LIVE_TOPOLOGY = {
     "check-host",
@@ -121,7 +122,12 @@ def fake(running: Any, guest: Any, image: Any = None) -> Any:
     stage = SimpleNamespace(
         guest=lambda: guest, image=image, journal=SimpleNamespace(registered=("its directory",))
     )
-    return SimpleNamespace(started=(stage, running), close=lambda: None, before=None)
+    return SimpleNamespace(
+        started=(stage, running),
+        close=lambda: None,
+        before=None,
+        driver=registry.get("podman").driver,
+    )
 
 
 def ran(status: int = 0, stdout: str = "", stderr: str = "") -> Any:
@@ -150,6 +156,11 @@ def ever_stops(counts: list[int]) -> None:
             SimpleNamespace(get=lambda path: b"other"),
         ),
         ("limits", SimpleNamespace(notes=()), SimpleNamespace(run=ran(0, "2\n"))),
+        (
+            "confinement",
+            SimpleNamespace(is_remote=False),
+            SimpleNamespace(put=lambda path, data: None, run=ran(0, '["bpf"]')),
+        ),
         ("cpu-time", SimpleNamespace(host_cpu_s=lambda: 3.0), SimpleNamespace(run=ran())),
     ],
 )

@@ -20,6 +20,7 @@ from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
+from vtax.study.fields import Privilege
 
 Role = Literal["single", "server", "client"]
 Resource = Literal["cpu", "memory", "disk", "network", "kernel", "start", "application"]
@@ -336,6 +337,10 @@ class Benchmark(ABC):
     def further_metrics(self, parameters: Any) -> Sequence[Metric]:
         """Return metrics besides `metrics` that the parameters decide, such as those of each job of a job file."""
         return ()
+
+    def privileges(self, parameters: Any) -> frozenset[Privilege]:
+        """Return what it needs beyond the confinement of guests. All guests under test of a run get what one asks."""
+        return frozenset()
 
     def files_bytes(self, parameters: Any, context: Context) -> int:
         """Return the bytes of all files that a trial writes to the disk of its guest, together."""

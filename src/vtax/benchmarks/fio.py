@@ -13,8 +13,8 @@ paths or programs are refused; reports and logs are vtax's own.
 
 Its trap is that `direct` ends at the first layer: the guest's disk may be a file of the host, whose page cache
 serves reads and keeps writes, and a flush may reach no device. So a virtual machine can be faster than the host.
-Another: the system call filters of containers may refuse `libaio` or `io_uring` (Podman 4.3 fails with `libaio` and
-`error=Unknown error -1`); `psync` runs everywhere.
+The filters of system calls of containers refuse `io_uring`, and Podman's `libaio`, too: a run with one of them has the
+privilege `asynchronous-io` on all platforms alike, without the runtime's own filter.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
+from vtax.study.fields import Privilege
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512
@@ -55,6 +56,8 @@ _TITLES = {
     "p999": "99.9th percentile",
 }
 _DIRECTIONS = fio_jobs.DIRECTIONS
+_ASYNCHRONOUS = {"libaio", "io_uring"}
+"""Engines that the filters of containers may refuse."""
 _EXPECTED_BYTES_PER_S = 1e8
 _WORDS_SHOWN = 300
 
@@ -229,6 +232,12 @@ class Fio(Benchmark):
             for metric in self.metrics
             if (what := metric.name.partition("_")[0]) in job.directions
             or (what == "fsync" and "write" in job.directions)
+        )
+
+    def privileges(self, parameters: FioParameters) -> frozenset[Privilege]:
+        of_jobs = {job.options.get("ioengine") for job in parameters.file_jobs}
+        return frozenset(
+            {"asynchronous-io"} if _ASYNCHRONOUS & {parameters.engine, *of_jobs} else ()
         )
 
     def files_bytes(self, parameters: FioParameters, context: Context) -> int:

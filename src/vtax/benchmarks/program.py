@@ -38,6 +38,7 @@ from vtax.host.trust import refuse_file_of_others
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.image.toolbox import OF_IMAGE
 from vtax.study import limits
+from vtax.study.fields import Privilege
 from vtax.study.programs import ENTRY, FILES, MetricTable, ProgramTable, filled
 from vtax.study.units import about_size
 
@@ -91,15 +92,20 @@ class ProgramBenchmark(Benchmark):
             "files": {path.name: hashlib.sha256(data).hexdigest() for path, data in self._files()},
             **({"environment": self._table.environment} if self._table.environment else {}),
             **({"packages": self._table.packages} if self._table.packages else {}),
+            **({"privileges": sorted(self._table.privileges)} if self._table.privileges else {}),
         }
         return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
 
+    def privileges(self, parameters: Any) -> frozenset[Privilege]:
+        return frozenset(self._table.privileges)
+
     @property
     def command_line(self) -> str:
-        """The commands, the names of packages, and the environment, for people."""
+        """The commands, the names of packages, the privileges and the environment, for people."""
         commands = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
         variables = [f"{name}={value}" for name, value in self._table.environment.items()]
-        lists = {"packages": self.packages, "with": variables}
+        privileges = sorted(self._table.privileges)
+        lists = {"packages": self.packages, "privileges": privileges, "with": variables}
         return "; ".join(
             [*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)]
         )

@@ -63,6 +63,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
             }
             for each in plan.untested
         ],
+        "privileges": sorted(plan.privileges),
         "runs_as_root": [
             {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what}
             for p in plan.programs
@@ -181,6 +182,10 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         blocks = format_count(bought, "whole block")
         notify(
             f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}"
+        )
+    if plan.privileges:
+        notify(
+            f"all guests may do what its benchmarks need beyond their confinement: {', '.join(sorted(plan.privileges))}"
         )
     for program in plan.programs:
         notify(f"this study runs as root of this host: {program}")

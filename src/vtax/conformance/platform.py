@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from vtax.conformance import declared, host
+from vtax.conformance import declared, host, reach
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import HostResources
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, run_checked
@@ -17,6 +17,7 @@ from vtax.host.emulated_cpu import timeout_factor
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, NetworkLimits, Platform, Probe, RunningGuest
+from vtax.platforms.confinement import Isolation
 from vtax.study.model import Tuning
 
 PROBE_S = 20.0
@@ -188,6 +189,17 @@ def _limits(subject: PlatformSubject) -> None:
     require(is_limited or notes, "its memory has no limit, and no note says so")
 
 
+def _confinement(subject: PlatformSubject) -> None:
+    stage, running = subject.started
+    isolation = subject.driver.isolation(platform_of(subject.driver).options)
+    known = get_args(Isolation)
+    require(isolation in known, f"isolation returns {isolation!r}; it may be {', '.join(known)}")
+    if running.is_remote or isolation == "nothing":
+        raise Skipped("its guests are not confined, and their results say so")
+    if found := reach.beyond_policy(reach.reached(stage.guest()), isolation):
+        raise Failed(f"the root of its guest reaches {', '.join(found[:8])}; {len(found)} in all")
+
+
 def _cpu_time(subject: PlatformSubject) -> None:
     stage, running = subject.started
     first = running.host_cpu_s()
@@ -317,6 +329,13 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
     Check[_S]("image-files", _same_files, "start the guest from spec.image", ("start",)),
     Check[_S](
         "limits", _limits, "enforce spec.resources, or list unenforced limits in notes", ("start",)
+    ),
+    Check[_S](
+        "confinement",
+        _confinement,
+        "hold the guest by platforms.confinement, or say in isolation() what its guests are",
+        ("start",),
+        60,
     ),
     Check[_S](
         "cpu-time", _cpu_time, "return seconds of CPU time since the guest's start", ("start",)

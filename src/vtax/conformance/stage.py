@@ -27,6 +27,7 @@ from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 from vtax.runner.counting import Endpoint
 from vtax.runner.open_guest import READY_TIMEOUT_S
+from vtax.study.fields import Privilege
 
 MEMORY_BYTES = 512 << 20
 
@@ -85,17 +86,24 @@ class GuestStage:
         path.mkdir(parents=True)
         return path
 
-    def spec(self, end: NetworkEnd | None = None) -> GuestSpec:
+    def spec(
+        self, end: NetworkEnd | None = None, privileges: frozenset[Privilege] = frozenset()
+    ) -> GuestSpec:
         """Return a guest with one vCPU, connected to an end."""
         name = f"vtax-{secrets.token_hex(3)}"
         resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
-        return GuestSpec(name, self.image, resources, self.directory(name), self.journal, end)
+        directory = self.directory(name)
+        return GuestSpec(name, self.image, resources, directory, self.journal, end, privileges)
 
     def start(
-        self, platform: Platform, end: NetworkEnd | None = None, role: str = "guest"
+        self,
+        platform: Platform,
+        end: NetworkEnd | None = None,
+        role: str = "guest",
+        privileges: frozenset[Privilege] = frozenset(),
     ) -> RunningGuest:
         """Start a guest and wait for its agent."""
-        running = platform.start(self.spec(end))
+        running = platform.start(self.spec(end, privileges))
         self._stack.callback(running.stop)
         guest = Guest(running.channel)
         self._stack.callback(guest.close)

@@ -127,6 +127,8 @@ SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
 STATUS_NAMES = {
     "NoNewPrivs": "no_new_privs",
     "Seccomp": "seccomp_mode",
+    "Seccomp_filters": "seccomp_filters",
+    "CapEff": "capabilities",
     "Speculation_Store_Bypass": "speculative_store_bypass",
     "SpeculationIndirectBranch": "speculative_indirect_branch",
 }

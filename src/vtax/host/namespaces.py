@@ -42,8 +42,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class MountStep:
     """One mount(2) call. flags: MS_* values. data: of the file system, such as overlay's directories.
 
-    make: create target and missing parents first. id_mapped: not mount(2), but source read-only at a
-    second place, where its files belong to the ids that a user namespace maps theirs to.
+    make: create target and missing parents first. empty: source is an empty file to create first. id_mapped: not
+    mount(2), but source read-only at a second place, where its files belong to the ids that a user namespace maps
+    theirs to.
     """
 
     target: Path
@@ -52,12 +53,18 @@ class MountStep:
     flags: int = 0
     data: str = ""
     make: bool = False
+    empty: bool = False
     id_mapped: bool = False
 
 
 def bind(source: Path, target: Path) -> MountStep:
     """Return a directory and everything mounted below it, visible at a second place."""
     return MountStep(target, source=source, flags=MS_BIND | MS_REC)
+
+
+def emptied(target: Path, place: Path) -> MountStep:
+    """Return an empty file at the place of a file that is there. place: where to create it."""
+    return MountStep(target, source=place, flags=MS_BIND, empty=True)
 
 
 def untrusted(target: Path) -> MountStep:
@@ -136,6 +143,27 @@ def private(
     return enter
 
 
+def unmount_within(pid: int, directory: str) -> None:
+    """Unmount a directory, and all below it, in the mount namespace of a process. Raises OSError.
+
+    No program is executed there: its files are the guest's.
+    """
+    lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+    places = [line.split()[4] for line in lines]
+    below = [place for place in places if f"{place}/".startswith(f"{directory}/")]
+    encoded = [os.fsencode(place) for place in reversed(below)]
+    with Path(f"/proc/{pid}/ns/mnt").open("rb") as namespace:
+        child = os.fork()
+        if child == 0:
+            failed = _libc.setns(namespace.fileno(), CLONE_NEWNS)
+            for place in encoded:
+                failed = failed or _libc.umount2(place, _MNT_DETACH)
+            os._exit(ctypes.get_errno() if failed else 0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        raise OSError(status, f"unmounting {directory} in a guest: {os.strerror(status)}")
+
+
 def enter_user_namespace() -> None:
     """Enter a new user namespace without id mappings (between fork and exec). Raises OSError."""
     _check(_libc.unshare(CLONE_NEWUSER), "making a user namespace")
@@ -144,6 +172,8 @@ def enter_user_namespace() -> None:
 def _mount(step: MountStep, ids_of: int | None) -> None:
     if step.make:
         step.target.mkdir(0o755, parents=True, exist_ok=True)
+    if step.empty:
+        Path(step.source).touch()
     if step.id_mapped:
         _mount_id_mapped(step, ids_of)
     else:

@@ -20,6 +20,7 @@ from importlib.resources import files
 from typing import Any, Self
 
 from vtax.errors import BadInput
+from vtax.guest.bootstrap import TOOLBOX
 from vtax.guest.bootstrap import argv as bootstrap_argv
 from vtax.host.architecture import HOST
 from vtax.study.units import about_size
@@ -27,7 +28,7 @@ from vtax.study.units import about_size
 FORMAT_VERSION = 2
 INITRD_VERSION = 6
 """Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
-TOOLBOX_VERSION = 1
+TOOLBOX_VERSION = 2
 """Raised when `toolbox.install` changes what it puts beside the user's files."""
 
 PACKAGES = (
@@ -97,13 +98,15 @@ def data(name: str) -> bytes:
 class CompiledProgram:
     """A program of vtax's own, compiled for any processor of this host's architecture when the base is built.
 
-    name: of the program in /usr/bin. source, headers: in `data`. flags: of the compiler; its `--version` prints them.
+    name: of the program. source, headers: in `data`. flags: of the compiler; its `--version` prints them. directory:
+    of every guest, where it is.
     """
 
     name: str
     source: str
     flags: tuple[str, ...] = ("-O2",)
     headers: tuple[str, ...] = ("program.h",)
+    directory: str = "/usr/bin"
 
     @property
     def definition(self) -> str:
@@ -133,6 +136,7 @@ PROGRAMS = (
     CompiledProgram("vtax-pi", "pi.c"),
     CompiledProgram("vtax-kernel-paths", "kernel_paths.c", ("-O2", "-pthread")),
     CompiledProgram("vtax-memory-latency", "memory_latency.c"),
+    CompiledProgram("vtax-confine", "confine.c", ("-O2", "-static"), (), f"{TOOLBOX}/bin"),
 )
 """The programs that Debian does not have. Those that use a library open it when they run: a layer brings it."""
 

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
-from vtax.guest.bootstrap import PYTHON, TOOLBOX
+from vtax.guest.bootstrap import CONFINE, HIDDEN, PYTHON, TOOLBOX
 from vtax.host.process import run
 
 ENTRY = f"{TOOLBOX}/entry"
@@ -33,6 +33,7 @@ def link(tree: Path) -> None:
     python = tree / PYTHON.lstrip("/")
     python.parent.mkdir(parents=True, exist_ok=True)
     python.symlink_to("/usr/bin/python3")
+    _hidden(tree)
 
 
 def install(base: Path, tree: Path) -> None:
@@ -64,10 +65,16 @@ def install(base: Path, tree: Path) -> None:
     except (CommandFailed, OSError, StopIteration) as error:
         raise ImageError("the agent's Python could not be copied", where=str(error)) from error
     (bin_ / "sh").symlink_to("dash")  # that of busybox takes its own `ip`
+    shutil.copy(base / CONFINE.lstrip("/"), bin_)
+    _hidden(tree)
     shutil.copy(base / _BUSYBOX, bin_ / "busybox")
     for applet in run([base / _BUSYBOX, "--list"]).stdout.split():
         if not (bin_ / applet).exists():
             (bin_ / applet).symlink_to("busybox")
+
+
+def _hidden(tree: Path) -> None:
+    (tree / HIDDEN.lstrip("/")).touch(0)
 
 
 def _inside(tree: Path, name: str) -> Path:

@@ -19,7 +19,6 @@ from vtax.image import toolbox
 from vtax.image.recipe import CompiledProgram, DataSet, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
-_PROGRAMS_DIRECTORY = "usr/bin"
 BUILD_ROOT_PACKAGES = ("base-files", "gcc", "libc6-dev")
 _BUILD_TIMEOUT_S = 1800.0
 _LINES_SHOWN = 5  # last ones of a script that failed
@@ -56,7 +55,7 @@ class BuildRoot:
         for name in (program.source, *program.headers):
             (self.directory / name).write_bytes(data(name))
         flags = " ".join(program.flags)
-        target = tree / _PROGRAMS_DIRECTORY / program.name
+        target = tree / program.directory.lstrip("/") / program.name
         command = [
             "gcc",
             *program.flags,

@@ -29,8 +29,10 @@ from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.plugboard import Plugboard, Uplink
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.options import DriverOptions
+from vtax.study.fields import Privilege
 from vtax.study.keys import marked
 
 
@@ -125,6 +127,7 @@ class GuestSpec:
 
     name: unique, at most 12 characters of [a-z0-9-], starting `vtax`; names its container, cgroup, tap.
     directory: a private empty directory, already journalled by the caller. plugboard: None for no network at all.
+    privileges: what a benchmark of the run asks for beyond the confinement of guests (platforms.confinement).
     """
 
     name: str
@@ -133,6 +136,7 @@ class GuestSpec:
     directory: Path
     journal: Journal
     plugboard: Plugboard | None = None
+    privileges: frozenset[Privilege] = frozenset()
 
 
 class RunningGuest(ABC):
@@ -261,6 +265,11 @@ class Driver(ABC):
         """Return the directory with all files of the image that its guests read; None when they are elsewhere."""
         return image.directory if self.uses_image else None
 
+    def isolation(self, options: Any) -> Isolation:
+        """Return what stands between the root of its guests and this host: the policy of `platforms.confinement`
+        (the check `confinement` tries it), a kernel of its own, or nothing."""
+        return "confined"
+
     @abstractmethod
     def probe(self, options: Any, image: Image | None) -> Probe:
         """Find out by a start, in at most 20 s, whether this can run here. image is None before one is built:
@@ -329,7 +338,10 @@ class Platform:
             and (time := self.options.time(spec.resources.vcpus)) is not None
         ):
             spec = replace(spec, resources=spec.resources.unpinned(time))
-        return self.driver.start(self.options, spec)
+        running = self.driver.start(self.options, spec)
+        if self.driver.isolation(self.options) == "nothing":
+            running.notes += (Note("unconfined"),)
+        return running
 
     @property
     def disk(self) -> GuestDisk | None:

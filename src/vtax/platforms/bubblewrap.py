@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtax.counters.layer import Part
+from vtax.guest.bootstrap import HIDDEN
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
-from vtax.platforms import containers, stdio
+from vtax.platforms import confinement, containers, stdio
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.containers import Root
 from vtax.platforms.cpu_limits import CpuLimited
@@ -19,20 +20,6 @@ from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 PARTS = (Part("runtime", "bwrap"),)
-CAPABILITIES = (
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "NET_BIND_SERVICE",
-    "SETFCAP",
-    "SETGID",
-    "SETPCAP",
-    "SETUID",
-    "SYS_CHROOT",
-)
-"""Capabilities of root in the sandbox: as of a container of Podman, so that a difference is none of privileges."""
 
 
 class Bubblewrap(LaunchedDriver):
@@ -45,7 +32,9 @@ class Bubblewrap(LaunchedDriver):
     programs: Mapping[str, str] = {"bwrap": "bubblewrap"}
     version_argv = ("bwrap", "--version")
 
-    def launch(self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def launch_program(
+        self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         root = containers.overlay_root(spec)
         mounts = [*containers.runtime_mounts(root), _own_sys(root)]
         program = Program(command_line(spec, root, argv), mounts, network=True, limited=True)
@@ -56,6 +45,9 @@ class Bubblewrap(LaunchedDriver):
 
 def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
     """Return the bwrap command (bwrap(1)). The program is the sandbox's first process, as in any container here."""
+    kept = confinement.capabilities(spec.privileges)
+    files, directories = confinement.hidden()
+    nothing = str(root.path / HIDDEN.lstrip("/"))
     return [
         "bwrap",
         "--unshare-ipc",
@@ -64,10 +56,13 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
         "--as-pid-1",
         "--die-with-parent",
         *("--cap-drop", "ALL"),
-        *(part for name in CAPABILITIES for part in ("--cap-add", f"CAP_{name}")),
+        *(part for name in kept for part in ("--cap-add", f"CAP_{name}")),
         *("--hostname", spec.name),
         *("--bind", str(root.path), "/"),
         *("--proc", "/proc"),
+        *(part for path in confinement.read_only() for part in ("--ro-bind", path, path)),
+        *(part for path in files for part in ("--ro-bind", nothing, path)),
+        *(part for path in directories for part in ("--tmpfs", path, "--remount-ro", path)),
         *("--dev", "/dev"),
         *("--tmpfs", "/dev/shm"),
         *("--chdir", "/"),

@@ -33,8 +33,9 @@ from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree, tagged_pi
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms import confinement, containers, oci_runtime, probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
@@ -76,18 +77,6 @@ _DEVPTS = {
     "source": "devpts",
     "options": ["nosuid", "noexec", "newinstance", "mode=620", "ptmxmode=666"],
 }
-# As Docker, Podman and containerd themselves have it
-_MASKED = [
-    "/proc/acpi",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/sched_debug",
-    "/sys/firmware",
-    "/proc/scsi",
-]
-_READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
 class ContainerdOptions(CpuLimited):
@@ -142,7 +131,10 @@ class Containerd(LaunchedDriver):
     def network_limits(self, options: ContainerdOptions) -> NetworkLimits:
         return oci_runtime.network_limits(options.runtime)
 
-    def launch(
+    def isolation(self, options: ContainerdOptions) -> Isolation:
+        return "kernel" if options.runtime in oci_runtime.SANDBOXES else super().isolation(options)
+
+    def launch_program(
         self, options: ContainerdOptions, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
         """Start a guest whose first program is argv."""
@@ -195,6 +187,7 @@ def bundle(
     swap = memory and any(
         (memory / name).exists() for name in ("memory.swap.max", "memory.memsw.limit_in_bytes")
     )
+    hidden_files, hidden_directories = confinement.hidden()
     config["mounts"].append(_DEVPTS)
     for mount in config["mounts"]:
         if mount["destination"] == "/dev/shm":
@@ -203,8 +196,8 @@ def bundle(
             mount["options"].append("ro")
     config["linux"] |= {
         "cgroupsPath": f"{group.runtime_path}/{spec.name}",
-        "maskedPaths": _MASKED,
-        "readonlyPaths": _READ_ONLY,
+        "maskedPaths": [*hidden_files, *hidden_directories],
+        "readonlyPaths": list(confinement.read_only()),
         "resources": {
             "devices": [{"allow": False, "access": "rwm"}],
             "memory": {"limit": memory_bytes} | ({"swap": memory_bytes} if swap else {}),

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
@@ -23,8 +22,9 @@ from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
-from vtax.platforms import user_network
+from vtax.platforms import confinement, user_network
 from vtax.platforms.base import GuestSpec
+from vtax.platforms.confinement import Confinement
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 from vtax.platforms.user_network import Network
@@ -34,8 +34,8 @@ SCRATCH = "scratch"
 CLIENTS = "runtime"
 """Below a guest's cgroup: what starts the container, outside of its limits (stdio.Program, subgroup)."""
 DROPPED_CAPABILITIES = ("MKNOD", "SYS_ADMIN")
-"""With these a guest's root makes device nodes, or mounts the host's, and opens them to other users of the host."""
-Confinement = Literal["none", "default", "strict"]
+"""Dropped without confinement, too: with these a root makes device nodes, or mounts the host's, and opens them to other
+users of the host."""
 
 
 class ContainerOptions(CpuLimited):
@@ -45,31 +45,27 @@ class ContainerOptions(CpuLimited):
         False, description="a user namespace: the guest's root is an unprivileged user of the host"
     )
     no_new_privileges: bool = Field(
-        False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
+        False,
+        description="set no_new_privs without confinement, too: no program gains privileges, set-user-ID or not",
     )
     confinement: Confinement = Field(
         "default",
-        description="'none': no filter of system calls and no AppArmor; 'default': the runtime's; 'strict': its "
-        "filter, no capabilities, no_new_privs",
+        description="'none': no filter of system calls, no AppArmor, the runtime's capabilities; 'default': the "
+        "runtime's filter and vtax's, eleven capabilities; 'strict': the same without capabilities",
     )
 
 
-def oci_confinement(confinement: Confinement, no_new_privileges: bool) -> list[str]:
+def oci_confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:
     """Return the options of `podman run` and `docker run` for what a container may do."""
-    of_level = {
-        "none": ["--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"],
-        "default": [],
-        "strict": ["--cap-drop=ALL"],
-    }
-    dropped = (
-        [] if confinement == "strict" else [f"--cap-drop={name}" for name in DROPPED_CAPABILITIES]
-    )
-    gains_nothing = no_new_privileges or confinement == "strict"
-    return [
-        *of_level[confinement],
-        *dropped,
-        *(["--security-opt=no-new-privileges"] if gains_nothing else []),
-    ]
+    gains_nothing = options.no_new_privileges or options.confinement == "strict"
+    security = ["--security-opt=no-new-privileges"] if gains_nothing else []
+    if options.confinement == "none":
+        security += ["--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"]
+        return [*security, *(f"--cap-drop={name}" for name in DROPPED_CAPABILITIES)]
+    if "asynchronous-io" in spec.privileges:  # which the runtime's own filter may refuse
+        security.append("--security-opt=seccomp=unconfined")
+    kept = confinement.capabilities(spec.privileges, options.confinement)
+    return [*security, "--cap-drop=ALL", *(f"--cap-add={name}" for name in kept)]
 
 
 @dataclass(frozen=True)
@@ -120,16 +116,17 @@ def wait_for_init(
     *,
     sandboxed: bool = False,
 ) -> int:
-    """Return the host's PID of the guest's first process, once it runs argv: limits and namespaces are in force then.
+    """Return the host's PID of the guest's first process, once it runs argv: limits, namespaces and confinement are in
+    force then.
 
     find: candidates; everything in the guest's cgroup when absent. sandboxed: the host does not see the guest's
     processes; the first in the container's own cgroup, then. Raises PlatformError when it does not appear.
     """
-    wanted = b"\0".join(os.fsencode(part) for part in argv) + b"\0"
+    wanted = b"\0".join(os.fsencode(part) for part in confinement.becomes(argv)) + b"\0"
 
     def init() -> int:
         for pid in find() if find else guest.group.pids("memory"):
-            if _is_limited(pid) if sandboxed else _is_init(pid) and _command_line(pid) == wanted:
+            if _is_limited(pid) if sandboxed else is_init(pid) and _command_line(pid) == wanted:
                 return pid
         if guest.process.poll() is not None:
             raise failed("the guest ended while it was starting")
@@ -194,7 +191,7 @@ def _is_limited(pid: int) -> bool:
     return False
 
 
-def _is_init(pid: int) -> bool:
+def is_init(pid: int) -> bool:
     """Whether it is the first process of a PID namespace below ours (proc(5), NSpid)."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():

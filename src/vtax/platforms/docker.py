@@ -20,6 +20,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import oci_confinement
 from vtax.platforms.docker_daemon import (
     Daemon,
@@ -70,7 +71,7 @@ class Docker(LaunchedDriver):
             {"docker": own} if daemon else {"docker": own} | needed
         ) | user_network.programs(options.network)
         version_argv = () if daemon else ("dockerd", "--version")
-        launch = partial(self.launch, is_temporary=True)
+        launch = partial(self.launch_program, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
         if (
             "apparmor_parser" in probe.reason
@@ -91,7 +92,10 @@ class Docker(LaunchedDriver):
         limits = oci_runtime.network_limits(options.runtime, options.network)
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
-    def launch(
+    def isolation(self, options: DockerOptions) -> Isolation:
+        return "kernel" if options.runtime in oci_runtime.SANDBOXES else super().isolation(options)
+
+    def launch_program(
         self,
         options: DockerOptions,
         spec: GuestSpec,
@@ -181,7 +185,7 @@ def command_line(
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
-        *oci_confinement(options.confinement, options.no_new_privileges),
+        *oci_confinement(options, spec),
         image,
         *argv,
     )

@@ -29,6 +29,7 @@ from vtax.messages import Note
 from vtax.network.namespace import NAMES
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
@@ -90,7 +91,12 @@ class Gvisor(LaunchedDriver):
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
         return oci_runtime.network_limits("runsc")
 
-    def launch(self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def isolation(self, options: GvisorOptions) -> Isolation:
+        return "kernel"
+
+    def launch_program(
+        self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec)
         bundle = oci_runtime.bundle(spec, root.path, argv, NAMES / spec.name, _LOCALE)

@@ -28,6 +28,7 @@ from vtax.image.image import Image
 from vtax.messages import Note, together
 from vtax.platforms import probing
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.options import DriverOptions
 from vtax.study.declared import Example
 
@@ -112,6 +113,9 @@ class Libvirt(Driver):
     tunings = ()  # nothing about them is ours to tune
     reaches_out = True
     uses_image = False
+
+    def isolation(self, options: LibvirtOptions) -> Isolation:
+        return "kernel"
 
     def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
         """Exchange a message with the service in a domain that runs; one that is off is looked at, not started."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
+from vtax.guest.bootstrap import HIDDEN
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
-from vtax.platforms import containers, stdio
+from vtax.platforms import confinement, containers, stdio
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
 from vtax.platforms.probing import LaunchedDriver
@@ -25,7 +26,6 @@ COMMON = Path("/usr/share/lxc/config/common.conf")
 COMMON_USERNS = Path("/usr/share/lxc/config/userns.conf")
 
 PARTS = (Part("runtime", "lxc-.*"),)
-_DROPPED = " ".join(DROPPED_CAPABILITIES).lower()
 
 
 class Lxc(LaunchedDriver):
@@ -41,7 +41,9 @@ class Lxc(LaunchedDriver):
     programs: Mapping[str, str] = {"lxc-start": "lxc"}
     version_argv = ("lxc-start", "--version")
 
-    def launch(self, options: ContainerOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def launch_program(
+        self, options: ContainerOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         root = containers.overlay_root(spec, userns=options.userns)
         config = spec.directory / "lxc.conf"
         config.write_text(configuration(options, spec, root, COMMON.exists()))
@@ -70,23 +72,12 @@ def configuration(options: ContainerOptions, spec: GuestSpec, root: Root, common
     group that lxc-start runs in.
     """
     resources, ids = spec.resources, root.ids
-    is_strict = options.confinement == "strict"
     cpus = ",".join(map(str, resources.cpus))
     settings = [
-        *(
-            [("lxc.include", str(COMMON))]
-            if common
-            else [("lxc.mount.auto", "proc:mixed sys:mixed")]
-        ),
+        *([("lxc.include", str(COMMON))] if common else []),
         *([("lxc.include", str(COMMON_USERNS))] if common and ids else []),
         *([("lxc.idmap", f"{kind} {ids.mapping}") for kind in "ug"] if ids else []),
-        *([("lxc.seccomp.profile", "")] if options.confinement == "none" else []),
-        *(
-            [("lxc.cap.drop", ""), ("lxc.cap.keep", "none")]
-            if is_strict
-            else [("lxc.cap.drop", _DROPPED)]
-        ),
-        *([("lxc.no_new_privs", "1")] if options.no_new_privileges or is_strict else []),
+        *_confinement(options, spec),
         ("lxc.uts.name", spec.name),
         ("lxc.rootfs.path", f"dir:{root.path}"),
         ("lxc.apparmor.profile", "unconfined"),
@@ -104,6 +95,35 @@ def configuration(options: ContainerOptions, spec: GuestSpec, root: Root, common
         ("lxc.cgroup2.memory.swap.max", "0"),
     ]
     return "".join(f"{key} = {value}\n" for key, value in settings)
+
+
+def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[tuple[str, str]]:
+    """Return what the guest may do. An empty value takes back what LXC's own files say."""
+    gains_nothing = options.no_new_privileges or options.confinement == "strict"
+    settings = [("lxc.no_new_privs", "1")] if gains_nothing else []
+    if options.confinement == "none":
+        dropped = " ".join(DROPPED_CAPABILITIES).lower()
+        mounts = [] if COMMON.exists() else [("lxc.mount.auto", "proc:mixed sys:mixed")]
+        return [*settings, *mounts, ("lxc.seccomp.profile", ""), ("lxc.cap.drop", dropped)]
+    kept = confinement.capabilities(spec.privileges, options.confinement)
+    files, directories = confinement.hidden()
+    return [
+        *settings,
+        ("lxc.cap.drop", ""),
+        ("lxc.cap.keep", " ".join(kept).lower() or "none"),
+        ("lxc.mount.auto", ""),  # with the cgroup, whose limits the guest's root would own
+        ("lxc.mount.auto", "proc:mixed sys:ro"),
+        *(_entry(path, path, "bind,ro") for path in confinement.read_only()),
+        *(_entry(HIDDEN, path, "bind,ro") for path in files),
+        *(_entry("tmpfs", path, "ro,size=0", kind="tmpfs") for path in directories),
+    ]
+
+
+def _entry(source: str, target: str, options: str, kind: str = "none") -> tuple[str, str]:
+    """Return a mount of something of the guest's own root at another place of it (lxc.container.conf(5))."""
+    relative = "relative," if kind == "none" else ""
+    line = f"{source.lstrip('/')} {target.lstrip('/')} {kind} {relative}{options},optional 0 0"
+    return "lxc.mount.entry", line
 
 
 def _owned_by_root(ids: IdRange | None, directory: Path) -> list[MountStep]:

@@ -40,6 +40,7 @@ from vtax.platforms import _microvm_snapshots as snapshots
 from vtax.platforms import probing, stdio, virtual_machine
 from vtax.platforms._microvm_snapshots import Api
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 from vtax.platforms.virtual_machine import Boot
@@ -152,6 +153,9 @@ class MicroVm(Driver):
 
     def network_limits(self, options: MicroVmOptions) -> NetworkLimits:
         return NetworkLimits(mtu=_MAX_MTU, queues=1, not_attached=("macvtap",))
+
+    def isolation(self, options: MicroVmOptions) -> Isolation:
+        return "kernel"
 
     def probe(self, options: MicroVmOptions, image: Image | None) -> Probe:
         """Start it once, where its program and KVM are."""

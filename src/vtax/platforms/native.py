@@ -16,6 +16,7 @@ from typing import Any
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
 from vtax.platforms import containers, stdio
 from vtax.platforms.base import GuestSpec
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
@@ -30,7 +31,12 @@ class Native(LaunchedDriver):
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
-    def launch(self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def isolation(self, options: CpuLimited) -> Isolation:
+        return "nothing"
+
+    def launch_program(
+        self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         return launch(spec, argv, limited=True)
 
 

@@ -7,29 +7,35 @@ the limited cgroup.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.host import cgroup_mounts
-from vtax.platforms import containers, stdio
+from vtax.errors import PlatformError
+from vtax.host import cgroup_mounts, namespaces
+from vtax.host.namespaces import MountStep
+from vtax.messages import Note
+from vtax.platforms import confinement, containers, stdio
 from vtax.platforms.base import GuestSpec
-from vtax.platforms.containers import DROPPED_CAPABILITIES, Confinement, ContainerOptions, Root
+from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 
-def environment(confinement: Confinement = "default") -> dict[str, str]:
-    """Return variables that systemd-nspawn reads (systemd, docs/ENVIRONMENT.md).
+def environment(*, filtered: bool = True) -> dict[str, str]:
+    """Return variables that systemd-nspawn reads (systemd, docs/ENVIRONMENT.md). filtered: by its own filter of
+    system calls.
 
     Where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree without systemd,
     and mount a hierarchy of it, which the host's kernel then keeps.
     """
     unified = all(hierarchy.unified for hierarchy in cgroup_mounts.hierarchies())
-    unfiltered = {"SYSTEMD_SECCOMP": "0"} if confinement == "none" else {}
-    return unfiltered | ({"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {})
+    own_filter = {} if filtered else {"SYSTEMD_SECCOMP": "0"}
+    return own_filter | ({"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {})
 
 
 PARTS = (Part("runtime", "systemd-nspawn"),)
+_OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 
 
 class Nspawn(LaunchedDriver):
@@ -45,19 +51,25 @@ class Nspawn(LaunchedDriver):
     programs: Mapping[str, str] = {"systemd-nspawn": "systemd-container"}
     version_argv = ("systemd-nspawn", "--version")
 
-    def launch(self, options: ContainerOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def launch_program(
+        self, options: ContainerOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         root = containers.overlay_root(spec, userns=options.userns)
         command = command_line(options, spec, root, argv)
+        filtered = options.confinement != "none" and "asynchronous-io" not in spec.privileges
         program = Program(
             command,
-            containers.runtime_mounts(root),
+            [*containers.runtime_mounts(root), *_no_files_of_host()],
             limited=True,
-            environment=environment(options.confinement),
+            environment=environment(filtered=filtered),
             ids=root.ids,
         )
         guest = stdio.start(spec, lambda group: program)
         guest.parts = PARTS
-        return containers.finish_start(guest, spec, argv)
+        containers.finish_start(guest, spec, argv)
+        if options.confinement != "none":
+            _take_cgroups(guest)
+        return guest
 
 
 def command_line(
@@ -80,7 +92,7 @@ def command_line(
             else []
         ),
         "--tmpfs=/dev/net",  # over the host's tun, which nspawn makes open to everybody
-        *_confinement(options),
+        *_confinement(options, spec),
         f"--machine={spec.name}",
         f"--directory={root.path}",
         "--",
@@ -88,13 +100,35 @@ def command_line(
     ]
 
 
-def _confinement(options: ContainerOptions) -> list[str]:
-    """Return the options for what the guest may do (systemd-nspawn(1), Security Options)."""
-    dropped = [f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES]
-    if options.confinement == "strict":
-        dropped = ["--drop-capability=all"]
+def _no_files_of_host() -> list[MountStep]:
+    """Return what hides the files that nspawn shows a guest of its host: of these a guest could open others."""
+    files = dict.fromkeys(path.resolve() for path in _OS_RELEASE if path.exists())
+    return [namespaces.emptied(path, Path("/run/vtax-empty")) for path in files]
+
+
+def _take_cgroups(guest: StdioGuest) -> None:
+    """Unmount the cgroup that nspawn gives a guest to manage: it would own its limits. Its agent only waits yet."""
+    try:
+        for pid in guest.group.pids("memory"):
+            if containers.is_init(pid):
+                namespaces.unmount_within(pid, "/sys/fs/cgroup")
+    except OSError as error:
+        guest.stop()
+        raise PlatformError(Note("not-started", name="nspawn", error=error)) from error
+
+
+def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:
+    """Return the options for what the guest may do (systemd-nspawn(1), Security Options).
+
+    A capability to drop wins over one to keep: so everything else is named to be dropped.
+    """
     gains_nothing = options.no_new_privileges or options.confinement == "strict"
-    return [*dropped, *(["--no-new-privileges=yes"] if gains_nothing else [])]
+    privileges = ["--no-new-privileges=yes"] if gains_nothing else []
+    if options.confinement == "none":
+        return [*privileges, *(f"--drop-capability=CAP_{name}" for name in DROPPED_CAPABILITIES)]
+    kept = confinement.capabilities(spec.privileges, options.confinement)
+    dropped = ",".join(map(str, confinement.other_capabilities(kept)))
+    return [*privileges, f"--drop-capability={dropped}"]
 
 
 DRIVER = Nspawn()

@@ -27,7 +27,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.messages import Note
 from vtax.network.namespace import NAMES, Namespace
-from vtax.platforms import user_network
+from vtax.platforms import confinement, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import ContainerOptions
 from vtax.platforms.stdio import StdioGuest
@@ -44,26 +44,6 @@ PROGRAMS = "runc.*|crun|youki|runsc.*"
 OWN_STACK = Note("gvisor-network")
 _VERSION_S = 15.0
 _HYBRID = Path("/sys/fs/cgroup/unified")
-# What runtimes give a container's root (Docker's default set, without those that no container of vtax has); in a
-# sandbox they count inside it only.
-_CAPABILITIES = [
-    f"CAP_{name}"
-    for name in (
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "SETGID",
-        "SETUID",
-        "SETPCAP",
-        "NET_BIND_SERVICE",
-        "NET_RAW",
-        "SYS_CHROOT",
-        "AUDIT_WRITE",
-        "SETFCAP",
-    )
-]
 
 
 class OciOptions(ContainerOptions):
@@ -151,6 +131,7 @@ def bundle(
     locale: LC_ALL of the agent; None: that of all guests.
     """
     environment = ENVIRONMENT | ({"LC_ALL": locale} if locale else {})
+    capabilities = [f"CAP_{name}" for name in confinement.capabilities(spec.privileges)]
     named = {"type": "network"} | ({"path": str(network)} if network else {})
     return {
         "ociVersion": "1.0.0",
@@ -159,7 +140,7 @@ def bundle(
             "args": list(argv),
             "env": [f"{key}={value}" for key, value in environment.items()],
             "cwd": "/",
-            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES),
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), capabilities),
         },
         "root": {"path": str(root)},
         "hostname": spec.name,

@@ -18,6 +18,7 @@ from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root, oci_confinement
 from vtax.platforms.oci_runtime import OciOptions
 from vtax.platforms.probing import LaunchedDriver
@@ -68,7 +69,12 @@ class Podman(LaunchedDriver):
     def network_limits(self, options: OciOptions) -> NetworkLimits:
         return oci_runtime.network_limits(options.runtime, options.network)
 
-    def launch(self, options: OciOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def isolation(self, options: OciOptions) -> Isolation:
+        return "kernel" if options.runtime in oci_runtime.SANDBOXES else super().isolation(options)
+
+    def launch_program(
+        self, options: OciOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         """Start a guest whose first program is argv."""
         root = containers.overlay_root(spec, userns=options.userns)
         environment, sandboxed = {}, options.runtime in oci_runtime.SANDBOXES
@@ -134,7 +140,7 @@ def command_line(
         f"--shm-size={memory}",
         f"--pids-limit={_ALL_IDS}",
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
-        *oci_confinement(options.confinement, options.no_new_privileges),
+        *oci_confinement(options, spec),
         "--rootfs",
         str(root.path),
         *argv,

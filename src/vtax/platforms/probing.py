@@ -27,8 +27,9 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.messages import Note, at, together
-from vtax.platforms import stdio
+from vtax.platforms import confinement, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
+from vtax.platforms.confinement import Isolation
 
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
 DEVICES = Path("/dev")
@@ -37,6 +38,7 @@ _ANSWER_S = 30.0
 _MEMORY_BYTES = 256 << 20
 _CONSOLE_LIMIT = 1 << 16
 _CAT = "/usr/bin/cat"
+_HOST_IMAGE = "host-cat"
 _MESSAGE = b"vtax is here\n"
 _PROGRAM = b"import os\nos.write(WRITE,os.read(READ,64))\n"
 
@@ -91,8 +93,17 @@ class LaunchedDriver(Driver):
     version_argv: Sequence[str] = ()
 
     @abstractmethod
-    def launch(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
+    def launch_program(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
         """Start a guest whose first program is argv."""
+
+    def isolation(self, options: Any) -> Isolation:
+        return "nothing" if getattr(options, "confinement", "default") == "none" else "confined"
+
+    def launch(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
+        """Start a guest that confines itself, if it must, before it becomes argv."""
+        if self.isolation(options) == "confined" and spec.image.key != _HOST_IMAGE:
+            argv = confinement.command(spec.privileges, argv)
+        return self.launch_program(options, spec, argv)
 
     def probe(self, options: Any, image: Image | None) -> Probe:
         return probe(
@@ -145,10 +156,13 @@ def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def host_image(directory: Path) -> Image:
-    """Return an image of nothing but the host's `cat` and its libraries, as a tree and a tar."""
-    image = Image("host-cat", directory)
+    """Return an image of nothing but the host's `cat` and its libraries, and the empty file of vtax, as a tree and a tar."""
+    image = Image(_HOST_IMAGE, directory)
     for name in ("dev", "proc", "sys", "run", "tmp", "usr", "etc", "scratch"):
         (image.tree / name).mkdir(parents=True)
+    hidden = image.tree / bootstrap.HIDDEN.lstrip("/")
+    hidden.parent.mkdir()
+    hidden.touch(0)
     listed = run(["ldd", _CAT]).stdout.replace("=>", " ").split()
     for path in dict.fromkeys([_CAT, *(word for word in listed if word.startswith("/"))]):
         target = image.tree / path.lstrip("/")

@@ -37,6 +37,7 @@ from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.qmp import Monitor
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
@@ -77,6 +78,9 @@ class Qemu(Driver):
         return NetworkLimits(
             mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=16 if several else 1
         )
+
+    def isolation(self, options: QemuOptions) -> Isolation:
+        return "kernel"
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""

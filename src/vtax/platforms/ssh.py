@@ -46,6 +46,7 @@ from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.uplink import check_nic, check_usable
 from vtax.platforms import probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.ssh_options import SshOptions
 from vtax.platforms.stdio import Program, StdioGuest
@@ -145,7 +146,10 @@ class Ssh(LaunchedDriver):
             interfaces=len(options.named.joined), queues=1, not_attached=("veth", "macvtap")
         )
 
-    def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
+    def isolation(self, options: SshOptions) -> Isolation:
+        return "kernel"
+
+    def launch_program(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
         options = options.named
         tag = f"{spec.name}-{secrets.token_hex(4)}"

@@ -38,6 +38,7 @@ from vtax.platforms import _virtualbox_tools as tools
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
 NEVER_ON_HARDWARE = "never run on hardware"
@@ -75,6 +76,9 @@ class VirtualBox(Driver):
             not_attached=("macvtap",),
             links_change=False,
         )
+
+    def isolation(self, options: VirtualBoxOptions) -> Isolation:
+        return "kernel"
 
     def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
         """Start it once, where VirtualBox and its kernel module are."""

@@ -33,6 +33,7 @@ from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._xen_guest import PARTS, XenGuest, destroy, log_files
 from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import Driver, GuestDisk, GuestSpec, HypervisorMemory, NetworkLimits, Probe
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, claim, start_error
 
 _CREATE_S = 60.0
@@ -70,6 +71,9 @@ class Xen(Driver):
             return HypervisorMemory(tools.free_mib() << 20, _EXTRA_MEMORY_MIB << 20)
         except VtaxError:
             return None
+
+    def isolation(self, options: XenOptions) -> Isolation:
+        return "kernel"
 
     def probe(self, options: XenOptions, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""

@@ -19,6 +19,7 @@ from vtax.messages import Note, at
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import native
 from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.confinement import Isolation
 from vtax.platforms.options import DriverOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import StdioGuest
@@ -43,7 +44,12 @@ class XenDom0(LaunchedDriver):
         found = super().probe(options, image)
         return replace(found, version=tools.version(values), marks=tools.marks(values))
 
-    def launch(self, options: DriverOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+    def isolation(self, options: DriverOptions) -> Isolation:
+        return "nothing"
+
+    def launch_program(
+        self, options: DriverOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
         tools.check_host()
         domain = tools.find(_NAME)
         if domain is None:

@@ -390,7 +390,8 @@ class OpenGuest:
         self._guests.callback(registered.release)
         directory.mkdir(parents=True)
         image = self._plan.image.of_peers if is_serving else self._plan.image
-        return GuestSpec(name, image, resources, directory, self._journal, plugboard)
+        privileges = frozenset() if is_serving else self._plan.privileges
+        return GuestSpec(name, image, resources, directory, self._journal, plugboard, privileges)
 
     def _lanes(self, cell: PlannedCell) -> list[Lane]:
         """Return the flows of a trial: one in the guest, or those of the topology, links set as the cell asks."""

@@ -27,6 +27,7 @@ from vtax.runner.untested import why_not, why_not_here
 from vtax.stats.stopping import UNBOUNDED
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
+from vtax.study.fields import Privilege
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
 
@@ -110,6 +111,12 @@ class Plan:
     digest: str = ""
     untested: tuple[Untested, ...] = ()
     stored_costs: StoredCosts | None = None
+
+    @property
+    def privileges(self) -> frozenset[Privilege]:
+        """The privileges that its benchmarks need beyond the confinement of guests, for all guests under test alike."""
+        asked = [point.benchmark.privileges(point.parameters) for point in self.points]
+        return frozenset().union(*asked)
 
     @property
     def trials_per_cell(self) -> int:

@@ -40,6 +40,7 @@ from vtax.runner import memory, tuning
 from vtax.runner.check import check_host
 from vtax.runner.elsewhere import PREFIX
 from vtax.runner.plan import split_cpus
+from vtax.study.fields import Privilege
 from vtax.study.units import about_size
 
 _REQUESTS = ("check", "build", "start", "hand_over", "state", "apply", "counters", "close")
@@ -116,7 +117,7 @@ class Half:
         self._stack.callback(self._links.close)
         self._links.join(nics)
 
-    def start(self, role: str) -> dict[str, Any]:
+    def start(self, role: str, privileges: Sequence[Privilege]) -> dict[str, Any]:
         """Start a guest at an end; where its stream waits, and what must be known of it to use it."""
         end = self._half.end(role)
         name = f"vtax-{secrets.token_hex(3)}"
@@ -125,7 +126,15 @@ class Half:
             self._stack.callback(self._journal.register(Tree(str(path))).release)
             path.mkdir(parents=True)
         meeting.chmod(0o700)
-        spec = GuestSpec(name, self._image_there, self._resources, directory, self._journal, end)
+        spec = GuestSpec(
+            name,
+            self._image_there,
+            self._resources,
+            directory,
+            self._journal,
+            end,
+            frozenset(privileges),
+        )
         running = self._platform.start(spec)
         self._stack.callback(running.stop)
         listener = self._stack.enter_context(socket.socket(socket.AF_UNIX))

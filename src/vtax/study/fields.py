@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -15,6 +15,8 @@ Duration = Annotated[
     float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
 ]
 Level = bool | int | float | str
+Privilege = Literal["asynchronous-io", "raw-sockets", "real-time"]
+"""Privileges that a benchmark may ask for beyond the confinement of guests; then all guests under test of a run get it alike."""
 Text = TypeVar("Text", bound=str)
 
 

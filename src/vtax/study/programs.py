@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from vtax.stats.terms import Better
 from vtax.study import limits
-from vtax.study.fields import Duration, Level, Name, StudyTable, disagreement
+from vtax.study.fields import Duration, Level, Name, Privilege, StudyTable, disagreement
 
 FILES = "files"
 ENTRY = "entry"
@@ -156,6 +156,10 @@ class ProgramTable(StudyTable):
         default_factory=list,
         max_length=limits.MAX_FILES,
         description="Debian packages that the program needs: a layer of the image has those that the base lacks",
+    )
+    privileges: list[Privilege] = Field(
+        default_factory=list,
+        description="what the program needs beyond the confinement of guests; all guests of the run get it alike",
     )
     port: int | None = Field(
         None, ge=1, le=65000, description="TCP port that the server listens on when it is ready"
