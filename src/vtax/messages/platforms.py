@@ -47,7 +47,6 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "hint-dom0": "run vtax in dom0",
     "hint-newer-xen": "install Xen {version} or newer",
     "probe-failed": "its probe failed: {kind}: {error}",
-    "unconfined": "not confined: the root of its guests is root of this host",
     "not-started": "{name} did not start: {error}",
     "docker-differs": "the host's Docker daemon {difference}",
     "no-docker": "the host's Docker daemon does not run",

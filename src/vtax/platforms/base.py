@@ -326,7 +326,10 @@ class Platform:
     def probe(self, image: Image | None) -> Probe:
         """See Driver.probe; one that raises all the same says nothing of the other platforms."""
         try:
-            return self.driver.probe(self.options, image)
+            probe = self.driver.probe(self.options, image)
+            if self.driver.isolation(self.options) == "nothing":
+                return replace(probe, marks=(*probe.marks, "not confined"))
+            return probe
         except VtaxError as error:
             return Probe(False, error.what, error.hint)
         except Exception as error:
@@ -338,10 +341,7 @@ class Platform:
             and (time := self.options.time(spec.resources.vcpus)) is not None
         ):
             spec = replace(spec, resources=spec.resources.unpinned(time))
-        running = self.driver.start(self.options, spec)
-        if self.driver.isolation(self.options) == "nothing":
-            running.notes += (Note("unconfined"),)
-        return running
+        return self.driver.start(self.options, spec)
 
     @property
     def disk(self) -> GuestDisk | None:

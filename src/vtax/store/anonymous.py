@@ -60,6 +60,7 @@ _OWN_WORDS = frozenset(
         "nobody",
         "nested",
         "emulated",
+        "confined",
     }
 )
 _NAMED = {
