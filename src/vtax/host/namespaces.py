@@ -16,10 +16,12 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 from vtax.errors import BadInput
 
 # <linux/sched.h> and <sys/mount.h>
+_CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
@@ -146,22 +148,28 @@ def private(
 def unmount_within(pid: int, directory: str) -> None:
     """Unmount a directory, and all below it, in the mount namespace of a process. Raises OSError.
 
-    No program is executed there: its files are the guest's.
+    No program is executed there: its files are the guest's. A thread of its own enters the namespace and ends.
     """
     lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
     places = [line.split()[4] for line in lines]
     below = [place for place in places if f"{place}/".startswith(f"{directory}/")]
-    encoded = [os.fsencode(place) for place in reversed(below)]
+    errors: list[OSError] = []
+
+    def unmount() -> None:
+        try:
+            _check(_libc.unshare(_CLONE_FS), "leaving the root of other threads")
+            _check(_libc.setns(namespace.fileno(), CLONE_NEWNS), "entering a mount namespace")
+            for place in reversed(below):
+                _check(_libc.umount2(os.fsencode(place), _MNT_DETACH), f"unmounting {place}")
+        except OSError as error:
+            errors.append(error)
+
     with Path(f"/proc/{pid}/ns/mnt").open("rb") as namespace:
-        child = os.fork()
-        if child == 0:
-            failed = _libc.setns(namespace.fileno(), CLONE_NEWNS)
-            for place in encoded:
-                failed = failed or _libc.umount2(place, _MNT_DETACH)
-            os._exit(ctypes.get_errno() if failed else 0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status:
-        raise OSError(status, f"unmounting {directory} in a guest: {os.strerror(status)}")
+        thread = Thread(target=unmount)
+        thread.start()
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def enter_user_namespace() -> None:

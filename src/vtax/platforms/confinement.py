@@ -15,6 +15,8 @@ conformance` tries from within what docs/security.md tells of every driver.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -108,20 +110,35 @@ def becomes(argv: Sequence[str]) -> Sequence[str]:
     return argv[argv.index("--") + 1 :] if argv[0] == CONFINE else argv
 
 
-def read_only(proc: Path = _PROC) -> Iterator[str]:
-    """Yield what of /proc is not of a process and could be written: directories, and files with a writer.
+@cache
+def read_only() -> tuple[str, ...]:
+    """Return what of /proc is not of a process and has something that can be written: directories and files.
 
     It is asked of this host's kernel, which the guests share, and is no list of names: what a later kernel adds is
     among it.
     """
-    for entry in sorted(proc.iterdir()):
-        if entry.name.isdigit() or entry.name in _OF_PROCESSES or entry.is_symlink():
-            continue
-        if entry.is_dir() or entry.stat().st_mode & 0o222:
-            yield str(_PROC / entry.name)
+    of_kernel = [
+        entry
+        for entry in sorted(_PROC.iterdir())
+        if not (entry.name.isdigit() or entry.name in _OF_PROCESSES or entry.is_symlink())
+    ]
+    return tuple(str(entry) for entry in of_kernel if any(_written(entry)))
 
 
-def hidden() -> tuple[list[str], list[str]]:
+def _written(top: Path) -> Iterator[Path]:
+    """Yield files at and below a path that somebody may write."""
+    waiting = [top]
+    while waiting:
+        path = waiting.pop()
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                waiting += path.iterdir()
+            elif path.lstat().st_mode & 0o222 and not path.is_symlink():
+                yield path
+
+
+@cache
+def hidden() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the files and the directories of /proc and /sys that tell of the host's kernel and are there."""
-    files = [path for path in _HIDDEN_FILES if Path(path).exists()]
-    return files, [path for path in _HIDDEN_DIRECTORIES if Path(path).is_dir()]
+    files = tuple(path for path in _HIDDEN_FILES if Path(path).exists())
+    return files, tuple(path for path in _HIDDEN_DIRECTORIES if Path(path).is_dir())
