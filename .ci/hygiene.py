@@ -42,6 +42,7 @@ ROOT_FILES = frozenset(
     {
         *(
             ".git-blame-ignore-revs",
+            ".pre-commit-config.yaml",
             ".gitignore",
             "CHANGELOG.md",
             "CITATION.cff",
