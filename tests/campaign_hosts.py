@@ -65,7 +65,7 @@ runpy.run_module("vtax", run_name="__main__", alter_sys=True)
 class NamespaceHost:
     """A host. namespace: of its network. first: its first process, while it has power.
 
-    mounts: what it sees -> in whose place it sees it, from its next start. nic: of its own, to the other hosts.
+    mounts: what it sees -> in whose place it sees it, from its next start.
     """
 
     name: str
@@ -74,7 +74,6 @@ class NamespaceHost:
     namespace: str
     first: subprocess.Popen[bytes] | None = None
     mounts: Mapping[str, Path] = field(default_factory=dict)
-    nic: str = ""
 
     @property
     def home(self) -> Path:
@@ -187,7 +186,6 @@ class NamespaceHost:
                 "vtax_python": sys.executable,
                 "ansible_python_interpreter": sys.executable,
                 "ansible_ssh_common_args": f"-o UserKnownHostsFile={known} -o IdentitiesOnly=yes",
-                **({"vtax_nic": self.nic} if self.nic else {}),
             }
         )
 
@@ -241,46 +239,6 @@ def namespace_hosts(
         for host in hosts:
             if host.home.is_mount():
                 subprocess.run(["umount", host.home], check=True)
-
-
-def join(hosts: Sequence[NamespaceHost], control: str, directory: Path) -> Path:
-    """Join hosts by a switch of their own; return the configuration with which each reaches the others by ssh."""
-    ip("-n", control, "link", "add", "switch", "type", "bridge")
-    ip("-n", control, "link", "set", "switch", "up")
-    lines = []
-    for number, host in enumerate(hosts):
-        host.nic, port = "eth1", f"port{number}"
-        ip(
-            "-n",
-            control,
-            "link",
-            "add",
-            port,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            host.nic,
-            "netns",
-            host.namespace,
-        )
-        ip("-n", control, "link", "set", port, "master", "switch", "up")
-        ip("-n", host.namespace, "link", "set", host.nic, "up")
-        lines += [
-            f"Host {host.address}",
-            *(
-                f"  {each}"
-                for each in (
-                    "User root",
-                    "IdentitiesOnly yes",
-                    f"IdentityFile {host.directory}/key",
-                    f"UserKnownHostsFile {host.directory}/known_hosts",
-                )
-            ),
-        ]
-    configuration = directory / "client"
-    configuration.write_text("\n".join([*lines, ""]))
-    return configuration
 
 
 def ip(*arguments: str) -> None:

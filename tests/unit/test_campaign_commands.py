@@ -24,7 +24,7 @@ from vtax.campaign import controller as module
 from vtax.campaign import report
 from vtax.campaign.change import change_of, missing_of
 from vtax.campaign.directory import FILE, Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession, InventoryHost
+from vtax.campaign.host_record import CampaignHost, InventoryHost
 from vtax.campaign.settings import Launch, Screening
 from vtax.cli.main import main
 from vtax.errors import BadInput
@@ -239,18 +239,3 @@ def test_a_host_whose_file_is_damaged_begins_anew_by_retry(fleet, commanded):
     fleet.machines["h03"].end()
     assert "bundles loaded: 1" in output_of("campaign", "collect", str(campaign.root))
     assert len(fleet.machines["h03"].runs) == 1
-
-
-def test_a_host_that_is_only_the_peer_of_another_says_so(commanded):
-    campaign, _ = commanded
-    campaign.keep(
-        CampaignHost("h00", "running", sessions=(HostSession(1, "id", "running", peer="h01"),))
-    )
-    campaign.keep(CampaignHost("h01", "ready"))
-    rows = {
-        words[0]: " ".join(words)
-        for line in output_of("campaign", "status", str(campaign.root)).splitlines()
-        if (words := line.split())
-    }
-    assert rows["h01"].endswith("peer of h00")
-    assert "peer of" not in rows["h00"]

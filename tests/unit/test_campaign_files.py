@@ -53,8 +53,6 @@ def test_settings_are_what_was_written_and_tables_are_kept(tmp_path):
         ("[launch]\nfork = 1", "unknown key 'fork'; did you mean forks"),
         ("launch = 3", "launch is 3; it must be a table"),
         ("[lunch]\nforks = 1", "unknown table [lunch]; did you mean [launch]"),
-        ('[pairs]\nonly = [["a", "a"]]', "is no pair of hosts"),
-        ('[pairs]\nrounds = "all"', "rounds is 'all'; it must be a whole number"),
         ("sessions = [3]", "sessions is [3]; it must be"),
     ],
 )

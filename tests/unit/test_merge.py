@@ -28,7 +28,7 @@ from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store import appending, merging, schema
 from vtax.store.database import writing
-from vtax.store.hosts import cloned, host_id, peer_id
+from vtax.store.hosts import cloned, host_id, shared_machines
 from vtax.store.query import load, outputs
 from vtax.store.rows import checked
 from vtax.store.store import Store
@@ -391,11 +391,34 @@ def test_a_host_is_its_machine_id_and_its_hardware():
     assert host_id({"cpus": 2}) == ""
 
 
-def test_one_machine_under_two_names_of_platforms_is_one_peer():
-    assert peer_id({"peers": {"lab": "aaaaaaaaaaaa", "lab-fast": "aaaaaaaaaaaa"}}) == "aaaaaaaaaaaa"
-    assert [
-        peer_id(host) for host in ({}, {"peers": {"lab": "aaaaaaaaaaaa", "far": "bbbbbbbbbbbb"}})
-    ] == ["", ""]
+def measured_with(*machines: tuple[str, str]) -> list[dict[str, object]]:
+    """Facts of hosts, each with the machine at the other end of its links."""
+    return [{"machine_id": host, "peers": {"lab": peer, "fast": peer}} for host, peer in machines]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "shared"),
+    [
+        ([("a", "x"), ("b", "y")], ()),
+        ([("a", "x"), ("b", "x")], ()),
+        ([("a", "x"), ("a", "y")], ()),
+        ([("a", "x"), ("b", "x"), ("c", "y")], ("x",)),
+        ([("a", "b"), ("b", "a")], ("a", "b")),
+        ([("a", "b"), ("b", "x")], ("b",)),
+    ],
+)
+def test_hosts_are_independent_with_one_other_machine_or_each_with_its_own(hosts, shared):
+    assert shared_machines(measured_with(*hosts)) == shared
+
+
+def test_hosts_that_measured_with_each_other_are_not_merged(store):
+    machines = (("aaaaaaaaaaaa", "bbbbbbbbbbbb"), ("bbbbbbbbbbbb", "aaaaaaaaaaaa"))
+    for number, host in enumerate(measured_with(*machines), 5):
+        begin(store, f"tour-{number}", host=host).finish("finished", "", 1.7e9 + 10)
+    assert "aaaaaaaaaaaa" in refusal("tour-5", "tour-6").what
+
+
+def test_machine_ids_with_two_kinds_of_hardware_are_copies():
     assert cloned([*COPIES, {"machine_id": "b", "hardware_id": "1"}]) == ("aaaaaaaaaaaa",)
     assert cloned([COPIES[0], {"machine_id": "aaaaaaaaaaaa"}, {}]) == ()
 

@@ -13,9 +13,7 @@ from synthetic_run import put_store
 
 from vtax.report.analysis.host_change import changes_of, effects_of
 from vtax.report.analysis.hosts import groups_of, hosts_of
-from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.analysis.values import every_row
 from vtax.report.chapters import report
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
@@ -330,81 +328,3 @@ def test_a_record_that_nobody_checked_does_no_harm(store, change):
     runs = measure(store, HOSTS[:3])
     source = source_of(store, merged(store, runs, change=change, extra=[{"deep": {}}]))
     assert shown(source)["changes"] == []
-
-
-def test_sessions_of_pairs_are_judged_over_the_hosts_of_both_ends(store: Store):
-    peers = {"h0": (1, 2), "h1": (2, 0), "h2": (0, 1)}
-
-    def facts(host: str, session: int) -> dict[str, object]:
-        return {"peers": {"lab": f"{peers[host][session - 1]:012x}"}}
-
-    def speed(host: str, session: int, platform: str) -> float:
-        return (
-            1.0
-            if platform == "native"
-            else 1 + 0.01 * int(host[1:]) + 0.02 * peers[host][session - 1]
-        )
-
-    source = source_of(store, merged(store, measure(store, [*peers], facts=facts, speed=speed)))
-    ratios = [
-        row.ratio
-        for _, _, row in every_row(source.analysis.primary)
-        if row.ratio and row.ratio.nesting
-    ]
-    assert ratios
-    for ratio in ratios:
-        assert (ratio.n_hosts, ratio.n_sessions) == (3, 6)
-        assert [level.unit for level in ratio.nesting][:2] == ["host", "pair"]
-    assert report(source)
-    found = {(each["host"], each["peer"]): each for each in shown(source)["pairs"]}
-    assert set(found) == {(host, f"h{peer}") for host, of in peers.items() for peer in of}
-    assert found["h1", "h2"]["ratios"][0]["estimate"] == pytest.approx(1.05, rel=0.01)
-    assert "of each pair" in text_of_parts(source)
-
-
-def test_of_pairs_no_host_group_or_change_is_judged(store: Store, tmp_path: Path):
-    def alone(host: str, session: int) -> dict[str, object]:
-        changed = updated(host, session)
-        return {
-            "cpu_model": f"CPU {HOSTS.index(host) % 2}",
-            "cpu_microcode": "2" if changed else "1",
-        }
-
-    def paired(host: str, session: int) -> dict[str, object]:
-        peer = (HOSTS.index(host) + session) % len(HOSTS)
-        return {**alone(host, session), "peers": {"lab": f"{peer:012x}"}}
-
-    def speed(host: str, session: int, platform: str) -> float:
-        return 0.5 if (host, platform) == ("web1", "docker") else 1.0
-
-    judged = ("changes", "odd", "ratios_of_groups")
-    runs = measure(store, HOSTS, 4, facts=alone, speed=speed)
-    found = shown(source_of(store, merged(store, runs)))
-    assert all(found[key] for key in judged)
-    other = Store.open(tmp_path / "pairs.sqlite")
-    source = source_of(other, merged(other, measure(other, HOSTS, 4, facts=paired, speed=speed)))
-    found = shown(source)
-    assert [found[key] for key in judged] == [[], [], []]
-    assert found["pairs"]
-    said = [each for each in sentences(source) if "is judged" in each]
-    assert said == [
-        "Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged."
-    ]
-    assert not any("to lie apart" in each for each in sentences(source))
-    assert "groups of hosts" not in text_of_parts(source)
-
-
-def test_one_pair_in_both_directions_is_judged_over_its_sessions(store: Store):
-    identity = {"h0": f"{0:012x}", "h1": f"{1:012x}"}
-
-    def facts(host: str, session: int) -> dict[str, object]:
-        return {"peers": {"lab": identity["h1" if host == "h0" else "h0"]}}
-
-    source = source_of(store, merged(store, measure(store, [*identity], facts=facts)))
-    ratios = [
-        row.ratio
-        for _, _, row in every_row(source.analysis.primary)
-        if row.ratio and row.ratio.nesting
-    ]
-    assert {ratio.n_hosts for ratio in ratios} == {1}
-    assert "hosts like these" not in english(scope(source.analysis.sessions))

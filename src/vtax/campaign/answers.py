@@ -216,12 +216,9 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
     states = {each.state: each for each in host.sessions}
     if "running" in states:
         return "running", Reason()
-    reasons = [states[state].reason for state in ("failed", "refused") if state in states]
-    if reasons and settings.pairs:  # that pair failed, or is given up, not its host
-        return "waiting", reasons[0]
     if "failed" in states:
         return "failed", states["failed"].reason
-    for each in () if settings.pairs else host.sessions:
+    for each in host.sessions:
         if each.state in ("interrupted", "refused") and each.attempts >= settings.launch.attempts:
             return "given-up", Reason("attempts", f"{each.attempts}: {each.reason}")
     if "refused" in states:
@@ -236,7 +233,7 @@ def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
         each for each in host.sessions if each.number and each.state in ("done", "collected")
     ]
     reason = next((each.reason for each in measured if each.state == "done"), Reason())
-    if len(measured) >= settings.sessions and not settings.pairs:
+    if len(measured) >= settings.sessions:
         return (
             "collected" if all(each.state == "collected" for each in measured) else "done"
         ), reason
@@ -298,7 +295,7 @@ def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
 
 def _never(session: HostSession) -> HostSession:
     """Return a session as one that was never launched: the host knows nothing of it."""
-    return HostSession(session.number, session.id, peer=session.peer, again=session.again)
+    return HostSession(session.number, session.id, again=session.again)
 
 
 def _count(value: Any) -> int:

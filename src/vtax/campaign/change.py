@@ -44,11 +44,9 @@ def draw(
     """Plan a change and write it to the campaign's file. named: hosts that change first; drawn where none are, of
     those that can measure, as far as is known.
 
-    seed: of drawing; a new one where None. Raises BadInput for a campaign of pairs, a change that is planned already,
-    too few hosts, and names that are no hosts of the campaign.
+    seed: of drawing; a new one where None. Raises BadInput for a change that is planned already, too few hosts, and
+    names that are no hosts of the campaign.
     """
-    if campaign.settings.pairs:
-        raise BadInput("a change of pairs is not judged", where=str(campaign.root))
     if (planned := change_of(campaign)) is not None:
         raise BadInput(
             f"the campaign plans a change already: {planned.what} on {', '.join(planned.first)}",

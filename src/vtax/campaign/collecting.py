@@ -22,7 +22,7 @@ from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
 from vtax.store.bundle import Bundle
 from vtax.store.campaigns import CampaignSession, add_session, finished_sessions
-from vtax.store.hosts import IMAGE_DIGEST, host_id, peer_id
+from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
@@ -77,7 +77,7 @@ class Loader:
                     "damaged-bundle",
                     "the bundle is another one than its host named; it is brought again",
                 )
-            found = self.add(arrived, lambda run: self._check_hosts(run, host, session))
+            found = self.add(arrived, lambda run: _check_host(run, host))
             self.note(host.name, session.number, found.identity)
         except (BadInput, StoreError) as error:
             code = _code(error)
@@ -131,15 +131,6 @@ class Loader:
         """Return the finished sessions of the campaign that the store knows."""
         return finished_sessions(self._store.engine, self._campaign.settings.name)
 
-    def _check_hosts(self, run: RunHandle, host: CampaignHost, session: HostSession) -> None:
-        peer = self._campaign.host(session.peer) if session.peer else None
-        named = [
-            (host.identity, host_id(run.host)),
-            (peer.identity if peer else "", peer_id(run.host)),
-        ]
-        if other := [found for wanted, found in named if wanted and wanted != found]:
-            raise Foreign("other-host", f"the bundle is of the host {other[0]}")
-
     def _check(self, run: RunHandle) -> None:
         settings = self._campaign.settings
         if run.study != settings.study_name:
@@ -188,6 +179,13 @@ def _code(error: BadInput | StoreError) -> Code:
     if isinstance(error, Foreign):
         return error.code
     return "not-stored" if isinstance(error, StoreError) else "damaged-bundle"
+
+
+def _check_host(run: RunHandle, host: CampaignHost) -> None:
+    """Raise Foreign for a run of another host."""
+    found = host_id(run.host)
+    if host.identity and host.identity != found:
+        raise Foreign("other-host", f"the bundle is of the host {found}")
 
 
 def _not_collected(host: CampaignHost, session: HostSession, reason: Reason) -> CampaignHost:

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vtax.campaign import answers, pairs, screening
+from vtax.campaign import answers, screening
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
@@ -25,7 +24,7 @@ from vtax.campaign.host_runs import BUNDLE, DIRECTORY
 from vtax.campaign.inventory import read_inventory
 from vtax.campaign.launching import Due, next_batch, too_many_failed
 from vtax.campaign.prepare import MARK, PROGRAM, SHORT
-from vtax.campaign.settings import Pair, is_open
+from vtax.campaign.settings import is_open
 from vtax.errors import BadInput
 
 Progress = Callable[[str], None]
@@ -66,7 +65,7 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
         if new != host or host.at is None:
             campaign.keep(new)
         found[each.name] = new
-    for host in known.values():  # whose pairs a report is to expect no more
+    for host in known.values():
         if not host.skip and host.reason.code != "damaged":
             campaign.keep(replace(host, skip="the inventory has it no more"))
     return found
@@ -98,18 +97,10 @@ class Controller:
     def retry(self) -> None:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
         for host in self.hosts.values():
-            is_out = host.state in ("failed", "given-up", "refused")
-            if not (is_out or self.settings.pairs):  # a pair is given up, not its host
-                continue
-            kept = replace(
-                host,
-                sessions=tuple(self._again(e) if pairs.is_lacking(e) else e for e in host.sessions),
-            )
-            self._keep(
-                answers.settled(replace(kept, identity=""), self.settings, self._now())
-                if is_out
-                else kept
-            )
+            if host.state in ("failed", "given-up", "refused"):
+                sessions = tuple(map(self._again, host.sessions))
+                kept = replace(host, sessions=sessions, identity="")
+                self._keep(answers.settled(kept, self.settings, self._now()))
 
     def silent(self) -> list[str]:
         """Return the hosts that were launched and do not answer; launching goes on without them."""
@@ -119,10 +110,6 @@ class Controller:
             if host.running and host.state == "unreachable"
         ]
 
-    def given_up(self) -> list[str]:
-        """Return the pairs that are tried no more, as `a-b` where a measures."""
-        return ["-".join(pair) for pair in pairs.given_up([*self.hosts.values()], self.settings)]
-
     def look(self) -> None:
         """Ask the hosts that were launched how far they are."""
         self._ask("looked at", ["status"], self._running(), self._of_run)
@@ -130,7 +117,6 @@ class Controller:
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
-        pairs.check_hosts(self.hosts.values(), self.settings)
         screening.declare(self.campaign)
         refused = [
             host.name
@@ -146,11 +132,9 @@ class Controller:
         self._check(first)
         self._probe(first)
         asked |= {name for name in first if self.hosts[name].state != "ready"}
-        tried: set[Pair] = set()
-        batch = partial(pairs.next_batch, tried=tried) if self.settings.pairs else next_batch
-        while due := batch([*self.hosts.values()], self.settings, self._now(), asked):
+        while due := next_batch([*self.hosts.values()], self.settings, self._now(), asked):
             self._refuse_aborted()
-            names = [name for each in due for name in each.hosts]
+            names = [each.host for each in due]
             asked |= {*names}
             self._check(names)
             self._probe(names)
@@ -158,12 +142,7 @@ class Controller:
             ready = {
                 name for name in names if self.hosts[name].state == "ready" and self._is_open(name)
             }
-            launched = [each for each in due if ready.issuperset(each.hosts)]
-            tried |= {(each.host, each.peer) for each in launched}
-            self._launch(launched)
-        for host in self.hosts.values() if self.settings.pairs else ():
-            if host.state == "ready":  # was checked in vain, or is the peer of one
-                self._keep(answers.settled(host, self.settings, host.at or 0.0))
+            self._launch([each for each in due if each.host in ready])
         return too_many_failed(self.hosts.values(), self.settings)
 
     def _refuse_aborted(self) -> None:
@@ -223,8 +202,6 @@ class Controller:
         while pending := self._pending(tried):
             tried |= {session.id + name for name, session in pending.items()}
             found += self._fetch(pending, loader)
-        for host in pairs.ended([*self.hosts.values()], self.settings):
-            self._keep(host)
         return Collected(found.count(True), found.count(False))
 
     def _launched(self) -> set[str]:
@@ -242,8 +219,7 @@ class Controller:
         for host in (each for each in self.hosts.values() if not each.skip):
             ends = self.campaign.is_aborted or host.state == "given-up"
             for session in host.sessions:
-                is_over = ends or (session.peer and pairs.is_given_up(session, self.settings))
-                ended = ("done", "failed", *(("interrupted", "paused") if is_over else ()))
+                ended = ("done", "failed", *(("interrupted", "paused") if ends else ()))
                 is_there = session.number and session.bundle_sha256 and session.state in ended
                 if is_there and not session.run and session.id + host.name not in tried:
                     found.setdefault(host.name, session)
@@ -326,16 +302,13 @@ class Controller:
         for each in due:
             host = self.hosts[each.host]
             session = host.session(each.number) or HostSession(
-                each.number, self.settings.run_id(each.number), peer=each.peer
+                each.number, self.settings.run_id(each.number)
             )
-            if session.state == "failed" or session.run:  # of a pair
-                session = replace(self._again(session), attempts=session.attempts)
             begun = replace(
                 session,
                 state="running",
                 reason=Reason(),
                 attempts=session.attempts + 1,
-                lab=each.lab,
                 started_at=session.started_at or self._now(),
             )
             launched[each.host] = begun
@@ -412,8 +385,7 @@ class Controller:
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
         study = f"{self._place(host)}/{STUDY}/{self.settings.study}"
-        of_pair = pairs.run_options(host, session, self.hosts[session.peer]) if session.peer else []
-        return ["run", session.id, study, *self.settings.run_options(scale), *of_pair]
+        return ["run", session.id, study, *self.settings.run_options(scale)]
 
     def _ask(
         self,
@@ -471,12 +443,12 @@ class Controller:
         )
 
     def _again(self, session: HostSession) -> HostSession:
-        if session.state == "failed" or (
-            session.run and session.state != "collected"
-        ):  # loaded once, by that id
+        if session.state in ("running", "done", "collected"):
+            return session
+        if session.state == "failed" or session.run:  # loaded once, by that id
             again = session.again + 1
             id_ = self.settings.run_id(session.number, again)
-            return HostSession(session.number, id_, peer=session.peer, again=again)
+            return HostSession(session.number, id_, again=again)
         return replace(session, attempts=0)
 
     def _keep(self, host: CampaignHost) -> None:

@@ -24,8 +24,6 @@ from vtax.host.digest import sha256_of_file
 from vtax.host.lock import is_measuring, measuring_lock, measuring_process
 from vtax.host.process import find_program
 from vtax.host.waiting import wait_until
-from vtax.network.lab import NUMBER
-from vtax.platforms.ssh_options import PEER_OPTIONS
 
 Vtax = Callable[[Place, Sequence[str]], int]
 SYSTEMD = Path("/run/systemd/system")
@@ -160,15 +158,12 @@ def _command(place: Place, request: Request) -> list[str]:
 
 def _vtax(place: Place, arguments: Sequence[str]) -> int:
     """Run a command of vtax with its stderr in the log; return its exit status. A request to stop is passed on."""
-    request = place.request()
-    pair = {PEER_OPTIONS: request.peer, NUMBER: str(request.lab)} if request.peer else {}
     with place.log.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "vtax", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
-            env={**os.environ, **pair},
         )
     try:
         return process.wait()

@@ -109,10 +109,6 @@ class HostSession:
     id: Annotated[str, Means("id of its run on the host")]
     state: Annotated[SessionState, Means("state of its run, or `collected`")] = "absent"
     reason: Annotated[Reason, Means("why it is in this state")] = NONE
-    peer: Annotated[str, Means("name of the other host of its pair; empty without one")] = ""
-    lab: Annotated[
-        int, Means("number of its lab, by which its addresses differ from those of other pairs")
-    ] = 0
     attempts: Annotated[int, Means("how often it was launched or resumed")] = 0
     again: Annotated[int, Means("how often it was begun anew after a failure")] = 0
     started_at: Annotated[float | None, Means("when what it measured began", is_time=True)] = None
@@ -172,10 +168,6 @@ class InventoryHost:
     window: Annotated[str, Means("its `vtax_window`")] = ""
     home: Annotated[str, Means("its `vtax_home`")] = HOME
     python: Annotated[str, Means("its `vtax_python`")] = "python3"
-    nic: Annotated[str, Means("its `vtax_nic`")] = ""
-    peer_address: Annotated[str, Means("where other hosts reach it by ssh: its `vtax_address`")] = (
-        ""
-    )
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,7 @@ class Request:
     """A run that was requested. study: path, or name of a shipped one. digest: SHA-256 of its file.
 
     scale: of the study; empty for the whole. blocks: 0 for the study's own. seed: None for any. next_session: of a
-    paused run, begin the next one. has_boots: it is measured in several boots of the host. peer: options of the other
-    host of its pair, as JSON; empty without one. lab: number of the lab (network.lab).
+    paused run, begin the next one. has_boots: it is measured in several boots of the host.
     """
 
     study: str
@@ -94,8 +93,6 @@ class Request:
     tune_host: bool = False
     next_session: bool = False
     has_boots: bool = False
-    peer: str = ""
-    lab: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Hosts of an inventory, as Ansible reads it: vtax reads no inventory itself.
 
 Host variables of vtax: `vtax_group`, `vtax_skip` (why a host is left out), `vtax_window` (of the day), `vtax_home`,
-`vtax_python`; of pairs `vtax_nic`, which joins it to the others, and `vtax_address`, where these reach it by ssh. The
-address that Ansible speaks to (`ansible_host`) is that of control; no traffic is measured over it.
+`vtax_python`. The address that Ansible speaks to (`ansible_host`) is that of control; no traffic is measured over it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _STRICT = {
 _TWICE = re.compile(
     r"duplicate (?:mapping|dict) key ['(](.+?)[')]"
 )  # as 2.19 and 2.14 say it, in wrapped lines
-TEMPLATE = re.compile(r"\{\{|\{%")
+_TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 def read_inventory(inventory: Path) -> list[InventoryHost]:
@@ -86,7 +85,7 @@ def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
         )
     named: dict[str, str] = {}
     for host in found:
-        if host.skip or TEMPLATE.search(host.address):  # what Ansible puts there is not known here
+        if host.skip or _TEMPLATE.search(host.address):  # what Ansible puts there is not known here
             continue
         address = host.address.lower()  # DNS knows no case
         if address in named:
@@ -111,13 +110,5 @@ def _host(name: str, variables: Mapping[str, Any], where: str) -> InventoryHost:
     home = text("vtax_home", HOME)
     if not home.startswith("/"):
         raise BadInput(f"{home!r} is no absolute path", where=f"{where}: vtax_home of {name}")
-    texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window", "nic")}
-    of_peers = text("vtax_address", text("ansible_host", name))
-    return InventoryHost(
-        name,
-        address,
-        home=home,
-        python=text("vtax_python", "python3"),
-        peer_address=of_peers,
-        **texts,
-    )
+    texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window")}
+    return InventoryHost(name, address, home=home, python=text("vtax_python", "python3"), **texts)

@@ -21,18 +21,10 @@ _ENDED_WELL = ("done", "collected")
 
 @dataclass(frozen=True)
 class Due:
-    """A session that is to be launched. number: 0 for the canary's smaller run. peer: of a pair, the other host; lab:
-    the number of its lab."""
+    """A session that is to be launched. number: 0 for the canary's smaller run."""
 
     host: str
     number: int
-    peer: str = ""
-    lab: int = 0
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names of all that it needs."""
-        return tuple(filter(None, (self.host, self.peer)))
 
 
 def too_many_failed(hosts: Iterable[CampaignHost], settings: Settings) -> str:

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vtax.campaign import pairs
 from vtax.campaign.directory import FILE, PACK, STUDY, Campaign
 from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
-from vtax.campaign.settings import Launch, Pairs, Settings, Wanted
+from vtax.campaign.settings import Launch, Settings, Wanted
 from vtax.errors import BadInput
 from vtax.stats.stopping import rule_of
 from vtax.study.load import LoadedStudy
@@ -41,7 +40,6 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
             where=f"{source}: design",
             hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
         )
-    pairs.check_study(study, source, wanted.inventory)
     if study.boot and wanted.inventory and not wanted.reboot:
         boots = ", ".join(each.name for each in study.boot)
         raise BadInput(
@@ -101,7 +99,6 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
         vtax_version=manifest.vtax_version,
         created_at=float(int(time.time())),
         launch=Launch(canary_scale=canary),
-        pairs=Pairs() if pairs.peers_of(loaded.study) else None,
     )
     settings.write(directory / FILE)
     return settings

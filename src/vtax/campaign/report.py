@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vtax.campaign import pairs
 from vtax.campaign.change import change_of
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
@@ -32,15 +30,7 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
         CampaignHost(name, state="collected")
         for name in runs_of.keys() - {host.name for host in known}
     ]
-    lacking = Counter[str]()
-    for pair, count in pairs.missing(known, settings).items():
-        lacking.update(dict.fromkeys(pair, count))
-    hosts = []
-    for host in (*known, *lost):
-        own = runs_of.get(host.name, [])
-        hosts.append(
-            _host(host, len(own) + lacking[host.name] if settings.pairs else settings.sessions, own)
-        )
+    hosts = [_host(host, settings.sessions, runs_of.get(host.name, ())) for host in (*known, *lost)]
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(

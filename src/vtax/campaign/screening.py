@@ -54,8 +54,8 @@ def declare(campaign: Campaign) -> None:
 
 
 def launched(hosts: Iterable[CampaignHost]) -> set[str]:
-    """Return the names of the hosts that were launched, or were the peer of one."""
-    return {name for host in hosts for each in host.sessions for name in (host.name, each.peer)}
+    """Return the names of the hosts that were launched."""
+    return {host.name for host in hosts if host.sessions}
 
 
 def is_due(host: CampaignHost, before: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vtax.doctor.native_probe import MAX_S
 from vtax.errors import BadInput
@@ -24,16 +24,6 @@ MAX_SESSIONS = 999
 HINT = "docs/campaigns.md explains every key"
 _LONGEST = 120  # of what changes
 _WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
-Pair = tuple[str, str]
-"""The names of its hosts: who measures first, and the peer."""
-
-
-def _pair(value: Any) -> Pair:
-    if not isinstance(value, list | tuple) or len({*map(str, value)}) != 2 or len(value) != 2:
-        raise ValueError(
-            f'{one_line(str(value), 60)} is no pair of hosts; write only = [["a", "b"]]'
-        )
-    return str(value[0]), str(value[1])
 
 
 def _checked_window(text: str) -> str:
@@ -108,15 +98,6 @@ class Change(CampaignTable):
         }
 
 
-class Pairs(CampaignTable):
-    """Table `pairs`. rounds: how many; 0 for all. within_groups: only hosts of one `vtax_group`.
-    only: these alone, in that order, the first named measures; empty for all."""
-
-    rounds: int = Field(0, ge=0)
-    within_groups: bool = False
-    only: list[Annotated[Pair, BeforeValidator(_pair)]] = []
-
-
 class Wanted(CampaignTable):
     """The wishes for a campaign, beside its pack. scale: of the study; empty for the whole. blocks: of each session;
     0 for as many as the study has by itself.
@@ -138,8 +119,7 @@ class Wanted(CampaignTable):
 
 
 class Settings(Wanted):
-    """A campaign. study: its file in the pack. created_at: Unix time. pairs: of one whose sessions are of two hosts
-    each; see `vtax.campaign.pairs`."""
+    """A campaign. study: its file in the pack. created_at: Unix time."""
 
     # an id of a run has a suffix, and at most 30 characters
     name: Annotated[str, Example("tour-1a2b")] = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,21}$")
@@ -153,7 +133,6 @@ class Settings(Wanted):
     launch: Launch = Launch()
     screening: Screening = Screening()
     change: Change | None = None
-    pairs: Pairs | None = None
 
     @property
     def every_s(self) -> float:

@@ -95,7 +95,6 @@ def new(
     from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
     from vtax.campaign.making import campaign_name, fill, is_pack, new_directory
-    from vtax.campaign.pairs import check_hosts
     from vtax.campaign.settings import HINT, Wanted
     from vtax.study.refusals import validated
 
@@ -114,7 +113,7 @@ def new(
             shutil.copyfile(source, made / PACK)
         else:
             _write_pack(study, wanted, made / PACK)
-        check_hosts(hosts, fill(made, name, wanted))
+        fill(made, name, wanted)
         give_to_caller(made)
     if hosts:
         say(f"campaign {name} is made, hosts: {len(hosts)}; start it: vtax campaign go {target}")
@@ -143,8 +142,6 @@ def go(directory: Path, retry: bool) -> None:
         _print_counts(found.hosts.values())
         if silent := found.silent():
             notify(f"these were launched and do not answer: {', '.join(silent)}")
-        if given_up := found.given_up():
-            notify(f"these pairs are given up, until go --retry: {', '.join(given_up)}")
         notify_missing(found)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
@@ -181,8 +178,7 @@ def status(directory: Path, as_json: bool) -> None:
         "distance",
         "reason",
     )
-    measures_with = {session.peer: host.name for host in hosts if (session := host.running)}
-    print_table(columns, [_row(host, measures_with.get(host.name, "")) for host in hosts])
+    print_table(columns, [_row(host) for host in hosts])
     _print_counts(hosts)
 
 
@@ -309,17 +305,15 @@ def _print_counts(hosts: Any) -> None:
     say(", ".join(f"{count} {said(state)}" for state, count in counts.most_common()))
 
 
-def _row(host: CampaignHost, measures_with: str) -> tuple[str, ...]:
-    """Return the cells of a host. measures_with: the host whose peer it is now, or empty."""
+def _row(host: CampaignHost) -> tuple[str, ...]:
+    """Return the cells of a host."""
     session = host.running or (host.sessions[-1] if host.sessions else None)
-    reason = str(host.reason) or (said(f"peer of {measures_with}") if measures_with else "")
+    reason = str(host.reason)
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
         return host.name, said(host.state), "", "", "", "", at, str(host.screen), reason
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
-    number = " ".join(
-        filter(None, (str(session.number) if session.number else said("canary"), session.peer))
-    )
+    number = str(session.number) if session.number else said("canary")
     return (
         host.name,
         said(host.state),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,7 +13,6 @@ import click
 from vtax.campaign import detached, host_runs
 from vtax.campaign.host_runs import HostRun, Place, Request
 from vtax.campaign.next_boot import set_next_boot
-from vtax.campaign.peer import obstacles_of, peer_options
 from vtax.campaign.prepare import Refused
 from vtax.campaign.prepare import prepare as prepare_host
 from vtax.cli.completion import study_names
@@ -27,18 +26,10 @@ from vtax.doctor.readiness import Readiness, readiness
 from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.network.lab import MAX_LABS
 from vtax.study.limits import INTEGERS, MAX_BLOCKS
 from vtax.study.redesigned import redesigned
 from vtax.study.units import about_size
 
-_PEER = click.option(
-    "--peer",
-    default="",
-    metavar="HOST/NIC:NIC",
-    help="The other host of a pair, by ssh, and both interfaces.",
-)
-_PEER_HOME = click.option("--peer-home", type=click.Path(path_type=Path), hidden=True)
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
 _ENDED_WELL = ("done", "paused")
 
@@ -49,21 +40,13 @@ def command() -> None:
 
 
 @command.command("check", short_help="Check whether this host can measure now.")
-@_PEER
-@_PEER_HOME
 @json_option
-def check(peer: str, peer_home: Path | None, as_json: bool) -> None:
+def check(as_json: bool) -> None:
     """Check whether this host can measure now: its identity, space, lock, images, resident agents, disturbances.
 
-    Changes nothing and starts no guest. Without root its identity is that of its machine-id alone. With --peer what
-    that host lacks too: ssh as root, tools, the interface, its lock, the same vtax.
+    Changes nothing and starts no guest. Without root its identity is that of its machine-id alone.
     """
-    home = Home.from_environment()
-    found = readiness(home)
-    if peer:
-        need_root("looking at a peer")
-        lacking = obstacles_of(peer_options(peer, peer_home, home))
-        found = replace(found, obstacles=(*found.obstacles, *lacking))
+    found = readiness(Home.from_environment())
     if as_json:
         print_json({"schema": "vtax.host-check/1", **_plain(found)})
         return
@@ -158,9 +141,6 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
     "--next-session", is_flag=True, help="Start the next session of a run that is paused."
 )
 @click.option("--foreground", is_flag=True, help="Measure in this process, and return at the end.")
-@_PEER
-@_PEER_HOME
-@click.option("--lab", type=click.IntRange(0, MAX_LABS - 1), default=0, hidden=True)
 @trust_option
 @tune_host_option
 @json_option
@@ -172,9 +152,6 @@ def run(
     seed: int | None,
     next_session: bool,
     foreground: bool,
-    peer: str,
-    peer_home: Path | None,
-    lab: int,
     trust: bool,
     tune_host: bool,
     as_json: bool,
@@ -197,8 +174,6 @@ def run(
         tune_host,
         next_session,
         bool(loaded.study.boot),
-        peer_options(peer, peer_home, home).of_peer() if peer else "",
-        lab,
     )
     found = detached.start(Place.of(home, id_), request, in_foreground=foreground)
     if as_json:

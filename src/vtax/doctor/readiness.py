@@ -38,7 +38,7 @@ _WORDS = 3  # of a command line: an interpreter, an option, the script
 _LEAST_FREE_BYTES = (
     256 * 1024**2
 )  # that a run is begun with: its store, its bundle, what guests write
-_CODES = Literal["not-root", "lock-held", "space", "no-machine-id", "peer"]
+_CODES = Literal["not-root", "lock-held", "space", "no-machine-id"]
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,8 @@ class Agent:
 class Obstacle:
     """Why this host cannot measure now."""
 
-    code: Annotated[_CODES, Means("`not-root`, `lock-held`, `space`, `no-machine-id` or `peer`")]
-    detail: Annotated[
-        str, Means("whose lock, how much space is free, or what is missing on the peer")
-    ]
+    code: Annotated[_CODES, Means("`not-root`, `lock-held`, `space` or `no-machine-id`")]
+    detail: Annotated[str, Means("whose lock, or how much space is free")]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 Nothing in it is connected to the host, but for an unused interface that a study names (uplink): every link is made
 inside a namespace with both ends in namespaces, so not even for a moment does an interface appear on the host. Two
-labs never see each other and may use equal addresses; those whose uplinks lead to one switch have different numbers.
+labs never see each other and may use equal addresses; those whose uplinks lead to one switch collide.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +17,6 @@ from vtax.host.resources import NetworkNamespace, Resource
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
 from vtax.network.settings import LinkSettings
-
-NUMBER = "VTAX_LAB"
-"""Environment variable with the number of the labs of this process."""
-MAX_LABS = 16
-"""Labs that differ by their numbers, which begin at 0."""
-_NETWORKS = 32  # of each
-_MAC = 0x74
 
 
 class Lab:
@@ -80,25 +72,19 @@ def numbered(role: str, number: int) -> str:
     return role if number == 0 else f"{role}{number + 1}"
 
 
-def lab_number() -> int:
-    """Return the number of the labs of this process, by which their addresses differ from others' on one switch."""
-    return int(os.environ.get(NUMBER, "0"))
-
-
 def address(network: int, host: int) -> str:
     """Return the IPv4 address of a host in one of the lab's networks: 198.18.0.0/15 is for benchmarks (RFC 2544)."""
-    network += _NETWORKS * lab_number()
     return f"198.{18 + network // 256}.{network % 256}.{host}"
 
 
 def address6(network: int, host: int) -> str:
     """Return the IPv6 address of a host in one of the lab's networks: 2001:2::/48 is for benchmarks (RFC 5180)."""
-    return f"2001:2:0:{network + _NETWORKS * lab_number():x}::{host:x}"
+    return f"2001:2:0:{network:x}::{host:x}"
 
 
 def mac(network: int, host: int, index: int) -> str:
     """Return the local MAC address of the interface of that index of a host in one of the lab's networks."""
-    return f"02:76:{_MAC + lab_number():02x}:{network:02x}:{host:02x}:{index:02x}"
+    return f"02:76:74:{network:02x}:{host:02x}:{index:02x}"
 
 
 def make_interface(

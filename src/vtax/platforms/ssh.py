@@ -124,7 +124,6 @@ class Ssh(LaunchedDriver):
 
     def probe(self, options: SshOptions, image: Image | None) -> Probe:
         """Start the agent there once. The image is not used: without one, nothing but `cat` and Python is needed."""
-        options = options.named
         probe = probing.probe(self.launch, options, image, programs={"ssh": "openssh-client"})
         who = options.local_user or os.environ.get("SUDO_USER") or "root"
         config = f"-F {options.config} " if options.config else ""
@@ -143,7 +142,7 @@ class Ssh(LaunchedDriver):
     def network_limits(self, options: SshOptions) -> NetworkLimits:
         """Return its limits: an uplink carries one interface to a bridge or switch of the lab."""
         return NetworkLimits(
-            interfaces=len(options.named.joined), queues=1, not_attached=("veth", "macvtap")
+            interfaces=len(options.joined), queues=1, not_attached=("veth", "macvtap")
         )
 
     def isolation(self, options: SshOptions) -> Isolation:
@@ -151,7 +150,6 @@ class Ssh(LaunchedDriver):
 
     def launch_program(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
-        options = options.named
         tag = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{tag}"
         there = [*options.interpreter, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
@@ -175,7 +173,6 @@ class Ssh(LaunchedDriver):
     @contextmanager
     def hold(self, options: SshOptions, name: str, warn: Callable[[Note], None]) -> Iterator[str]:
         """See platforms.base.MachineDriver."""
-        options = options.named
         own = f"{name} of {os.uname().nodename}, {os.getpid()}"
         line = remote_line(
             options.python, "hold", path=str(lock.HOST_LOCK), name=own, silence_s=_SILENCE_S
@@ -218,16 +215,14 @@ class Ssh(LaunchedDriver):
 
     def command(self, options: SshOptions, arguments: Sequence[str]) -> Sequence[str]:
         """See platforms.base.MachineDriver."""
-        options = options.named
         return [*client(options), shlex.join([*options.interpreter, *arguments])]
 
     def uplinks(self, options: SshOptions) -> tuple[Uplink, ...]:
         """See platforms.base.MachineDriver."""
-        return options.named.joined
+        return options.joined
 
     def check_machine(self, options: SshOptions, mtu: int | None, programs: Sequence[str]) -> None:
         """See platforms.base.MachineDriver."""
-        options = options.named
         for uplink in options.joined:
             check_nic(uplink.here, mtu)
         needed = [*programs, "ip", "ethtool", "nsenter"]

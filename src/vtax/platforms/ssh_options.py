@@ -1,23 +1,16 @@
-"""Options of machines behind OpenSSH, among them the peer, which a campaign of pairs names for each pair."""
+"""Options of machines behind OpenSSH."""
 
 from __future__ import annotations
 
-import json
-import os
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from vtax.errors import BadInput
 from vtax.network.plugboard import Uplink
 from vtax.platforms.base import RunsAsRoot
 from vtax.platforms.options import DriverOptions
 from vtax.study.declared import Example
 
-PEER = "@peer"
-"""The host of a machine that a campaign of pairs names, for each pair another one."""
-PEER_OPTIONS = "VTAX_PEER"
-"""Environment variable with the options of that machine, as JSON."""
 _UPLINK = r"[^\s/:]{1,15}:[^\s/:]{1,15}"  # two names that Linux allows
 
 
@@ -25,8 +18,8 @@ class SshOptions(DriverOptions):
     """Address of the machine, and place of the work on it."""
 
     host: Annotated[str, Example("db1"), Example("root@db1.lab")] = Field(
-        description=f"alias of ssh_config(5), name, or USER@NAME; {PEER}: the other host of a campaign's pair",
-        pattern=rf"^({PEER}|([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:][A-Za-z0-9_.:%+-]*)$",
+        description="alias of ssh_config(5), name, or USER@NAME",
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:][A-Za-z0-9_.:%+-]*$",
     )
     config: Annotated[
         str, RunsAsRoot("a configuration of ssh, which may name programs: ProxyCommand, Match exec")
@@ -71,26 +64,6 @@ class SshOptions(DriverOptions):
             if len(set(names)) < len(names):
                 raise ValueError(f"uplinks {self.uplinks} name an interface twice")
         return self
-
-    @property
-    def named(self) -> SshOptions:
-        """These options, with those of the peer in place of PEER; its study's own come first.
-
-        Raises BadInput where no campaign named one.
-        """
-        if self.host != PEER:
-            return self
-        if not (known := os.environ.get(PEER_OPTIONS)):
-            raise BadInput(
-                f"a campaign names the machine {PEER}, and none did",
-                hint="vtax campaign new STUDY --inventory FILE; or write its host and uplinks into the study",
-            )
-        own = self.model_dump(include=self.model_fields_set - {"host"})
-        return SshOptions.model_validate({**json.loads(known), **own})
-
-    def of_peer(self) -> str:
-        """Return what PEER_OPTIONS has of this machine, for a run whose study names it PEER."""
-        return self.model_dump_json(include={"host", "uplinks", "python", "home", "local_user"})
 
     @property
     def interpreter(self) -> list[str]:

@@ -26,7 +26,6 @@ from vtax.host.resources import Remote
 from vtax.messages import Note, restored
 from vtax.network import registry as topology_registry
 from vtax.network.end import NetworkEnd
-from vtax.network.lab import lab_number
 from vtax.network.links import Links
 from vtax.network.plugboard import Uplink
 from vtax.network.settings import LinkSettings
@@ -83,7 +82,6 @@ class OtherMachine:
             level=level,
             link=[link[0], link[1].model_dump(mode="json", exclude_none=True)],
             nics=[uplink.there for uplink in self.uplinks],
-            lab=lab_number(),
         )
 
     def start(self, end: NetworkEnd, spec: GuestSpec) -> RunningGuest:

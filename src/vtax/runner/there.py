@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 import socket
 import sys
@@ -32,7 +31,6 @@ from vtax.image import build as images
 from vtax.image.image import Image
 from vtax.messages import Note, packed
 from vtax.network import registry as topology_registry
-from vtax.network.lab import NUMBER
 from vtax.network.links import Links
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
@@ -97,13 +95,11 @@ class Half:
         level: str,
         link: Sequence[Any],
         nics: Sequence[str],
-        lab: int,
     ) -> None:
         """Make the half on uplinks at these interfaces, while the run holds this machine's measuring lock.
 
-        link: the topology's name and its settings. lab: the number of its lab, which is that of the other half.
+        link: the topology's name and its settings.
         """
-        os.environ[NUMBER] = str(lab)
         if problems := clean(self._home.journal, lambda line: None).problems:
             raise VtaxError("resources of a killed vtax are left there", where="; ".join(problems))
         self._platform: Platform = platform_registry.make(*platform)

@@ -23,12 +23,10 @@ def share_intervals(
 ) -> Mapping[str, tuple[float, float]]:
     """Map each unit of a level that `nested_mean` can see to the bounds of its share of the sum of all variances.
 
-    logs: one per block, without NaN. Nothing where all blocks are equal, and of pairs of hosts.
+    logs: one per block, without NaN. Nothing where all blocks are equal.
     Raises StatsError for no confidence.
     """
     check_confidence(confidence)
-    if sessions.ndim > 1 and sessions.shape[1] > 2:
-        return {}
     draw = np.random.default_rng(_SEED)
     values, parts = (
         logs,

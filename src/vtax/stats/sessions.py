@@ -13,16 +13,6 @@ alike, by the mean of its sessions, and the interval is t of these, for hosts li
 are also what three levels are best given (Kulinskaya & Hoaglin, arXiv 2411.00795, 2024). The interval over sessions
 within hosts is for these hosts alone.
 
-Where sessions are of pairs of hosts, each host stands in several pairs, and adds to all of them. Pairs count alike,
-and above them stands the standard error of their mean over hosts, clustered by both ends (Fafchamps & Gubert, The
-formation of risk sharing networks, J. Dev. Econ. 2007): of each host the sum of the residuals of its pairs. Its
-factor and degrees of freedom are those of chi-squared of its mean and variance where hosts alone differ (Bell &
-McCaffrey, Bias reduction in standard errors, Surv. Methodol. 2002; Imbens & Kolesar, Robust standard errors in small
-samples, Rev. Econ. Stat. 2016): at both ends alike, at the near or at the far one, whichever is widest. Where every
-pair was measured that is the jackknife over hosts (Arvesen, Jackknifing U-statistics, Ann. Math. Stat. 1969); two
-pairs without a common host have one degree, in both directions too. A host in every pair is no unit: the others are,
-and of a single pair the sessions.
-
 Two or three units can agree by chance, and their interval is then narrower than the level below allows. So an
 interval is the widest of all levels', each as if those above did not differ, and a test passes all.
 """
@@ -42,16 +32,14 @@ from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Nesting, Ratio, exp, p_above, p_below, ratio_of_logs
 
 Labels = npt.NDArray[np.int64]
-"""Number of the session of each block, or (shape: blocks, 2) those of its host and of its session, or (blocks, 3)
-those of both hosts of its pair and of its session; no two hosts or pairs have a session of one number."""
+"""Number of the session of each block, or (shape: blocks, 2) those of its host and of its session; no two hosts have a
+session of one number."""
 Unit = int | tuple[int, ...]
-"""A session, or its host or its pair with it: one line of Labels."""
+"""A session, or its host with it: one line of Labels."""
 Confidence = float | Callable[[int], float]
 """The level of an interval, or that of an interval over so many units."""
 UNITS = ("block", "session", "host")
 """The units that blocks are nested in, from below."""
-PAIR = "pair"
-"""The unit in the place of the host where sessions are of pairs of hosts."""
 
 
 @dataclass(frozen=True)
@@ -86,20 +74,16 @@ class Nested:
 
 def nested_mean(logs: Array, sessions: Labels) -> Nested:
     """Return the mean of one logarithm per block. Without NaN, at least one block."""
-    ends, labels = _pairs(sessions)
-    parents = parents_of(labels)
-    units = (*UNITS[:-1], UNITS[-1] if ends is None else PAIR)
+    parents = parents_of(sessions)
     levels: list[Scatter] = []
     values, noise = (
         logs,
         np.zeros(logs.size),
     )  # of each value around what the units below would show in the long run
     next_variance = math.nan
-    for unit, of, weights in zip(units, parents, _weights(parents), strict=False):
+    for unit, of, weights in zip(UNITS, parents, _weights(parents), strict=False):
         size = np.bincount(of).astype(float)
         means = np.bincount(of, values) / size
-        if unit == PAIR and ends is not None:
-            crossed = _over_hosts(values, ends)
         df, variance = (
             values.size - size.size,
             0.0,
@@ -113,72 +97,7 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
         values, noise = means, np.bincount(of, variance + noise) / size**2
     sessions_there = int(parents[0].max()) + 1
     hosts = int(parents[1].max()) + 1 if len(parents) > 1 else 1
-    if ends is not None:
-        pair, *below = levels
-        alone = replace(pair, sd=math.sqrt(max(0.0, pair.sd**2 - 2 * crossed.sd**2)))
-        levels, hosts = [crossed, alone, *below], crossed.count
     return Nested(float(values[0]), logs.size, sessions_there, hosts, tuple(levels), next_variance)
-
-
-def _pairs(sessions: Labels) -> tuple[npt.NDArray[np.int64] | None, Labels]:
-    """Return (both hosts of each pair, in the order of its number; the pair and the session of each block).
-
-    None and the other host in its place where one is in all of them; None and the sessions of a single pair.
-    """
-    if sessions.ndim < 2 or sessions.shape[1] < 3:
-        return None, sessions
-    ends = sessions[:, :2]
-    common = [host for host in np.unique(ends[0]) if (ends == host).any(axis=1).all()]
-    if len(common) > 1:
-        return None, sessions[:, 2]
-    if common:
-        return None, np.column_stack(
-            [np.where(ends[:, 0] == common[0], ends[:, 1], ends[:, 0]), sessions[:, 2]]
-        )
-    pairs, of = np.unique(ends, axis=0, return_inverse=True)
-    return pairs, np.column_stack([of.ravel(), sessions[:, 2]])
-
-
-def _over_hosts(means: Array, ends: npt.NDArray[np.int64]) -> Scatter:
-    """Return how pairs scatter by the hosts at their ends. means: of each pair. ends: its two hosts."""
-    hosts, at = np.unique(ends, return_inverse=True)
-    at, count, pairs = at.reshape(ends.shape), hosts.size, means.size
-    residuals = means - means.mean()
-    sums = np.bincount(at.ravel(), np.repeat(residuals, 2))
-    factor, df = _clustered(at, count)
-    variance = factor * float((sums**2).sum()) / pairs**2
-    alone = float((residuals**2).sum()) / (pairs - 1) / pairs  # if hosts did not differ
-    sd = math.sqrt(max(0.0, variance - alone) / float((np.bincount(at.ravel()) ** 2).sum())) * pairs
-    return Scatter("host", count, sd, math.sqrt(variance), df)
-
-
-def _clustered(ends: npt.NDArray[np.intp], count: int) -> tuple[float, float]:
-    """Return the factor and the degrees of freedom of the variance clustered by hosts, numbered from 0 to count.
-
-    Where hosts add a, of variance 1, the sums over hosts are G'a, and the mean is d'a / pairs: d counts the pairs of
-    each. So the factor is d'd / tr(GG'), the degrees of freedom tr(GG')^2 / tr(GG'GG'). d > 0, and no host is in all
-    pairs, so G is not zero.
-    """
-    near = np.zeros((count, count))  # how many pairs have these two at their ends
-    np.add.at(near, (ends[:, 0], ends[:, 1]), 1.0)
-    pairs_of = near.sum(axis=0) + near.sum(axis=1)
-    found: list[tuple[float, float]] = []
-    own, sums = np.zeros(count), np.zeros((count, count))
-    for side in (near, near.T):
-        of_side = side.sum(axis=1)
-        at_side = np.diag(of_side) + side - np.outer(of_side, pairs_of) / len(ends)
-        found.append(_moments(of_side, at_side))
-        own, sums = own + of_side, sums + at_side
-    return max(
-        [_moments(own, sums), *found],
-        key=lambda each: t_quantile(0.975, each[1]) * math.sqrt(each[0]),
-    )
-
-
-def _moments(pairs_of: Array, sums: Array) -> tuple[float, float]:
-    """Return (factor, degrees of freedom) of `_clustered`. sums: G there."""
-    trace = float((sums**2).sum())
-    return float((pairs_of**2).sum()) / trace, trace**2 / float(((sums @ sums.T) ** 2).sum())
 
 
 def parents_of(sessions: Labels) -> list[npt.NDArray[np.intp]]:
@@ -219,8 +138,7 @@ def ratio_over_sessions(logs: Values, sessions: Values, confidence: Confidence =
     if found.sessions == 1:
         return base
     alike = Note("hosts-alike" if found.hosts > 1 else "sessions-alike")
-    tops = [each.se for each in found.levels if each.unit in (found.levels[0].unit, PAIR)]
-    notes = [] if any(tops) else [alike]
+    notes = [] if found.levels[0].se else [alike]
     warnings = (
         *(text for text in base.warnings if getattr(text, "code", "") != "one-block"),
         *notes,
@@ -255,15 +173,7 @@ def unpaired_over_sessions(
     a, b = sides
     below = [{each.unit: each for each in side.levels} for side in sides]
     tops = (a.levels[0], b.levels[0])
-    pairs = [tops]
-    if any(
-        PAIR in of for of in below
-    ):  # hosts of one side may agree by chance: its pairs meet the other side's unit
-        x, y = (of.get(PAIR, replace(top, unit=PAIR)) for of, top in zip(below, tops, strict=True))
-        pairs.append((x, y))
-    pairs += [
-        (x, below[1][unit]) for unit, x in below[0].items() if unit in below[1] and unit != PAIR
-    ]
+    pairs = [tops, *((x, below[1][unit]) for unit, x in below[0].items() if unit in below[1])]
     levels = [_welch(*pair) for pair in pairs if pair is tops or pair != tops]
     joint = Nested(
         a.mean - b.mean,

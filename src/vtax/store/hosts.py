@@ -7,6 +7,7 @@ boot to boot.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,11 +33,20 @@ def host_id(host: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"vtax {machine} {hardware}".encode()).hexdigest()[:_DIGITS]
 
 
-def peer_id(host: Mapping[str, Any]) -> str:
-    """Return the identity of the one machine that a host was measured with; empty without one, and with several."""
-    peers = host.get(PEERS)
-    found = {str(peer) for peer in peers.values()} if isinstance(peers, Mapping) else set()
-    return found.pop() if len(found) == 1 else ""
+def shared_machines(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return machines that some hosts have in common: one was measured with both, or with the other. hosts: facts.
+
+    Nothing where all hosts were measured with the same machines, which then add to every one of them alike.
+    """
+    peers: dict[str, set[str]] = {}
+    for host in hosts:
+        known = host.get(PEERS)
+        own = {str(peer) for peer in known.values()} if isinstance(known, Mapping) else set()
+        peers.setdefault(host_id(host), set()).update(own)
+    if all(own == next(iter(peers.values())) for own in peers.values()):
+        return ()
+    count = Counter(machine for name, own in peers.items() for machine in {name, *own} - {""})
+    return tuple(sorted(machine for machine, hosts_of_it in count.items() if hosts_of_it > 1))
 
 
 def cloned(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from vtax.stats.stopping import rule_of
 from vtax.store import schema
 from vtax.store.appending import append, describe_platforms
 from vtax.store.database import writing
-from vtax.store.hosts import cloned, digests, half_known
+from vtax.store.hosts import cloned, digests, half_known, shared_machines
 from vtax.store.provenance import MERGED, merged_runs
 from vtax.store.run import RunHandle
 from vtax.store.store import Store, next_name
@@ -58,7 +58,7 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
     """Store the merged run of several; returns its name. watch: shows progress.
 
     Raises BadInput with the difference for runs of different studies, images, agents, plug-ins or platforms, for
-    those that are not finished, share a session, or are of two hosts with one machine-id, and where the study's rule
+    those that are not finished, share a session, or are of hosts that are not independent, and where the study's rule
     has no sessions; StoreError.
     """
     runs = sorted(
@@ -195,7 +195,8 @@ def _check(runs: Sequence[RunHandle]) -> None:
 
 
 def _check_hosts(runs: Sequence[RunHandle]) -> None:
-    """Raise BadInput for runs in images of other files, and for those of a host and of its copy."""
+    """Raise BadInput for runs in images of other files, of a host and of its copy, and of hosts that share some of
+    their other machines."""
     hosts = [session.host for run in runs for session in run.sessions]
     if machines := cloned(hosts):
         raise BadInput(
@@ -208,6 +209,12 @@ def _check_hosts(runs: Sequence[RunHandle]) -> None:
             f"of the machine-id {_short(machines[0])} one run knows the hardware and another does not, so that they "
             "may be one host or two",
             hint="measure again as root, with this version of vtax, on each host",
+        )
+    if machines := shared_machines(hosts):
+        raise BadInput(
+            f"the machine {_short(machines[0])} is at an end of the runs of several hosts, but not of all: intervals "
+            "over hosts take these to be independent",
+            hint="merge runs of hosts that were measured with one other machine, or each with one of its own",
         )
     known = sorted(digests(hosts) - {""})
     if len(known) > 1:

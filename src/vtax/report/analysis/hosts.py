@@ -18,8 +18,7 @@ from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import holm
 
-ID_DIGITS = 8
-"""Digits of the identity of a host, in place of a name."""
+_ID_DIGITS = 8  # of the identity of a host, in place of a name
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
         if named:
             found.append(MeasuredHost(named.host, ordered, named.group, named.agents))
         else:
-            found.append(MeasuredHost(identity[:ID_DIGITS] or "?", ordered))
+            found.append(MeasuredHost(identity[:_ID_DIGITS] or "?", ordered))
     return tuple(sorted(found, key=lambda host: host.name))
 
 

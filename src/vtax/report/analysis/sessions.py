@@ -16,8 +16,8 @@ from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
 from vtax.stats.ratio import Ratio, log_ratios
-from vtax.stats.sessions import nested_mean, ratio_over_sessions
-from vtax.store.hosts import host_id, peer_id
+from vtax.stats.sessions import ratio_over_sessions
+from vtax.store.hosts import host_id
 from vtax.store.provenance import versions_of
 from vtax.store.query import RunData
 
@@ -58,52 +58,32 @@ class HostChange:
     values: tuple[Any, ...]
 
 
-def units_of_blocks(data: RunData) -> dict[int, tuple[int, ...]]:
-    """Block -> its host, or both of its pair, and its session, of its first trial, as stats.sessions takes them."""
+def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:
+    """Block -> its host and its session, of its first trial, as stats.sessions takes them."""
     blocks, first = np.unique(data.trials.block, return_index=True)
     numbers = data.trials.session[first].tolist()
-    ends = _ends(
-        {
-            session.number: session.host
-            for session in data.run.sessions
-            if session.number in {*numbers}
-        }
-    )
-    return {block: (*ends[n], n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
+    hosts = {session.number: _numbered(session.host) for session in data.run.sessions}
+    return {block: (hosts[n], n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
 
 
-def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, ...]]:
+def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, int]]:
     """Return the same of blocks of these sessions."""
-    ends = _ends({each.number: each.host for each in sessions})
-    return {block: (*ends[each.number], each.number) for each in sessions for block in each.blocks}
+    found: dict[int, tuple[int, int]] = {}
+    for session in sessions:
+        found |= dict.fromkeys(session.blocks, (_numbered(session.host), session.number))
+    return found
 
 
-def unit_hosts(sessions: Sequence[MeasuredSession]) -> int:
-    """Count the hosts that intervals over these sessions are for; 1 of a single pair."""
-    labels = np.array([*units_of(sessions).values()])
-    return nested_mean(np.zeros(len(labels)), labels).hosts if labels.size else 1
-
-
-def _ends(hosts: Mapping[int, Mapping[str, Any]]) -> dict[int, tuple[int, ...]]:
-    """Map each session to the number of its host, or where all are of pairs, of both. hosts: number -> its facts."""
-    peers = {number: peer_id(host) for number, host in hosts.items()}
-    if not all(peers.values()):
-        return {number: (_numbered(host_id(host)),) for number, host in hosts.items()}
-    return {
-        number: (_numbered(host_id(host)), _numbered(peers[number]))
-        for number, host in hosts.items()
-    }
-
-
-def _numbered(known: str) -> int:
-    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known."""
+def _numbered(host: Mapping[str, Any]) -> int:
+    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known. host: its facts."""
+    known = host_id(host)
     return int(hashlib.sha256(known.encode()).hexdigest()[:12], 16) if known else 0
 
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     """Return the sessions of a run that have a trial of a block."""
     blocks_of: dict[int, list[int]] = {}
-    for block, (*_, number) in units_of_blocks(data).items():
+    for block, (_, number) in units_of_blocks(data).items():
         blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
     versions, found = versions_of(data.run.provenance), []
     for session in data.run.sessions:
@@ -212,7 +192,7 @@ def scope(sessions: Sequence[MeasuredSession]) -> doc.Inline:
     if len(sessions) == 1:
         return msg("measured in one session; results may differ after a reboot")
     count, of_boots = doc.Count(len(sessions)), boots(sessions)
-    if (hosts := unit_hosts(sessions)) > 1:
+    if (hosts := len(of_hosts(sessions))) > 1:
         return msg(
             "{sessions} sessions on {hosts} hosts: intervals are over hosts, and hold for hosts like these",
             sessions=count,

@@ -147,8 +147,6 @@ def logs_of_runs(cells: Sequence[Cell], logs_of: Callable[[Cell], _Logs]) -> _Lo
         of.append(sessions.copy())
         of[-1][:, -1] += first
         first = int(of[-1][:, -1].max()) + 1
-    if len({each.shape[1] for each in of}) > 1:  # of pairs of hosts, and of others
-        of = [each[:, [0, -1]] for each in of]
     return np.concatenate(logs), np.concatenate(of)
 
 

@@ -389,18 +389,15 @@ class Analysis:
         return tuple(section for section in self.sections if section.metric.is_primary)
 
     @cached_property
-    def unit_of(self) -> dict[int, tuple[int, ...]]:
-        """Block -> its host, or both of its pair, and its session."""
+    def unit_of(self) -> dict[int, tuple[int, int]]:
+        """Block -> its host and its session."""
         return units_of(self.sessions)
 
     def units_of(self, blocks: Ints) -> Ints:
-        """Return the host, or both of its pair, and the session of each block, a line a block."""
+        """Return the host and the session of each block, a line a block."""
         of = self.unit_of
-        width = len(next(iter(of.values()), (0, 1)))
-        unknown = (*(0,) * (width - 1), 1)
-        return np.array([of.get(block, unknown) for block in blocks.tolist()], np.int64).reshape(
-            -1, width
-        )
+        units = [of.get(block, (0, 1)) for block in blocks.tolist()]
+        return np.array(units, np.int64).reshape(-1, 2)
 
     def link_rate(self, label: str, levels: Mapping[str, Any]) -> float | None:
         """Return the rate limit of the link of a benchmark table, a factor or fixed, in Mbit/s; None without one."""

@@ -20,10 +20,9 @@ from vtax.report.analysis.odd_hosts import (
     odd_hosts,
     shown_value,
 )
-from vtax.report.analysis.pairs import MeasuredPair, pairs_of
 from vtax.report.analysis.source import Source
 from vtax.report.document import first_of, joined, msg, plural, styled
-from vtax.report.parts import host_change, host_groups, host_matrix, pair_matrix, shared
+from vtax.report.parts import host_change, host_groups, host_matrix, shared
 from vtax.report.parts.host_matrix import Line
 from vtax.report.views.base import Options, View
 
@@ -43,7 +42,6 @@ class _Found:
     facts: tuple[DifferingFact, ...]
     odd: tuple[OddHosts, ...]
     changes: tuple[tuple[ChangeOfHosts, tuple[ChangeEffect, ...]], ...]
-    pairs: tuple[MeasuredPair, ...]
 
 
 def document(source: Source, options: Options) -> doc.Document:
@@ -56,22 +54,19 @@ def document(source: Source, options: Options) -> doc.Document:
             VIEW.title, (doc.Paragraph(nothing),), data={"hosts": []}, nothing=nothing
         )
     facts = differing_facts(hosts)
-    pairs = pairs_of(analysis, hosts)
-    alone = () if pairs else hosts  # pairs share hosts: none is a value of its own
     changes = [
-        (change, effects_of(analysis, hosts, change)) for change in changes_of(analysis, alone)
+        (change, effects_of(analysis, hosts, change)) for change in changes_of(analysis, hosts)
     ]
     found = _Found(
         hosts,
         campaign,
         tuple(host_matrix.lines_of(source.analysis, hosts)),
         facts,
-        tuple(each for each in odd_hosts(analysis, alone, facts) if only.shows(each.row.cell)),
+        tuple(each for each in odd_hosts(analysis, hosts, facts) if only.shows(each.row.cell)),
         tuple(
             (change, tuple(each for each in of if only.shows(each.row.cell)))
             for change, of in changes
         ),
-        pairs,
     )
     parts: list[doc.Part] = [
         doc.Titled(
@@ -80,28 +75,22 @@ def document(source: Source, options: Options) -> doc.Document:
         *_missing(found),
         *(host_change.part_of(change, effects, analysis) for change, effects in found.changes),
         *host_matrix.matrices(found.lines, hosts, analysis, _MOST_HOSTS.get(options.depth)),
-        *pair_matrix.matrices(found.lines, found.pairs, analysis),
         *host_matrix.forest(found.lines, hosts, analysis),
         *_odd(found),
         *_facts(found),
         *_screening(found),
-        *(() if pairs else host_groups.groups_apart(analysis)),
+        *host_groups.groups_apart(analysis),
     ]
     return doc.Document(VIEW.title, tuple(parts), data=_plain(found, analysis))
 
 
 def _summary(found: _Found, analysis: Analysis) -> Iterator[doc.Inline]:
     sessions = plural("{count} session", "{count} sessions", len(analysis.sessions))
-    peers = {pair.peer for pair in found.pairs}
     yield joined([plural("{count} host", "{count} hosts", len(found.hosts)), sessions])
     for change, effects in found.changes:
         yield from host_change.summary_of(change, effects, analysis.rule.alpha)
     if found.campaign and (
-        none := [
-            host.host
-            for host in found.campaign.missing
-            if not host.sessions and host.host not in peers
-        ]
+        none := [host.host for host in found.campaign.missing if not host.sessions]
     ):
         text = plural("{count} host has no result", "{count} hosts have no result", len(none))
         yield styled(joined([text, shared.few_of(none)], ": "), "caution")
@@ -118,11 +107,7 @@ def _summary(found: _Found, analysis: Analysis) -> Iterator[doc.Inline]:
         yield plural(
             "{count} further difference", "{count} further differences", len(found.odd) - _MAX_ODD
         )
-    if found.pairs:
-        yield msg(
-            "Measured by pairs of hosts: no single host, group of hosts or change of hosts is judged."
-        )
-    elif len(found.hosts) > 3 and not found.odd:
+    if len(found.hosts) > 3 and not found.odd:
         yield msg("No host is shown to lie apart from the others.")
 
 
@@ -323,7 +308,6 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
     return {
         "campaign": campaign.name if campaign else None,
         "hosts": host_matrix.plain(found.lines, found.hosts),
-        "pairs": pair_matrix.plain(found.lines, found.pairs, analysis),
         "missing": [values_of(host) for host in campaign.missing] if campaign else [],
         "screening": [values_of(host) for host in campaign.hosts if host.distance is not None]
         if campaign
@@ -338,7 +322,7 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
             for fact in found.facts
         ],
         "groups": groups_of(analysis.sessions),
-        "ratios_of_groups": [] if found.pairs else host_groups.plain_groups(analysis),
+        "ratios_of_groups": host_groups.plain_groups(analysis),
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import drivers_of
-from vtax.report.analysis.sessions import unit_hosts
+from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, plural, stored
 from vtax.report.parts import typical
@@ -69,7 +69,7 @@ def method(analysis: Analysis) -> Iterator[doc.Inline]:
 
 def _unit(analysis: Analysis) -> doc.Inline:
     """Return what a mean and its interval are of."""
-    if unit_hosts(analysis.sessions) > 1:
+    if len(of_hosts(analysis.sessions)) > 1:
         return msg(
             "The host is the unit of replication. Trials are averaged within a block; the mean is that of the block "
             "means, and its interval is over hosts."
@@ -102,7 +102,7 @@ def _ratio(analysis: Analysis) -> doc.Inline:
 
 def _averaged(analysis: Analysis) -> doc.Inline:
     """Return how the ratios of blocks become one."""
-    if unit_hosts(analysis.sessions) > 1:
+    if len(of_hosts(analysis.sessions)) > 1:
         return msg(
             "They are averaged as logarithms: within each session, over each host's sessions, and over hosts."
         )
@@ -113,7 +113,7 @@ def _averaged(analysis: Analysis) -> doc.Inline:
 
 def _nesting(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield how the sessions of a run that has several enter its figures."""
-    if (hosts := unit_hosts(analysis.sessions)) > 1:
+    if (hosts := len(of_hosts(analysis.sessions))) > 1:
         yield msg(
             "Blocks are nested in {count} sessions, these in {hosts} hosts, and the host is the unit: every host "
             "counts alike, by the mean of its sessions, and intervals of ratios and means are Student's t of these, "

@@ -11,7 +11,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.hosts import hosts_of
-from vtax.report.analysis.sessions import HostChange, host_changes, scope, shares_in, unit_hosts
+from vtax.report.analysis.sessions import HostChange, host_changes, of_hosts, scope, shares_in
 from vtax.report.analysis.source import Source
 from vtax.report.document import msg
 from vtax.report.parts import shared
@@ -23,7 +23,6 @@ _BOOT_SHOWN = 8  # digits
 _MOST_COLUMNS = 6  # of a table with a column a session
 _UNITS: Mapping[str, doc.Inline] = {
     "host": msg("hosts"),
-    "pair": msg("pairs"),
     "session": msg("sessions"),
     "block": msg("blocks"),
 }
@@ -152,7 +151,7 @@ def _ratios(analysis: Analysis) -> Iterator[doc.Part]:
 
 def _table(section: Section, analysis: Analysis) -> doc.Table:
     """Return the percents with what the next unit may show; of several hosts for these, and for such as these."""
-    several = unit_hosts(analysis.sessions) > 1
+    several = len(of_hosts(analysis.sessions)) > 1
     interval = msg("{level} interval", level=analysis.level)
     of_all = msg("hosts like these, {level}", level=analysis.level)
     of_these = doc.Column("these_hosts", msg("these hosts,\n{level}", level=analysis.level))
