@@ -37,8 +37,8 @@ _UNBEGUN = ("absent", "busy", "refused")
 @dataclass
 class Machine:
     """A host. runs: id -> state of what it was asked to measure. failures: task, or verb of a command -> what Ansible
-    says of it. slower: by what it copies memory. visits: boots that its run needs still. comes_up_in: whatever was
-    set."""
+    says of it. visits: boots that its run needs still. comes_up_in: whatever was set.
+    """
 
     machine_id: str
     hardware_id: str = "aaaa"
@@ -50,7 +50,6 @@ class Machine:
     prepare_error: str = ""
     run_state: str = "running"
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
-    slower: float = 1.0
     runs: dict[str, str] = field(default_factory=dict)
     boot: str = "plain"
     visits: list[str] = field(default_factory=list)
@@ -132,15 +131,12 @@ class Fleet:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(BUNDLE)
             return Answer(name, task, "ok", {"dest": str(target)})
-        if done == "probe":
-            steady = {kind: [1.0, 1.01] for kind in ("cpu", "process")}
-            readings = {**steady, "memory": [machine.slower, 1.01 * machine.slower]}
-            return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps({"readings": readings})})
         if task == "reboot":
             machine.reboot()
             return Answer(name, task, "ok", {"changed": True, "rebooted": True, "elapsed": 40})
         if done == "boot":
-            machine.set_boot = machine.next_boot
+            has_id = given["vtax_command"][-2] != "boot"
+            machine.set_boot = machine.next_boot if has_id else ""
             said = {"boot": machine.boot, "next_boot": machine.next_boot, "entry": "some"}
             return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
         said = self._check(machine) if task == "check" else self._run(machine, task, given)

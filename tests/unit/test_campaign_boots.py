@@ -71,12 +71,21 @@ def measured_under_xen(tmp_path, fleet):
 
 def test_a_host_that_another_command_has_is_rebooted_into_its_default_later(tmp_path, fleet):
     campaign, machine = measured_under_xen(tmp_path, fleet)
-    machine.failures = {"probe": {"rc": 75, "stderr": "vtax: tour-3 measures"}}
+    machine.failures = {"boot": {"rc": 75, "stderr": "vtax: tour-3 measures"}}
     assert (go(campaign, fleet), machine.boot) == ({"h00": "collected"}, "xen")
     machine.failures = {}
     go(campaign, fleet)
     go(campaign, fleet)
     assert (machine.boot, machine.reboots, campaign.host("h00").boot) == ("default", 2, "")
+
+
+def test_the_last_reboot_is_into_the_default_whatever_the_run_needs_still(tmp_path, fleet):
+    campaign, machine = measured_under_xen(tmp_path, fleet)
+    machine.failures = {"boot": {"rc": 75, "stderr": "vtax: tour-3 measures"}}
+    go(campaign, fleet)
+    machine.failures, machine.visits = {}, ["plain"]
+    go(campaign, fleet)
+    assert (machine.boot, machine.reboots) == ("default", 2)
 
 
 def test_a_host_that_does_not_come_back_from_its_last_reboot_is_named_and_not_rebooted_again(

@@ -15,7 +15,7 @@ from fleet import DAY_S, START, measure
 
 from vtax.campaign.change import change_of, draw
 from vtax.campaign.directory import FILE, Campaign
-from vtax.campaign.host_record import CampaignHost, HostSession, Reason, Screen
+from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.settings import Settings
 from vtax.cli.main import group
 from vtax.errors import BadInput, Busy
@@ -62,13 +62,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
             HostSession(number, f"fleet-s{number}", "collected", run=run)
             for number, run in enumerate(runs[host], 1)
         )
-        screen = Screen(0.25 if host == "web2" else 0.125, "memory", 5)
         made.keep(
             CampaignHost(
                 host,
                 group="old" if host < "web3" else "new",
                 state="collected",
-                screen=screen,
                 sessions=sessions,
             )
         )
@@ -109,7 +107,7 @@ def test_half_of_every_group_is_drawn_and_the_seed_is_kept(campaign):
     assert "plans a change already" in str(again.exception)
 
 
-@pytest.mark.parametrize("state", ["refused", "failed", "given-up", "excluded"])
+@pytest.mark.parametrize("state", ["refused", "failed", "given-up"])
 def test_a_host_that_cannot_measure_is_not_drawn(campaign, state):
     campaign.keep(replace(campaign.host("web1"), state=state))
     found: set[str] = set()
@@ -199,11 +197,6 @@ def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign)
         "unreachable",
     )
     assert [host["host"] for host in shown["hosts"]] == list(HOSTS)
-    screens = {
-        host["host"]: (host["distance"], host["farthest"], host["compared"])
-        for host in shown["screening"]
-    }
-    assert screens == {**dict.fromkeys(HOSTS, (0.125, "memory", 5)), "web2": (0.25, "memory", 5)}
     printed = vtax("report", root).stdout
     assert "web9" in printed
     assert "controls" in printed

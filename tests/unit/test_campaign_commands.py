@@ -25,7 +25,7 @@ from vtax.campaign import report
 from vtax.campaign.change import change_of, missing_of
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost, InventoryHost
-from vtax.campaign.settings import Launch, Screening
+from vtax.campaign.settings import Launch
 from vtax.cli.main import main
 from vtax.errors import BadInput
 from vtax.store.campaigns import add_session
@@ -73,9 +73,6 @@ def test_abort_holds_back_the_launches_of_another_controller(fleet, commanded, c
 
 def test_an_abort_while_hosts_are_prepared_launches_none(fleet, commanded):
     campaign, _ = commanded
-    campaign.settings.model_copy(update={"screening": Screening(seconds=0)}).write(
-        campaign.root / FILE
-    )
     honest = fleet.run
 
     def aborted(tasks, given):

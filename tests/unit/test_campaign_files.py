@@ -49,7 +49,6 @@ def test_settings_are_what_was_written_and_tables_are_kept(tmp_path):
         ('window = "1-2"', "is no window of the day"),
         ('name = "Mine"', "name is 'Mine'; it must be text such as"),
         ("[launch]\nforks = 0", "forks is 0; it must be a whole number from 1 to 500"),
-        ("[screening]\nseconds = 121", "seconds is 121; it must be a number from 0 to 120"),
         ("[launch]\nfork = 1", "unknown key 'fork'; did you mean forks"),
         ("launch = 3", "launch is 3; it must be a table"),
         ("[lunch]\nforks = 1", "unknown table [lunch]; did you mean [launch]"),

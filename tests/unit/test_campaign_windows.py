@@ -1,4 +1,4 @@
-"""Windows of the day, in which alone hosts are prepared, probed, and launched."""
+"""Windows of the day, in which alone hosts are prepared and launched."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_window_that_closes_while_hosts_are_prepared_holds_launches_back(tmp_p
     fleet.run = slow
     states = go(campaign, fleet)
     assert states == {**dict.fromkeys(fleet.machines, "ready"), "h00": "refused"}
-    assert [tasks for tasks, _ in fleet.asked] == ["prepare,check"], "none is probed then"
+    assert [tasks for tasks, _ in fleet.asked] == ["prepare,check"], "none is launched then"
     asked = len(fleet.asked)
     go(campaign, fleet)
     assert len(fleet.asked) == asked, "none is prepared outside its window, a refused one neither"

@@ -60,15 +60,13 @@ def test_a_host_that_can_measure_says_who_it_is(private_home, taken_for_root):
     assert "this host can measure now" in output_of("host", "check")
 
 
-def test_fixed_work_is_timed_under_the_lock(private_home, taken_for_root):
-    found = json.loads(output_of("host", "probe", "--seconds", "0.5", "--json"))
-    assert found["schema"] == "vtax.host-probe/1"
-    assert found["seconds"] >= 0.5
-    assert {*found["readings"]} == {"cpu", "memory", "process"}
-    assert all(0 < len(each) <= 100 and min(each) > 0 for each in found["readings"].values())
-    assert min(found["readings"]["memory"]) > min(found["readings"]["cpu"]) / 100
+def test_no_boot_is_set_without_an_id_and_while_a_run_measures_that_is_refused(
+    private_home, taken_for_root
+):
+    found = json.loads(output_of("host", "boot", "--json"))
+    assert (found["schema"], found["next_boot"]) == ("vtax.host-boot/1", "")
     with measuring_lock("another run"):
-        refused = CliRunner().invoke(group, ["host", "probe"], standalone_mode=False)
+        refused = CliRunner().invoke(group, ["host", "boot"], standalone_mode=False)
     assert isinstance(refused.exception, Busy)
 
 

@@ -16,7 +16,6 @@ from vtax.stats.host_change import random_half
 from vtax.study.refusals import validated
 
 _MIN_HOSTS = 4  # two a side
-_OUT = FAILURES | {"excluded"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def draw(
     usable = [
         host
         for host in hosts
-        if host.state not in _OUT and (host.sessions or host.state != "unreachable")
+        if host.state not in FAILURES and (host.sessions or host.state != "unreachable")
     ]
     if len(usable) < _MIN_HOSTS:
         raise BadInput(

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vtax.campaign import answers, screening
+from vtax.campaign import answers
 from vtax.campaign.ansible import Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
@@ -58,7 +58,7 @@ def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, Cam
     for each in listed:
         host = known.pop(each.name, None) or CampaignHost(each.name)
         new = replace(host, **asdict(each))
-        if each.skip and host.state != "excluded":  # which it stays, once it is skipped no more
+        if each.skip:
             new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
         elif host.state in ("skipped", "collected"):  # or `sessions` was raised
             new = answers.settled(new, campaign.settings, host.at or 0.0)
@@ -117,27 +117,18 @@ class Controller:
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
-        screening.declare(self.campaign)
         refused = [
             host.name
             for host in self.hosts.values()
             if host.state == "refused" and not host.running and self._is_open(host.name)
         ]
-        asked: set[str] = set(refused)
         self._check(refused)
-        asked -= {name for name in refused if self.hosts[name].state == "ready"}
-        first = screening.before_any_session(
-            self.hosts.values(), self.settings, self._now(), self._launched()
-        )
-        self._check(first)
-        self._probe(first)
-        asked |= {name for name in first if self.hosts[name].state != "ready"}
+        asked = {name for name in refused if self.hosts[name].state != "ready"}
         while due := next_batch([*self.hosts.values()], self.settings, self._now(), asked):
             self._refuse_aborted()
             names = [each.host for each in due]
             asked |= {*names}
             self._check(names)
-            self._probe(names)
             self._refuse_aborted()
             ready = {
                 name for name in names if self.hosts[name].state == "ready" and self._is_open(name)
@@ -186,13 +177,13 @@ class Controller:
                 reason=host.reason if answer.kind == "ok" else Reason("not-rebooted", answer.error),
             )
 
-        if self.settings.reboot:  # a probe fails where another command has the host
+        if self.settings.reboot:  # fails where another command has the host
             self._ask(
                 "rebooted into their default",
                 ["command", "reboot"],
                 due,
                 rebooted,
-                verb=lambda *_: ["probe", "--seconds", "0"],
+                verb=lambda *_: ["boot"],
             )
 
     def collect(self, loader: Loader) -> Collected:
@@ -203,9 +194,6 @@ class Controller:
             tried |= {session.id + name for name, session in pending.items()}
             found += self._fetch(pending, loader)
         return Collected(found.count(True), found.count(False))
-
-    def _launched(self) -> set[str]:
-        return screening.launched(self.campaign.hosts())
 
     def _running(self) -> dict[str, HostSession]:
         return {
@@ -267,35 +255,6 @@ class Controller:
         ):  # one may have another name in the inventory now
             if host.name in self.hosts:
                 self._keep(host)
-
-    def _probe(self, names: Sequence[str]) -> None:
-        """Probe the hosts that may measure and never did, and compare all that were probed."""
-        if not self.settings.screening.seconds:
-            return
-        before = self._launched()
-        ready = [
-            name
-            for name in names
-            if (host := self.hosts[name]).state == "ready"
-            and screening.is_due(host, before)
-            and self._is_open(name)
-        ]
-        if not ready:
-            return
-
-        def probed(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            return screening.after_probe(host, answer, self._now())
-
-        words = ["probe", "--seconds", f"{self.settings.screening.seconds:g}"]
-        self._ask(
-            "probed",
-            ["command"],
-            dict.fromkeys(ready, HostSession(0, "")),
-            probed,
-            verb=lambda *_: words,
-        )
-        for host in screening.screened(self.hosts.values(), self.settings, before):
-            self._keep(host)
 
     def _launch(self, due: Sequence[Due]) -> None:
         launched = {}

@@ -26,7 +26,6 @@ HostState = Literal[
     "failed",
     "given-up",
     "skipped",
-    "excluded",
     "aborted",
 ]
 SessionState = Literal[
@@ -65,7 +64,6 @@ Code = Literal[
     "damaged-bundle",
     "not-stored",
     "skipped",
-    "screened",
     "window",
     "boot",
     "boot-refused",
@@ -73,7 +71,7 @@ Code = Literal[
     "wrong-boot",
 ]
 FAILURES: frozenset[HostState] = frozenset({"refused", "failed", "given-up"})
-ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "excluded", "collected"})
+ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "collected"})
 """States in which a host is asked nothing more."""
 
 
@@ -135,27 +133,6 @@ class HostSession:
 
 
 @dataclass(frozen=True)
-class Screen:
-    """A native probe of a host before it measured. kind: of the work in which it is farthest."""
-
-    distance: Annotated[
-        float | None,
-        Means(
-            "energy distance of its logarithms of durations from the rest's; null without three others"
-        ),
-    ] = None
-    kind: Annotated[
-        str, Means("kind of work in which it is farthest: `cpu`, `memory` or `process`")
-    ] = ""
-    others: Annotated[int, Means("hosts of its group that it is compared with")] = 0
-    error: Annotated[str, Means("why there is no probe; empty when there is one")] = ""
-
-    def __str__(self) -> str:
-        """Return it on one line; empty without a distance."""
-        return self.error or ("" if self.distance is None else f"{self.distance:.2f} {self.kind}")
-
-
-@dataclass(frozen=True)
 class InventoryHost:
     """A host of an inventory."""
 
@@ -182,11 +159,6 @@ class CampaignHost(InventoryHost):
         default_factory=dict
     )
     agents: Annotated[tuple[str, ...], Means("resident agents")] = ()
-    probe: Annotated[
-        Mapping[str, tuple[float, ...]],
-        Means("durations of its native probe, by kind of work", unit="s"),
-    ] = field(default_factory=dict)
-    screen: Annotated[Screen, Means("how far its native probe is from the others'")] = Screen()
     boot: Annotated[
         str, Means("boot that a run had it rebooted into; empty once it is to be in its default")
     ] = ""

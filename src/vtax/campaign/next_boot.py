@@ -16,7 +16,7 @@ from vtax.host.lock import measuring_lock
 class NextBoot:
     """Answer of `vtax host boot`."""
 
-    id: Annotated[str, Means("id of the run")]
+    id: Annotated[str, Means("id of the run; empty for none")]
     boot: Annotated[str, Means("boot of the study that this host is in; empty for none")]
     next_boot: Annotated[
         str, Means("boot that is set for the next time alone; empty where this one will do")
@@ -39,3 +39,9 @@ def set_next_boot(place: Place) -> NextBoot:
         entry = here.entries[next_boot]
         boot_loaders.loader().set_next(entry)
         return NextBoot(place.id, here.name, next_boot, entry.id)
+
+
+def no_next_boot() -> NextBoot:
+    """Set no entry: the next boot of this host is its default. Raises Busy while a run measures."""
+    with measuring_lock("vtax host boot"):
+        return NextBoot("", "", "")

@@ -58,9 +58,5 @@ def _host(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, An
         "code": reason.code,
         "detail": reason.detail,
         "runs": list(runs),
-        "identity": host.identity,
-        "distance": host.screen.distance,
-        "farthest": host.screen.kind,
-        "compared": host.screen.others,
     }
     return dict(found)

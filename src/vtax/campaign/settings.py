@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vtax.doctor.native_probe import MAX_S
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.report.replacing import replacing
@@ -60,14 +59,6 @@ class Launch(CampaignTable):
     max_failed_percent: float = Field(20, ge=0, le=100)
     forks: int = Field(25, ge=1, le=500)
     attempts: int = Field(3, ge=1, le=100)
-
-
-class Screening(CampaignTable):
-    """Table `screening`. seconds: of the native probe before the first session of a host, 0 for none. exclude_above:
-    the distance from the other hosts beyond which a host does not measure; 0 to exclude none."""
-
-    seconds: float = Field(10, ge=0, le=MAX_S)
-    exclude_above: float = Field(0, ge=0, le=100)
 
 
 class Change(CampaignTable):
@@ -131,7 +122,6 @@ class Settings(Wanted):
     vtax_version: str
     created_at: float
     launch: Launch = Launch()
-    screening: Screening = Screening()
     change: Change | None = None
 
     @property

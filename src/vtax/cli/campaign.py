@@ -175,7 +175,6 @@ def status(directory: Path, as_json: bool) -> None:
         "trials",
         "failed",
         "last answer",
-        "distance",
         "reason",
     )
     print_table(columns, [_row(host) for host in hosts])
@@ -311,7 +310,7 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
     reason = str(host.reason)
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
-        return host.name, said(host.state), "", "", "", "", at, str(host.screen), reason
+        return host.name, said(host.state), "", "", "", "", at, reason
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
     number = str(session.number) if session.number else said("canary")
     return (
@@ -322,7 +321,6 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
         str(session.done_trials),
         str(session.failed_trials),
         at,
-        str(host.screen),
         reason,
     )
 
@@ -332,7 +330,6 @@ def _plain(host: CampaignHost) -> dict[str, Any]:
     return {
         **values_of(host),
         "reason": asdict(host.reason),
-        "screen": asdict(host.screen),
         "sessions": [{**values_of(each), "reason": asdict(each.reason)} for each in host.sessions],
     }
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
 
 from vtax.campaign import detached, host_runs
 from vtax.campaign.host_runs import HostRun, Place, Request
-from vtax.campaign.next_boot import set_next_boot
+from vtax.campaign.next_boot import no_next_boot, set_next_boot
 from vtax.campaign.prepare import Refused
 from vtax.campaign.prepare import prepare as prepare_host
 from vtax.cli.completion import study_names
@@ -21,11 +20,9 @@ from vtax.cli.measure import tune_host_option
 from vtax.cli.output import json_option, need_root, print_json, print_table, say
 from vtax.cli.trust import trust_option
 from vtax.described import values_of
-from vtax.doctor.native_probe import MAX_S, native_probe
 from vtax.doctor.readiness import Readiness, readiness
 from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
-from vtax.host.lock import measuring_lock
 from vtax.study.limits import INTEGERS, MAX_BLOCKS
 from vtax.study.redesigned import redesigned
 from vtax.study.units import about_size
@@ -70,33 +67,6 @@ def check(as_json: bool) -> None:
             " ".join(filter(None, (each.code, each.detail))) for each in found.obstacles
         )
         say(f"this host cannot measure now: {listed}")
-
-
-@command.command("probe", short_help="Time fixed work on this host, without a guest.")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0, MAX_S),
-    default=10.0,
-    metavar="S",
-    help="For so long. [10]",
-)
-@json_option
-def probe(seconds: float, as_json: bool) -> None:
-    """Time fixed work on this host, without a guest: a hash, a copy of memory, the start of a program.
-
-    A campaign compares its hosts by that before they measure. Refused while a run measures (75).
-    """
-    need_root("measuring")
-    with measuring_lock("vtax host probe"):
-        found = native_probe(seconds)
-    if as_json:
-        print_json({"schema": "vtax.host-probe/1", **asdict(found)})
-        return
-    rows = [
-        (kind, str(len(each)), f"{1000 * median(each):.2f} ms")
-        for kind, each in found.readings.items()
-    ]
-    print_table(("work", "readings", "median"), rows)
 
 
 @command.command("prepare", short_help="Prepare this host from a pack.")
@@ -206,19 +176,22 @@ def status(id_: str | None, as_json: bool) -> None:
 
 
 @command.command("boot", short_help="Set the boot that a run needs next.")
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="[ID]", required=False)
 @json_option
-def boot(id_: str, as_json: bool) -> None:
+def boot(id_: str | None, as_json: bool) -> None:
     """Set the boot that the run ID needs next for the next boot of this host alone, and reboot nothing.
 
-    Nothing is set where this boot of the host will do.
+    Nothing is set where this boot of the host will do, and without an ID. Refused while a run measures (75).
     """
     need_root("setting the next boot")
-    found = set_next_boot(Place.of(Home.from_environment(), id_))
+    home = Home.from_environment()
+    found = set_next_boot(Place.of(home, id_)) if id_ else no_next_boot()
     if as_json:
         print_json({"schema": "vtax.host-boot/1", **values_of(found)})
     elif found.next_boot:
         say(f"the next boot is {found.next_boot}: {found.entry}")
+    elif not id_:
+        say("no entry is set for the next boot")
     else:
         say(f"this boot of the host will do: {found.boot}")
 

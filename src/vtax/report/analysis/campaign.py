@@ -6,7 +6,6 @@ brings its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -32,15 +31,6 @@ class HostRecord:
         str, Means("why it has no more sessions, as a code; empty without a reason")
     ] = ""
     detail: Annotated[str, Means("the same in words")] = ""
-    distance: Annotated[
-        float | None,
-        Means("energy distance of its native probe from the other hosts', before it measured"),
-    ] = None
-    farthest: Annotated[
-        str, Means("kind of work of that distance: `cpu`, `memory` or `process`")
-    ] = ""
-    compared: Annotated[int, Means("hosts that it was compared with")] = 0
-    identity: Annotated[str, Means("its identity, as runs keep it; empty before it was asked")] = ""
 
     @property
     def is_missing(self) -> bool:
@@ -92,7 +82,7 @@ def campaign_of(provenance: Mapping[str, Any]) -> CampaignRecord | None:
 
 def _host(said: Mapping[str, Any]) -> HostRecord:
     sessions = tuple(each for each in _list(said.get("sessions")) if isinstance(each, int))
-    planned, distance, compared = (said.get(name) for name in ("planned", "distance", "compared"))
+    planned = said.get("planned")
     return HostRecord(
         _text(said, "host"),
         _text(said, "group"),
@@ -102,10 +92,6 @@ def _host(said: Mapping[str, Any]) -> HostRecord:
         _text(said, "state"),
         _text(said, "code"),
         _text(said, "detail"),
-        distance if isinstance(distance, float) and 0 <= distance < math.inf else None,
-        _text(said, "farthest"),
-        compared if isinstance(compared, int) else 0,
-        _text(said, "identity"),
     )
 
 

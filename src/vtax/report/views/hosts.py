@@ -78,7 +78,6 @@ def document(source: Source, options: Options) -> doc.Document:
         *host_matrix.forest(found.lines, hosts, analysis),
         *_odd(found),
         *_facts(found),
-        *_screening(found),
         *host_groups.groups_apart(analysis),
     ]
     return doc.Document(VIEW.title, tuple(parts), data=_plain(found, analysis))
@@ -139,7 +138,7 @@ _STATES = {
     "new": msg("not asked yet"), "unreachable": msg("unreachable"), "refused": msg("refused"), "busy": msg("busy"),
     "ready": msg("ready"), "running": msg("running"), "waiting": msg("waiting"), "done": msg("measured"),
     "collected": msg("collected"), "failed": msg("failed"), "given-up": msg("given up"), "skipped": msg("skipped"),
-    "excluded": msg("excluded"), "aborted": msg("aborted"),
+    "aborted": msg("aborted"),
 }  # fmt: skip
 
 
@@ -258,50 +257,6 @@ def _facts(found: _Found) -> Iterator[doc.Part]:
     yield doc.Titled(msg("Facts that differ between hosts"), (table,), key="differing-facts")
 
 
-def _screening(found: _Found) -> Iterator[doc.Part]:
-    """Yield how far the native probe of each host was from the others', the farthest first."""
-    probed = [
-        host
-        for host in (found.campaign.hosts if found.campaign else ())
-        if host.distance is not None
-    ]
-    if not probed:
-        return
-    columns = (
-        doc.Column("host", msg("host")),
-        doc.Column("group", msg("group")),
-        doc.Column("distance", msg("energy distance"), is_number=True),
-        doc.Column("farthest", msg("work")),
-        doc.Column("compared", msg("other hosts"), is_number=True),
-        doc.Column("state", msg("state")),
-    )
-    rows = tuple(
-        doc.TableRow(
-            (
-                host.host,
-                host.group,
-                doc.Number(host.distance or 0.0, 2),
-                host.farthest,
-                doc.Count(host.compared),
-                _STATES.get(host.state, host.state),
-            )
-        )
-        for host in sorted(probed, key=lambda host: (-(host.distance or 0.0), host.host))[
-            :_MOST_FINDINGS
-        ]
-    )
-    note = msg(
-        "A native probe of each host before it measured, against the other hosts of its group. One that is slower or "
-        "faster by a tenth in one kind of work, with little scatter, is 0.44 apart."
-    )
-    table = doc.Table(
-        columns, (doc.Group(rows),), key="screening", label=msg("Native probes"), style="facts"
-    )
-    yield doc.Titled(
-        msg("Native probes of the hosts"), (table, doc.Paragraph(note, "muted")), key="screening"
-    )
-
-
 def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
     """Return the same for programs."""
     campaign = found.campaign
@@ -309,9 +264,6 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
         "campaign": campaign.name if campaign else None,
         "hosts": host_matrix.plain(found.lines, found.hosts),
         "missing": [values_of(host) for host in campaign.missing] if campaign else [],
-        "screening": [values_of(host) for host in campaign.hosts if host.distance is not None]
-        if campaign
-        else [],
         "changes": [host_change.plain(change, effects) for change, effects in found.changes],
         "odd": [{"levels": dict(each.point.levels), **values_of(each)} for each in found.odd],
         "facts": [
