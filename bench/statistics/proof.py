@@ -72,7 +72,6 @@ PLACES: Mapping[str, Place] = {
         "check.py --against", columns=(0, 2, 3, 4, 5, 6), by=(0, 2), largest=(3, 4, 5)
     ),
     "claims": Place("claims.py --studies 500", columns=(1, 2, 3, 4), by=(1,)),
-    "recommend": Place("recommend.py --studies 1500"),
     "quantiles": Place("quantiles.py", columns=(0, 1, 3, 4, 5), by=(0, 1)),
     "shipped": Place("shipped.py"),
 }

@@ -30,9 +30,9 @@ def test_platforms_are_ranked_by_the_weights():
     assert [each["platform"] for each in found["standings"]][-1] == "qemu-tcg"
     assert shares(found) == {"cpu": 0.25, "network": 0.75}
     assert found["reference"] == "native"
-    chances = found["standings"][0]["probabilities"]
-    assert len(chances) == 3
-    assert sum(chances) == pytest.approx(1)
+    first, *others = [each["to_first"] for each in found["standings"]]
+    assert first is None
+    assert all(each["low"] <= each["estimate"] <= 1 for each in others)
 
 
 @pytest.mark.usefixtures("tour")

@@ -127,7 +127,8 @@ def test_weights_decide_the_order():
     assert names(found) == ["kvm", "docker", "gvisor"]
     assert [each.place for each in found.standings] == [(1, 1), (2, 2), (3, 3)]
     first = found.standings[0]
-    assert first.probabilities[0] > 0.99
+    assert first.to_first is None
+    assert all(each.to_first.high < 1 for each in found.standings[1:])
     assert first.score.estimate == pytest.approx((0.9 * 0.95**10 * 0.7) ** (1 / 12), rel=0.02)
     assert first.score.low < first.score.estimate < first.score.high
     assert first.resources["disk"].estimate == pytest.approx(0.7, rel=0.03)  # its figure is a time
@@ -175,9 +176,9 @@ def test_a_switch_is_where_the_first_place_changes():
 def test_near_equals_are_not_certain(golden):
     speed = {**SPEED, "kvm": (1.0, 0.8, 0.9)}
     found = recommend(run_of(speed, noise=0.05, blocks=5))
-    best = [each.probabilities[0] for each in found.full if each.probabilities]
-    assert sum(best) == pytest.approx(1)
-    assert max(best) < 0.95
+    first, second, _ = found.full
+    assert second.to_first.low < second.to_first.estimate <= 1 <= second.to_first.high
+    assert second.to_first.estimate == pytest.approx(second.score.estimate / first.score.estimate)
     golden(summary(found))
 
 
@@ -189,7 +190,7 @@ def test_an_untested_resource_makes_the_place_a_range_with_the_reason(golden):
     weights = {"cpu": 1.0, "network": 1.0}
     found = recommend(run_of(speed, untested=(untested,)), weights)
     kvm = standing(found, "kvm")
-    assert kvm.probabilities is None
+    assert kvm.to_first is None
     assert kvm.place == (1, 3)
     assert english(kvm.missing[0].reason) == "it takes one interface at most"
     assert kvm.score.low == pytest.approx((0.9 * 0.2) ** 0.5, rel=0.03)
@@ -226,12 +227,12 @@ def test_blocks_without_a_value_leave_the_others():
     )
     assert len(found.full) == 3
     assert found.units == 8
-    assert all(each.probabilities for each in found.full)
+    assert all(each.to_first for each in found.full[1:])
 
 
-def test_one_block_has_places_and_no_probabilities(golden):
+def test_one_block_has_places_and_no_intervals(golden):
     found = recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}, blocks=1))
-    assert [each.probabilities for each in found.standings] == [None] * 3
+    assert [each.to_first for each in found.standings] == [None] * 3
     golden(drawn(document_of(found)))
     values = as_json(document_of(found))
     assert (
@@ -263,7 +264,7 @@ def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited
     assert "is emulated" not in drawn(document_of(recommend(run_of())))
 
 
-def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_another():
+def test_the_first_leads_nobody_where_more_of_its_trials_failed_than_of_another():
     first, second = names(recommend(run_of()))[:2]
 
     def without_a_trial_of(lost: str) -> Recommendation:
@@ -272,16 +273,16 @@ def test_the_first_has_no_probability_where_more_of_its_trials_failed_than_of_an
         )
 
     flattered, conservative = without_a_trial_of(first), without_a_trial_of(second)
-    assert {each.probabilities for each in flattered.standings} == {None}
+    assert {each.to_first for each in flattered.standings} == {None}
     assert "how sure that is cannot be said" in drawn(document_of(flattered))
     assert "failures-differ" in {warning.code for warning in flattered.warnings}
-    assert conservative.standings[0].probabilities is not None
+    assert conservative.standings[1].to_first is not None
 
 
 def test_sessions_are_the_units():
     found = recommend(run_of(blocks=9, sessions=3))
     assert (found.units, found.is_of_sessions) == (3, True)
-    assert "probabilities and intervals are from 3 sessions" in drawn(document_of(found))
+    assert "intervals are from 3 sessions" in drawn(document_of(found))
 
 
 def test_warnings_travel():

@@ -1,4 +1,4 @@
-"""Scores of weighted resources: their draws agree with Student's t, weights switch places where they cross."""
+"""Scores of weighted resources: their intervals are Student's t, weights switch places where they cross."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from scipy import special
 
 from vtax.stats.scores import (
-    Effects,
     Item,
     allow_for_order,
     crossings,
     effects_of,
-    near_best,
-    rank_probabilities,
 )
 
 EQUAL = np.array([0.5, 0.5])
@@ -30,15 +27,12 @@ def noise(platforms: int, units: int, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("units", [2, 3, 5, 12])
-def test_the_chance_of_two_platforms_is_that_of_students_t(units):
+def test_the_difference_of_two_platforms_is_that_of_students_t(units):
     values = [noise(2, units, seed) + np.array([[0.05], [0.0]]) for seed in (1, 2)]
     effects = effects_of([Item(n, 1.0, each) for n, each in enumerate(values)], 2)
     difference = (values[0][0] - values[0][1] + values[1][0] - values[1][1]) / 2
-    t = difference.mean() / (difference.std(ddof=1) / math.sqrt(units))
-    drawn = np.einsum("drp,r->dp", effects.draws(100_000), EQUAL)
-    assert rank_probabilities(drawn)[0, 0] == pytest.approx(special.stdtr(units - 1, t), abs=0.01)
     interval = effects.interval(EQUAL, 0, 1, 0.95)
-    assert interval.low < 0 < interval.high or abs(t) > special.stdtrit(units - 1, 0.975)
+    assert interval.estimate == pytest.approx(difference.mean())
     half = special.stdtrit(units - 1, 0.975) * difference.std(ddof=1) / math.sqrt(units)
     assert (interval.high - interval.low) / 2 == pytest.approx(half)
 
@@ -51,10 +45,6 @@ def test_what_a_block_does_to_all_platforms_cancels():
     assert together.interval(one, 0, 1, 0.95).high == pytest.approx(
         alone.interval(one, 0, 1, 0.95).high
     )
-    shares = [
-        rank_probabilities(np.einsum("drp,r->dp", each.draws(), one)) for each in (alone, together)
-    ]
-    assert np.abs(shares[0] - shares[1]).max() < 0.03
 
 
 def test_what_resources_of_a_block_share_does_not_average_out():
@@ -96,17 +86,6 @@ def test_dependent_units_widen():
     assert allow_for_order(effects_of(independent, 1), independent, np.ones(1))[1] == 0.0
 
 
-def test_equal_platforms_share_their_places():
-    same = noise(1, 5)
-    drawn = effects_of([Item(0, 1.0, np.vstack([same, same]))], 1).draws()[:, 0, :]
-    assert rank_probabilities(drawn).tolist() == [[0.5, 0.5], [0.5, 0.5]]
-
-
-def test_near_the_best_counts_what_is_within_the_margin():
-    drawn = np.log(np.array([[1.0, 0.985, 0.5], [0.9, 1.0, 0.5]]))
-    assert near_best(drawn, 0.02).tolist() == [0.5, 1.0, 0.0]
-
-
 def test_a_weight_switches_the_first_place_where_scores_cross():
     means = np.array(
         [[0.0, -0.1, -3.0], [-0.3, 0.0, -3.0]]
@@ -126,9 +105,3 @@ def test_a_weight_switches_the_first_place_where_scores_cross():
 def test_no_weight_changes_what_is_best_everywhere_or_alone():
     assert crossings(np.array([[0.0, -0.1], [0.0, -0.2]]), EQUAL) == []
     assert crossings(np.array([[0.0, -0.1], [0.0, 0.3]]), np.array([1.0, 0.0]))[0].resource == 1
-
-
-def test_draws_have_the_spread_of_students_t():
-    effects = Effects(np.zeros((1, 1)), np.full((4, 1, 1), 0.5), 3)
-    drawn = effects.draws(200_000)[:, 0, 0]
-    assert np.quantile(drawn, 0.975) == pytest.approx(special.stdtrit(3, 0.975), rel=0.03)

@@ -4,13 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import t
 
 from vtax.stats.checks import StatsError
 from vtax.stats.planning import of_ratio
-from vtax.stats.scores import rank_probabilities
 from vtax.stats.steadiness import find_drift
 from vtax.stats.variance import components, plan
 
@@ -123,15 +120,6 @@ def test_drift_is_measured_over_the_whole_run():
     assert any("drift" in text for text in found.warnings)
     assert find_drift([1.0, 2.0]).warnings
     assert find_drift([5.0] * 9).change == 0
-
-
-@given(st.integers(1, 6), st.integers(2, 8), st.integers(0, 1000))
-def test_every_rank_is_taken_and_every_platform_has_one(platforms, blocks, seed):
-    shares = rank_probabilities(
-        np.random.default_rng(seed).integers(-1, 2, (blocks, platforms)).astype(float)
-    )
-    assert shares.sum(axis=0) == pytest.approx(np.ones(platforms))
-    assert shares.sum(axis=1) == pytest.approx(np.ones(platforms))
 
 
 def test_noise_of_a_ratio_is_split_between_blocks_and_trials():

@@ -38,8 +38,8 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_j
     kernel (system calls), start (of guests) and application, as far as the run measured them. A cost
     counts where it is named: guest-memory, of runs with several guests at once, guest-start, host-cpu and
     energy, both of a unit of work. Printed are the
-    probability of every place, the resource that decides, and the weights at which another platform would be the
-    first. A resource that was not tested on a platform makes its place a range, with the reason; one that the run
+    score of every platform with its interval, the resource that decides, and the weights at which another one would
+    be the first. A resource that was not tested on a platform makes its place a range, with the reason; one that the run
     does not measure is left out, and named first.
 
     \b

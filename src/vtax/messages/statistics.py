@@ -29,10 +29,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     ),
     "sessions-alike": "all sessions give the same ratio: noise is below the tool's resolution",
     "hosts-alike": "all hosts give the same ratio: noise is below the tool's resolution",
-    "few-blocks-for-places": "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal",
+    "few-blocks-for-places": "{blocks} blocks are few: places stay uncertain, and intervals take the noise as normal",
     "better-than-baseline": "better than {baseline} beyond noise: where that is the bare host, find the reason, such as a cache below "
     "the guest, before it decides",
-    "dependent-places": "neighbouring blocks resemble each other, so intervals are wider and probabilities less sure",
+    "dependent-places": "neighbouring blocks resemble each other, so intervals are wider",
     "zero-mean-no-noise": "the mean is zero, so relative noise is not defined",
     "tiny-mean-no-noise": "the mean is next to zero, so relative noise is not defined",
     "one-block-no-noise": "one block: noise between blocks cannot be estimated",

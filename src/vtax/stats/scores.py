@@ -1,15 +1,8 @@
 """Scores of platforms over several resources with weights, and how sure their order is.
 
 A score is a weighted mean of log efficiencies, so the logarithm of a weighted geometric mean of ratios. All figures
-of one block share its hour, so their errors are joint: one draw of the posterior weighs whole units (blocks, or
-sessions) for every platform and every resource at once.
-
-The posterior of the means of n units with an unknown covariance is taken as multivariate t with n - 1 degrees of
-freedom around the sample means, with the sample covariance over n (flat prior on the means; Box & Tiao, Bayesian
-Inference in Statistical Analysis, 1973, section 8.4, where the scale of a contrast is that of its own sample
-variance). The posterior of every single difference is then Student's t of the paired values, as in `ratio`, however
-few units there are, and the covariance need not be invertible. The block bootstrap is not used: of three blocks it
-says 100 % far too often. Figures in docs/proof.md.
+of one block share its hour, so their errors are joint: they are kept by unit (block, or session), for every platform
+and every resource at once, and the interval of a difference is Student's t of the paired values, as in `ratio`.
 """
 
 from __future__ import annotations
@@ -24,7 +17,6 @@ from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.checks import Array
 from vtax.stats.intervals import Interval, t_quantile
 
-DRAWS = 20_000  # a probability of 95 % to 0.2 points, one standard error
 FEWEST_UNITS = 2
 
 
@@ -62,15 +54,6 @@ class Effects:
         )
         half = t_quantile((1 + confidence) / 2, self.df) * error
         return Interval(estimate, estimate - half, estimate + half, confidence)
-
-    def draws(self, count: int = DRAWS, seed: int = 0) -> Array:
-        """Draws of the means: shape (count, resources, platforms). Needs `df` of at least 1."""
-        random = np.random.default_rng(seed)
-        units = self.errors.shape[0]
-        normal = random.standard_normal((count, units))
-        scale = self.widening * np.sqrt(self.df / random.chisquare(self.df, count))
-        moved = (normal * scale[:, None]) @ self.errors.reshape(units, -1)
-        return np.asarray(self.means + moved.reshape(count, *self.means.shape))
 
 
 @dataclass(frozen=True)
@@ -127,25 +110,6 @@ def allow_for_order(
         return effects, 0.0
     widening, df = allow_for_dependence(1.0, float(effects.df), int(complete.sum()), found)
     return Effects(effects.means, effects.errors, max(1, math.floor(df)), widening), found
-
-
-def rank_probabilities(scores: Array) -> Array:
-    """[platform, rank]: share of the rows (draws) in which it has the rank, 0 the best; equal scores share ranks."""
-    means = np.round(scores, 12)
-    above = (means[:, None, :] > means[:, :, None]).sum(axis=2)
-    equal = (means[:, None, :] == means[:, :, None]).sum(axis=2)
-    platforms = means.shape[1]
-    shares = np.zeros((platforms, platforms))
-    for r in range(platforms):
-        shares[:, r] = (((above <= r) & (r < above + equal)) / equal).mean(axis=0)
-    return shares
-
-
-def near_best(scores: Array, margin: float) -> Array:
-    """Probability of each platform (column of the draws) to be at most `margin` of the best one's score below it."""
-    return np.asarray(
-        (scores >= scores.max(axis=1, keepdims=True) + math.log1p(-margin)).mean(axis=0)
-    )
 
 
 @dataclass(frozen=True)

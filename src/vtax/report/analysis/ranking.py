@@ -33,16 +33,12 @@ class Standing:
             "its first and last place; a range where something was not tested on it, or on one that may be ahead"
         ),
     ]
-    probabilities: Annotated[
-        tuple[float, ...] | None,
+    to_first: Annotated[
+        Interval | None,
         Means(
-            "of each place among the platforms that lack nothing, the first place first; null with one unit, where "
-            "something is missing, and where the first failed in more of its trials than another"
+            "score / that of the first, with intervals that hold for all platforms at once; null of the first, with "
+            "one unit, where something is missing, and where the first failed in more of its trials than another"
         ),
-    ] = None
-    near_best: Annotated[
-        float | None,
-        Means("probability of a score within the margin of the best one", name="p_near_best"),
     ] = None
     missing: Annotated[tuple[Missing, ...], Means("what was not tested on it")] = ()
     needed: Annotated[
@@ -136,10 +132,7 @@ class Recommendation:
         Means("resources with a weight that no platform was ranked by", name="not_tested"),
     ]
     units: Annotated[int, Means("how many blocks or sessions")]
-    is_of_sessions: Annotated[
-        bool, Means("whether probabilities and intervals are from sessions, not from blocks")
-    ]
-    margin: Annotated[float, Means("margin of equivalence")]
+    is_of_sessions: Annotated[bool, Means("whether intervals are from sessions, not from blocks")]
     confidence: Annotated[float, Means("confidence level of intervals")]
     warnings: Annotated[
         tuple[doc.Warning, ...],

@@ -104,7 +104,6 @@ def recommend(
         unmeasured_of(analysis, weights, weighted),
         units,
         len(analysis.sessions) > 1,
-        analysis.rule.margin,
         analysis.rule.confidence,
         _warnings(analysis, figures, standings, given, left_out),
         link_limits(analysis, figures),
@@ -174,13 +173,8 @@ def _full(
     is_flattered: bool,
 ) -> list[Standing]:
     shares, confidence = np.array([each.share for each in weighted]), analysis.rule.confidence
-    chances = near = None
-    if effects.df > 0 and len(full) > 1 and not is_flattered:
-        drawn = np.einsum("drp,r->dp", effects.draws(), shares)
-        chances, near = (
-            scores.rank_probabilities(drawn),
-            scores.near_best(drawn, analysis.rule.margin),
-        )
+    is_judged = effects.df > 0 and not is_flattered
+    of_all = 1 - (1 - confidence) / max(1, len(full) - 1)  # Bonferroni over the others
     unit = np.eye(len(weighted))
     used = [(k, each.name) for k, each in enumerate(weighted) if each.share]
     return [
@@ -189,8 +183,9 @@ def _full(
             _ratio(effects.interval(shares, n, None, confidence)),
             {name: _ratio(effects.interval(unit[k], n, None, confidence)) for k, name in used},
             (place, place),
-            tuple(chances[n].tolist()) if chances is not None else None,
-            float(near[n]) if near is not None else None,
+            replace(_ratio(effects.interval(shares, n, order[0], of_all)), confidence=confidence)
+            if is_judged and n != order[0]
+            else None,
         )
         for place, n in enumerate(order, 1)
     ]

@@ -13,7 +13,6 @@ from vtax.report.document.cells import (
     Number,
     Offset,
     PlatformCell,
-    Probability,
     PValue,
     Quantity,
     Range,

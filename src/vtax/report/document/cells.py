@@ -121,13 +121,6 @@ class Share(Value):
 
 
 @dataclass(frozen=True)
-class Probability(Value):
-    """A probability with two decimals; what is next to none is a dot."""
-
-    value: float
-
-
-@dataclass(frozen=True)
 class PValue(Value):
     """A p-value. is_named: as `p = 0.012`."""
 

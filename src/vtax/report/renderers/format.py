@@ -253,10 +253,6 @@ def _share(f: Formatter, value: cells.Share) -> str:
     return f.number(formats[value.style](share))
 
 
-def _probability(f: Formatter, value: cells.Probability) -> str:
-    return f.number(f"{value.value:.2f}") if value.value >= 0.005 else "·"
-
-
 def _p_value(f: Formatter, value: cells.PValue) -> str:
     return f.number(p_text(value.value) if value.is_named else numbers.number(value.value, 2))
 
@@ -281,7 +277,6 @@ _FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
     cells.Mean: _mean,
     cells.IntervalCell: _interval,
     cells.Share: _share,
-    cells.Probability: _probability,
     cells.PValue: _p_value,
     cells.Duration: lambda f, v: f.number(format_duration(v.seconds)),
     cells.Offset: lambda f, v: f.number(f"{v.seconds:+.{v.decimals}f} s"),

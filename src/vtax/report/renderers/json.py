@@ -16,7 +16,7 @@ from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.renderers.format import Formatter
 
-_SINGLE = (doc.Number, doc.Count, doc.Quantity, doc.Share, doc.Probability, doc.PValue)
+_SINGLE = (doc.Number, doc.Count, doc.Quantity, doc.Share, doc.PValue)
 _SECONDS = (doc.Duration, doc.Offset, doc.Moment)
 
 

@@ -1,4 +1,4 @@
-"""Which platform a workload should run on: places with probabilities, what decides them, what would change them."""
+"""Which platform a workload should run on: places, what decides them, what would change them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from vtax.report.parts.header import run_line
 from vtax.report.views.base import Options, View
 from vtax.stats.intervals import Interval as Bounds
 
-_SURE = 0.95
-
 
 def document(source: Source, options: Options) -> doc.Document:
     """Return the ranking of the whole run; all resources count alike."""
@@ -33,7 +31,7 @@ def document_of(found: Recommendation) -> doc.Document:
     """Return the answer, the places, what decides between the first two, and the warnings."""
     parts: list[doc.Part] = [
         doc.Titled(msg("Summary"), tuple(_summary(found)), key="answer", role="summary"),
-        doc.Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
+        doc.Titled(msg("Places"), (_places(found), *_notes(found)), key="places"),
     ]
     if found.contributions:
         parts.append(
@@ -112,35 +110,29 @@ def _cautions(found: Recommendation) -> Iterator[doc.Inline]:
 
 
 def _choice(found: Recommendation) -> doc.Inline:
-    """Return the platform to choose, or that none can be chosen, with the most probable one."""
-    first = found.full[0]
-    if first.probabilities is None:
-        return msg(
-            "{platform} has the best score, {score}; how sure that is cannot be said",
-            platform=shared.platform_of(first.platform),
-            score=_score(first.score.estimate, found),
-        )
-    best = max(found.full, key=lambda each: (each.probabilities or [0.0])[0])
-    chance = (best.probabilities or [0.0])[0]
+    """Return the platform with the best score, and which others are within noise of it."""
+    first, *others = found.full
     data: dict[str, doc.Inline] = {
-        "platform": shared.platform_of(best.platform),
-        "chance": doc.Probability(chance),
-        "score": _score(best.score.estimate, found),
+        "platform": shared.platform_of(first.platform),
+        "score": _score(first.score.estimate, found),
     }
-    if chance >= _SURE:
+    leads = [each for each in others if each.to_first is not None]
+    if not leads:
         return msg(
-            "{platform} is the best with a probability of {chance}; its score is {score}", **data
+            "{platform} has the best score, {score}; how sure that is cannot be said", **data
         )
     close = [
         shared.platform_of(each.platform)
-        for each in found.full
-        if (each.near_best or 0) > 1 - _SURE
+        for each in leads
+        if each.to_first is not None and each.to_first.high >= 1
     ]
-    if len(close) < 2:
-        return msg("{platform} is the most probable best ({chance}), not for sure", **data)
+    if not close:
+        return msg(
+            "{platform} has the best score, {score}, ahead of the others beyond noise", **data
+        )
     return msg(
-        "No choice can be made among {platforms}; {platform} is the most probable best ({chance})",
-        platforms=listed(close),
+        "{platform} has the best score, {score}, within noise of {others}",
+        others=listed(close),
         **data,
     )
 
@@ -198,18 +190,13 @@ def _places(found: Recommendation) -> doc.Table:
         doc.Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
         doc.Column("score", _with_interval(msg("score"), found), is_number=True),
-        *(_chance_columns(found) if found.has_intervals else ()),
         *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
         *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
-    rows = [
-        _row(each, [r.name for r in used], has_intervals=found.has_intervals)
-        for each in found.standings
-    ]
+    rows = [_row(each, [r.name for r in used]) for each in found.standings]
     if found.reference is not None:
         one = doc.Share(1.0, "whole")
-        blank: tuple[doc.Inline, ...] = ("", "") if found.has_intervals else ()
-        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one, *blank)
+        cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one)
         rows.append(doc.TableRow((*cells, *(one for _ in used)), "baseline"))
     return doc.Table(
         columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms")
@@ -236,20 +223,11 @@ def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
     )
 
 
-def _chance_columns(found: Recommendation) -> tuple[doc.Column, ...]:
-    within = msg("within\n{margin}", margin=doc.Share(found.margin, "declared"))
-    return doc.Column("best", msg("best"), is_number=True), doc.Column(
-        "near_best", within, is_number=True
-    )
-
-
-def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> doc.TableRow:
+def _row(each: Standing, resources: list[str]) -> doc.TableRow:
     low, high = each.place
     place: doc.Inline = (
         doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
     )
-    best = _chance(each.probabilities[0]) if each.probabilities else ""
-    near = _chance(each.near_best) if each.near_best is not None else ""
     alone = [each.resources.get(name) for name in resources]
     shown: list[doc.Inline] = [
         doc.Relative(one.estimate) if one else doc.Nothing() for one in alone
@@ -261,10 +239,7 @@ def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> doc.Ta
         score = doc.Range(doc.Relative(each.score.low), doc.Relative(each.score.high))
     why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
     missing = (why,) if each.missing else ()
-    errors = (best, near) if has_intervals else ()
-    return doc.TableRow(
-        (place, shared.platform_of(each.platform), score, *errors, *shown, *missing)
-    )
+    return doc.TableRow((place, shared.platform_of(each.platform), score, *shown, *missing))
 
 
 def _lacks(missing: Missing) -> doc.Inline:
@@ -278,31 +253,6 @@ def _lacks(missing: Missing) -> doc.Inline:
     )
 
 
-def _chance(p: float) -> doc.Inline:
-    return styled(doc.Probability(p), "strong" if p >= 0.5 else "")
-
-
-def _below_places(found: Recommendation) -> Iterator[doc.Part]:
-    if len(found.full) > 2 and found.full[0].probabilities:
-        columns = (
-            shared.PLATFORM,
-            *(
-                doc.Column(f"rank_{n + 1}", _ordinal(n), is_number=True)
-                for n in range(len(found.full))
-            ),
-        )
-        rows = [
-            doc.TableRow(
-                (shared.platform_of(each.platform), *map(_chance, each.probabilities or ()))
-            )
-            for each in found.full
-        ]
-        yield doc.Table(
-            columns, (doc.Group(tuple(rows)),), key="ranks", label=msg("probability of each rank")
-        )
-    yield from _notes(found)
-
-
 def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
     yield doc.Paragraph(
         msg(
@@ -312,24 +262,17 @@ def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
         "muted",
     )
     if found.has_intervals:
-        yield doc.Paragraph(
-            msg(
-                "best, within {margin}: probabilities of being the best, and of a score within {margin} of the best",
-                margin=doc.Share(found.margin, "declared"),
-            ),
-            "muted",
-        )
         count = found.units
         yield doc.Paragraph(
             plural(
-                "probabilities and intervals are from {count} session",
-                "probabilities and intervals are from {count} sessions",
+                "intervals are from {count} session",
+                "intervals are from {count} sessions",
                 count,
             )
             if found.is_of_sessions
             else plural(
-                "probabilities and intervals are from {count} block",
-                "probabilities and intervals are from {count} blocks",
+                "intervals are from {count} block",
+                "intervals are from {count} blocks",
                 count,
             ),
             "muted",
@@ -355,12 +298,7 @@ def _notes(found: Recommendation) -> Iterator[doc.Paragraph]:
             "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
             "to the best of this run there"
         )
-        among = (
-            msg("the probabilities are among the platforms that lack nothing")
-            if found.has_intervals
-            else ""
-        )
-        yield doc.Paragraph(joined([ranges, among], "; "), "caution")
+        yield doc.Paragraph(ranges, "caution")
 
 
 def _contributions(found: Recommendation) -> doc.Table:
@@ -421,20 +359,6 @@ def _switch(each: RankSwitch, found: Recommendation, weight: float) -> doc.Inlin
     if each.above:
         return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
-
-
-def _ordinal(number: int) -> doc.Inline:
-    """Return the name of a place, from 0."""
-    place = number + 1
-    if number == 0:
-        return msg("best")
-    if place % 10 in (1, 2, 3) and place % 100 not in (11, 12, 13):
-        suffixed = {
-            1: msg("{number}st", number=str(place)),
-            2: msg("{number}nd", number=str(place)),
-        }
-        return suffixed.get(place % 10, msg("{number}rd", number=str(place)))
-    return msg("{number}th", number=str(place))
 
 
 VIEW = View(
