@@ -24,7 +24,7 @@ WHOLE = (
 )
 """Files in which every text is said, beside those of `msg`, of options and of docstrings."""
 _LEFT_OUT = re.compile(
-    r"conformance/(sample|fillings)|demo/(?!demo)|counters/|guest/|cli/(commands|usage)|platforms/(?!registry|ssh)"
+    r"conformance/(sample|fillings)|counters/|guest/|cli/(commands|usage)|platforms/(?!registry|ssh)"
     r"|network/(?!registry|settings|topology|uplink|wire)"
 )
 """What people who only measure do not meet, what stands in the catalogue of messages, and texts for programs."""

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from nested.machines import MACHINES
+from nested.machines import MACHINES, MachineRecipe, boot_xen
+from nested.running import booted
 from nested.tested import FILES, LOCK, Nested
 
 from vtax.cli.needed_image import packages_for
-from vtax.demo.machines import MachineRecipe, boot_xen
-from vtax.demo.running import booted
 from vtax.host.home import Home
 from vtax.image import build as images
 from vtax.image.image import Image

@@ -9,12 +9,12 @@ from functools import partial
 
 import pytest
 from campaign_hosts import command_of, has_ansible, light_pack
+from nested.disks import INSIDE
 from nested.report import keep, keep_file
+from nested.running import HOME, PYTHON
 from nested.tested import CHECKOUT
 from support import needs_program
 
-from vtax.demo.disks import INSIDE
-from vtax.demo.running import HOME, PYTHON
 from vtax.store.store import Store
 from vtax.study.load import find
 

@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nested import mirror
+from nested import disks, mirror
 from nested.machines import MACHINES
 from nested.report import keep
+from nested.running import BootedMachine, started
 from nested.tested import CHECKOUT
 
-from vtax.demo import disks
-from vtax.demo.running import BootedMachine, started
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image.image import Image

@@ -3,9 +3,8 @@
 import json
 
 import pytest
+from nested.disks import INSIDE
 from nested.report import keep
-
-from vtax.demo.disks import INSIDE
 
 pytestmark = pytest.mark.timeout(3600)
 TIMES = 3

@@ -7,8 +7,7 @@ import json
 
 import pytest
 from nested.report import keep
-
-from vtax.demo.running import PYTHON
+from nested.running import PYTHON
 
 pytestmark = pytest.mark.timeout(3 * 3600)
 LIMIT_S = 2.5 * 3600

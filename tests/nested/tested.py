@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from nested import running
+from nested.disks import INSIDE
 from nested.report import keep, keep_file
+from nested.running import PYTHON
 
-from vtax.demo import running
-from vtax.demo.disks import INSIDE
-from vtax.demo.running import PYTHON
 from vtax.guest.guest import Guest
 
 CHECKOUT = Path(__file__).parents[2]

@@ -41,7 +41,6 @@ NEEDS_ROOT = (
     ["resume"],
     ["clean"],
     ["shell"],
-    ["demo"],
     ["pack"],
     ["image", "add"],
     ["image", "build"],

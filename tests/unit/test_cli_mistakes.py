@@ -61,7 +61,7 @@ RUNS = (
     "ufla2010 --scale qick",
 )
 COMMAND_LINES = (
-    "sho", "compar", "plataforms", "ls", "diff", "rm", "executar", "xyz", "image buld", "demo kvmm",
+    "sho", "compar", "plataforms", "ls", "diff", "rm", "executar", "xyz", "image buld",
     "export --format cvs", "show tuor-1", "show tour-1 --platform podmam", "show tour-1 --benchmark strem",
     "show tour-1 --where threads", "show tour-1 --where thread=1", "show --varience", "show tour-1 --rows platfrom",
     "compare", "compare podman dockr", "compare tour-1", "compare docker lxc --metric speed",

@@ -58,7 +58,7 @@ def asked_for() -> set[str]:
     for path in SOURCE.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         if any(word in text for word in ("packages_hint", "Need(", "programs", *_TABLES)):
-            inside = path.parent.name in ("platforms", "demo", "image", "doctor", "network")
+            inside = path.parent.name in ("platforms", "image", "doctor", "network")
             for node in ast.walk(ast.parse(text)):
                 names |= set(_in(node, inside=inside))
     script = (CHECKOUT / "quickstart").read_text()

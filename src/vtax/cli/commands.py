@@ -44,7 +44,6 @@ SUBJECTS = {
         "host": "Prepare this host and measure on it, for a controller of many hosts.",
         "campaign": "Measure one study on many hosts.",
         "shell": "Open a shell in a fresh guest.",
-        "demo": "Run a small study with KVM or Xen in an emulated machine.",
         "clean": "Remove leaked resources after a crash.",
     },
     "Extension": {

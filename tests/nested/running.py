@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from nested import disks
+from nested.disks import INSIDE, PORT
+from nested.machines import CONSOLE, MachineRecipe
+
 import vtax
-from vtax.demo import disks
-from vtax.demo.disks import INSIDE, PORT
-from vtax.demo.machines import CONSOLE, MachineRecipe
 from vtax.errors import VtaxError
 from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest

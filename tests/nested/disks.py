@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.demo.machines import HYPERVISOR, MachineRecipe
+from nested.machines import HYPERVISOR, MachineRecipe
+
 from vtax.guest import bootstrap
 from vtax.host.home import Home
 from vtax.host.journal import Journal
