@@ -95,6 +95,12 @@ def values_of(value: Any) -> dict[str, Any]:
     }
 
 
+def json_default(value: Any) -> Any:
+    """Return what `json.dumps` writes of a value that JSON has no form for: what programs read of a dataclass, else
+    its text."""
+    return values_of(value) if is_dataclass(value) else str(value)
+
+
 def tables_of(described: type, path: str = "") -> Iterator[tuple[str, tuple[Field, ...]]]:
     """Yield (path in JSON, its keys) of a dataclass and of all that it holds."""
     found = fields_of(described)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from vtax.described import BESIDE, Field, Means, Only, fields_of, moment, tables_of, values_of
+from vtax.described import (
+    BESIDE,
+    Field,
+    Means,
+    Only,
+    fields_of,
+    json_default,
+    moment,
+    tables_of,
+    values_of,
+)
 from vtax.study.claims import ClaimTable
 
 
@@ -107,3 +119,12 @@ def test_an_attribute_may_have_several_keys_and_give_parts_of_what_may_not_be_th
 
 def test_what_is_no_time_has_no_text():
     assert [moment(each) for each in (None, float("nan"), float("inf"), 1e18)] == [None] * 4
+
+
+def test_json_has_what_programs_read_of_a_dataclass_at_every_depth():
+    inner = Inner("x", 3)
+    outer = Outer(1.0, inner, inner, (inner,), {"a": inner})
+    written = json.loads(json.dumps([outer, Path("/y")], default=json_default))
+    assert (written[0]["several"], written[0]["data"]) == ([{"name": "x"}], {"a": {"name": "x"}})
+    assert "hidden" not in written[0]
+    assert written[1] == "/y"

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ from vtax.cli.output import (
     say,
 )
 from vtax.cli.trust import trust_option
-from vtax.described import values_of
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import MAX_BLOCKS
@@ -163,7 +161,7 @@ def status(directory: Path, as_json: bool) -> None:
                 "schema": "vtax.campaign-status/1",
                 "name": campaign.settings.name,
                 "is_aborted": campaign.is_aborted,
-                "hosts": [_plain(host) for host in hosts],
+                "hosts": hosts,
             }
         )
         return
@@ -323,15 +321,6 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
         at,
         reason,
     )
-
-
-def _plain(host: CampaignHost) -> dict[str, Any]:
-    """Return it, with its sessions, as JSON takes it."""
-    return {
-        **values_of(host),
-        "reason": asdict(host.reason),
-        "sessions": [{**values_of(each), "reason": asdict(each.reason)} for each in host.sessions],
-    }
 
 
 command.add_command(report)

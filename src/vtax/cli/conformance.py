@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +152,7 @@ def _described(target: Target, found: list[CheckResult]) -> dict[str, Any]:
     return {
         "kind": target.kind,
         "module": target.argument,
-        "checks": [asdict(result) for result in found],
+        "checks": found,
         **{
             status: sum(result.status == status for result in found)
             for status in ("pass", "fail", "skipped")

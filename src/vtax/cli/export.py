@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +146,7 @@ def _facts(
     from vtax.store.store import LAST
 
     store = existing_store()
-    replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
+    replaced = made.replaced if made and anonymize else None
     digest = made.sha256 if made else sha256_of_file(path)
     return {
         "schema": "vtax.export/1",

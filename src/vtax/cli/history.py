@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -110,7 +109,7 @@ def _print_studies(*, as_json: bool) -> None:
 
     found = studies(existing_store())
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json(found)
         return
     newest = (datetime.fromtimestamp(each.started_at).date().isoformat() for each in found)
     rows = [(each.name, str(each.finished), day) for each, day in zip(found, newest, strict=True)]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -20,7 +18,7 @@ from vtax.cli.measure import tune_host_option
 from vtax.cli.output import json_option, need_root, print_json, print_table, say
 from vtax.cli.trust import trust_option
 from vtax.described import values_of
-from vtax.doctor.readiness import Readiness, readiness
+from vtax.doctor.readiness import readiness
 from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import INTEGERS, MAX_BLOCKS
@@ -45,7 +43,7 @@ def check(as_json: bool) -> None:
     """
     found = readiness(Home.from_environment())
     if as_json:
-        print_json({"schema": "vtax.host-check/1", **_plain(found)})
+        print_json({"schema": "vtax.host-check/1", **values_of(found)})
         return
     rows = [
         ("identity of the host", found.identity),
@@ -85,7 +83,7 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
     except Refused as error:
         raise _ERRORS[error.status](error.what, where=str(pack), hint=error.hint) from error
     if as_json:
-        print_json({"schema": "vtax.host-prepare/1", **asdict(found)})
+        print_json({"schema": "vtax.host-prepare/1", **values_of(found)})
     elif found.is_new:
         say(f"this host is prepared: {found.vtax} host run ID {found.study}")
     else:
@@ -170,7 +168,7 @@ def status(id_: str | None, as_json: bool) -> None:
         host_runs.state_of(Place.of(home, each)) for each in ([id_] if id_ else host_runs.ids(home))
     ]
     if as_json:
-        print_json({"schema": "vtax.host-status/1", "runs": [values_of(each) for each in found]})
+        print_json({"schema": "vtax.host-status/1", "runs": found})
     else:
         _print_runs(found)
 
@@ -242,14 +240,3 @@ def _position(run: HostRun) -> str:
         if run.block is None
         else "/".join(str(each) for each in (run.block, run.blocks) if each is not None)
     )
-
-
-def _plain(value: Readiness) -> dict[str, Any]:
-    """Return it, with all that it holds, as JSON takes it."""
-    found = values_of(value)
-    return {
-        name: [values_of(each) for each in held]
-        if name in ("images", "agents", "obstacles")
-        else held
-        for name, held in found.items()
-    }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from vtax.cli.output import in_language, json_option, print_json, with_program_path
+from vtax.described import values_of
 from vtax.host.home import Home
 from vtax.report.document.text import msg, plural
 
@@ -32,7 +32,7 @@ def command(file: Path, as_json: bool) -> None:
             store.engine, bundle, machine_id(), row_progress(f"importing {file.name}")
         )
     if as_json:
-        print_json({"schema": "vtax.import/1", **asdict(found)})
+        print_json({"schema": "vtax.import/1", **values_of(found)})
         return
     if not found.is_new:
         click.echo(

@@ -14,6 +14,7 @@ from vtax.cli.arguments import listed, share_of, words_of
 from vtax.cli.completion import platform_names
 from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.cli.preview import Preview, preview, startable
+from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.platforms import registry
 from vtax.stats.terms import MINIMUM_BLOCKS
@@ -99,7 +100,7 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
     draft = _answers(name, given)
     found = preview(draft, path)
     if as_json:
-        print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **found.as_json()})
+        print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **values_of(found)})
         return
     _print(draft, path, found)
 

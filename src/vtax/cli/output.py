@@ -17,6 +17,7 @@ import click
 from vtax.cli.commands import COMMANDS
 from vtax.cli.language import said
 from vtax.cli.streams import discard, document_stream
+from vtax.described import json_default
 from vtax.errors import BadInput
 from vtax.foreign_text import json_escaped, printable
 from vtax.host.home import Home
@@ -115,7 +116,8 @@ def print_json(value: Any) -> None:
     """Print one JSON document on stdout, in ASCII unless stdout is UTF-8."""
     is_ascii = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
     document_stream().write(
-        json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=str)) + "\n"
+        json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=json_default))
+        + "\n"
     )
 
 

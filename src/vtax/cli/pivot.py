@@ -145,7 +145,7 @@ def print_pivot(
     if file is not None:
         _draw(found, analysis, file, chosen)
     if as_json:
-        filtered = {"filter": analysis.filter.plain()} if analysis.filter else {}
+        filtered = {"filter": analysis.filter} if analysis.filter else {}
         print_json(
             {"schema": "vtax.pivot/1", "run": analysis.name, **filtered, **values_of(document)}
         )

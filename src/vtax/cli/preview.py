@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vtax.cli.needed_image import recipe_for
 from vtax.cli.output import built_image, existing_store
@@ -62,10 +61,6 @@ class Preview:
     sees: tuple[Sight, ...]
     notes: tuple[str, ...]
     cells: int
-
-    def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return asdict(self)
 
 
 def startable() -> tuple[list[str], str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from vtax.cli.output import print_json
 from vtax.cli.streams import document_stream
+from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
 from vtax.report.analysis.filters import FilterWords, filter_of, narrowed
-from vtax.report.views.trials import Trial, plain, started, trials_of
+from vtax.report.views.trials import Trial, started, trials_of
 from vtax.store.query import OutputRow, load, outputs_of_each
 from vtax.store.store import Store
 from vtax.study.units import format_levels
@@ -34,7 +34,7 @@ def print_raw(
     each_output = outputs_of_each(store.engine, run, [each.position for each in trials])
     if as_json:
         entries = [
-            {**plain(each), "outputs": list(map(_plain, found))}
+            {**values_of(each), "outputs": found}
             for each, found in zip(trials, each_output, strict=True)
         ]
         print_json({"schema": "vtax.raw/1", "run": run.name, "trials": entries})
@@ -81,13 +81,3 @@ def _lines(output: OutputRow) -> Iterator[str]:
         if text:
             yield f"---- {one_line(output.role)} {name}"
             yield escaped(text).removesuffix("\n")
-
-
-def _plain(output: OutputRow) -> dict[str, Any]:
-    return {
-        "role": output.role,
-        "argv": list(output.argv),
-        "status": output.status,
-        "stdout": output.stdout,
-        "stderr": output.stderr,
-    }

@@ -180,7 +180,7 @@ def print_views(
             "confidence": analysis.rule.confidence,
         }
         if analysis.filter:
-            values["filter"] = analysis.filter.plain()
+            values["filter"] = analysis.filter
         print_json(values | {name: values_of(document) for name, document in documents.items()})
         return
     for document in documents.values():

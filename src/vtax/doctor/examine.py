@@ -12,12 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Any
 
+from vtax.described import values_of
 from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
@@ -67,18 +68,14 @@ class Examination:
         """For `--json`."""
         return {
             "platforms": [
-                {"name": name, **(_as_json(probe) if probe else {})}
+                {"name": name, **(values_of(probe) if probe else {})}
                 for name, probe in self.platforms.items()
             ],
             "not_probed": self.not_probed,
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [values_of(finding) for finding in self.findings],
             "not_observed": list(self.not_observed),
             "seconds": round(self.seconds, 3),
         }
-
-
-def _as_json(probe: Probe) -> dict[str, Any]:
-    return {name: value for name, value in asdict(probe).items() if name != "is_made"}
 
 
 def examine(

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from vtax.counters.layer import Part
+from vtax.described import Means
 from vtax.errors import VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
@@ -112,12 +113,12 @@ class Probe:
     seconds: duration of the probe. is_made: whether there was one.
     """
 
-    available: bool
-    reason: str = ""
-    hint: str = ""
-    marks: tuple[str, ...] = ()
-    version: str = ""
-    seconds: float = 0.0
+    available: Annotated[bool, Means("whether a guest was started")]
+    reason: Annotated[str, Means("why none was")] = ""
+    hint: Annotated[str, Means("how to change that")] = ""
+    marks: Annotated[tuple[str, ...], Means("marks of all its figures, such as `emulated`")] = ()
+    version: Annotated[str, Means("version of the runtime")] = ""
+    seconds: Annotated[float, Means("how long that took", unit="s")] = 0.0
     is_made: bool = True
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
+from vtax.described import Means
 from vtax.messages import Note, note_in, restored
 from vtax.store import schema
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, SAMPLES
@@ -104,11 +105,11 @@ class OutputRow:
     cell: int
     block: int
     number: int
-    role: str
-    argv: tuple[str, ...]
-    status: int
-    stdout: str
-    stderr: str
+    role: Annotated[str, Means("what the program is in the trial, such as `server`")]
+    argv: Annotated[tuple[str, ...], Means("its command")]
+    status: Annotated[int, Means("exit status; negative for a signal")]
+    stdout: Annotated[str, Means("what it printed")]
+    stderr: Annotated[str, Means("what it printed as errors")]
 
 
 BlockCounters = Mapping[tuple[int, str, str], tuple[Ints, Floats, float]]

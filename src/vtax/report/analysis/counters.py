@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from vtax.counters import cost, packets
 from vtax.counters.table import (
@@ -29,7 +29,9 @@ from vtax.counters.table import (
     TX_PACKETS,
     UNDER_TEST_BYTES,
 )
+from vtax.described import Means
 from vtax.store.query import RunData
+from vtax.store.records import LEVELS
 
 Counters = Mapping[tuple[int, str, str], tuple[float, int]]
 """(cell, place, name) -> mean and number of trials, as store.query.counters gives them."""
@@ -66,24 +68,46 @@ class Counted:
     offloads.
     """
 
-    label: str
-    levels: Mapping[str, Any]
-    platform: str
-    trials: int
+    label: Annotated[str, Means("name of the benchmark table", name="benchmark")]
+    levels: Annotated[Mapping[str, Any], LEVELS]
+    platform: Annotated[str, Means("platform")]
+    trials: Annotated[int, Means("how many trials")]
     layer_cpu_s: float | None
     guest_cpu_s: float | None
     ends_cpu_s: Mapping[str, float]
     switch_cpu_s: float | None
     under_test_cpu_s: float | None
-    under_test_bytes: float
-    retransmits: Mapping[str, float]
-    hops: tuple[HopTraffic, ...]
-    drops: float
-    everything: Mapping[str, float]
-    effective: Mapping[str, list[Any]]
+    under_test_bytes: Annotated[
+        float,
+        Means("what went through the guests under test", unit="bytes", name="bytes_under_test"),
+    ]
+    retransmits: Annotated[Mapping[str, float], Means("end -> TCP segments that it sent again")]
+    hops: Annotated[tuple[HopTraffic, ...], Means("interfaces on the way")]
+    drops: Annotated[float, Means("packets that were lost on the way")]
+    everything: Annotated[
+        Mapping[str, float], Means("place and name -> every counter", name="counters")
+    ]
+    effective: Annotated[Mapping[str, list[Any]], Means("name -> settings that were in force")]
 
     @property
-    def cpu_per_gigabyte(self) -> float | None:
+    def cpu_s(
+        self,
+    ) -> Annotated[Mapping[str, float | None], Means("who -> CPU time", unit="s")]:
+        """By end, and of the layer, all guests under test, and the lab's switch."""
+        return {
+            "layer": self.layer_cpu_s,
+            "guest": self.guest_cpu_s,
+            "under_test": self.under_test_cpu_s,
+            **self.ends_cpu_s,
+            "switch": self.switch_cpu_s,
+        }
+
+    @property
+    def cpu_per_gigabyte(
+        self,
+    ) -> Annotated[
+        float | None, Means("of what carried it; null of too little", name="cpu_s_per_gigabyte")
+    ]:
         """CPU seconds of what carried the traffic for 10^9 bytes of it; None when too little moved."""
         return cost.per_gigabyte(self.under_test_cpu_s, self.under_test_bytes)
 

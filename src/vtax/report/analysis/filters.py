@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
+from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.report.analysis.lookup import Levels, unknown
 from vtax.store.query import Measurements, RunData, Trials
@@ -28,9 +29,11 @@ class Filter:
     not shown. baseline: of the run.
     """
 
-    platforms: tuple[str, ...] = ()
-    benchmarks: tuple[str, ...] = ()
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    platforms: Annotated[tuple[str, ...], Means("platforms that were named; none for all")] = ()
+    benchmarks: Annotated[tuple[str, ...], Means("benchmarks that were named; none for all")] = ()
+    levels: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> levels of it")] = field(
+        default_factory=dict
+    )
     baseline: str = ""
 
     def __bool__(self) -> bool:
@@ -63,15 +66,6 @@ class Filter:
         """`platform=docker, direction=send`, alternatives joined by `|`."""
         named = {"platform": self.platforms, "benchmark": self.benchmarks, **self.levels}
         return ", ".join(f"{name}={'|'.join(values)}" for name, values in named.items() if values)
-
-    def plain(self) -> dict[str, Any]:
-        """As values for programs."""
-        levels = {factor: list(levels) for factor, levels in self.levels.items()}
-        return {
-            "platforms": list(self.platforms),
-            "benchmarks": list(self.benchmarks),
-            "levels": levels,
-        }
 
 
 EVERYTHING = Filter()

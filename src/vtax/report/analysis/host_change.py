@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 from vtax.described import BESIDE, Means
 from vtax.report import document as doc
@@ -22,6 +22,7 @@ from vtax.report.document import joined
 from vtax.stats.checks import StatsError
 from vtax.stats.host_change import Effect, effect_of_change
 from vtax.stats.verdict import holm
+from vtax.store.records import LEVELS
 
 _FOUND = (
     "kernel",
@@ -105,6 +106,11 @@ class ChangeEffect(OfSection):
     def platform(self) -> Annotated[str, Means("platform")]:
         """Its name."""
         return self.row.platform.name
+
+    @property
+    def levels(self) -> Annotated[Mapping[str, Any], LEVELS]:
+        """The levels of its point."""
+        return self.point.levels
 
     @property
     def baseline(

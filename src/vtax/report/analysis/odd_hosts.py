@@ -21,6 +21,7 @@ from vtax.stats.checks import StatsError
 from vtax.stats.odd_hosts import MIN_OTHERS, Apart, against_the_others
 from vtax.stats.verdict import holm
 from vtax.store.hosts import HARDWARE_ID, IMAGE_DIGEST, MACHINE_ID
+from vtax.store.records import LEVELS
 
 _OF_NOBODY = frozenset(
     {
@@ -70,6 +71,11 @@ class OddHosts(OfSection):
     ) -> Annotated[str, Means("platform; of the baseline its own values, else the ratio to it")]:
         """Its name."""
         return self.row.platform.name
+
+    @property
+    def levels(self) -> Annotated[Mapping[str, Any], LEVELS]:
+        """The levels of its point."""
+        return self.point.levels
 
     @property
     def facts(

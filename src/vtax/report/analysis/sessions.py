@@ -54,8 +54,8 @@ class MeasuredSession:
 class HostChange:
     """A fact of the host that is not the same in all sessions. values: of each, in their order."""
 
-    name: doc.Inline
-    values: tuple[Any, ...]
+    name: Annotated[doc.Inline, Means("fact of the host", name="fact")]
+    values: Annotated[tuple[Any, ...], Means("its value in each session")]
 
 
 def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:

@@ -347,9 +347,9 @@ class Analysis:
         return self.rule.margin
 
     @property
-    def shown_part(self) -> Annotated[Mapping[str, Any] | None, _FILTER]:
+    def shown_part(self) -> Annotated[Filter | None, _FILTER]:
         """The part that a filter shows."""
-        return self.filter.plain() if self.filter else None
+        return self.filter or None
 
     @property
     def order(self) -> Annotated[tuple[BlockOrder, ...], Means("blocks in the order they ran")]:

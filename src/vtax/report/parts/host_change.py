@@ -219,5 +219,5 @@ def plain(change: ChangeOfHosts, effects: Sequence[ChangeEffect]) -> dict[str, A
     """Return the same for programs."""
     return {
         **values_of(change),
-        "effects": [{"levels": dict(each.point.levels), **values_of(each)} for each in effects],
+        "effects": effects,
     }

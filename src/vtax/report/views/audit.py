@@ -12,7 +12,7 @@ from vtax.report.analysis.audit import Audit, audit
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, muted
 from vtax.report.views.base import Options, View
-from vtax.report.views.sessions import changes_part, plain_changes
+from vtax.report.views.sessions import changes_part
 
 _WORDS: dict[str, doc.Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
 _NOTES: dict[str, doc.Message] = {
@@ -154,11 +154,8 @@ def _plain(found: Audit) -> dict[str, Any]:
             }
             for f in found.findings
         ],
-        "changes": [
-            {"platform": c.platform, "field": c.field, "values": list(c.values)}
-            for c in found.changes
-        ],
-        "host_changes": plain_changes(found.host_changes),
+        "changes": found.changes,
+        "host_changes": found.host_changes,
         "clocks": [
             {"platform": name, "max_offset_s": offset_s} for name, offset_s in found.clocks.items()
         ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
@@ -40,7 +39,7 @@ def document_of(cells: Sequence[Counted], analysis: Analysis) -> doc.Document:
                 subtitle=msg("mean per trial"),
             )
         )
-    return doc.Document(VIEW.title, tuple(parts), data=_plain(cells))
+    return doc.Document(VIEW.title, tuple(parts), data=cells)
 
 
 def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
@@ -117,33 +116,6 @@ def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> doc.Table:
 
 def _number(value: float | None) -> doc.Inline:
     return doc.Nothing() if value is None else doc.Number(value, 3)
-
-
-def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
-    """Return one entry per cell; `counters` holds every one by place and name, `effective` the settings in force."""
-    return [
-        {
-            "benchmark": cell.label,
-            "levels": dict(cell.levels),
-            "platform": cell.platform,
-            "trials": cell.trials,
-            "cpu_s": {
-                "layer": cell.layer_cpu_s,
-                "guest": cell.guest_cpu_s,
-                "under_test": cell.under_test_cpu_s,
-                **cell.ends_cpu_s,
-                "switch": cell.switch_cpu_s,
-            },
-            "bytes_under_test": cell.under_test_bytes,
-            "cpu_s_per_gigabyte": cell.cpu_per_gigabyte,
-            "retransmits": dict(cell.retransmits),
-            "drops": cell.drops,
-            "hops": [vars(hop) for hop in cell.hops],
-            "counters": dict(cell.everything),
-            "effective": dict(cell.effective),
-        }
-        for cell in cells
-    ]
 
 
 VIEW = View(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from vtax.report import document as doc
@@ -22,7 +21,7 @@ def document(source: Source, _: Options) -> doc.Document:
     table = doc.Table(columns, (doc.Group(rows),), key="host", label=msg("Host"), style="facts")
     if not plugins:
         return doc.Document(VIEW.title, (table,), data=host)
-    data = {**host, "plugins": [asdict(plugin) for plugin in plugins]}
+    data = {**host, "plugins": plugins}
     return doc.Document(VIEW.title, (table, _plugins(plugins)), data=data)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.campaign import CampaignRecord, HostRecord, campaign_of
@@ -263,9 +262,9 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
     return {
         "campaign": campaign.name if campaign else None,
         "hosts": host_matrix.plain(found.lines, found.hosts),
-        "missing": [values_of(host) for host in campaign.missing] if campaign else [],
+        "missing": campaign.missing if campaign else [],
         "changes": [host_change.plain(change, effects) for change, effects in found.changes],
-        "odd": [{"levels": dict(each.point.levels), **values_of(each)} for each in found.odd],
+        "odd": found.odd,
         "facts": [
             {
                 "fact": ".".join(filter(None, fact.key)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
@@ -25,8 +24,8 @@ def document(source: Source, _: Options) -> doc.Document:
     """Return how the run was made and how its figures were computed, a paragraph each."""
     analysis = source.whole.analysis
     paragraphs = tuple(doc.Paragraph(text) for text in method(analysis))
-    plugins = [asdict(plugin) for plugin in analysis.plugins]
-    return doc.Document(VIEW.title, paragraphs, data={"order": analysis.order, "plugins": plugins})
+    data = {"order": analysis.order, "plugins": analysis.plugins}
+    return doc.Document(VIEW.title, paragraphs, data=data)
 
 
 def method(analysis: Analysis) -> Iterator[doc.Inline]:

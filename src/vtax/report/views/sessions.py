@@ -250,18 +250,13 @@ def _level(row: Row, unit: str) -> Nesting | None:
     )
 
 
-def plain_changes(changes: Sequence[HostChange]) -> list[dict[str, Any]]:
-    """Facts of the host that differ, with the value of each session."""
-    return [{"fact": change.name, "values": list(change.values)} for change in changes]
-
-
 def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
     """Return the sessions, the facts of the host that changed, and of every primary metric and platform what is
     between."""
     return {
         "sessions": analysis.sessions,
         "scope": scope(analysis.sessions),
-        "host_changes": plain_changes(changes),
+        "host_changes": changes,
         "ratios": [
             {
                 **shared.named(section),

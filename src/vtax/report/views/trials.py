@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from vtax.counters.table import HOST_DISK_RATIO
+from vtax.described import BESIDE, Means
 from vtax.report import document as doc
 from vtax.report.analysis.filters import narrowed
 from vtax.report.analysis.source import Source
@@ -28,16 +29,30 @@ class Trial:
     the settings that were really in force, by name.
     """
 
-    position: int
+    position: Annotated[int, Means("place of the trial in the order of the run, from 0")]
     block: int
-    number: int
-    cell: CellRecord
-    is_warmup: bool
+    number: Annotated[int, Means("trial of the cell within the block, from 0, warm-up included")]
+    cell: Annotated[CellRecord, BESIDE]
+    is_warmup: Annotated[bool, Means("whether it is a warm-up trial, which no figure uses")]
     is_ok: bool
-    error: str
-    started_at: float
-    duration_s: float | None
-    effective: Mapping[str, Any] = field(default_factory=dict)
+    error: Annotated[str, Means("why a trial failed; empty for one that did not")]
+    started_at: Annotated[float, Means("start of the trial", name="started", is_time=True)]
+    duration_s: Annotated[float | None, Means("how long it lasted; null when not known", unit="s")]
+    effective: Annotated[Mapping[str, Any], Means("settings that were really in force")] = field(
+        default_factory=dict
+    )
+
+    @property
+    def block_number(
+        self,
+    ) -> Annotated[int, Means("block, from 1; 0 for those before the first", name="block")]:
+        """As people count it."""
+        return self.block + 1
+
+    @property
+    def status(self) -> Annotated[str, Means("`ok` or `failed`")]:
+        """How it ended."""
+        return "ok" if self.is_ok else "failed"
 
     @property
     def host_disk_ratio(self) -> float | None:
@@ -98,7 +113,7 @@ def document(source: Source, _: Options) -> doc.Document:
         for trial in trials
     )
     table = doc.Table(tuple(columns), (doc.Group(rows),), key="trials", label=msg("Trials"))
-    return doc.Document(VIEW.title, (table,), data=list(map(plain, trials)))
+    return doc.Document(VIEW.title, (table,), data=trials)
 
 
 def _row(trial: Trial, platform: doc.Inline, *, has_disks: bool) -> doc.TableRow:
@@ -126,26 +141,6 @@ def _row(trial: Trial, platform: doc.Inline, *, has_disks: bool) -> doc.TableRow
         return doc.TableRow(cells)
     ratio = trial.host_disk_ratio
     return doc.TableRow((*cells, muted(doc.Nothing()) if ratio is None else doc.Number(ratio, 3)))
-
-
-def plain(trial: Trial) -> dict[str, object]:
-    """Return a trial for programs. block: from 1; 0 for those before the first block."""
-    return {
-        "position": trial.position,
-        "block": trial.block + 1,
-        "number": trial.number,
-        "platform": trial.cell.platform,
-        "label": trial.cell.label,
-        "benchmark": trial.cell.benchmark,
-        "levels": dict(trial.cell.levels),
-        "cell": trial.cell.key,
-        "is_warmup": trial.is_warmup,
-        "status": "ok" if trial.is_ok else "failed",
-        "error": trial.error,
-        "started": started(trial),
-        "duration_s": trial.duration_s,
-        "effective": dict(trial.effective),
-    }
 
 
 VIEW = View(
