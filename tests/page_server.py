@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
 
-from vtax.cli.language import said_in
 from vtax.host.home import Home
 from vtax.page.access import Access, own_names
 from vtax.page.app import make_app
@@ -88,7 +87,6 @@ def served(
             home,
             Access(own_names(), token),
             made.bugs.append,
-            said_in,
             start_method,
         )
         server = Server(app)

@@ -87,7 +87,7 @@ def test_the_wheel_is_whole_and_the_same_every_time(tmp_path):
         assert {
             "vtax/cli/main.py",
             "vtax/study/studies/tour.toml",
-            "vtax/cli/languages/pt-BR.po",
+            "vtax/report/languages/pt-BR.po",
         } <= names
         assert not [name for name in names if "__pycache__" in name]
         assert f"\nVersion: {__version__}\n" in archive.read(f"{info}/METADATA").decode()

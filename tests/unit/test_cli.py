@@ -133,8 +133,7 @@ def test_a_benchmark_says_what_it_measures_what_not_its_trap_and_its_packages(na
     assert "does not measure" in about
     assert "trap" in about
     if plain["packages"]:
-        packages = "packages" if len(plain["packages"]) > 1 else "package"
-        assert f"of the Debian {packages} {', '.join(plain['packages'])}" in printed
+        assert f"Debian packages: {', '.join(plain['packages'])}" in printed
 
 
 @pytest.mark.parametrize("name", benchmarks())

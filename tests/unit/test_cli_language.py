@@ -1,4 +1,4 @@
-"""What a terminal shows is in the language of the locale."""
+"""Reports on a terminal are in the language of the locale."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 from click.testing import CliRunner
 from command_line import output_of
 
-from vtax.cli.language import said
 from vtax.cli.main import group
-from vtax.doctor import packages
 from vtax.report.renderers.language import of_locale
 
 
@@ -72,19 +70,3 @@ def test_a_page_follows_the_locale(tmp_path, set_locale):
     set_locale("pt_BR")
     output_of("report", "-o", str(tmp_path / "x.html"))
     assert '<html lang="pt-BR"' in (tmp_path / "x.html").read_text()
-
-
-def test_the_order_of_a_plan_is_translated(monkeypatch):
-    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
-    line = said("cells: 8, on native, podman; 5 blocks, randomized order, seed 1")
-    assert line == "células: 8, em native, podman; 5 blocos, ordem sorteada, semente 1"
-
-
-def test_a_missing_package_and_its_purpose_are_translated(monkeypatch):
-    monkeypatch.setenv("LC_ALL", "pt_BR.UTF-8")
-    monkeypatch.setattr(
-        packages, "is_present", lambda sign: sign not in ("mmdebstrap", "mke2fs", "ip")
-    )
-    assert said(packages.judge_packages().observed) == (
-        "falta: para construir a imagem dos convidados: mmdebstrap, mke2fs; para a rede do laboratório: ip"
-    )

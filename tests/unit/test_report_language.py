@@ -27,7 +27,7 @@ from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.pivot_values import Quantity
 from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
-from vtax.report.document import Document, IntervalCell
+from vtax.report.document import Document, IntervalCell, term
 from vtax.report.parts import pivot as pivot_view
 from vtax.report.parts.contrast import document_of as contrast_document
 from vtax.report.renderers.format import Formatter
@@ -266,7 +266,8 @@ def test_every_text_of_a_page_is_a_translation(source, whole, bracketed, without
 
 def test_what_a_run_stored_is_shown_in_the_readers_language_with_its_data(bracketed):
     show = Formatter(bracketed).text
-    assert bracketed.stored("emulated") == "⟦emulated⟧"
+    assert show(term("emulated")) == "⟦emulated⟧"
+    assert show(term("a {word} of a study")) == "a {word} of a study"
     assert (
         show(restored(packed(Note("no-device", device="/dev/kvm"))))
         == "⟦this host has no /dev/kvm⟧"

@@ -10,6 +10,7 @@ import pytest
 from drawn_run import run_of
 
 from vtax.report.chapters import report
+from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import Language, language
 from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
@@ -39,7 +40,7 @@ def shown_of_studies() -> dict[str, list[str]]:
 def test_every_text_of_a_shipped_study_is_in_portuguese(name, portuguese):
     texts = shown_of_studies()[name]
     assert len(texts) >= 2
-    assert [text for text in texts if portuguese.stored(text) == text] == []
+    assert [text for text in texts if portuguese.translated(text) == text] == []
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if STUDIES[name].figure])
@@ -51,8 +52,8 @@ def test_reports_of_a_paper_show_no_english_text_of_its_study(name, portuguese):
         " ".join(markdown(each, portuguese) for each in (report(source), judged)).split()
     )
     study = STUDIES[name]
-    assert portuguese.stored(study.title) in pages
-    assert portuguese.stored(study.question) in pages
+    assert portuguese.translated(study.title) in pages
+    assert portuguese.translated(study.question) in pages
     for text in shown_of_studies()[name]:
         if len(text.split()) > 2 or text.startswith(("section", "figure", "table")):
             assert f": {text} " not in pages
@@ -64,9 +65,9 @@ def test_a_note_and_what_a_scale_leaves_of_a_claim_are_in_portuguese(portuguese)
         claim.id: claim for claim in load("urschei2007", chosen=Chosen(scale="quick")).study.claim
     }
     found = claims["buffer-larger-faster"]
-    assert portuguese.stored(found.note).endswith(
+    assert portuguese.translated(found.note).endswith(
         "; uma inclinação sobe também onde passos isolados caem."
     )
-    assert portuguese.stored(found.in_part) == (
+    assert Formatter(portuguese).text(found.in_part) == (
         "--scale quick mede 4 de 7 níveis de socket_buffer, 2 de 8 níveis de message_size"
     )

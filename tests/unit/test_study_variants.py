@@ -131,7 +131,7 @@ values = { native = 0.1 }
         whole + table % '"64MiB"' + table % '["64MiB", "128MiB"]' + table.replace("where", "#") % ""
     )
     kept = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.published
-    assert [(each.levels, each.note) for each in kept] == [
+    assert [(each.levels, each.in_part) for each in kept] == [
         ({"file_size": ("67108864",)}, ""),
         ({}, "--scale quick measures 2 of 3 levels of file_size"),
     ]

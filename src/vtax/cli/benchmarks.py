@@ -9,7 +9,7 @@ import click
 
 from vtax.benchmarks.base import Benchmark, counted_metrics
 from vtax.benchmarks.registry import about, benchmarks, get, packages_of, resource_of
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.output import json_option, print_json, print_keys, print_table, say
 from vtax.errors import BadInput
 from vtax.runner.points import programs_of
@@ -33,7 +33,8 @@ def command(name: str | None, as_json: bool) -> None:
             _explain(benchmark)
     else:
         rows = [
-            (b.name, b.title, ", ".join(m.name for m in b.metrics)) for b in benchmarks().values()
+            (b.name, translate(b.title), ", ".join(m.name for m in b.metrics))
+            for b in benchmarks().values()
         ]
         print_table(("benchmark", "description", "metrics"), sorted(rows))
 
@@ -73,24 +74,25 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _explain(benchmark: Benchmark) -> None:
-    click.echo(f"{benchmark.name}: {said(benchmark.title)}\n")  # a name is no word
+    click.echo(f"{benchmark.name}: {translate(benchmark.title)}\n")  # a name is no word
     if text := about(benchmark):
-        say(text)
+        say(translate(text))
         say()
-    packages = packages_of([benchmark.name])
-    needed = (
-        f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}"
-        if packages
-        else ""
-    )
-    say(f"tool: {benchmark.tool}{needed}")
-    say(f"resource: {resource_of(benchmark.name)}")
+    say(f"{translate('tool')}: {benchmark.tool}")
+    if packages := packages_of([benchmark.name]):
+        say(f"{translate('Debian packages')}: {', '.join(packages)}")
+    say(f"{translate('resource')}: {translate(resource_of(benchmark.name))}")
     print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),
         [
-            (m.name + (" *" if m.primary else ""), said(m.unit), said(m.better), m.title)
+            (
+                m.name + (" *" if m.primary else ""),
+                translate(m.unit),
+                translate(m.better),
+                translate(m.title),
+            )
             for m in (*benchmark.metrics, *counted_metrics(benchmark))
         ],
     )
-    say("* primary metric")
+    say(translate("* primary metric"))

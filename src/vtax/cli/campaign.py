@@ -16,7 +16,7 @@ from vtax.cli.campaign_change import command as change
 from vtax.cli.campaign_change import notify_missing
 from vtax.cli.campaign_report import command as report
 from vtax.cli.completion import study_names
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.measure import tune_host_option
 from vtax.cli.output import (
     built_image,
@@ -299,7 +299,7 @@ def _loader(campaign: Campaign) -> Iterator[Loader]:
 
 def _print_counts(hosts: Any) -> None:
     counts = Counter(host.state for host in hosts)
-    say(", ".join(f"{count} {said(state)}" for state, count in counts.most_common()))
+    say(", ".join(f"{count} {translate(state)}" for state, count in counts.most_common()))
 
 
 def _row(host: CampaignHost) -> tuple[str, ...]:
@@ -308,12 +308,12 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
     reason = str(host.reason)
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
-        return host.name, said(host.state), "", "", "", "", at, reason
+        return host.name, translate(host.state), "", "", "", "", at, reason
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
-    number = str(session.number) if session.number else said("canary")
+    number = str(session.number) if session.number else translate("canary")
     return (
         host.name,
-        said(host.state),
+        translate(host.state),
         number,
         block,
         str(session.done_trials),

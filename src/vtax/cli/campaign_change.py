@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vtax.cli.output import in_language, notify, say
+from vtax.cli.output import notify, say
 from vtax.errors import BadInput
 from vtax.study.limits import INTEGERS
+from vtax.study.units import format_count
 
 if TYPE_CHECKING:
     from vtax.campaign.controller import Controller
@@ -82,40 +83,23 @@ def command(
 def notify_missing(found: Controller) -> None:
     """Say what the change that a campaign plans lacks, if it plans one. Raises BadInput for a wrong table."""
     from vtax.campaign.change import change_of, missing_of
-    from vtax.report.document.text import plural
 
     if (change := change_of(found.campaign)) is None:
         return
     hosts = [host for host in found.hosts.values() if not host.skip]
     missing = missing_of(change, hosts, found.settings)
     what, lacking = change.what, len(missing.sessions)
-    counts = {"what": what, "hosts": str(len(hosts))}
+    waiting = f"the change of {what} waits: {lacking} of {format_count(len(hosts), 'host')} without a session"
     if lacking and change.when is None:
-        waits = plural(
-            "the change of {what} waits: {count} of {hosts} hosts has no session before it",
-            "the change of {what} waits: {count} of {hosts} hosts have no session before it",
-            lacking,
-            **counts,
-        )
-        notify(in_language(waits))
+        notify(f"{waiting} before it")
     elif change.when is None:
         notify(
             f"the change of {what} is due: vtax campaign change lists its hosts; once they have: change --now"
         )
     elif lacking:
-        waits = plural(
-            "the change of {what} waits: {count} of {hosts} hosts has no session after it",
-            "the change of {what} waits: {count} of {hosts} hosts have no session after it",
-            lacking,
-            **counts,
-        )
-        notify(in_language(waits))
+        notify(f"{waiting} after it")
     else:
         notify(f"the change of {what} has sessions before and after it: vtax campaign report")
     if missing.spent and not (lacking and change.when is None):
-        spent = plural(
-            "{count} host has had all its sessions: raise `sessions` in campaign.toml",
-            "{count} hosts have had all their sessions: raise `sessions` in campaign.toml",
-            len(missing.spent),
-        )
-        notify(in_language(spent))
+        spent = format_count(len(missing.spent), "host")
+        notify(f"{spent} without a session left: raise `sessions` in campaign.toml")

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from vtax.benchmarks.base import Benchmark
-from vtax.cli.language import said
 from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.conformance.check import CheckResult, results
 from vtax.conformance.stage import CheckEnvironment
@@ -169,6 +168,5 @@ def _print(made: list[tuple[Target, list[CheckResult]]]) -> None:
 
 
 def _reason(result: CheckResult) -> str:
-    """Return a reason and its hint in the language of the locale."""
-    hint = f" ({said('hint')}: {said(result.hint)})" if result.hint else ""
-    return said(result.reason) + hint
+    """Return a reason and its hint."""
+    return result.reason + (f" (hint: {result.hint})" if result.hint else "")

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.output import json_option, missing_image, print_json, print_table, say
 from vtax.cli.probing import probing_lock
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import checked
+from vtax.platforms.base import Probe
 
 _STYLES = {"ok": "", "none": "", "warn": "yellow", "bad": "bold red"}
 
@@ -42,9 +43,9 @@ def _print_platforms(examination: Examination) -> None:
     for name, probe in examination.platforms.items():
         if probe is None:
             continue
-        notes = [*map(said, probe.marks), probe.reason] if probe.available else [probe.reason]
-        word = said("yes" if probe.available else "no" if probe.is_made else "unknown")
-        rows.setdefault((word, "; ".join(filter(None, notes)), probe.version), []).append(name)
+        notes = [*probe.marks, probe.reason] if probe.available else [probe.reason]
+        note = "; ".join(translate(each) for each in notes if each)
+        rows.setdefault((_availability(probe), note, probe.version), []).append(name)
         if not probe.available:
             hints.setdefault(probe.hint, []).append(name)
     print_table(
@@ -54,6 +55,12 @@ def _print_platforms(examination: Examination) -> None:
     _print_hints({", ".join(names): hint for hint, names in hints.items()})
 
 
+def _availability(probe: Probe) -> str:
+    if probe.available:
+        return translate("yes")
+    return translate("no") if probe.is_made else translate("unknown")
+
+
 def _rows_alike(
     names: Sequence[str], word: str, note: str, version: str
 ) -> list[tuple[str, str, str, str]]:
@@ -61,7 +68,10 @@ def _rows_alike(
     first, *others = names
     return [
         (first, word, note, version),
-        *((name, word, f"as {first}" if note else "", version) for name in others),
+        *(
+            (name, word, translate("as {name}", name=first) if note else "", version)
+            for name in others
+        ),
     ]
 
 
@@ -70,22 +80,21 @@ def _print_findings(examination: Examination) -> None:
 
     rows = [
         (
-            Text(said(finding.severity), style=_STYLES[finding.severity]),
-            said(finding.name),
-            said(finding.observed),
-            finding.why if finding.severity in ("warn", "bad") else "",
+            Text(translate(finding.severity), style=_STYLES[finding.severity]),
+            translate(finding.name),
+            finding.observed,
+            translate(finding.why) if finding.severity in ("warn", "bad") else "",
         )
         for finding in examination.findings
     ]
     print_table(("severity", "check", "observed", "why it matters"), rows)
     if examination.not_observed:
-        say(f"not observable on this host: {', '.join(map(said, examination.not_observed))}\n")
+        names = ", ".join(map(translate, examination.not_observed))
+        say(f"{translate('not observable on this host')}: {names}\n")
+    does_it = translate("(vtax run --tune-host does it)")
     _print_hints(
         {
-            said(finding.name)
-            + (
-                f" {said('(vtax run --tune-host does it)')}" if finding.tunable else ""
-            ): finding.hint
+            translate(finding.name) + (f" {does_it}" if finding.tunable else ""): finding.hint
             for finding in examination.findings
         }
     )

@@ -13,7 +13,7 @@ from vtax.campaign.next_boot import no_next_boot, set_next_boot
 from vtax.campaign.prepare import Refused
 from vtax.campaign.prepare import prepare as prepare_host
 from vtax.cli.completion import study_names
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.measure import tune_host_option
 from vtax.cli.output import json_option, need_root, print_json, print_table, say
 from vtax.cli.trust import trust_option
@@ -46,18 +46,18 @@ def check(as_json: bool) -> None:
         print_json({"schema": "vtax.host-check/1", **values_of(found)})
         return
     rows = [
-        ("identity of the host", found.identity),
-        ("version of vtax", found.vtax_version),
-        ("free space", f"{about_size(found.free_bytes)} in {found.home}"),
-        ("run that measures", found.measures),
+        (translate("identity of the host"), found.identity),
+        (translate("version of vtax"), found.vtax_version),
+        (translate("free space"), f"{about_size(found.free_bytes)} in {found.home}"),
+        (translate("run that measures"), found.measures),
         (
-            "images that are here",
+            translate("images that are here"),
             ", ".join(f"{image.key} {image.digest[:12]}" for image in found.images),
         ),
-        ("resident agents", ", ".join(agent.name for agent in found.agents)),
-        ("what disturbs", ", ".join(found.disturbances)),
+        (translate("resident agents"), ", ".join(agent.name for agent in found.agents)),
+        (translate("what disturbs"), ", ".join(found.disturbances)),
     ]
-    print_table(("check", "observed"), [(said(name), value) for name, value in rows])
+    print_table(("check", "observed"), rows)
     if found.is_ready:
         say("this host can measure now")
     else:
@@ -221,7 +221,7 @@ def _print_runs(runs: Sequence[HostRun]) -> None:
         [
             (
                 each.id,
-                said(each.state),
+                translate(each.state),
                 each.run,
                 _position(each),
                 str(each.done_trials),

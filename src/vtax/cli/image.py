@@ -11,7 +11,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.needed_image import all_recipes, recipe_for
 from vtax.cli.output import (
     json_option,
@@ -178,7 +178,7 @@ def list_(as_json: bool) -> None:
                 str(len(row["packages"])),
                 _added(row),
                 format_size(row["disk_bytes"]),
-                said("yes" if row["current"] else "no"),
+                translate("yes") if row["current"] else translate("no"),
             )
             for row in rows
         ],

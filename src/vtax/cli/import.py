@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from vtax.cli.output import in_language, json_option, print_json, with_program_path
+from vtax.cli.output import json_option, print_json, say
 from vtax.described import values_of
 from vtax.host.home import Home
-from vtax.report.document.text import msg, plural
+from vtax.study.units import format_count
 
 
 @click.command("import")
@@ -35,26 +35,11 @@ def command(file: Path, as_json: bool) -> None:
         print_json({"schema": "vtax.import/1", **values_of(found)})
         return
     if not found.is_new:
-        click.echo(
-            in_language(msg("{run} is this run already; nothing was imported", run=found.name))
-        )
+        say(f"{found.name} is this run already; nothing was imported")
         return
-    facts = {"run": found.name, "study": found.study}
-    if found.is_other_host:
-        text = plural(
-            "{run} was imported: study {study}, {count} trial, of another host",
-            "{run} was imported: study {study}, {count} trials, of another host",
-            found.trials,
-            **facts,
-        )
-    else:
-        text = plural(
-            "{run} was imported: study {study}, {count} trial, of this host",
-            "{run} was imported: study {study}, {count} trials, of this host",
-            found.trials,
-            **facts,
-        )
-    click.echo(in_language(text))
+    host = "another host" if found.is_other_host else "this host"
+    trials = format_count(found.trials, "trial")
+    say(f"{found.name} was imported: study {found.study}, {trials}, of {host}")
     if found.was_called != found.name:
-        click.echo(in_language(msg("the bundle calls it {name}", name=found.was_called)))
-    click.echo(with_program_path(in_language(msg("see it with: vtax show {run}", run=found.name))))
+        say(f"the bundle calls it {found.was_called}")
+    say(f"see it with: vtax show {found.name}")

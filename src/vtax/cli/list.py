@@ -10,9 +10,9 @@ import click
 
 from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import conditions_on_runs
+from vtax.cli.language import translate
 from vtax.cli.output import (
     existing_store,
-    in_language,
     json_option,
     print_json,
     print_table,
@@ -22,7 +22,6 @@ from vtax.cli.output import (
 from vtax.described import Means, values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
-from vtax.report.document.text import Message, msg
 from vtax.report.renderers.language import Language, of_reader
 from vtax.store.records import RunSummary
 from vtax.study.units import format_duration
@@ -56,10 +55,10 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
         )
         return
     if there and not runs:
-        click.echo(in_language(msg("no run with {conditions}", conditions=", ".join(conditions))))
+        say(f"no run with {', '.join(conditions)}")
         return
     if not runs:
-        say(in_language(msg("no runs yet; start one with: sudo vtax run tour")))
+        say("no runs yet; start one with: sudo vtax run tour")
         return
     _print_runs(runs)
     for run in runs:
@@ -70,27 +69,26 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
 
 def _print_runs(runs: Sequence[RunSummary]) -> None:
     chosen = of_reader()
-    columns: dict[str, tuple[Message, Callable[[RunSummary], str]]] = {
-        "run": (msg("run"), lambda run: run.name),
-        "study": (msg("study"), lambda run: run.study),
-        "status": (msg("status"), lambda run: chosen.translated(run.status)),
-        "trials": (msg("trials"), lambda run: str(run.trials)),
-        "failed": (msg("failed"), lambda run: str(run.failed)),
-        "started": (msg("started"), lambda run: chosen.moment(run.started_at)),
-        "duration": (msg("duration"), lambda run: _duration(run.duration_s, chosen)),
+    columns: dict[str, Callable[[RunSummary], str]] = {
+        translate("run"): lambda run: run.name,
+        translate("study"): lambda run: run.study,
+        translate("status"): lambda run: chosen.translated(run.status),
+        translate("trials"): lambda run: str(run.trials),
+        translate("failed"): lambda run: str(run.failed),
+        translate("started"): lambda run: chosen.moment(run.started_at),
+        translate("duration"): lambda run: _duration(run.duration_s, chosen),
     }
     if any(run.sessions > 1 for run in runs):
-        columns["sessions"] = msg("sessions"), lambda run: str(run.sessions)
+        columns[translate("sessions")] = lambda run: str(run.sessions)
     if any(run.origin for run in runs):
-        columns["origin"] = msg("origin"), lambda run: chosen.translated(run.origin)
+        columns[translate("origin")] = lambda run: chosen.translated(run.origin)
     if any(run.tags for run in runs):
-        columns["tags"] = msg("tags"), lambda run: ", ".join(run.tags)
+        columns[translate("tags")] = lambda run: ", ".join(run.tags)
     if any(run.notes for run in runs):
-        columns["notes"] = msg("notes"), lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
+        columns[translate("notes")] = lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
     if all(run.name.startswith(f"{run.study}-") for run in runs):
-        del columns["study"]
-    titles = [in_language(title) for title, _ in columns.values()]
-    print_table(titles, [[text_of(run) for _, text_of in columns.values()] for run in runs])
+        del columns[translate("study")]
+    print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])
 
 
 def _duration(seconds: float | None, language: Language) -> str:

@@ -19,7 +19,7 @@ import click
 from vtax import __version__
 from vtax.cli.commands import COMMANDS, SUBJECTS
 from vtax.cli.completion import COMPLETE_VARIABLE, complete
-from vtax.cli.language import HelpContext, said, with_help
+from vtax.cli.language import HelpContext, translate, with_help
 from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.interrupts import stop_requests
@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         found = [
-            CompletionItem(name, help=said(text))
+            CompletionItem(name, help=translate(text))
             for name, text in COMMANDS.items()
             if name.startswith(incomplete)
         ]

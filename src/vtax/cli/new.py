@@ -12,6 +12,7 @@ import click
 
 from vtax.cli.arguments import listed, share_of, words_of
 from vtax.cli.completion import platform_names
+from vtax.cli.language import translate
 from vtax.cli.output import json_option, notify, print_json, print_table, say
 from vtax.cli.preview import Preview, preview, startable
 from vtax.described import values_of
@@ -398,19 +399,25 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
             "benchmark",
             "noise of a block's ratio",
             "finds a difference of",
-            f"can show equality within ±{within}",
+            translate("can show equality within ±{margin}", margin=within),
         ),
         [
             (
                 each.label,
                 f"{format_percent(each.noise)} ({each.noise_from})",
-                "-" if each.difference is None else f"{format_percent(each.difference)} or more",
-                {True: "yes", False: "no", None: "-"}[each.shows_equality],
+                "-"
+                if each.difference is None
+                else translate("{difference} or more", difference=format_percent(each.difference)),
+                {True: translate("yes"), False: translate("no"), None: "-"}[each.shows_equality],
             )
             for each in found.sees
         ],
     )
-    say("with a probability of 80 %, for one comparison alone; several in a table need more")
+    say(
+        translate(
+            "with a probability of 80 %, for one comparison alone; several in a table need more"
+        )
+    )
     for line in found.notes:
         say(line)
     say(f"run it: sudo vtax run {path}")

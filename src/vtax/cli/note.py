@@ -6,9 +6,9 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names, tags_of_runs
-from vtax.cli.output import existing_store, in_language, with_program_path
+from vtax.cli.language import translate
+from vtax.cli.output import existing_store, say
 from vtax.errors import BadInput
-from vtax.report.document.text import msg
 from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
 
 
@@ -88,13 +88,9 @@ def command(
     if added or tags or untags or removed:
         found = annotate(store.engine, run.id, changed)
     if not found.tags and not found.notes:
-        nothing = (
-            msg("{run} has no tags and no notes", run=run.name)
-            if removed or untags
-            else msg("{run} has no tags and no notes; add one: vtax note {run} TEXT", run=run.name)
-        )
-        click.echo(with_program_path(in_language(nothing)))
+        hint = "" if removed or untags else f"; add one: vtax note {run.name} TEXT"
+        say(f"{run.name} has no tags and no notes{hint}")
     if found.tags:
-        click.echo(in_language(msg("tags: {tags}", tags=", ".join(found.tags))))
+        say(f"{translate('tags')}: {', '.join(found.tags)}")
     for number, note in enumerate(found.notes, start=1):
         click.echo(f"{number}. {note}")

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.commands import COMMANDS
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.streams import discard, document_stream
 from vtax.described import json_default
 from vtax.errors import BadInput
 from vtax.foreign_text import json_escaped, printable
 from vtax.host.home import Home
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.study.units import about_size
 
 if TYPE_CHECKING:
@@ -29,18 +30,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from vtax.image.recipe import Recipe
-    from vtax.report.document import Message
     from vtax.store.store import Store
-    from vtax.study.keys import Key
-
-
-def in_language(message: Message) -> str:
-    """Return a message of plain texts in the language of the locale, without the formats of values, which load
-    slowly."""
-    from vtax.report.renderers.language import of_reader
-
-    template = of_reader().translated(message.template, message.many, message.count)
-    return template.format(**{**message.data, "count": message.count})
 
 
 json_option = click.option(
@@ -49,22 +39,22 @@ json_option = click.option(
 
 
 def notify(text: str) -> None:
-    """Print a text on stderr, in the language of the locale. A closed stderr becomes /dev/null."""
+    """Print a text on stderr. A closed stderr becomes /dev/null."""
     try:
-        click.echo(printable(with_program_path(said(text))), err=True)
+        click.echo(printable(with_program_path(text)), err=True)
     except OSError:
         discard(2)
 
 
 def say(text: str = "") -> None:
-    """Print a text on stdout, in the language of the locale."""
-    click.echo(with_program_path(said(text)))
+    """Print a text on stdout."""
+    click.echo(with_program_path(text))
 
 
 def confirmed(question: str, unanswered: BadInput) -> bool:
     """Prompt for confirmation on stderr. Raises `unanswered`, below the prompt, when stdin cannot answer."""
     try:
-        return click.confirm(said(question), default=False, err=True)
+        return click.confirm(question, default=False, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
@@ -124,7 +114,8 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a plain table on stdout (vtax.report.renderers.grid), and an empty line: long cells are folded at spaces.
 
-    Brackets in a str are not markup.
+    columns: entries of the catalogue, shown in the language of the locale. rows: notes too; any other text is data,
+    and brackets in it are not markup.
     """
     from rich.console import Console
 
@@ -132,11 +123,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
 
     table = TextGrid("bold")
     for column in columns:
-        table.add_column(said(column))
+        table.add_column(translate(column))
     for row in rows:
-        table.add_row(
-            *(said(cell) if isinstance(cell, str) and " " in cell else cell for cell in row)
-        )
+        table.add_row(*(translate(cell) if isinstance(cell, Note) else cell for cell in row))
     console = Console(file=document_stream(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
@@ -159,13 +148,8 @@ def print_keys(what: str, model: type[BaseModel]) -> None:
 
     found = keys(model)
     if found:
-        rows = [(k.name, k.default_text, allowed_text(k), k.meaning) for k in found]
+        rows = [(k.name, k.default_text, k.allowed, translate(k.meaning)) for k in found]
         print_table((what, "default", "allowed", "meaning"), rows)
-
-
-def allowed_text(key: Key) -> str:
-    """Return what a key may hold, in the language of the locale."""
-    return said(key.allowed)
 
 
 def need_root(what: str) -> None:

@@ -8,7 +8,6 @@ from itertools import groupby, islice
 from math import ceil
 from typing import Any
 
-from vtax.cli.language import ORDERS
 from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
@@ -155,7 +154,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         notify(f"changed by {change}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
-        f"{ORDERS[design.order]}, seed {plan.seed}"
+        f"{design.order} order, seed {plan.seed}"
     )
     notify(
         f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}; {_source(plan)}"

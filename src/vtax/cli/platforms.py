@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vtax.cli.completion import platforms_and_drivers
-from vtax.cli.language import said
+from vtax.cli.language import translate
 from vtax.cli.output import (
     json_option,
     missing_image,
@@ -57,12 +57,15 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
     shown = []
     for name, driver, summary, probe in rows:
         if same := _same_as(name):
-            shown.append((name, driver, _availability(probe), f"same as {same}"))
+            shown.append(
+                (name, driver, _availability(probe), translate("same as {name}", name=same))
+            )
             continue
         note, options = _note(probe, summary), _options(name)
         first = first_of.setdefault((driver, note), name)
         if first != name:
-            note = "" if note.startswith(said(summary)) else f"as {first}"
+            is_summary = note.startswith(translate(summary))
+            note = "" if is_summary else translate("as {name}", name=first)
         shown.append((name, driver, _availability(probe), ": ".join(filter(None, (note, options)))))
     print_table(("platform", "driver", "available", "note"), shown)
 
@@ -83,7 +86,7 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         if as_json:
             print_json(_driver_json(drivers()[name]))
             return
-        say(f"{name}: {drivers()[name].summary}\n")
+        say(f"{name}: {translate(drivers()[name].summary)}\n")
         _print_driver(drivers()[name])
         return
     platform = get(name)
@@ -101,7 +104,7 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         )
         return
     driver = ", ".join(filter(None, (platform.driver.name, _written(own))))
-    say(f"{name}: {platform.driver.summary}\n  driver: {driver}")
+    say(f"{name}: {translate(platform.driver.summary)}\n  {translate('driver')}: {driver}")
     for what, text in _probe_facts(probe, why_not):
         if text:
             say(f"  {what}: {printable(text)}")
@@ -111,15 +114,15 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
 
 def _probe_facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
     if probe is None:
-        return [("available", f"not probed ({why_not})")]
+        return [(translate("available"), f"not probed ({why_not})")]
     return [
-        ("available", said("yes" if probe.available else "no")),
-        ("marks", ", ".join(map(said, probe.marks))),
-        ("note" if probe.available else "reason", probe.reason),
+        (translate("available"), _yes_or_no(probe)),
+        (translate("marks"), ", ".join(map(translate, probe.marks))),
+        (translate("note") if probe.available else translate("reason"), translate(probe.reason)),
         ("hint", probe.hint),
         ("hint", missing_image(Home.from_environment()) if probe.available else ""),
-        ("version", probe.version),
-        ("probe", f"{probe.seconds:.2f} s"),
+        (translate("version"), probe.version),
+        (translate("probe"), f"{probe.seconds:.2f} s"),
     ]
 
 
@@ -151,11 +154,15 @@ def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
     print_table(
         ("platform", "options"),
-        [
-            (n, f"same as {same}" if (same := _same_as(n)) else _written(o) or "default options")
-            for n, o in driver.variants.items()
-        ],
+        [(name, _described_options(name, options)) for name, options in driver.variants.items()],
     )
+
+
+def _described_options(name: str, options: Mapping[str, Any]) -> str:
+    """Return the options of a platform, or the name of another one with the same."""
+    if same := _same_as(name):
+        return translate("same as {name}", name=same)
+    return _written(options) or translate("default options")
 
 
 def _probe_json(probe: Probe | None) -> dict[str, Any]:
@@ -174,7 +181,7 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
 def _options(name: str) -> str:
     """Return the options of a platform; nothing for what is the only one of its driver, or a form of names."""
     variants = get(name).driver.variants if name in names() else {}
-    return (_written(variants[name]) or "default options") if len(variants) > 1 else ""
+    return (_written(variants[name]) or translate("default options")) if len(variants) > 1 else ""
 
 
 def _same_as(name: str) -> str:
@@ -196,14 +203,17 @@ def _written(options: Mapping[str, Any]) -> str:
 def _availability(probe: Probe | None) -> str:
     if probe is None:
         return "?"
-    return said("yes" if probe.available else "no") + (
-        f" ({', '.join(map(said, probe.marks))})" if probe.available and probe.marks else ""
-    )
+    marks = ", ".join(map(translate, probe.marks)) if probe.available else ""
+    return _yes_or_no(probe) + (f" ({marks})" if marks else "")
+
+
+def _yes_or_no(probe: Probe) -> str:
+    return translate("yes") if probe.available else translate("no")
 
 
 def _note(probe: Probe | None, summary: str) -> str:
     if probe is None or (probe.available and not probe.reason):
-        return (
-            f"{said(summary)} [{said(probe.version)}]" if probe and probe.version else said(summary)
-        )
-    return said(probe.reason) if probe.available else said(with_hint(probe.reason, probe.hint))
+        version = f" [{probe.version}]" if probe and probe.version else ""
+        return f"{translate(summary)}{version}"
+    reason = translate(probe.reason)
+    return reason if probe.available else with_hint(reason, probe.hint)

@@ -6,7 +6,6 @@ import sys
 from types import TracebackType
 from typing import IO, Self, cast
 
-from vtax.cli.language import said
 from vtax.cli.output import notify
 from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
@@ -147,7 +146,7 @@ class BarProgress(PlainProgress):
         )
 
     def _draw(self, **fields: str) -> None:
-        lines = {name: one_line(said(text)) for name, text in fields.items()}
+        lines = {name: one_line(text) for name, text in fields.items()}
         self._bar.update(self._task, **lines)  # type: ignore[arg-type]
         with self._console.capture() as captured:
             self._console.print(self._bar.get_renderable(), end="")

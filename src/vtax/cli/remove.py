@@ -7,6 +7,7 @@ import os
 import click
 
 from vtax.cli.completion import run_names
+from vtax.cli.language import translate
 from vtax.cli.output import confirmed, existing_store, notify, print_table
 from vtax.errors import BadInput, VtaxError
 from vtax.store.database import sqlite_file
@@ -29,7 +30,10 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
     _refuse_unless_writable(store)
     print_table(
         ("run", "study", "status", "trials", "origin"),
-        [(r.name, r.study, r.status, str(r.trials), r.origin or "measured here") for r in runs],
+        [
+            (r.name, r.study, r.status, str(r.trials), r.origin or translate("measured here"))
+            for r in runs
+        ],
     )
     what = "this run" if len(runs) == 1 else f"these {len(runs)} runs"
     unanswered = BadInput(

@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 import click
 
 from vtax.cli.arguments import listed
-from vtax.cli.language import said_in
 from vtax.cli.output import notify
 from vtax.errors import BadInput, CommandFailed
 from vtax.host.home import Home
@@ -73,9 +72,7 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
             else secrets.token_urlsafe(_TOKEN_BYTES)
         )
         access = Access(own_names(host, *names), token)
-        app = make_app(
-            home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"), said_in
-        )
+        app = make_app(home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"))
         server = Server(app, is_polite=True)
         signal.signal(signal.SIGHUP, lambda *_: setattr(server, "should_exit", True))
         for name in own_addresses() if host in _ALL else [host]:

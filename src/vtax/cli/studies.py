@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.completion import study_names
-from vtax.cli.language import ORDERS
+from vtax.cli.language import translate
 from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.errors import BadInput
 from vtax.study.changes import StudyChange
@@ -49,9 +49,16 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
         return
     print_table(
         ("study", "question", "platforms", "cells"),
-        [(s.name, s.question or s.title, ", ".join(s.platforms), str(_cells(s))) for s in studies],
+        [
+            (s.name, translate(s.question or s.title), ", ".join(s.platforms), str(_cells(s)))
+            for s in studies
+        ],
     )
-    say("a cell is one combination of levels on one platform; a block runs every cell once")
+    say(
+        translate(
+            "a cell is one combination of levels on one platform; a block runs every cell once"
+        )
+    )
 
 
 def _explain(study: Study, reference: str, *, as_json: bool) -> None:
@@ -64,22 +71,26 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
             }
         )
         return
-    say(": ".join(filter(None, (study.name, study.title))))
+    say(": ".join(filter(None, (study.name, translate(study.title)))))
     design, rule = study.design, study.design.stop
     blocks = (
-        format_count(design.blocks, "block")
-        if design.is_counted
-        else f"{design.min_blocks} blocks or more"
+        f"blocks = {design.blocks}" if design.is_counted else f"min_blocks = {design.min_blocks}"
     )
     facts = {
-        "question": study.question,
-        "platforms": ", ".join(study.platforms),
-        "baseline": study.baseline,
-        "guest": f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
-        "tuning": ", ".join(study.tuning),
-        "design": f"rule {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, "
-        f"{ORDERS[design.order]}",
-        "cells": f"{_cells(study)}, when all platforms run here",
+        translate("question"): translate(study.question),
+        translate("platforms"): ", ".join(study.platforms),
+        translate("baseline"): study.baseline,
+        translate(
+            "guest"
+        ): f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
+        translate("tuning"): ", ".join(study.tuning),
+        translate(
+            "design"
+        ): f"stop = {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, "
+        f"order = {design.order}",
+        translate("cells"): translate(
+            "{cells}, when all platforms run here", cells=str(_cells(study))
+        ),
     }
     for what, text in facts.items():
         if text:
@@ -89,9 +100,9 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         ("benchmark", "topology", "parameters", "factors"),
         [(t.label or t.name, t.topology or "", _settings(t), _factors(t)) for t in study.benchmark],
     )
-    _list("scales and protocols", [str(each) for each in _variants(study, reference)])
+    _list(translate("scales and protocols"), [str(each) for each in _variants(study, reference)])
     if study.paper:
-        say(f"publication: {study.paper.citation}")
+        say(f"{translate('publication')}: {study.paper.citation}")
         for boot, platforms in study.paper.boots.items():
             say(f"boot of the host for {', '.join(platforms)}: --boot {boot}=ENTRY")
         print_table(
@@ -101,7 +112,7 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     if study.claim:
         print_table(
             ("claim", "finding", "source"),
-            [(each.id, _finding(each), each.source) for each in study.claim],
+            [(each.id, _finding(each), translate(each.source)) for each in study.claim],
         )
     if study.figure:
         print_table(
@@ -126,7 +137,7 @@ def _list(heading: str, lines: Sequence[str]) -> None:
 
 def _finding(claim: ClaimTable) -> str:
     return (
-        f"{claim.statement} (not tested: {claim.not_tested})"
+        f"{claim.statement} ({translate('not tested')}: {translate(claim.not_tested)})"
         if claim.not_tested
         else claim.statement
     )

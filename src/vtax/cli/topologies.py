@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from vtax.cli.completion import topology_names
-from vtax.cli.language import said
-from vtax.cli.output import allowed_text, json_option, print_json, print_keys, print_table, say
+from vtax.cli.language import translate
+from vtax.cli.output import json_option, print_json, print_keys, print_table, say
 from vtax.network.registry import get, topologies
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -37,28 +37,33 @@ def command(name: str | None, as_json: bool) -> None:
         return
     print_table(
         ("topology", "description", "attachments", "extra packages"),
-        [(t.name, t.summary, ", ".join(t.attachments), ", ".join(t.packages)) for t in found],
+        [
+            (t.name, translate(t.summary), ", ".join(t.attachments), ", ".join(t.packages))
+            for t in found
+        ],
     )
-    settings = [(said("all"), key) for key in keys(LinkSettings)]
+    settings = [(translate("all"), key) for key in keys(LinkSettings)]
     settings += [(topology.name, key) for topology in found for key in _own_settings(topology)]
     print_table(
         ("link setting", "topology", "default", "allowed", "meaning"),
         [
-            (key.name, where, key.default_text, allowed_text(key), key.meaning)
+            (key.name, where, key.default_text, key.allowed, translate(key.meaning))
             for where, key in settings
         ],
     )
 
 
 def _explain(topology: Topology[LinkSettings], *, as_json: bool) -> None:
-    described = _describe(topology)
     if as_json:
-        print_json({**described, "link": [key.as_json() for key in keys(topology.Settings)]})
+        print_json(
+            {**_describe(topology), "link": [key.as_json() for key in keys(topology.Settings)]}
+        )
         return
-    say(f"{topology.name}: {topology.summary}")
-    for what in ("attachments", "packages"):
-        if described[what]:
-            say(f"  {what}: {', '.join(described[what])}")
+    say(f"{topology.name}: {translate(topology.summary)}")
+    if topology.attachments:
+        say(f"  {translate('attachments')}: {', '.join(topology.attachments)}")
+    if topology.packages:
+        say(f"  {translate('packages')}: {', '.join(topology.packages)}")
     say()
     print_keys("link setting", topology.Settings)
 

@@ -13,10 +13,10 @@ from vtax.errors import BadInput
 _NO_SUCH = re.compile(r"No such (command|option):? '?([^' ]+)'?")
 _SYNONYMS = {
     "list": "ls ps runs status",
-    "remove": "rm delete apagar",
+    "remove": "rm delete",
     "compare": "diff cmp contrast check gate",
-    "show": "result results info view mostrar ver",
-    "run": "start exec plan executar rodar",
+    "show": "result results info view",
+    "run": "start exec plan",
     "abort": "stop kill",
     "note": "rename tag",
     "export": "save",
@@ -24,24 +24,11 @@ _SYNONYMS = {
     "serve": "web",
     "new": "init",
     "benchmarks": "bench",
-    "report": "relatorio",
     "history": "trend",
     "recommend": "rank",
     "image": "build",
 }
 """Command -> what people type for it."""
-OF_CLICK = (
-    "no such command {name}", "no such option {name}", "missing command", "missing argument {name}",
-    "missing option {name}", "got unexpected extra argument ({name})", "got unexpected extra arguments ({name})",
-    "invalid value for {name}: {why}", "option {name} requires an argument", "option {name} does not take a value",
-    "{value} is not one of {choices}", "{value} is not a valid float", "{value} is not a whole number",
-    "{value} is not in the range {range}", "{kind} {path} does not exist", "{kind} {path} is a directory",
-    "{kind} {path} is not readable", "{kind} {path} is not writable", "did you mean {near}?",
-    "{command} --help lists what it takes", "write a whole number from {low} to {high}",
-    "write a whole number from {low}",
-    "Show this message and exit.", "Show the version and exit.",
-)  # fmt: skip
-"""Texts of click that users meet, as templates."""
 
 
 def usage_error(error: click.ClickException) -> BadInput:

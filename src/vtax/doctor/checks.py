@@ -16,6 +16,7 @@ from vtax.counters.whole_host import EXPLAINING, not_counted
 from vtax.doctor import tunables
 from vtax.doctor.finding import Finding, Observation, Severity
 from vtax.doctor.load import HostLoad
+from vtax.messages import Note
 from vtax.study.units import about_size, format_percent
 
 GIB = 1 << 30
@@ -38,12 +39,10 @@ def _processors(root: Path) -> Observation | None:
     usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
     hint = "use a host with four CPUs or more, and pin guests to some of them"
     if usable == 1:
-        return Observation("bad", "1 CPU: every other process takes CPU time from the guest", hint)
+        return Observation("bad", Note("doctor-one-cpu"), hint)
     if usable < 4:
-        return Observation(
-            "warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint
-        )
-    return Observation("ok", f"{usable} CPUs")
+        return Observation("warn", Note("doctor-few-cpus", cpus=usable), hint)
+    return Observation("ok", Note("doctor-cpus", cpus=usable))
 
 
 def _frequency_governor(root: Path) -> Observation | None:
@@ -60,8 +59,8 @@ def _turbo(root: Path) -> Observation | None:
     if not tunable.files():
         return None
     if tunable.show() == tunable.wanted:
-        return Observation("ok", "off")
-    return Observation("warn", "on", f"echo {tunable.wanted} > {tunable.files()[0]}")
+        return Observation("ok", Note("doctor-off"))
+    return Observation("warn", Note("doctor-on"), f"echo {tunable.wanted} > {tunable.files()[0]}")
 
 
 def _sibling_threads(root: Path) -> Observation | None:
@@ -70,8 +69,8 @@ def _sibling_threads(root: Path) -> Observation | None:
         return None
     if active == ["1"]:
         hint = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
-        return Observation("warn", "on: CPUs share cores", hint)
-    return Observation("ok", "off")
+        return Observation("warn", Note("doctor-cpus-share-cores"), hint)
+    return Observation("ok", Note("doctor-off"))
 
 
 def _transparent_huge_pages(root: Path) -> Observation | None:
@@ -81,11 +80,7 @@ def _transparent_huge_pages(root: Path) -> Observation | None:
     chosen = tunable.show()
     if chosen == "never":
         return Observation("ok", "never")
-    message = (
-        "always: by chance"
-        if chosen == "always"
-        else "madvise: for QEMU's guests, not for containers"
-    )
+    message = Note("doctor-pages-always" if chosen == "always" else "doctor-pages-advised")
     return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -95,27 +90,22 @@ def _address_layout(root: Path) -> Observation | None:
     if not found:
         return None
     if found == ["2"]:
-        return Observation("ok", "random for every process")
-    return Observation(
-        "warn",
-        "fixed: one layout is measured, not the typical one",
-        "sysctl kernel.randomize_va_space=2",
-    )
+        return Observation("ok", Note("doctor-layout-random"))
+    return Observation("warn", Note("doctor-layout-fixed"), "sysctl kernel.randomize_va_space=2")
 
 
 def _swap(root: Path) -> Observation | None:
     memory = meminfo(root)
     total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
     if total == 0:
-        return Observation("ok", "none")
+        return Observation("ok", Note("doctor-none"))
     if total - free > 16 << 20:  # a low swappiness does not swap memory in
-        return Observation(
-            "warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False
-        )
+        used = Note("doctor-swap-used", used=about_size(total - free), size=about_size(total))
+        return Observation("warn", used, "swapoff -a", False)
     low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
     return Observation(
         "ok" if low else "warn",
-        f"{about_size(total)}, not in use",
+        Note("doctor-swap-unused", size=about_size(total)),
         "" if low else "sysctl vm.swappiness=1",
     )
 
@@ -123,13 +113,13 @@ def _swap(root: Path) -> Observation | None:
 def _numa(root: Path) -> Observation | None:
     nodes = [path for path in root.glob("sys/devices/system/node/node[0-9]*") if path.is_dir()]
     if len(nodes) < 2:
-        return Observation("ok", "one node") if nodes else None
+        return Observation("ok", Note("doctor-one-node")) if nodes else None
     balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
-    moves = ", and the kernel moves memory between them" if balancing else ""
     hint = "pin guests to CPUs of one node" + (
         "; sysctl kernel.numa_balancing=0" if balancing else ""
     )
-    return Observation("warn", f"{len(nodes)} nodes{moves}", hint, by_tunable=balancing)
+    found = Note("doctor-nodes-balanced" if balancing else "doctor-nodes", nodes=len(nodes))
+    return Observation("warn", found, hint, by_tunable=balancing)
 
 
 def _free_memory(root: Path) -> Observation | None:
@@ -140,7 +130,8 @@ def _free_memory(root: Path) -> Observation | None:
     level: Severity = (
         "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
     )
-    return Observation(level, f"{about_size(available)} available", "" if level == "ok" else hint)
+    found = Note("doctor-available", size=about_size(available))
+    return Observation(level, found, "" if level == "ok" else hint)
 
 
 def _virtual_host(root: Path) -> Observation | None:
@@ -148,14 +139,18 @@ def _virtual_host(root: Path) -> Observation | None:
     with suppress(OSError):
         flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
         if "hypervisor" not in flags:
-            return Observation("ok", "no")
+            return Observation("ok", Note("doctor-not-virtual"))
         names = [
             *_values(root, "sys/class/dmi/id/sys_vendor"),
             *_values(root, "sys/class/dmi/id/product_name"),
         ]
-        kind = f" ({' '.join(names)})" if names else ""
+        kind = (
+            Note("doctor-virtual-machine", product=" ".join(names))
+            if names
+            else Note("doctor-virtual")
+        )
         return Observation(
-            "warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure"
+            "warn", kind, "use a physical machine; otherwise state it with every figure"
         )
     return None
 
@@ -168,9 +163,9 @@ def _battery(root: Path) -> Observation | None:
         return None
     discharging = any(_values(path, "status") == ["Discharging"] for path in own)
     return (
-        Observation("bad", "discharging", "connect the power supply")
+        Observation("bad", Note("doctor-discharging"), "connect the power supply")
         if discharging
-        else Observation("ok", "on AC power")
+        else Observation("ok", Note("doctor-on-mains"))
     )
 
 
@@ -180,10 +175,9 @@ def _throttling(root: Path) -> Observation | None:
         return None
     events = max(int(count) for count in counts)
     if events == 0:
-        return Observation("ok", "no throttling since boot")
-    return Observation(
-        "warn", f"{events} throttling events since boot", "improve cooling, or disable turbo"
-    )
+        return Observation("ok", Note("doctor-no-throttling"))
+    found = Note("doctor-throttling-events", count=events)
+    return Observation("warn", found, "improve cooling, or disable turbo")
 
 
 def _counters(root: Path) -> Observation | None:
@@ -191,10 +185,10 @@ def _counters(root: Path) -> Observation | None:
     found, missing = not_counted(root), dict[str, list[str]]()
     for what, reason in found.items():
         missing.setdefault(reason, []).append(what)
-    texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
+    texts = [Note("doctor-named", names=names, what=reason) for reason, names in missing.items()]
     severity: Severity = "none" if found.keys() >= EXPLAINING else "ok"
     return Observation(
-        severity, f"not available here: {'; '.join(texts)}" if texts else "all are available"
+        severity, Note("doctor-not-counted", texts=texts) if texts else Note("doctor-all-counted")
     )
 
 
@@ -275,15 +269,19 @@ def judge_load(load: HostLoad) -> list[Finding]:
         if load.busy_cpus > BUSY_WARN_CPUS
         else "ok"
     )
-    count = load.busy_cpus
-    maximum = (
-        f"; busiest: {', '.join(load.busiest)}" if load.busiest and busy_severity != "ok" else ""
-    )
+    busy = Note("doctor-busy", found=round(load.busy_cpus, 2), cpus=load.cpus)
+    if load.busiest and busy_severity != "ok":
+        busy = Note(
+            "doctor-busy-with",
+            found=round(load.busy_cpus, 2),
+            cpus=load.cpus,
+            programs=load.busiest,
+        )
     return [
         Finding(
             "other load",
             busy_severity,
-            f"{count:.2f} of {load.cpus} CPUs busy{maximum}",
+            busy,
             "other programs take CPU time, cache and bandwidth from the guests",
             "" if busy_severity == "ok" else "stop other programs while measuring",
             False,
@@ -291,7 +289,7 @@ def judge_load(load: HostLoad) -> list[Finding]:
         Finding(
             "steal",
             steal_severity,
-            f"{format_percent(load.steal)} of CPU time",
+            Note("doctor-stolen", stolen=format_percent(load.steal)),
             "the hypervisor of this host gave this CPU time to other guests",
             ""
             if steal_severity == "ok"

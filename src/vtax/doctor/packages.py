@@ -9,12 +9,13 @@ from pathlib import Path
 from vtax.doctor.finding import Finding
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
+from vtax.messages import Note
 from vtax.platforms._qemu_shares import PLACES as VIRTIOFSD_PLACES
 
 
 @dataclass(frozen=True)
 class Need:
-    """Packages, named as in Debian, that bring programs, or files (absolute patterns), for a purpose."""
+    """Packages, named as in Debian, that bring programs, or files (absolute patterns). purpose: code of its note."""
 
     purpose: str
     signs: tuple[str, ...]
@@ -22,15 +23,15 @@ class Need:
 
 
 NEEDS = (
-    Need("to build the guest image", ("mmdebstrap",), ("mmdebstrap",)),
+    Need("doctor-to-build", ("mmdebstrap",), ("mmdebstrap",)),
     Need(
-        "to build the guest image", ("/usr/share/keyrings/debian-archive-keyring.*",), ("debian-archive-keyring",)
+        "doctor-to-build", ("/usr/share/keyrings/debian-archive-keyring.*",), ("debian-archive-keyring",)
     ),
-    Need("to build the guest image", ("mke2fs",), ("e2fsprogs",)),
-    Need("for the lab network", ("ip",), ("iproute2",)),
-    Need("for the lab network", ("iptables",), ("iptables",)),
-    Need("for the lab network", ("ethtool",), ("ethtool",)),
-    Need("for the topologies with a switch", ("ovs-vswitchd",), ("openvswitch-switch",)),
+    Need("doctor-to-build", ("mke2fs",), ("e2fsprogs",)),
+    Need("doctor-for-lab", ("ip",), ("iproute2",)),
+    Need("doctor-for-lab", ("iptables",), ("iptables",)),
+    Need("doctor-for-lab", ("ethtool",), ("ethtool",)),
+    Need("doctor-for-switches", ("ovs-vswitchd",), ("openvswitch-switch",)),
 )  # fmt: skip
 """As in quickstart. What a platform needs is the hint of its probe."""
 OPTIONAL: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -56,15 +57,15 @@ def judge_packages() -> Finding:
     why = "without them no image is built and no lab network is made"
     missing = [need for need in NEEDS if not all(map(is_present, need.signs))]
     if not missing:
-        return Finding(
-            "packages", "ok", "all packages that every run needs are there", why, "", False
-        )
+        return Finding("packages", "ok", Note("doctor-packages-there"), why, "", False)
     signs: dict[str, list[str]] = {}
     for need in missing:
         signs.setdefault(need.purpose, []).extend(need.signs)
-    texts = [f"{purpose}: {', '.join(each)}" for purpose, each in signs.items()]
+    texts = [Note(purpose, names=names) for purpose, names in signs.items()]
     hint = packages_hint(*(name for need in missing for name in need.packages))
-    return Finding("packages", "bad", f"missing: {'; '.join(texts)}", why, hint, False)
+    return Finding(
+        "packages", "bad", Note("doctor-packages-missing", texts=texts), why, hint, False
+    )
 
 
 def optional() -> Iterator[Finding]:
@@ -72,13 +73,13 @@ def optional() -> Iterator[Finding]:
     for name, wanted in OPTIONAL.items():
         there = [what for what, signs in wanted.items() if any(map(is_present, signs))]
         missing = [what for what in wanted if what not in there]
-        texts = [
-            f"{word}: {', '.join(each)}"
-            for word, each in (("present", there), ("missing", missing))
-            if each
-        ]
+        observed = Note("doctor-present-missing", names=there, others=missing)
+        if not missing:
+            observed = Note("doctor-present", names=there)
+        elif not there:
+            observed = Note("doctor-missing", names=missing)
         why = "an option of a platform that needs what is missing fails"
-        yield Finding(name, "ok" if there else "none", "; ".join(texts), why, "", False)
+        yield Finding(name, "ok" if there else "none", observed, why, "", False)
 
 
 def is_present(sign: str) -> bool:

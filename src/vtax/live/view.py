@@ -10,7 +10,7 @@ from vtax.live.state import LiveState
 from vtax.messages import restored
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
-from vtax.report.document import joined, msg, muted, plural, scale_for, stored, styled
+from vtax.report.document import joined, msg, muted, plural, scale_for, styled
 from vtax.report.parts import shared
 from vtax.report.parts.header import status_word
 
@@ -158,7 +158,7 @@ def happened(event: Event) -> doc.Inline:
         return joined(
             [status_word(str(data.get("status", ""))), restored(str(data.get("because", "")))], ": "
         )
-    return stored(str(data.get("text", "")))
+    return str(data.get("text", ""))
 
 
 def _compared(analysis: Analysis) -> Sequence[tuple[Section, ResultPoint, Row]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from vtax.foreign_text import MAX_TEXT_CHARS, clean, cleaned
-from vtax.messages import hosts, platforms, runs, statistics, tools
+from vtax.messages import doctor, hosts, platforms, runs, statistics, studies, tools
 
 Severity = Literal["note", "warning", "error"]
 SENTENCES: Mapping[str, str | tuple[str, str]] = {
@@ -20,6 +20,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     **tools.SENTENCES,
     **platforms.SENTENCES,
     **hosts.SENTENCES,
+    **doctor.SENTENCES,
+    **studies.SENTENCES,
 }
 """Code -> its sentence in English, or (sentence, sentence for other counts than one, which `count` decides)."""
 TERMS = frozenset((*statistics.TERMS, *runs.TERMS, *tools.TERMS))

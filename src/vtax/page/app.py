@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.page.access import Access, Guard, Refusal
-from vtax.page.pages import Pages, SaidIn, no_page
+from vtax.page.pages import Pages, no_page
 from vtax.page.result_cache import ResultCache
 from vtax.page.stream import Streams
 
@@ -47,7 +47,6 @@ def make_app(
     home: Home,
     access: Access,
     report_bug: ReportBug,
-    said_in: SaidIn,
     start_method: str = "spawn",
 ) -> ASGIApp:
     """Return the page over a store. report_bug: called with every exception that is no error of a user's.
@@ -55,7 +54,7 @@ def make_app(
     start_method: as of ResultCache.
     """
     cache = ResultCache(start_method)
-    pages = Pages(place, home, cache, said_in)
+    pages = Pages(place, home, cache)
     streams = Streams(pages)
 
     async def absent(request: Request, error: Exception) -> Response:

@@ -30,7 +30,7 @@ from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
 from vtax.report import document as doc
-from vtax.report.document import msg, plural, stored
+from vtax.report.document import msg, plural, term
 from vtax.report.parts.header import STATUSES, status_word
 from vtax.report.renderers.html import Fragments
 from vtax.report.renderers.language import Language, codes, language
@@ -47,15 +47,9 @@ from vtax.store.listing import (
 from vtax.store.store import Store
 
 T = TypeVar("T")
-SaidIn = Callable[[str, str], str]
-"""(code of a language, English text of an error) -> the text in that language."""
 RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
 _NAMES_HINTED = 10
-_LONGEST_ERROR, _MOST_PARTS = (
-    200,
-    4,
-)  # characters and separators of an error that is looked up in a language
 _FILTERS = tuple(each.name for each in fields(RunFilter))
 _PARAMETER, _COOKIE = "language", "vtax_language"
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
@@ -64,11 +58,10 @@ _LANGUAGES = {"en": "English", "pt-BR": "Português"}
 class Pages:
     """The handlers of one server. place: of the store."""
 
-    def __init__(self, place: str | Path, home: Home, cache: ResultCache, said_in: SaidIn) -> None:
+    def __init__(self, place: str | Path, home: Home, cache: ResultCache) -> None:
         self.place = place
         self.home = home
         self.cache = cache
-        self._said_in = said_in
         self._listing = Listing()
         self._templates = Environment(
             loader=PackageLoader("vtax.page"),
@@ -80,7 +73,7 @@ class Pages:
         self._templates.globals |= {
             "msg": msg,
             "plural": plural,
-            "stored": stored,
+            "term": term,
             "Count": doc.Count,
             "Moment": doc.Moment,
             "Duration": doc.Duration,
@@ -274,10 +267,9 @@ class Pages:
         )
 
     def problem(self, request: Request, error: VtaxError, status: int) -> Response:
-        """Return a page that says what is wrong, where, and what helps."""
+        """Return a page that says what is wrong, where, and what helps, in English as on a terminal."""
         try:
-            what, hint = (self._said(chosen(request), text) for text in (error.what, error.hint))
-            return self.page(request, "problem", status=status, error=error, what=what, hint=hint)
+            return self.page(request, "problem", status=status, error=error)
         except BadInput:  # of the language
             return HTMLResponse(
                 self._templates.get_template("problem.html.j2").render(
@@ -285,19 +277,10 @@ class Pages:
                     language="en",
                     here=lambda code: f"/?{_PARAMETER}={code}",
                     error=error,
-                    what=error.what,
-                    hint=error.hint,
                     status=status,
                 ),
                 status,
             )
-
-    def _said(self, found: Language, text: str) -> str:
-        """Return what an error says in a language; one that a client may have made long or split, as it is."""
-        is_known = (
-            len(text) <= _LONGEST_ERROR and text.count("; ") + text.count(": ") <= _MOST_PARTS
-        )
-        return self._said_in(found.code, text) if is_known else text
 
     def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
         """(state of a run, its line of the list, title and question of its study, and other runs of the study)."""

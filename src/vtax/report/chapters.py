@@ -10,7 +10,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, mapping
 from vtax.report.analysis.answers import is_measured
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, msg, plural, stored
+from vtax.report.document import joined, msg, plural, term
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
 from vtax.report.parts.header import header_of, host_line, status_word
@@ -45,7 +45,7 @@ def report(source: Source, options: Options = REPORT) -> doc.Document:
     analysis = source.analysis
     mapping.check(analysis, options.mapped)
     title, lead = header_of(analysis)
-    question = stored(str(analysis.declared.get("question") or ""))
+    question = term(str(analysis.declared.get("question") or ""))
     parts: list[doc.Part] = []
     for view in in_reports():
         document = view.document(source, options)

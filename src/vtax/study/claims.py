@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.described import Means
 from vtax.study import limits
-from vtax.study.fields import Level, Name, StudyTable, as_tuple, disagreement
+from vtax.study.fields import KeptNote, Level, Name, StudyTable, as_tuple, disagreement
 from vtax.study.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
@@ -298,8 +298,8 @@ class ClaimTable(StudyTable):
     published: float | None = Field(
         None, description="the publication's own number for the ratio of the first check"
     )
-    not_tested: str = Field("", description="why no run can judge it; then it has no checks")
-    in_part: str = Field(
+    not_tested: KeptNote = Field("", description="why no run can judge it; then it has no checks")
+    in_part: KeptNote = Field(
         "", description="what a scale leaves out of it, so that it is judged in part"
     )
     check: list[CheckTable] = Field(default_factory=list, max_length=limits.MAX_CHECKS)
@@ -344,6 +344,7 @@ class PublishedTable(StudyTable):
         default_factory=dict, description="platform -> its deviation or interval"
     )
     note: str = Field("", description="what to beware of")
+    in_part: KeptNote = Field("", description="what a scale leaves out of its levels")
 
     @model_validator(mode="after")
     def _deviations_have_values(self) -> PublishedTable:

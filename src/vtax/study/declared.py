@@ -13,6 +13,7 @@ import annotated_types
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
+from vtax.messages import Note
 from vtax.study.units import duration_s, format_size, size_bytes
 
 _UNITS = {
@@ -23,7 +24,12 @@ _UNITS = {
     "_us": "us",
     "_s": "s",
 }
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_KINDS = {
+    bool: Note("key-bool"),
+    int: Note("key-int"),
+    float: Note("key-float"),
+    str: Note("key-text"),
+}
 _TIMES = (("d", 86400), ("h", 3600), ("min", 60))
 _BOUNDS = ("ge", "gt", "le", "lt")
 
@@ -132,7 +138,7 @@ def allowed_words(annotation: Any, metadata: tuple[Any, ...], unit: str = "") ->
 
 
 def _either(words: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return words[0] if len(words) == 1 else Note("key-either", first=words[:-1], last=words[-1])
 
 
 def _words(declaration: Declaration, unit: str) -> str:
@@ -142,21 +148,25 @@ def _words(declaration: Declaration, unit: str) -> str:
     if origin is list:
         return _list(is_model(get_args(annotation)[0]), declaration.metadata)
     if origin is dict or is_model(annotation):
-        return "a table"
+        return Note("key-table")
     bounds = bounds_of(declaration.metadata)
     if conversion := conversion_of(declaration.metadata):
-        kind, own = ("a size", "bytes") if conversion is size_bytes else ("a duration", "seconds")
         written = {name: written_bound(bound, conversion) for name, bound in bounds.items()}
-        return f"{kind}{_within(written)}, in {own} or with a unit"
+        if conversion is size_bytes:
+            return Note("key-in-bytes", what=_within(Note("key-size"), written))
+        return Note("key-in-seconds", what=_within(Note("key-duration"), written))
     if pattern := next(
         (p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""
     ):
         if examples := [str(each) for each in declaration.metadata if isinstance(each, Example)]:
-            return f"text such as {_either([repr(example) for example in examples])}"
-        return f"text of the form {pattern}"
-    numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
+            return Note("key-example", examples=_either([repr(example) for example in examples]))
+        return Note("key-pattern", pattern=pattern)
     beside = f" {unit}" if unit else ""
-    return _KINDS.get(annotation, "a value") + _within(numbers) + beside * bool(numbers)
+    numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
+    if numbers:
+        last = next(name for name in reversed(_BOUNDS) if name in numbers)
+        numbers[last] += beside
+    return _within(_KINDS.get(annotation, Note("key-value")), numbers)
 
 
 def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
@@ -170,15 +180,13 @@ def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
         default=None,
     )
     if maximum is None:
-        return (
-            "tables, each under [[...]]"
-            if of_tables
-            else f"a list of at least {fewest}"
-            if fewest
-            else "a list"
-        )
-    count = f"{fewest} to {maximum}" if fewest else f"at most {maximum}"
-    return f"{count} tables, each under [[...]]" if of_tables else f"a list of {count} entries"
+        if of_tables:
+            return Note("key-tables")
+        return Note("key-list-at-least", fewest=fewest) if fewest else Note("key-list")
+    kind = "key-tables" if of_tables else "key-list"
+    if fewest:
+        return Note(f"{kind}-from-to", fewest=fewest, most=maximum)
+    return Note(f"{kind}-at-most", most=maximum)
 
 
 def written_bound(bound: float, conversion: Any) -> str:
@@ -223,13 +231,18 @@ def with_units(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, A
     return {key: written(each, (key,)) for key, each in values.items()}
 
 
-def _within(bounds: Mapping[str, str]) -> str:
-    """` from 1 to 128`, ` of at least 1`, ` above 0 and below 1`."""
+def _within(kind: str, bounds: Mapping[str, str]) -> str:
+    """Return a kind with its bounds: `a number from 1 to 128`, `a size of at least 1`, `a number above 0 and below 1`."""
+    if not bounds:
+        return kind
+    phrases = [Note(f"key-{name}", bound=bounds[name]) for name in _BOUNDS if name in bounds]
     if {"ge", "le"} <= bounds.keys():
-        return f" from {bounds['ge']} to {bounds['le']}"
-    words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
-    phrase = " and ".join(f"{words[name]} {bounds[name]}" for name in _BOUNDS if name in bounds)
-    return f" {phrase}" if phrase else ""
+        within = Note("key-from-to", low=bounds["ge"], high=bounds["le"])
+    elif len(phrases) == 1:
+        within = phrases[0]
+    else:
+        within = Note("key-between", low=phrases[0], high=phrases[-1])
+    return Note("key-bounded", kind=kind, bounds=within)
 
 
 def bounds_of(metadata: Sequence[Any]) -> dict[str, float]:

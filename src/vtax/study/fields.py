@@ -6,14 +6,24 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+)
 from pydantic_core import PydanticCustomError
 
+from vtax.messages import packed, restored
 from vtax.study.units import duration_s
 
 Duration = Annotated[
     float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
 ]
+KeptNote = Annotated[str, AfterValidator(restored), PlainSerializer(packed, return_type=str)]
+"""A text, or a note of vtax, which is kept by its code and data so that a report can say it in any language."""
 Level = bool | int | float | str
 Privilege = Literal["asynchronous-io", "raw-sockets", "real-time"]
 """Privileges that a benchmark may ask for beyond the confinement of guests; then all guests under test of a run get it alike."""

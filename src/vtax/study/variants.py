@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from vtax.messages import Note, packed
 from vtax.study import limits
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.claims import BENCHMARK, canonical, side_of
@@ -294,17 +295,17 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
     """
     for claim in changed.get("claim", ()):
         checks = claim.get("check", ())
-        if lost := _lost(checks, moved):
+        if lost := _lost(name, checks, moved):
             del claim["check"]
-            claim["not_tested"] = f"--scale {name} {lost}"
+            claim["not_tested"] = packed(lost)
         elif fewer := _all_fewer(name, checks, moved):
-            claim["in_part"] = fewer
+            claim["in_part"] = packed(fewer)
     changed["published"] = [
-        each for each in changed.get("published", ()) if not _lost([each], moved)
+        each for each in changed.get("published", ()) if not _lost(name, [each], moved)
     ]
     for table in changed["published"]:
         if fewer := _all_fewer(name, [table], moved):
-            table["note"] = "; ".join(filter(None, [table.get("note", ""), fewer]))
+            table["in_part"] = packed(fewer)
     figures = [
         _pruned_where(table, _labels_of(table), moved) for table in changed.get("figure", ())
     ]
@@ -315,7 +316,7 @@ def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
     return as_tuple(table.get("benchmark", ()))
 
 
-def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
+def _lost(name: str, checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
     """Return what a scale took of the levels that checks, or a published number, compare; empty when they are all
     there.
 
@@ -341,20 +342,21 @@ def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
                 lines += [new for _, new in levels.values() if new is not None]
         if "along" in check and len({*map(canonical, lines)}) < 2:
             gone.setdefault(check["along"], {})["all but one"] = None
-    return "; ".join(
-        f"{verb} levels that it compares: "
-        + ", ".join(f"{f} {', '.join(texts)}" for f, texts in found.items())
-        for verb, found in (("leaves out", gone), ("divides", smaller))
-        if found
-    )
+    left_out = [f"{factor} {', '.join(levels)}" for factor, levels in gone.items()]
+    divided = [f"{factor} {', '.join(levels)}" for factor, levels in smaller.items()]
+    if left_out and divided:
+        return Note("scale-leaves-divides", name=name, levels=left_out, others=divided)
+    if left_out:
+        return Note("scale-leaves", name=name, levels=left_out)
+    return Note("scale-divides", name=name, levels=divided) if divided else ""
 
 
 def _all_fewer(name: str, checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
-    fewer = ", ".join(dict.fromkeys(text for check in checks for text in _fewer(check, moved)))
-    return f"--scale {name} measures {fewer}" if fewer else ""
+    fewer = list(dict.fromkeys(part for check in checks for part in _fewer(check, moved)))
+    return Note("scale-measures", name=name, parts=fewer) if fewer else ""
 
 
-def _fewer(check: Mapping[str, Any], moved: Moved) -> Iterator[str]:
+def _fewer(check: Mapping[str, Any], moved: Moved) -> Iterator[Note]:
     """`3 of 7 levels of socket_buffer`: factors of which a check names no level, and some are left out."""
     named = _named(check)
     by_factor: dict[str, list[Level | None]] = {}
@@ -362,7 +364,8 @@ def _fewer(check: Mapping[str, Any], moved: Moved) -> Iterator[str]:
         by_factor.setdefault(factor, []).extend(new for _, new in levels.values())
     for factor, lefts in by_factor.items():
         if None in lefts and factor not in named:
-            yield f"{len(lefts) - lefts.count(None)} of {len(lefts)} levels of {factor}"
+            kept = len(lefts) - lefts.count(None)
+            yield Note("levels-kept", kept=kept, total=len(lefts), factor=factor)
 
 
 def _sides(table: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:

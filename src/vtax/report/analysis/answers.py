@@ -12,7 +12,7 @@ from vtax.described import Means
 from vtax.report import document as doc
 from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row, every_row
-from vtax.report.document import joined, levels_of, listed, msg, plural, stored
+from vtax.report.document import joined, levels_of, listed, msg, plural
 from vtax.stats.checks import MINIMUM_BLOCKS, Better
 from vtax.store.records import PlatformRecord
 
@@ -96,7 +96,7 @@ def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
     for each in analysis.platforms:
         if each.is_baseline:
             continue
-        text: doc.Inline = msg("was not tested: {reason}", reason=stored(each.reason))
+        text: doc.Inline = msg("was not tested: {reason}", reason=each.reason)
         if each.available:
             text = (
                 words_of(judged[each.name], analysis.baseline)

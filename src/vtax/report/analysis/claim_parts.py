@@ -12,7 +12,7 @@ from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, m
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import msg, plural, stored
+from vtax.report.document import msg, plural, term
 from vtax.study.claims import HOST, METRIC, CheckTable, ClaimSide, ClaimTable, canonical
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def why_not(
 ) -> doc.Inline:
     """Return why a claim cannot be judged by this run; nothing when it can."""
     if claim.not_tested:
-        return stored(claim.not_tested)
+        return term(claim.not_tested)
     return (
         _why_not_there(analysis, claim, mapped)
         or _why_no_bare_linux(analysis, claim, mapped)
@@ -42,7 +42,7 @@ def missing_parts(
 
     A claim of which a part is missing is judged in part.
     """
-    found: dict[str, doc.Inline] = {"scale": stored(claim.in_part)} if claim.in_part else {}
+    found: dict[str, doc.Inline] = {"scale": claim.in_part} if claim.in_part else {}
     for check in claim.check:
         for side in _sides(check, analysis.baseline, mapped):
             of_side = [entry for entry in entries if entry.row.platform.name == side.platform]
@@ -78,7 +78,7 @@ def _why_not_there(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> doc
         if actual not in there:
             return msg("{platform} is not in this run", platform=name)
         if not there[actual].available:
-            reason = stored(there[actual].reason)
+            reason = there[actual].reason
             return msg("{platform} was not tested: {reason}", platform=name, reason=reason)
         if actual in used:
             return msg(

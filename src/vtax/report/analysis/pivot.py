@@ -39,7 +39,7 @@ from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
-from vtax.report.document import levels_of, msg, stored
+from vtax.report.document import levels_of, msg
 from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.study.claims import canonical
@@ -445,7 +445,7 @@ class _PivotBuilder:
         if any(map(fits, self.analysis.cells)):
             return msg("measured, without a value of this metric")
         untested = next((each.reason for each in self.analysis.untested if fits(each)), "")
-        return stored(untested) if untested else _NOT_HERE
+        return untested if untested else _NOT_HERE
 
     def _warnings(self, cells: Sequence[PivotCell]) -> tuple[doc.Warning, ...]:
         """Return the warnings of the run that are about these cells, or about all of it."""

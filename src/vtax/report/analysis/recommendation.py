@@ -33,7 +33,7 @@ from vtax.report.analysis.workload import (
     unmeasured_of,
     weighted_of,
 )
-from vtax.report.document import levels_of, msg, stored
+from vtax.report.document import levels_of, msg
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
 from vtax.stats.withholding import MOST_LOST
@@ -135,7 +135,7 @@ def _unranked(
 ) -> Iterator[Unranked]:
     for platform in named:
         if platform not in ranked:
-            why = msg("no trial succeeded") if platform.available else stored(platform.reason)
+            why = msg("no trial succeeded") if platform.available else platform.reason
             yield Unranked(platform, why)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vtax.report import document as doc
 from vtax.report.analysis.warnings import place_of
-from vtax.report.document import joined, msg, plural, stored
+from vtax.report.document import joined, msg, plural, term
 from vtax.stats.judge import Comparison, missed_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
@@ -63,9 +63,9 @@ def missed_targets(
     if targets.decision.reached:
         return []
     if rule.stop == "budget":
-        return [] if blocks else [stored(because)]
+        return [] if blocks else [because]
     if not targets.missed:
-        return [joined([_reason(rule, blocks, targets), stored(because)], ": ")]
+        return [joined([_reason(rule, blocks, targets), because], ": ")]
     missed = [aim for aim in aims if aim.name in targets.missed]
     if rule.stop == "verdict" and len(missed) > _MOST_NAMED:
         total = doc.Count(len(aims))
@@ -97,7 +97,7 @@ def _reason(rule: Rule, blocks: int, targets: Targets) -> doc.Inline:
             total,
             made=made,
         )
-    return stored(targets.decision.reason)
+    return targets.decision.reason
 
 
 def failures(data: RunData) -> list[doc.Inline]:
@@ -107,7 +107,7 @@ def failures(data: RunData) -> list[doc.Inline]:
         found.append(
             msg(
                 "the run was not finished: {reason}",
-                reason=stored(data.run.stopped_because or data.run.status),
+                reason=data.run.stopped_because or term(data.run.status),
             )
         )
     measured = [failure for failure in data.failures if not failure.is_warmup]

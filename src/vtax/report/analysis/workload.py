@@ -22,7 +22,7 @@ from vtax.report.analysis.values import (
     aligned,
     every_row,
 )
-from vtax.report.document import msg, stored
+from vtax.report.document import msg
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -178,7 +178,7 @@ def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> doc.Inline:
         return msg("no benchmark of this run measures it")
     of_baseline = [each for each in analysis.untested if each.platform == analysis.baseline]
     reasons = [each.reason for each in of_baseline if each.label in labels]
-    why = stored(reasons[0]) if reasons else msg("no trial succeeded")
+    why = reasons[0] if reasons else msg("no trial succeeded")
     return msg(
         "{baseline}, the baseline, has no value of it: {reason}",
         baseline=analysis.baseline,
@@ -280,10 +280,10 @@ def _why_missing(
         if (each.platform, each.label) == (platform.name, figure.section.label) and dict(
             each.levels
         ) == dict(figure.point.levels):
-            return stored(each.reason)
+            return each.reason
     row: Row | None = next((r for r in figure.point.rows if r.platform.name == platform.name), None)
     if row is not None and row.summary is None and row.reason:
-        return stored(row.reason)
+        return row.reason
     return (
         msg("no value beside one of the baseline in a block")
         if row is not None

@@ -57,7 +57,6 @@ from vtax.report.document.text import (
     Joined,
     Link,
     Message,
-    Stored,
     Styled,
     Translated,
     joined,
@@ -65,7 +64,7 @@ from vtax.report.document.text import (
     msg,
     muted,
     plural,
-    stored,
     styled,
+    term,
 )
 from vtax.report.document.warnings import WarnedPlace, Warning, levels_of

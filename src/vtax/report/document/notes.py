@@ -7,7 +7,7 @@ from typing import Any
 
 from vtax.messages import EXACT, SENTENCES, TERMS, Note, forms_of
 from vtax.report.document.cells import Count, Number, Share
-from vtax.report.document.text import Inline, Message, joined, stored
+from vtax.report.document.text import Inline, Message, joined
 
 TEXT = "text"
 _TYPED: Mapping[str, Callable[[Any], Inline]] = {
@@ -40,8 +40,6 @@ def _digits(value: float) -> int:
 
 def sentence_of(code: str, data: Mapping[str, Inline]) -> Message:
     """Return the sentence of a code with the data it holds; the text alone of a code without a sentence."""
-    if isinstance(text := data.get(TEXT), str):
-        data = {**data, TEXT: stored(text)}
     one, many = forms_of(code) if code in SENTENCES and TEXT not in data else ("{text}", "")
     count = data.get("count")
     is_one = isinstance(count, Count) and count.value == 1

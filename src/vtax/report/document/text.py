@@ -51,13 +51,6 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A text that vtax stored in English, see stored_texts.py: shown in the reader's language where that has it."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Translated:
     """A text of a study in English, and in other languages: code of the language -> text."""
 
@@ -69,7 +62,7 @@ class Value:
     """Value of a cell or a sentence that a renderer formats: a number with its kind, see `cells`."""
 
 
-Inline = str | Message | Joined | Styled | Link | Stored | Translated | Value
+Inline = str | Message | Joined | Styled | Link | Translated | Value
 
 
 def msg(template: str, /, **data: Inline) -> Message:
@@ -101,9 +94,12 @@ def styled(text: Inline, role: Role) -> Inline:
     return Styled(text, role) if text != "" else ""
 
 
-def stored(text: str) -> Inline:
-    """Return a text that vtax stored; nothing stays nothing, and a note of the statistics has its own code."""
-    return Stored(text) if text and type(text) is str else text
+def term(text: str) -> Inline:
+    """Return data that may have an entry of its own in the catalogue: a title, a unit, what a study says of itself.
+
+    A note stays as it is, since it has its own entry; nothing stays nothing.
+    """
+    return Message(text) if text and type(text) is str else text
 
 
 def muted(text: Inline) -> Inline:

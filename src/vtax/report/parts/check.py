@@ -20,7 +20,6 @@ from vtax.report.document import (
     more_blocks,
     msg,
     plural,
-    stored,
     styled,
 )
 from vtax.report.document.text import Role
@@ -315,8 +314,7 @@ def _seen(detectable: float) -> doc.Relative:
 
 
 def _why(each: NotTested) -> doc.Inline:
-    reason = stored(each.reason) if isinstance(each.reason, str) else each.reason
-    return joined([reason, stored(each.hint)], "; ")
+    return joined([each.reason, each.hint], "; ")
 
 
 def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:

@@ -13,7 +13,7 @@ from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.compared_answer import answer_of, next_of
 from vtax.report.parts.result_table import result_table

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from vtax.report import document as doc
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import joined, listed, msg, plural, scale_for, stored
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document import joined, listed, msg, plural, scale_for, term
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.published import changes_of, cited
 from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
@@ -379,7 +379,7 @@ class _Builder:
             found.append(msg("Not in the publication: {platforms}.", platforms=", ".join(others)))
         found += cited(analysis) if self.is_alone else ()
         if figure.note:
-            found.append(stored(figure.note))
+            found.append(term(figure.note))
         return found
 
 

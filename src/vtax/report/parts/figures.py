@@ -11,7 +11,7 @@ import numpy as np
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.document import joined, msg, plural
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
 from vtax.stats.ratio import Ratio, log_ratios

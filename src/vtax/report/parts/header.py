@@ -7,14 +7,14 @@ from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
-from vtax.report.document import joined, msg, plural, stored
+from vtax.report.document import joined, msg, plural, term
 from vtax.store.annotations import Annotations
 from vtax.store.provenance import imported, merged_runs
 
 
 def header_of(analysis: Analysis) -> tuple[doc.Inline, tuple[doc.Inline, ...]]:
     """(title, lines below it)."""
-    title = stored(str(analysis.declared.get("title") or analysis.study))
+    title = term(str(analysis.declared.get("title") or analysis.study))
     lines = (
         joined([analysis.name, run_line(analysis)], ": "),
         provenance_line(analysis.provenance),

@@ -11,7 +11,7 @@ from vtax.report.analysis.factors import PARTS, PLATFORM
 from vtax.report.analysis.pivot import Pivot, PivotCell
 from vtax.report.analysis.pivot_values import PERCENTILES
 from vtax.report.document import joined, levels_of, listed, msg, muted, plural, scale_for, styled
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.header import header_of
 from vtax.stats.quantiles import fewest_values

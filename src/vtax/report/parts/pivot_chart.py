@@ -10,7 +10,7 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.factors import BENCHMARK, METRIC, PLATFORM
 from vtax.report.analysis.pivot import Pivot
 from vtax.report.document import joined, levels_of, msg, plural
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.report.parts.pivot import about, quantity_of, scale_of, title_of
 from vtax.study.claims import number_of

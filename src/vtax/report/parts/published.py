@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from vtax.report import document as doc
 from vtax.report.analysis.published import Published, repeated
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import joined, msg, muted, scale_for, stored
+from vtax.report.document import joined, msg, muted, scale_for, term
 from vtax.report.document.notes import sentence_of
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.study.changes import StudyChange, listed
 
 
@@ -33,8 +33,9 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[doc.P
         if each.here != each.platform:
             name = msg("{here} for {there}", here=each.here, there=each.platform)
         if marks and each.mean is not None:
-            name = msg("{side} ({marks})", side=name, marks=joined(map(stored, marks)))
-        source = joined([stored(each.table.source), stored(each.table.note)], "; ")
+            name = msg("{side} ({marks})", side=name, marks=joined(map(term, marks)))
+        texts = (term(each.table.source), term(each.table.note), each.table.in_part)
+        source = joined(texts, "; ")
         rows.append(
             doc.TableRow((name, _quantity(each), _with_deviation(each), _own(each), source))
         )

@@ -10,7 +10,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.next_step import withheld
 from vtax.report.document import joined, listed, msg
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.stopping import Rule, interval_confidence
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vtax.report import document as doc
 from vtax.report.analysis import Row, Section
 from vtax.report.document import joined, msg, muted, scale_for, styled
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 
 _Costs = Mapping[tuple[str, str], tuple[Row, doc.Scale]]

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, stored
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
+from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.checks import Better
 from vtax.stats.host_change import Effect
@@ -125,7 +125,7 @@ def name_of(section: Section, among: Iterable[Section]) -> str:
 
 def metric_of(section: Section) -> doc.Inline:
     """Return what a section's metric is called."""
-    return stored(section.metric.title or section.metric.name)
+    return term(section.metric.title or section.metric.name)
 
 
 def subtitle_of(section: Section) -> doc.Inline:

@@ -14,7 +14,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND, tail_of
 from vtax.report.analysis.within_trials import Course, over_shares, over_time
 from vtax.report.document import joined, levels_of, msg, plural, scale_for
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.study.claims import number_of

@@ -13,19 +13,18 @@ from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
 from vtax.report.document.levels import written_level
 from vtax.report.document.notes import data_of
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document.terms import unit_of
 from vtax.report.document.text import (
     Inline,
     Joined,
     Link,
     Message,
     Role,
-    Stored,
     Styled,
     Translated,
     msg,
     plural,
-    stored,
+    term,
 )
 from vtax.report.document.warnings import Warning
 from vtax.report.renderers import numbers
@@ -79,8 +78,6 @@ class Formatter:
             )
         elif isinstance(inline, str):
             yield Run(inline, role)
-        elif isinstance(inline, Stored):
-            yield Run(self.language.stored(inline.text), role)
         elif isinstance(inline, Translated):
             yield Run(inline.others.get(self.language.code.partition("-")[0], inline.text), role)
         elif isinstance(inline, Message):
@@ -98,7 +95,8 @@ class Formatter:
 
     def _message(self, message: Message, role: Role) -> Iterator[Run]:
         template = self.language.translated(message.template, message.many, message.count)
-        for number, part in enumerate(_NAME.split(template)):
+        parts = _NAME.split(template) if message.data else [template]  # braces of a term are data
+        for number, part in enumerate(parts):
             if number % 2:
                 yield from self.runs(message.data[part], role)
             elif part:
@@ -158,7 +156,7 @@ class Formatter:
 
     def marks(self, platform: cells.PlatformCell) -> list[str]:
         """Return what must be said of a platform wherever it is shown."""
-        return [self.text(stored(mark)) for mark in platform.marks]
+        return [self.text(term(mark)) for mark in platform.marks]
 
     def verdict(self, value: cells.VerdictCell) -> tuple[str, str]:
         """Return its sign with its word, and how many further blocks it needs; empty when that is none."""

@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, doc.Message | doc.Joined):
         return Formatter().text(value)
-    if isinstance(value, doc.Stored | doc.Translated):
+    if isinstance(value, doc.Translated):
         return value.text
     if isinstance(value, doc.Styled | doc.Link):
         return plain(value.text)

@@ -18,52 +18,27 @@ from pathlib import Path
 
 from vtax.errors import BadInput
 from vtax.extras import is_installed
-from vtax.report.document.stored_texts import STORED
 
 LANGUAGES = Path(__file__).parent.parent / "languages"
-_NAME = re.compile(r"\{(\w+)\}")
 _OF_MESSAGES = ("LC_ALL", "LC_MESSAGES", "LANG")
-_LONGEST = 1000  # characters of a text that is looked for: what a guest says may be endless
 
 
 @dataclass(frozen=True)
 class Language:
     """A language and how it writes.
 
-    code: as in BCP 47. catalogue: English templates to those of the language. decimal: sign of fractions. templates:
-    of texts that vtax stored in English with data in them: (pattern of the text, template), the most exact first.
+    code: as in BCP 47. catalogue: English templates to those of the language. decimal: sign of fractions.
     """
 
     code: str = "en"
     catalogue: NullTranslations = NullTranslations()  # noqa: RUF009, it has no state
     decimal: str = "."
-    templates: tuple[tuple[re.Pattern[str], str], ...] = ()
 
     def translated(self, template: str, many: str = "", count: int = 1) -> str:
         """Return the template in this language; English where the catalogue lacks it."""
         if many:
             return self.catalogue.ngettext(template, many, count)
         return self.catalogue.gettext(template) if template else ""
-
-    def stored(self, text: str) -> str:
-        """Return a text that vtax stored in English, in this language; in English what the catalogue lacks.
-
-        Sentences joined by semicolons or colons are looked for from the last: the first may have some itself.
-        """
-        if self.code == "en" or not 0 < len(text) <= _LONGEST:
-            return text
-        known = self.catalogue.pgettext(STORED, text)
-        if known != text:
-            return known
-        for pattern, template in self.templates:
-            if match := pattern.fullmatch(text):
-                parts = _NAME.split(template)
-                return "".join(self.stored(match[p]) if n % 2 else p for n, p in enumerate(parts))
-        for separator in ("; ", ": "):
-            if separator in text:
-                first, _, last = text.rpartition(separator)
-                return separator.join((self.stored(first), self.stored(last)))
-        return text
 
     @property
     def separator(self) -> str:
@@ -139,22 +114,7 @@ def read(code: str, path: Path) -> Language:
 
     compiled = BytesIO()
     with path.open("rb") as file:
-        write_mo(compiled, catalogue := read_po(file))
+        write_mo(compiled, read_po(file))
     compiled.seek(0)
     symbols = Locale.parse(code, sep="-").number_symbols.get("latn", {})
-    with_data = {
-        str(m.id): str(m.string)
-        for m in catalogue
-        if m.context == STORED and m.string and "{" in m.id
-    }
-    ordered = sorted(with_data.items(), key=lambda each: -len(_NAME.sub("", each[0])))
-    templates = tuple((_pattern(template), translated) for template, translated in ordered)
-    return Language(code, GNUTranslations(compiled), str(symbols.get("decimal", ".")), templates)
-
-
-def _pattern(template: str) -> re.Pattern[str]:
-    """Return what matches the texts that were made from a template: any text in place of each name."""
-    parts = _NAME.split(template)
-    return re.compile(
-        "".join(f"(?P<{p}>.+?)" if n % 2 else re.escape(p) for n, p in enumerate(parts)), re.DOTALL
-    )
+    return Language(code, GNUTranslations(compiled), str(symbols.get("decimal", ".")))

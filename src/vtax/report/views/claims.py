@@ -14,7 +14,7 @@ from vtax.report.analysis.claims import ClaimedComparison, Claims, JudgedClaim, 
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.document import joined, more_blocks, msg, plural, stored, styled
+from vtax.report.document import joined, more_blocks, msg, plural, styled, term
 from vtax.report.parts import published as published_numbers
 from vtax.report.views.base import Options, View
 from vtax.stats.claims import Judgement
@@ -280,10 +280,10 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[doc.Part]:
 
 def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> doc.Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
-    source = doc.Paragraph(msg("Source: {source}", source=stored(each.claim.source)), "muted")
+    source = doc.Paragraph(msg("Source: {source}", source=term(each.claim.source)), "muted")
     parts: list[doc.Part] = [doc.Paragraph(_statement(each)), source]
     if each.claim.note:
-        parts.append(doc.Paragraph(msg("Note: {note}", note=stored(each.claim.note)), "muted"))
+        parts.append(doc.Paragraph(msg("Note: {note}", note=term(each.claim.note)), "muted"))
     if each.judgement is None:
         parts.append(doc.Paragraph(msg("Not tested here: {reason}", reason=each.why)))
     elif each.compared:
@@ -392,7 +392,7 @@ def _side(
         msg("{side} (for {platform})", side=text, platform=original) if original else text
     )
     return (
-        msg("{side} ({marks})", side=side, marks=joined(map(stored, marks[platform])))
+        msg("{side} ({marks})", side=side, marks=joined(map(term, marks[platform])))
         if marks[platform]
         else side
     )

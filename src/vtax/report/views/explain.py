@@ -10,8 +10,8 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.explain import ComparedCounter, Explained, explainable, explained
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
-from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, scale_for, stored
-from vtax.report.document.stored_texts import unit_of
+from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, scale_for, term
+from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 
@@ -341,7 +341,7 @@ def _not_counted(missing: Mapping[str, str]) -> list[doc.Part]:
     for what, reason in missing.items():
         reasons.setdefault(reason, []).append(what)
     items = [
-        msg("{what}: {reason}", what=joined(map(stored, what), ", "), reason=stored(reason))
+        msg("{what}: {reason}", what=joined(map(term, what), ", "), reason=reason)
         for reason, what in reasons.items()
     ]
     return [doc.Paragraph(msg("Not available on this host:"), "muted"), doc.Bullets(tuple(items))]

@@ -9,7 +9,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, msg, stored, styled
+from vtax.report.document import joined, msg, styled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
 
@@ -57,7 +57,7 @@ def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
                 platform.version,
                 doc.Count(len(guests)),
                 median,
-                joined([chosen, *(styled(stored(note), "caution") for note in notes)], "; "),
+                joined([chosen, *(styled(note, "caution") for note in notes)], "; "),
             )
         )
 

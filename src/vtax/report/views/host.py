@@ -8,7 +8,7 @@ from typing import Any
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, msg, stored
+from vtax.report.document import joined, msg, term
 from vtax.report.views.base import Options, View
 from vtax.store.records import PluginRecord
 
@@ -52,7 +52,7 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline
     for key, value in facts.items():
         name: doc.Inline = fact_name(key)
         if key == "not_counted" and isinstance(value, Mapping):
-            yield from ((joined([name, stored(what)], ": "), why) for what, why in value.items())
+            yield from ((joined([name, term(what)], ": "), why) for what, why in value.items())
         elif isinstance(value, Mapping):
             yield from (
                 (joined([name, inner], ": "), fact_value(inner, each))

@@ -9,7 +9,7 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.reproduce import drivers_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
-from vtax.report.document import joined, msg, plural, stored
+from vtax.report.document import joined, msg, plural
 from vtax.report.parts import typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
@@ -253,7 +253,7 @@ def _rule(analysis: Analysis) -> Iterator[doc.Inline]:
     if rule.budget_s:
         yield msg("The time budget is {budget}.", budget=doc.Duration(rule.budget_s))
     if analysis.stopped_because:
-        yield msg("The run stopped: {reason}.", reason=stored(analysis.stopped_because))
+        yield msg("The run stopped: {reason}.", reason=analysis.stopped_because)
 
 
 def _added_sessions(analysis: Analysis) -> Iterator[doc.Inline]:

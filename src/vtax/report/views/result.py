@@ -24,7 +24,6 @@ from vtax.report.document import (
     muted,
     plural,
     scale_for,
-    stored,
     styled,
 )
 from vtax.report.parts import shared, typical, within_trials
@@ -126,15 +125,15 @@ def _untested_points(analysis: Analysis) -> list[doc.Inline]:
                 else msg("{count} points", count=doc.Count(len(shown)))
             )
             name = msg("{name} ({levels})", name=name, levels=where)
-        items.append(joined([name, stored(reason)], ": "))
+        items.append(joined([name, reason], ": "))
     return items
 
 
 def _why(reason: str, hint: str) -> doc.Inline:
     if not (reason and hint):
-        return stored(reason or hint)
+        return reason or hint
     what = reason if isinstance(reason, Note) else reason.rstrip(". ")
-    return joined([stored(what), msg("hint: {hint}", hint=stored(hint))], "; ")
+    return joined([what, msg("hint: {hint}", hint=hint)], "; ")
 
 
 def _results(source: Source, options: Options) -> Iterator[doc.Part]:
