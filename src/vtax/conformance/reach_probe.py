@@ -192,6 +192,8 @@ def files() -> Iterator[str]:
                 waiting.append(entry.path)
             elif _is_written(entry) and _opens(entry.path, os.O_WRONLY):
                 yield entry.path
+            elif _is_roots(entry) and _opens(entry.path, os.O_RDONLY):
+                yield f"{entry.path} (read)"
     if any(
         not _is_pipe(path) and _opens(path, os.O_RDONLY) for path in ("/dev/kmsg", "/proc/kmsg")
     ):
@@ -204,6 +206,12 @@ def _is_written(entry: os.DirEntry[str]) -> bool:
         return found.st_rdev != NULL_DEVICE  # which runtimes put over what they hide
     is_kernels = stat.S_ISREG(found.st_mode) and not entry.path.startswith("/dev/")
     return is_kernels and bool(found.st_mode & 0o222)
+
+
+def _is_roots(entry: os.DirEntry[str]) -> bool:
+    """Whether root alone may read a file of the kernel: some act when they are read."""
+    mode = entry.stat(follow_symlinks=False).st_mode
+    return stat.S_ISREG(mode) and not mode & 0o004 and not entry.path.startswith("/dev/")
 
 
 def _is_pipe(path: str) -> bool:

@@ -21,7 +21,7 @@ PYTHON = f"{TOOLBOX}/bin/python3"
 CONFINE = f"{TOOLBOX}/bin/vtax-confine"
 """Confines itself and becomes another program: the first of a guest that shares its host's kernel."""
 HIDDEN = f"{TOOLBOX}/hidden"
-"""An empty file that nobody may open, to be mounted over what a guest shall not read."""
+"""An empty file, to be mounted over what a guest shall not read."""
 GREETING = b"<vtax guest>\n"
 _CODE = (
     "import sys,posix as os\n"

@@ -145,31 +145,37 @@ def private(
     return enter
 
 
-def unmount_within(pid: int, directory: str) -> None:
-    """Unmount a directory, and all below it, in the mount namespace of a process. Raises OSError.
+def within(pid: int, act: Callable[[], None]) -> None:
+    """Call act in the mount namespace of a process, with its root directory, in a thread that ends with it.
 
-    No program is executed there: its files are the guest's. A thread of its own enters the namespace and ends.
+    No program is executed there: its files may be a guest's. Raises what act raises, and OSError.
     """
-    lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
-    places = [line.split()[4] for line in lines]
-    below = [place for place in places if f"{place}/".startswith(f"{directory}/")]
-    errors: list[OSError] = []
+    errors: list[BaseException] = []
 
-    def unmount() -> None:
+    def enter() -> None:
         try:
             _check(_libc.unshare(_CLONE_FS), "leaving the root of other threads")
             _check(_libc.setns(namespace.fileno(), CLONE_NEWNS), "entering a mount namespace")
-            for place in reversed(below):
-                _check(_libc.umount2(os.fsencode(place), _MNT_DETACH), f"unmounting {place}")
-        except OSError as error:
+            act()
+        except BaseException as error:
             errors.append(error)
 
     with Path(f"/proc/{pid}/ns/mnt").open("rb") as namespace:
-        thread = Thread(target=unmount)
+        thread = Thread(target=enter)
         thread.start()
         thread.join()
     if errors:
         raise errors[0]
+
+
+def unmount(place: str) -> None:
+    """Unmount what is at a place, now or when nothing uses it any more. Raises OSError."""
+    _check(_libc.umount2(os.fsencode(place), _MNT_DETACH), f"unmounting {place}")
+
+
+def mount(step: MountStep) -> None:
+    """Make one mount in the namespace of this thread. Raises OSError."""
+    _mount(step, None)
 
 
 def enter_user_namespace() -> None:

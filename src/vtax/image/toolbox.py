@@ -74,7 +74,7 @@ def install(base: Path, tree: Path) -> None:
 
 
 def _hidden(tree: Path) -> None:
-    (tree / HIDDEN.lstrip("/")).touch(0)
+    (tree / HIDDEN.lstrip("/")).touch(0o444)
 
 
 def _inside(tree: Path, name: str) -> Path:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.guest.bootstrap import HIDDEN
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
 from vtax.platforms import confinement, containers, stdio
 from vtax.platforms.base import GuestSpec
@@ -46,8 +45,6 @@ class Bubblewrap(LaunchedDriver):
 def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
     """Return the bwrap command (bwrap(1)). The program is the sandbox's first process, as in any container here."""
     kept = confinement.capabilities(spec.privileges)
-    files, directories = confinement.hidden()
-    nothing = str(root.path / HIDDEN.lstrip("/"))
     return [
         "bwrap",
         "--unshare-ipc",
@@ -60,9 +57,6 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
         *("--hostname", spec.name),
         *("--bind", str(root.path), "/"),
         *("--proc", "/proc"),
-        *(part for path in confinement.read_only() for part in ("--ro-bind", path, path)),
-        *(part for path in files for part in ("--ro-bind", nothing, path)),
-        *(part for path in directories for part in ("--tmpfs", path, "--remount-ro", path)),
         *("--dev", "/dev"),
         *("--tmpfs", "/dev/shm"),
         *("--chdir", "/"),

@@ -5,8 +5,8 @@ The runtime's own ways stay, so that podman is the distribution's podman; what t
 - capabilities: those of `capabilities` and no others, in every set;
 - system calls: the guest's first program, `vtax-confine` of the image, allows itself those of one list, in addition
   to the runtime's own filter, and joins a session keyring of its own;
-- /proc and /sys: nothing can be written but what belongs to the guest's processes; a driver that mounts them itself
-  takes `read_only` and `hidden`.
+- /proc and /sys: `close` mounts over what the policy leaves out, once the guest's first process waits, and no guest runs
+  where one of these mounts fails.
 
 `confinement = "none"` and the platform native are held by nothing of this. The check `confinement` of `vtax
 conformance` tries from within what docs/security.md tells of every driver.
@@ -14,13 +14,24 @@ conformance` tries from within what docs/security.md tells of every driver.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from vtax.guest.bootstrap import CONFINE
+from vtax.guest.bootstrap import CONFINE, HIDDEN
+from vtax.host import namespaces
+from vtax.host.namespaces import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REMOUNT,
+    MountStep,
+)
 from vtax.study.fields import Privilege
 
 Confinement = Literal["none", "default", "strict"]
@@ -59,24 +70,19 @@ _NUMBERS = {
 _LAST = Path("/proc/sys/kernel/cap_last_cap")
 _CAPABILITY_OF = {"raw-sockets": "NET_RAW", "real-time": "SYS_NICE"}
 
-_PROC = Path("/proc")
+_PROC, _SYS = Path("/proc"), Path("/sys")
 _OF_PROCESSES = frozenset({"self", "thread-self", "mounts", "net", "sysvipc"})
-_HIDDEN_FILES = (
-    "/proc/kcore",
+_NAMES_OF_KEYS = (
     "/proc/keys",
+    "/proc/kcore",
     "/proc/latency_stats",
     "/proc/sched_debug",
-    "/proc/timer_list",
     "/proc/timer_stats",
 )
-_HIDDEN_DIRECTORIES = (
-    "/proc/acpi",
-    "/proc/scsi",
-    "/sys/devices/virtual/powercap",
-    "/sys/firmware",
-    "/sys/kernel/debug",
-    "/sys/kernel/tracing",
-)
+_DIRECTORIES_OF_PROC = ("/proc/acpi", "/proc/scsi")
+_KEPT_OF_SYS = frozenset({"block", "bus", "class", "dev", "devices", "kernel"})
+_CGROUPS = "/sys/fs/cgroup"
+_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
 def capabilities(
@@ -105,40 +111,92 @@ def command(privileges: Collection[Privilege], argv: Sequence[str]) -> list[str]
     return [CONFINE, *sorted(privileges), "--", *argv]
 
 
+def is_confined(argv: Sequence[str]) -> bool:
+    """Whether a guest's first program confines itself."""
+    return argv[0] == CONFINE
+
+
 def becomes(argv: Sequence[str]) -> Sequence[str]:
     """Return the command that a guest's first program runs in the end, confined or not."""
-    return argv[argv.index("--") + 1 :] if argv[0] == CONFINE else argv
+    return argv[argv.index("--") + 1 :] if is_confined(argv) else argv
+
+
+def close(pid: int) -> None:
+    """Take from a guest what the policy leaves out of /proc and /sys, whatever its runtime has mounted there.
+
+    pid: of its first process, which waits. Raises OSError where one of these mounts cannot be made.
+    """
+    lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+    mounted = [(line.split()[4], line.split()[3]) for line in lines]
+    cgroups = [place for place, _ in mounted if f"{place}/".startswith(f"{_CGROUPS}/")]
+    # nothing can be mounted over the pipe that nspawn has removed from its directory
+    removed = [place for place, root in mounted if place == "/proc/kmsg" and "//deleted" in root]
+
+    def act() -> None:
+        for place in (*removed, *reversed(cgroups)):
+            namespaces.unmount(place)
+        for path in read_only():
+            for flags in (MS_BIND, MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS):
+                namespaces.mount(MountStep(path, source=path, flags=flags))
+        files, directories = hidden()
+        for path in (path for path in files if path.exists()):
+            namespaces.mount(MountStep(path, source=HIDDEN, flags=MS_BIND))
+        for path in (path for path in directories if path.exists()):
+            namespaces.mount(MountStep(path, "tmpfs", "tmpfs", _FLAGS | MS_RDONLY, "size=4k"))
+
+    namespaces.within(pid, act)
 
 
 @cache
-def read_only() -> tuple[str, ...]:
+def read_only() -> tuple[Path, ...]:
     """Return what of /proc is not of a process and has something that can be written: directories and files.
 
     It is asked of this host's kernel, which the guests share, and is no list of names: what a later kernel adds is
     among it.
     """
-    of_kernel = [
+    return tuple(path for path in _of_kernel() if any(_files(path, 0o222)))
+
+
+@cache
+def hidden() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the files and the directories of /proc and /sys that a guest does not see.
+
+    Files that root alone may read, since some of them act when they are read; the directory of many of them; and
+    what of /sys no benchmark needs. As `read_only`, it is asked of the kernel.
+    """
+    files = [path for top in _of_kernel() for path in _files(top, 0o400) if _is_roots(path)]
+    files += [path for path in map(Path, _NAMES_OF_KEYS) if path.exists() and path not in files]
+    directories = [path for path in map(Path, _DIRECTORIES_OF_PROC) if path.is_dir()]
+    directories += [path for path in _SYS.iterdir() if path.name not in _KEPT_OF_SYS]
+    for parent in (_SYS / "kernel", _SYS / "kernel/mm", _SYS / "class"):
+        below = [path for path in parent.iterdir() if path.is_dir() and path.name != "mm"]
+        directories += [path for path in below if any(map(_is_roots, _files(path, 0o400)))]
+    files += [path for path in _files(_SYS / "devices", 0o400) if _is_roots(path)]
+    return tuple(files), tuple(directories)
+
+
+def _of_kernel() -> list[Path]:
+    """Return what of /proc is not of a process."""
+    return [
         entry
         for entry in sorted(_PROC.iterdir())
         if not (entry.name.isdigit() or entry.name in _OF_PROCESSES or entry.is_symlink())
     ]
-    return tuple(str(entry) for entry in of_kernel if any(_written(entry)))
 
 
-def _written(top: Path) -> Iterator[Path]:
-    """Yield files at and below a path that somebody may write."""
+def _is_roots(path: Path) -> bool:
+    """Whether root alone may read a file. Settings of a network are the guest's own."""
+    return not path.is_relative_to("/proc/sys/net") and not path.lstat().st_mode & 0o004
+
+
+def _files(top: Path, mode: int) -> Iterator[Path]:
+    """Yield files with one of these bits, at and below a path, without following links."""
     waiting = [top]
     while waiting:
         path = waiting.pop()
         with suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
+            found = path.lstat().st_mode
+            if stat.S_ISDIR(found):
                 waiting += path.iterdir()
-            elif path.lstat().st_mode & 0o222 and not path.is_symlink():
+            elif stat.S_ISREG(found) and found & mode:
                 yield path
-
-
-@cache
-def hidden() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files and the directories of /proc and /sys that tell of the host's kernel and are there."""
-    files = tuple(path for path in _HIDDEN_FILES if Path(path).exists())
-    return files, tuple(path for path in _HIDDEN_DIRECTORIES if Path(path).is_dir())

@@ -33,7 +33,7 @@ from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree, tagged_pi
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import confinement, containers, oci_runtime, probing, stdio
+from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
@@ -187,7 +187,6 @@ def bundle(
     swap = memory and any(
         (memory / name).exists() for name in ("memory.swap.max", "memory.memsw.limit_in_bytes")
     )
-    hidden_files, hidden_directories = confinement.hidden()
     config["mounts"].append(_DEVPTS)
     for mount in config["mounts"]:
         if mount["destination"] == "/dev/shm":
@@ -196,8 +195,6 @@ def bundle(
             mount["options"].append("ro")
     config["linux"] |= {
         "cgroupsPath": f"{group.runtime_path}/{spec.name}",
-        "maskedPaths": [*hidden_files, *hidden_directories],
-        "readonlyPaths": list(confinement.read_only()),
         "resources": {
             "devices": [{"allow": False, "access": "rwm"}],
             "memory": {"limit": memory_bytes} | ({"swap": memory_bytes} if swap else {}),

@@ -157,6 +157,8 @@ def finish_start(
     try:
         pid = wait_for_init(guest, argv, find, sandboxed=sandboxed)
         guest.executing_at = None if sandboxed else time.monotonic()
+        if confinement.is_confined(argv):
+            confinement.close(pid)
         group = cgroups.group_of(pid)
         group.limit_time(spec.resources.time)
         guest.notes += tuple(group.check(limits(spec)))

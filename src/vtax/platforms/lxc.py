@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.guest.bootstrap import HIDDEN
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
 from vtax.platforms import confinement, containers, stdio
@@ -106,24 +105,14 @@ def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[tuple[str, 
         mounts = [] if COMMON.exists() else [("lxc.mount.auto", "proc:mixed sys:mixed")]
         return [*settings, *mounts, ("lxc.seccomp.profile", ""), ("lxc.cap.drop", dropped)]
     kept = confinement.capabilities(spec.privileges, options.confinement)
-    files, directories = confinement.hidden()
     return [
         *settings,
         ("lxc.cap.drop", ""),
         ("lxc.cap.keep", " ".join(kept).lower() or "none"),
         ("lxc.mount.auto", ""),  # with the cgroup, whose limits the guest's root would own
         ("lxc.mount.auto", "proc:mixed sys:ro"),
-        *(_entry(path, path, "bind,ro") for path in confinement.read_only()),
-        *(_entry(HIDDEN, path, "bind,ro") for path in files),
-        *(_entry("tmpfs", path, "ro,size=0", kind="tmpfs") for path in directories),
+        ("lxc.mount.entry", ""),
     ]
-
-
-def _entry(source: str, target: str, options: str, kind: str = "none") -> tuple[str, str]:
-    """Return a mount of something of the guest's own root at another place of it (lxc.container.conf(5))."""
-    relative = "relative," if kind == "none" else ""
-    line = f"{source.lstrip('/')} {target.lstrip('/')} {kind} {relative}{options},optional 0 0"
-    return "lxc.mount.entry", line
 
 
 def _owned_by_root(ids: IdRange | None, directory: Path) -> list[MountStep]:

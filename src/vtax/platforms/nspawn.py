@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.errors import PlatformError
 from vtax.host import cgroup_mounts, namespaces
 from vtax.host.namespaces import MountStep
-from vtax.messages import Note
 from vtax.platforms import confinement, containers, stdio
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
@@ -66,10 +64,7 @@ class Nspawn(LaunchedDriver):
         )
         guest = stdio.start(spec, lambda group: program)
         guest.parts = PARTS
-        containers.finish_start(guest, spec, argv)
-        if options.confinement != "none":
-            _take_cgroups(guest)
-        return guest
+        return containers.finish_start(guest, spec, argv)
 
 
 def command_line(
@@ -104,17 +99,6 @@ def _no_files_of_host() -> list[MountStep]:
     """Return what hides the files that nspawn shows a guest of its host: of these a guest could open others."""
     files = dict.fromkeys(path.resolve() for path in _OS_RELEASE if path.exists())
     return [namespaces.emptied(path, Path("/run/vtax-empty")) for path in files]
-
-
-def _take_cgroups(guest: StdioGuest) -> None:
-    """Unmount the cgroup that nspawn gives a guest to manage: it would own its limits. Its agent only waits yet."""
-    try:
-        for pid in guest.group.pids("memory"):
-            if containers.is_init(pid):
-                namespaces.unmount_within(pid, "/sys/fs/cgroup")
-    except OSError as error:
-        guest.stop()
-        raise PlatformError(Note("not-started", name="nspawn", error=error)) from error
 
 
 def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:

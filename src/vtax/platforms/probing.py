@@ -162,7 +162,7 @@ def host_image(directory: Path) -> Image:
         (image.tree / name).mkdir(parents=True)
     hidden = image.tree / bootstrap.HIDDEN.lstrip("/")
     hidden.parent.mkdir()
-    hidden.touch(0)
+    hidden.touch(0o444)
     listed = run(["ldd", _CAT]).stdout.replace("=>", " ").split()
     for path in dict.fromkeys([_CAT, *(word for word in listed if word.startswith("/"))]):
         target = image.tree / path.lstrip("/")
