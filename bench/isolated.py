@@ -28,9 +28,10 @@ from pathlib import Path
 import cleanup
 
 from vtax.host import cgroup_mounts, cgroups, namespaces
+from vtax.host.mounts import mounts_below
 from vtax.host.namespaces import MountStep
 from vtax.host.process import run, spawn
-from vtax.host.resources import TaggedProcesses, Tree, mounts_below
+from vtax.host.resources import TaggedProcesses, Tree
 
 _MS_REMOUNT, _MS_PRIVATE = 0x20, 0x40000
 _VARIABLE = "VTAX_BENCH_ISOLATED"

@@ -18,8 +18,9 @@ from vtax.errors import BadInput, ImageError
 from vtax.guest.bootstrap import argv
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
+from vtax.host.mounts import mounts_below
 from vtax.host.process import run
-from vtax.host.resources import mounts_below, tagged_pids
+from vtax.host.resources import tagged_pids
 from vtax.image import build as images
 from vtax.image import contents
 from vtax.image.export import free_bytes

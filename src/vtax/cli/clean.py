@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import click
 
@@ -11,8 +11,12 @@ from vtax.cli.orphans import close_orphans
 from vtax.cli.output import json_option, need_root, notify, print_json, say
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
-from vtax.host.journal import clean
+from vtax.host.journal import Cleaned, clean
+from vtax.host.left import remove_left
 from vtax.host.lock import measuring_lock
+from vtax.host.trust import refuse_foreign
+
+T = TypeVar("T")
 
 
 @click.command("clean")
@@ -23,31 +27,82 @@ from vtax.host.lock import measuring_lock
 )
 @json_option
 def command(forget: bool, as_json: bool) -> None:
-    """Remove leaked resources after a crash. Resources of running processes are not touched."""
+    """Remove leaked resources after a crash. Resources of running processes are not touched.
+
+    What cannot be removed stops nothing else, and the status is 1. Files of guests that cannot be removed are put aside
+    in VTAX_HOME/left, tried again each time, and listed with the command that removes them.
+    """
     from vtax.page.directory import remove_abandoned
 
     need_root("cleaning up")
     home = Home.from_environment()
-    cleaned = clean(home.journal, notify, forget=forget)
+    refuse_foreign(home.root)
+    steps = _Steps()
+    gone, left = steps.value(lambda: remove_left(home.left)) or ((), ())
+    cleaned = steps.value(lambda: clean(home.journal, notify, forget=forget)) or Cleaned()
+    killed = steps.value(lambda: _killed_runs(home)) or []
+    pages = steps.value(remove_abandoned) or []
+    removed = [
+        *(f"files {path}" for path in gone),
+        *cleaned.removed,
+        *(f"results of a killed vtax serve in {path}" for path in pages),
+    ]
+    left = [*left, *cleaned.left]
     stay, forgotten = ((), cleaned.problems) if forget else (cleaned.problems, ())
-    killed = _killed_runs(home)
-    pages = [f"results of a killed vtax serve in {path}" for path in remove_abandoned()]
-    cleaned = replace(cleaned, removed=(*cleaned.removed, *pages))
     if as_json:
         print_json(
-            {"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed}
+            {
+                "removed": removed,
+                "problems": stay,
+                "left": left,
+                "forgotten": forgotten,
+                "killed": killed,
+            }
         )
     else:
-        for line in cleaned.removed:
+        for line in removed:
             say(f"removed {line}")
+        for line in left:
+            say(f"left {line}")
         for line in forgotten:
             say(f"forgot {line}")
         for name in killed:
             say(f"run {name} was killed; resume with: sudo vtax resume {name}")
-        if not cleaned.removed and not cleaned.problems and not killed:
+        if not (removed or left or cleaned.problems or killed or steps.errors):
             say("no leaked resources")
+    steps.raise_one()
     if stay:
         raise leaked_resources(stay)
+    if left and not forget:
+        raise VtaxError(
+            f"{len(left)} director{'y' if len(left) == 1 else 'ies'} of guests cannot be removed",
+            where=str(home.left),
+            hint="they disturb no run; remove them by the commands above, or fix the cause and run vtax clean",
+        )
+
+
+class _Steps:
+    """What `vtax clean` does, one after the other, whatever became of those before."""
+
+    def __init__(self) -> None:
+        self.errors: list[Exception] = []
+
+    def value(self, step: Callable[[], T]) -> T | None:
+        """Return what a step returns; None where it fails, which is kept."""
+        try:
+            return step()
+        except Exception as error:
+            self.errors.append(error)
+            return None
+
+    def raise_one(self) -> None:
+        """Raise one of the errors, if any, a bug of vtax before others; the others are said."""
+        is_bug = [not isinstance(error, VtaxError | OSError) for error in self.errors]
+        if self.errors:
+            first = self.errors.pop(is_bug.index(True) if any(is_bug) else 0)
+            for error in self.errors:
+                notify(" ".join(str(error).split()))
+            raise first
 
 
 def leaked_resources(problems: Sequence[str]) -> VtaxError:

@@ -84,6 +84,8 @@ def prepare_host(home: Home) -> None:
     cleaned = clean(home.journal, notify)
     for line in cleaned.removed:
         notify(f"removed leaked resource of a killed run: {line}")
+    for line in cleaned.left:
+        notify(f"not removed: {line}")
     if cleaned.problems:
         raise leaked_resources(cleaned.problems)
     close_orphans(home)

@@ -19,7 +19,7 @@ from vtax.errors import VtaxError
 from vtax.host.cgroup_mounts import Hierarchy, hierarchies
 from vtax.host.journal import Journal, Registration
 from vtax.host.process import run
-from vtax.host.resources import ControlGroup, RestoreCommand
+from vtax.host.resources import ControlGroup, RestoreCommand, members
 from vtax.messages import Note
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
@@ -107,11 +107,7 @@ class Cgroup:
         only = self.directory(controller) if controller else None
         found: set[int] = set()
         for path in [only] if only else [path for _, path in self.directories]:
-            for directory, _, _ in os.walk(path):
-                with suppress(OSError):
-                    found.update(
-                        int(word) for word in Path(directory, "cgroup.procs").read_text().split()
-                    )
+            found.update(members(path))
         return sorted(found)
 
     @contextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.host.left import LEFT
 from vtax.host.trust import private_directory, refuse_foreign
 
 DEFAULT_HOME = Path("/var/lib/vtax")
@@ -42,6 +43,11 @@ class Home:
     def guests(self) -> Path:
         """Private working directories of running guests and private daemons."""
         return self.root / "guests"
+
+    @property
+    def left(self) -> Path:
+        """What guests left and could not be removed; see host.left."""
+        return self.root / LEFT
 
     @property
     def consents(self) -> Path:
@@ -87,6 +93,7 @@ class Home:
             ) from error
         for path in (self.images, self.journal, self.guests):
             private_directory(path)
-        if self.docker.exists():
-            private_directory(self.docker)
+        for path in (self.docker, self.left):
+            if path.exists():
+                private_directory(path)
         return self

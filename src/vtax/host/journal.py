@@ -32,8 +32,10 @@ from typing import Any, BinaryIO, Self
 
 from vtax.errors import VtaxError
 from vtax.host.interrupts import deferred_interrupts
+from vtax.host.left import LEFT, put_aside
 from vtax.host.lock import wait_for_lock
 from vtax.host.process import start_time_of, tag_of_run
+from vtax.host.removal import NotRemoved
 from vtax.host.resources import Remote, Resource, TaggedProcesses, Tree, from_record, to_record
 from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
 
@@ -64,10 +66,15 @@ class Registration:
     released: bool = False
 
     def release(self) -> None:
-        """Remove the resource, then deregister it. After an error it stays in the journal for `vtax clean`."""
+        """Remove the resource, then deregister it. After an error it stays in the journal for `vtax clean`.
+
+        Files that cannot be removed are put aside, and said: they are an error only where that fails too.
+        """
         if not self.released:
-            self.resource.remove()
+            _, line = _remove(self.resource, self.journal.path.parent)
             self.journal.deregister(self)
+            if line:
+                self.journal.notify(f"not removed: {line}")
 
     def forget(self) -> None:
         """Deregister a resource without removing it: it is already gone or has another owner."""
@@ -83,7 +90,7 @@ class Journal:
     """
 
     def __init__(self, directory: Path, notify: Callable[[str], None] | None = None) -> None:
-        self._notify = notify or _on_stderr
+        self.notify = notify or _on_stderr
         self.token = secrets.token_hex(3)
         owner = f"{os.getpid()}-{start_time_of(os.getpid())}"
         self.path = directory / f"{owner}-{self.token}-{boot_id()}.jsonl"
@@ -131,8 +138,8 @@ class Journal:
         for registered in reversed(self._registered.copy()):
             try:
                 registered.release()
-            except (VtaxError, OSError) as error:
-                problems.append(f"{registered.resource}: {error}")
+            except Exception as error:  # a bug must not keep the others
+                problems.append(f"{registered.resource}: {_what(error)}")
         return problems
 
     def close(self) -> list[str]:
@@ -149,7 +156,7 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         with deferred_interrupts():
             for problem in self.close():
-                self._notify(f"leaked: {problem.splitlines()[0]} (hint: sudo vtax clean)")
+                self.notify(f"leaked: {problem} (hint: sudo vtax clean)")
 
     def _write(self, record: dict[str, object]) -> None:
         """Append a line; the leading newline separates it from a line that a full disk truncated."""
@@ -174,10 +181,14 @@ def _on_stderr(text: str) -> None:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Result of `clean`: removed resources, and those that could not be removed, each with the reason."""
+    """Result of `clean`: removed resources, and those that could not be removed, each with the reason.
 
-    removed: tuple[str, ...]
-    problems: tuple[str, ...]
+    left: those of the latter that were put aside, where they block nothing; problems: the others.
+    """
+
+    removed: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 def clean(
@@ -191,9 +202,10 @@ def clean(
     """
     removed: list[str] = []
     problems: list[str] = []
+    aside: list[str] = []
     if not directory.exists():
         refuse_foreign(directory)
-        return Cleaned((), ())
+        return Cleaned()
     private_directory(directory)
     with _clean_lock(directory, notify or _on_stderr):
         dead = [
@@ -219,17 +231,32 @@ def clean(
                 resource = from_record(record)
                 what = str(resource)
                 with deferred_interrupts():
-                    was_there = resource.remove()
+                    was_there, line = _remove(resource, directory)
                     left.deregister(record.get("register"))
-                if was_there:
+                if line:
+                    aside.append(line)
+                elif was_there:
                     removed.append(what)
-            except (VtaxError, OSError) as error:
+            except Exception as error:  # one resource, whatever is wrong with it, keeps no other
                 failed.add(left.path)
                 problems.append(f"{what}: {_in_one_line(error)}")
         for left in dead:
             if forget or left.path not in failed:
                 left.path.unlink(missing_ok=True)
-    return Cleaned(tuple(removed), tuple(problems))
+    return Cleaned(tuple(removed), tuple(problems), tuple(aside))
+
+
+def _remove(resource: Resource, journals: Path) -> tuple[bool, str]:
+    """Remove a resource: (whether it existed, a line for files that could not be removed and are put aside now).
+
+    journals: the directory of the journal that has it; what is put aside is beside that.
+    """
+    try:
+        return resource.remove(), ""
+    except NotRemoved as problem:
+        if not isinstance(resource, Tree):
+            raise
+        return True, put_aside(Path(resource.path), journals.with_name(LEFT), problem)
 
 
 @dataclass(frozen=True)
@@ -382,8 +409,15 @@ def _is_truncated(line: bytes, following: bytes) -> bool:
     return begins and (not line.endswith(b"\n") or bool(following.strip()))
 
 
-def _in_one_line(error: VtaxError | OSError) -> str:
-    text = str(error)
+def _what(error: Exception) -> str:
+    """Return what happened, without the hint."""
+    if isinstance(error, VtaxError | OSError):
+        return str(error).partition("\n")[0]
+    return f"a bug in vtax: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _in_one_line(error: Exception) -> str:
+    text = _what(error)
     if isinstance(error, VtaxError):
         text = ": ".join(filter(None, (error.what, error.where))) + (
             f" ({error.hint})" if error.hint else ""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from vtax.errors import VtaxError
+from vtax.host.mounts import is_mount_point
 from vtax.host.process import TAG_VARIABLE, Result, run
+from vtax.host.removal import directories, remove_tree
 from vtax.host.waiting import wait_until
 
 _GRACE_S = 3.0
@@ -134,25 +136,14 @@ class Mount:
 
 @dataclass(frozen=True)
 class Tree:
-    """A file or directory tree that vtax created."""
+    """A file or directory tree that vtax created; guests may have changed what is in it."""
 
     kind: ClassVar[str] = "files"
     path: str
 
     def remove(self) -> bool:
-        """Delete it; refuses when a file system is mounted below it, so that mounted data is never deleted."""
-        path = Path(self.path)
-        if not path.exists() and not path.is_symlink():
-            return False
-        for mounted in mounts_below(path):
-            raise VtaxError(
-                f"{mounted} is still mounted", hint=f"umount {mounted}, then run vtax clean"
-            )
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-        return True
+        """Delete it, but nothing that is mounted below it. Raises NotRemoved when something stays."""
+        return remove_tree(Path(self.path))
 
     def __str__(self) -> str:
         return f"files {self.path}"
@@ -174,18 +165,18 @@ class ControlGroup:
         Repeat while a directory is busy: a forked child of a killed vtax may join later, and a container's monitor
         creates groups when its container ends.
         """
-        directories = [Path(path) for path in self.paths if Path(path).is_dir()]
-        if not directories:
+        tops = [Path(path) for path in self.paths if Path(path).is_dir()]
+        if not tops:
             return False
         errors: list[OSError] = []
 
         def removed() -> bool:
-            end_processes(lambda: _members(directories), str(self), graceful=False)
+            end_processes(lambda: _members(tops), str(self), graceful=False)
             try:
-                for top in directories:
-                    for path, _, _ in os.walk(top, topdown=False):
+                for top in tops:
+                    for at, name in directories(top):
                         with suppress(FileNotFoundError):
-                            Path(path).rmdir()
+                            os.rmdir(name, dir_fd=at)
             except OSError as error:
                 errors.append(error)
                 return False
@@ -385,26 +376,15 @@ def _checked(annotation: str, value: Any) -> Any:
     return value
 
 
-def mounts_below(path: Path) -> list[str]:
-    """Mount points at or below a path, deepest first (from /proc/self/mountinfo)."""
-    prefix = str(path.resolve())
-    points = [
-        line.split()[4].replace("\\040", " ")
-        for line in Path("/proc/self/mountinfo").read_text().splitlines()
-    ]
-    return sorted((p for p in points if p == prefix or p.startswith(prefix + "/")), reverse=True)
-
-
-def is_mount_point(path: Path) -> bool:
-    """Return whether something is mounted exactly there, in this mount namespace."""
-    return str(path.resolve()) in mounts_below(path)
-
-
-def _members(directories: list[Path]) -> list[int]:
+def _members(tops: list[Path]) -> list[int]:
     """Return processes in the groups but this one and those outside our PID namespace, of which cgroup v2 says 0."""
-    pids: set[int] = set()
-    for top in directories:
-        for path, _, _ in os.walk(top):  # a runtime may be removing some of them meanwhile
-            with suppress(OSError):
-                pids.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
-    return sorted(pids - {0, os.getpid()})
+    return sorted({pid for top in tops for pid in members(top)} - {0, os.getpid()})
+
+
+def members(group: Path) -> Iterator[int]:
+    """Yield the processes in a cgroup and below it; a runtime may be removing some of those meanwhile."""
+    for at, name in directories(group):
+        with suppress(OSError):
+            file = os.open(f"{name}/cgroup.procs", os.O_RDONLY | os.O_CLOEXEC, dir_fd=at)
+            with os.fdopen(file) as lines:
+                yield from map(int, lines.read().split())

@@ -1,0 +1,64 @@
+"""What could not be removed: it is put aside in `VTAX_HOME/left`, where it blocks nothing, until `vtax clean` can.
+
+A guest may leave files that even root cannot remove, or not soon: with something mounted below, on a file system that
+has become read-only, too many for the time of one removal. Were it to stay where it is, no further run would start.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import shlex
+from pathlib import Path
+
+from vtax.errors import VtaxError
+from vtax.host.mounts import mounts_below
+from vtax.host.removal import NotRemoved, remove_tree
+from vtax.host.trust import private_directory
+
+LEFT = "left"
+"""Its name in a home."""
+
+
+def put_aside(path: Path, directory: Path, problem: NotRemoved) -> str:
+    """Rename what could not be removed into the directory; returns one line that says so, and how to remove it.
+
+    Raises VtaxError where it cannot be renamed either, as when something is mounted on it.
+    """
+    target = directory / f"{path.name}-{secrets.token_hex(3)}"
+    try:
+        private_directory(directory)
+        path.rename(target)
+    except (OSError, VtaxError) as error:
+        raise VtaxError(str(problem), where=str(path), hint=_command(path, problem)) from error
+    return _line(target, problem)
+
+
+def remove_left(directory: Path) -> tuple[list[str], list[str]]:
+    """Remove what was put aside: (paths of what is gone now, a line for each that stays)."""
+    gone: list[str] = []
+    stays: list[str] = []
+    if directory.exists():
+        private_directory(directory)
+        for path in sorted(directory.iterdir()):
+            try:
+                if remove_tree(path):
+                    gone.append(str(path))
+            except NotRemoved as problem:
+                stays.append(_line(path, problem))
+            except OSError as problem:
+                stays.append(_line(path, NotRemoved(problem.errno, problem.strerror, str(path))))
+    return gone, stays
+
+
+def _line(path: Path, problem: NotRemoved) -> str:
+    """Return where something is, why it could not be removed, and the command that does."""
+    return f"{path}: {problem} (to remove it: {_command(path, problem)})"
+
+
+def _command(path: Path, problem: NotRemoved) -> str:
+    quoted = shlex.quote(str(path))
+    first = [f"umount {shlex.quote(point)}" for point in mounts_below(path)]
+    if problem.errno == errno.EPERM:
+        first.append(f"chattr -R -f -ia {quoted}")
+    return " && ".join([*first, f"rm -rf --one-file-system {quoted}"])
