@@ -10,10 +10,10 @@ import math
 import re
 from typing import Any
 
+from vtax.limits import VALUE
+
 MAX_TEXT_CHARS = 4000  # characters of an error or a warning
 MAX_NAME_CHARS = 200  # characters of a version, a name, a field
-MAX_DEPTH = 16  # levels of lists and objects in one value
-MAX_ITEMS = 10_000  # of one value, all levels together
 MAX_INTEGER = 1 << 63
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -67,13 +67,13 @@ def json_escaped(text: str) -> str:
     return _ANY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def cleaned(value: Any, most: int = MAX_ITEMS) -> Any:
+def cleaned(value: Any, most: int = VALUE.count) -> Any:
     """Return a JSON value with all texts cleaned.
 
-    Values deeper than MAX_DEPTH or after `most` items are omitted. Infinite numbers and integers beyond 64 bits
+    Values deeper than VALUE.depth or after `most` items are omitted. Infinite numbers and integers beyond 64 bits
     become text.
     """
-    return _cleaned(value, MAX_DEPTH, [most])
+    return _cleaned(value, VALUE.depth, [most])
 
 
 def _cleaned(value: Any, levels: int, room: list[int]) -> Any:

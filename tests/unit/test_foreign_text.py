@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtax.foreign_text import (
-    MAX_DEPTH,
-    MAX_ITEMS,
     MAX_TEXT_CHARS,
     clean,
     cleaned,
@@ -17,6 +15,7 @@ from vtax.foreign_text import (
     left_out,
     one_line,
 )
+from vtax.limits import VALUE
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -98,8 +97,8 @@ def test_depth_and_size_of_a_value_are_bounded():
     deep = []
     for _ in range(5000):
         deep = [deep]
-    assert json.dumps(cleaned(deep)).count("[") == MAX_DEPTH
-    assert len(cleaned([0] * 10**6)) <= MAX_ITEMS
+    assert json.dumps(cleaned(deep)).count("[") == VALUE.depth
+    assert len(cleaned([0] * 10**6)) <= VALUE.count
     assert cleaned({"n": 10**400, "m": -(10**400), "x": float("nan")}) == {
         "n": "\ufffd",
         "m": "-\ufffd",

@@ -3,26 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from nesting import nest
 from support import needs_root
 
 from vtax.host import removal
 from vtax.host.removal import NotRemoved, directories, remove_tree
-
-
-def nest(top: Path, levels: int, name: str = "d") -> None:
-    """Make directories in one another, deeper than any path reaches, with a file in the deepest."""
-    top.mkdir()
-    at = os.open(top, os.O_RDONLY)
-    for _ in range(levels):
-        os.mkdir(name, dir_fd=at)
-        below = os.open(name, os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
-    os.close(at)
 
 
 @pytest.mark.parametrize("name", ["d", "d" * 255])

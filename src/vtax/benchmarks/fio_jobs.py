@@ -7,7 +7,6 @@ and values have no quote, `$`, backquote or path. What is accepted runs as it wa
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 from vtax.benchmarks.histograms import of_counts, together
 from vtax.errors import BenchmarkError
+from vtax.foreign_data import parse_json
 
 GLOBAL = "global"
 MAX_JOBS = 16
@@ -212,12 +212,12 @@ def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]
 def report_of(text: str) -> list[dict[str, Any]]:
     """Return the processes in a report, none failed. fio prints warnings before the JSON. Raises BenchmarkError."""
     try:
-        jobs: list[dict[str, Any]] = json.loads(text[text.index("{") :])["jobs"]
+        jobs: list[dict[str, Any]] = parse_json(text[text.index("{") :])["jobs"]
         if failed := [
             f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0
         ]:
             raise ValueError("; ".join(failed))
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise BenchmarkError(
             f"fio printed no report that vtax knows: {error}", where=text[-200:]
         ) from error

@@ -9,7 +9,6 @@ offloads are on: the figure then shows little of what a packet costs, and an MTU
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +38,7 @@ from vtax.benchmarks.network import (
     window_warnings,
 )
 from vtax.errors import BenchmarkError
+from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
 
@@ -138,8 +138,8 @@ def _interval_s(p: Iperf3Parameters) -> float:
 
 def _report(client: CommandResult) -> dict[str, Any]:
     try:
-        report: dict[str, Any] = json.loads(client.stdout)
-    except (ValueError, RecursionError) as error:
+        report: dict[str, Any] = parse_json(client.stdout)
+    except ValueError as error:
         message = (client.stderr or client.stdout).strip()[-300:]
         raise BenchmarkError(
             f"iperf3 ended with {client.ended_with} and no report: {message}"

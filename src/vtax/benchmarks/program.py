@@ -32,6 +32,7 @@ from vtax.benchmarks.base import (
     Role,
 )
 from vtax.errors import BadInput, BenchmarkError
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
 from vtax.host.trust import refuse_file_of_others
@@ -256,8 +257,8 @@ def _matched(metric: MetricTable, pattern: str, text: str) -> float:
 def _pointed(metric: MetricTable, text: str) -> float:
     """Return the number at a JSON Pointer (RFC 6901, section 4)."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise BenchmarkError(
             f"{metric.output} is not JSON, where {metric.name} is: {_excerpt(text)}"
         ) from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from vtax.benchmarks.base import INTERVAL_S, INTERVALS, Context, GuestFile, Metric, Place, Tail
 from vtax.benchmarks.histograms import of_counts
 from vtax.errors import BadInput, BenchmarkError
+from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
 from vtax.study.units import about_size
@@ -105,7 +105,7 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
     """Read the results of `timed_by_log`: elapsed_s, cpu_s, count and, by metric, ms. Raises BenchmarkError."""
     lines = result.stderr.strip().splitlines()
     try:
-        found: dict[str, Any] = json.loads(lines[-1])
+        found: dict[str, Any] = parse_json(lines[-1])
         if not found["count"] or not found["ms"].keys() >= {
             metric.name for metric in latencies("request")
         }:

@@ -24,7 +24,6 @@ a warning. A guest boots the image's own init, which is smaller than a distribut
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -42,6 +41,7 @@ from vtax.benchmarks.base import (
     Role,
 )
 from vtax.errors import BenchmarkError
+from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
 
 _SERVER = """
@@ -142,8 +142,8 @@ class Start(Benchmark):
 
 def _stages(line: str) -> dict[str, Any]:
     try:
-        stages = json.loads(line)
-    except (ValueError, RecursionError):
+        stages = parse_json(line)
+    except ValueError:
         stages = None
     if not isinstance(stages, dict):
         raise BenchmarkError("a start is not described as an object of JSON", where=line[:200])

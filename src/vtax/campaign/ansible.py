@@ -15,7 +15,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import IO, Any, Literal
 
 from vtax.campaign.host_record import MAX_DETAIL
 from vtax.errors import BadInput, VtaxError
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.host.packages import packages_hint
 from vtax.host.process import child_environment, find_program, run
@@ -40,7 +41,6 @@ _CLOSED = re.compile(
     r"(Shared c|C)onnection to .* closed\.\s*"
 )  # by ssh, where the command has a terminal
 _MAX_LINE = 64 << 20
-_MAX_LEVELS = 40
 _STOP_S = 30.0
 ENVIRONMENT = {
     "ANSIBLE_STDOUT_CALLBACK": "default",
@@ -90,7 +90,7 @@ class Answer:
         """Return the JSON that a command printed, after what a login may print. Raises ValueError for anything
         else."""
         said = str(self.result.get("stdout", ""))
-        found = _parsed(said[max(said.find("{"), 0) :])
+        found = parse_json(said[max(said.find("{"), 0) :])
         if not isinstance(found, dict):
             raise ValueError("no object")
         return found
@@ -252,27 +252,10 @@ def _kind(word: str, failure: str | None) -> Kind:
 
 def _object(text: str | None) -> Mapping[str, Any]:
     with suppress(ValueError):
-        found = _parsed(text or "{}")
+        found = parse_json(text or "{}")
         if isinstance(found, dict):
             return found
     return {}
-
-
-def _parsed(text: str) -> Any:
-    """Return a value of JSON, of few levels: whatever reads it may recurse. Raises ValueError."""
-    try:
-        found = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    level = [found]
-    for _ in range(_MAX_LEVELS):
-        if not (level := [held for each in level for held in _held(each)]):
-            return found
-    raise ValueError("it is nested too deeply")
-
-
-def _held(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

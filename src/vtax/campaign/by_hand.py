@@ -22,6 +22,7 @@ from vtax.campaign.settings import MAX_SESSIONS
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
+from vtax.host.walking import below
 from vtax.store.hosts import host_id
 from vtax.store.run import RunHandle
 
@@ -128,7 +129,8 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         for host, each in sessions
         if (place := (host.name, each.number)) in noted
     }
-    for path in sorted(directory.rglob("*.vtax.gz")):
+    bundles = [name for name, _ in below(directory, is_strict=False) if name.endswith(".vtax.gz")]
+    for path in sorted(directory / name for name in bundles):
         if (known := by_content.get(sha256_of_file(path))) is not None:
             yield Found(str(path), *known)
             continue

@@ -19,6 +19,7 @@ from vtax.campaign.settings import Settings
 from vtax.errors import BadInput, Busy
 from vtax.foreign_text import one_line
 from vtax.host.lock import holder_of
+from vtax.host.removal import directories
 from vtax.report.replacing import replacing
 
 FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
@@ -30,10 +31,16 @@ def give_to_caller(directory: Path) -> None:
     if os.geteuid() != 0 or not all(each.isdecimal() for each in ids):
         return
     user, group = map(int, ids)
-    for _, directories, files, parent in os.fwalk(directory, topdown=False):
-        for name in (*directories, *files):
-            os.chown(name, user, group, dir_fd=parent, follow_symlinks=False)
-    os.chown(directory, user, group, follow_symlinks=False)
+    for at, name in directories(directory):
+        each = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        try:
+            with os.scandir(each) as entries:
+                for entry in entries:
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.chown(entry.name, user, group, dir_fd=each, follow_symlinks=False)
+            os.fchown(each, user, group)
+        finally:
+            os.close(each)
 
 
 @dataclass(frozen=True)

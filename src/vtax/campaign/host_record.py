@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from vtax.campaign.prepare import HOME
 from vtax.described import Means
+from vtax.foreign_data import parse_json
 
 HostState = Literal[
     "new",
@@ -187,7 +188,7 @@ class CampaignHost(InventoryHost):
     @classmethod
     def of_text(cls, text: str) -> CampaignHost:
         """Return what `text` wrote. Raises ValueError, KeyError, TypeError, AttributeError for anything else."""
-        values = json.loads(text)
+        values = parse_json(text)
         if values.pop("schema") != "vtax.campaign-host/1":
             raise ValueError("another schema")
         return _reader().validate_python(values)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from vtax.described import Means
 from vtax.errors import BadInput, NotFound
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring
@@ -155,7 +156,7 @@ class Place:
     def request(self) -> Request:
         """Return what was requested. Raises NotFound."""
         try:
-            return Request(**json.loads((self.directory / "request.json").read_text()))
+            return Request(**parse_json((self.directory / "request.json").read_text()))
         except FileNotFoundError:
             raise NotFound(
                 f"no run {self.id} was requested here", hint="vtax host status lists them"
@@ -259,7 +260,7 @@ def _progress(place: Place, run: RunSummary) -> HostRun:
 
 def _end(place: Place) -> End | None:
     with suppress(OSError, ValueError, TypeError):
-        return End(**json.loads(place.end.read_text()))
+        return End(**parse_json(place.end.read_text()))
     return None
 
 

@@ -6,7 +6,6 @@ Host variables of vtax: `vtax_group`, `vtax_skip` (why a host is left out), `vta
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from vtax.campaign.host_record import InventoryHost
 from vtax.campaign.prepare import HOME
 from vtax.campaign.settings import check_window
 from vtax.errors import BadInput, CommandFailed
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.host.process import run
 
@@ -55,7 +55,7 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
             )
         if listed.status:
             raise ValueError(listed.stderr)
-        values = json.loads(listed.stdout)
+        values = parse_json(listed.stdout)
     except (CommandFailed, ValueError) as error:
         raise BadInput(
             f"ansible-inventory cannot read it: {one_line(str(error), 300)}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 import tempfile
 import time
 import zipfile
@@ -16,6 +15,7 @@ from vtax.campaign.directory import FILE, PACK, STUDY, Campaign
 from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
 from vtax.campaign.settings import Launch, Settings, Wanted
 from vtax.errors import BadInput
+from vtax.host.removal import remove_tree
 from vtax.stats.stopping import rule_of
 from vtax.study.load import LoadedStudy
 from vtax.study.redesigned import redesigned
@@ -76,7 +76,7 @@ def new_directory(target: Path) -> Iterator[Path]:
         made.chmod(0o755)
         made.rename(target)
     except BaseException:
-        shutil.rmtree(made)
+        remove_tree(made)
         raise
 
 

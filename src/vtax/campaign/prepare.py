@@ -44,6 +44,7 @@ SHORT = 12
 MARK, _REQUIREMENTS = "prepared", "requirements.txt"
 _RECORD = struct.Struct("hhqqi0q")  # as in host.lock
 _CHUNK = _MAX_MANIFEST = 1 << 20
+_MAX_DEPTH = 16  # of a name: what removes a directory of packs calls itself for each level
 _TIMEOUT_S = 1800.0
 _TAIL = 600
 _TESTS = "/tests?/"  # of packages, which nobody imports
@@ -183,7 +184,8 @@ def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
         *(name for names in wheels.values() for name in names),
     ]:
         path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or str(path) != name:
+        is_deep = len(path.parts) > _MAX_DEPTH
+        if path.is_absolute() or ".." in path.parts or str(path) != name or is_deep:
             raise ValueError(f"{name[:80]!r} is no name in a pack")
     if missing := [name for name in named if name not in files]:
         raise ValueError(f"{missing[0][:80]} is missing")

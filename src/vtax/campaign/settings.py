@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_toml
 from vtax.foreign_text import one_line
 from vtax.report.replacing import replacing
 from vtax.study.declared import Example
@@ -149,7 +149,7 @@ class Settings(Wanted):
     def read(cls, path: Path) -> Settings:
         """Read the file. Raises BadInput, naming the key."""
         try:
-            return validated(cls, tomllib.loads(path.read_text()), hint=HINT)
+            return validated(cls, parse_toml(path.read_text()), hint=HINT)
         except FileNotFoundError:
             raise BadInput(
                 f"{path.parent} is no directory of a campaign",

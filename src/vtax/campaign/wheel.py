@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import tomllib
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -16,6 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import vtax
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_toml
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of every member: the first that a zip file can say."""
@@ -82,7 +82,7 @@ def _metadata(found: Distribution, project: Path) -> str:
         for line in head.splitlines()
         if not line.startswith(("Requires-Dist:", "Provides-Extra:"))
     ]
-    needed = tomllib.loads(project.read_text())["project"]["dependencies"]
+    needed = parse_toml(project.read_text())["project"]["dependencies"]
     return "\n".join([*kept, *(f"Requires-Dist: {each}" for each in needed)]) + gap + rest
 
 

@@ -17,6 +17,7 @@ from vtax.conformance.check import CheckResult, results
 from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import Target, find
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_toml
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.recipe import DEFAULT, Recipe
@@ -137,11 +138,9 @@ def _guests_allowed(targets: Sequence[Target]) -> Iterator[str]:
 
 
 def _parameters(values: tuple[str, ...]) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads("\n".join(values))
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml("\n".join(values))
+    except ValueError as error:
         raise BadInput(
             f"{', '.join(values)}: {error}", where="--set", hint="as in TOML: --set 'size=\"1MiB\"'"
         ) from error

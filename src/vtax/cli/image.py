@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from vtax.cli.output import (
 )
 from vtax.described import values_of
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_json
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
@@ -152,7 +152,7 @@ def list_(as_json: bool) -> None:
     home = Home.from_environment()
     rows = []
     for image in images.list_images(home):
-        manifest = json.loads(image.manifest.read_text())
+        manifest = parse_json(image.manifest.read_text())
         rows.append(
             {
                 "key": image.key,

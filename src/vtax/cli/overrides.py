@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_toml
 from vtax.platforms.registry import names as driver_names
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.load import find
@@ -138,8 +138,8 @@ def _setting(text: str) -> tuple[str, Any]:
     if not (name and equals and written):
         raise BadInput(f"{text!r} is not of the form KEY=VALUE", where="--link", hint=_LINK_FORM)
     try:
-        return name, tomllib.loads(f"value = {written}")["value"]
-    except tomllib.TOMLDecodeError:
+        return name, parse_toml(f"value = {written}")["value"]
+    except ValueError:
         return name, written
 
 

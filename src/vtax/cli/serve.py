@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import secrets
 import signal
 import socket
@@ -15,6 +14,7 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.output import notify
 from vtax.errors import BadInput, CommandFailed
+from vtax.foreign_data import parse_json
 from vtax.host.home import Home
 from vtax.host.process import run
 
@@ -118,7 +118,7 @@ def own_addresses() -> list[str]:
         shown = run(
             ["ip", "-j", "-4", "address", "show", "up", "scope", "global"], timeout_s=5
         ).stdout
-        found = [each["local"] for link in json.loads(shown) for each in link.get("addr_info", ())]
+        found = [each["local"] for link in parse_json(shown) for each in link.get("addr_info", ())]
     except (CommandFailed, ValueError):
         found = []
     return found or [socket.gethostname()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from vtax.host import journal as journals
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.waiting import wait_until
+from vtax.host.walking import below
 
 TAG = "VTAX_CONFORMANCE"
 """Environment variable that every process started by a check inherits."""
@@ -147,5 +149,6 @@ def _entries(directory: Path) -> list[Path]:
 
 def _control_groups() -> Iterator[str]:
     """Paths of control groups named after vtax; groups that are removed meanwhile are left out."""
-    for directory, names, _ in os.walk(_CGROUPS):
-        yield from (f"{directory}/{name}" for name in names if "vtax" in name)
+    for name, seen in below(_CGROUPS, is_strict=False):
+        if stat.S_ISDIR(seen.st_mode) and "vtax" in name.rpartition("/")[2]:
+            yield f"{_CGROUPS}/{name}"

@@ -14,14 +14,15 @@ from typing import Any
 from vtax.errors import GuestError
 from vtax.foreign_text import clean, one_line
 from vtax.guest.facts import is_of
+from vtax.limits import AUDIT
 from vtax.study.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
-_MAX_FACTS = 500
+_MAX_FACTS = AUDIT.count
 _MAX_LIST_ITEMS = 1000
 _MAX_NAME_CHARACTERS = 100
 _MAX_TEXT_CHARACTERS = 500
-_MAX_AUDIT_CHARACTERS = 1 << 18  # characters of all of it; a real one has some thousand
+_MAX_AUDIT_CHARACTERS = AUDIT.size_bytes  # characters of all of it; a real one has some thousand
 ABSENT = "(not reported)"
 COMMON = "(common items only)"
 _IN_BYTES = {

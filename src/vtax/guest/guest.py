@@ -33,6 +33,7 @@ from vtax.guest.results import (
     files_in,
 )
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.limits import OUTPUT
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
 ENVIRONMENT = {
@@ -42,7 +43,7 @@ ENVIRONMENT = {
 }
 OF_VTAX = {"PATH": f"{bootstrap.TOOLBOX}/bin:{ENVIRONMENT['PATH']}"}
 """Environment of what vtax itself does in a guest, whose own files may have another `ip` or `sh`."""
-OUTPUT_LIMIT = 8 << 20
+OUTPUT_LIMIT = OUTPUT.size_bytes
 FILE_LIMIT = 32 << 20
 _ANSWER_S = (
     30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtax.errors import GuestError
+from vtax.foreign_data import NestedTooDeep, parse_json
 from vtax.foreign_text import clean
 from vtax.guest.channel import Channel
+from vtax.limits import HEADER, PAYLOAD
 
 MAGIC = b"\xabvtx"
-MAX_HEADER = 1 << 20
-MAX_PAYLOAD = 1 << 26
-MAX_DEPTH = 4  # levels of lists and objects in a header: the header, its fields, an audit's facts, a fact's items
+MAX_HEADER = HEADER.size_bytes
+MAX_PAYLOAD = PAYLOAD.size_bytes
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
@@ -69,33 +70,20 @@ def receive(channel: Channel, deadline: float, *, skip: int = 0) -> Reply:
 
 def _parse(text: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(text.decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        header = parse_json(text.decode(), levels=HEADER.depth, parse_constant=_no_constant)
+    except NestedTooDeep as error:
+        raise GuestError(
+            f"an answer of the guest is nested more than {HEADER.depth} deep"
+        ) from error
+    except ValueError as error:
         raise GuestError(f"an answer of the guest is not JSON: {str(error)[:100]}") from error
     if not isinstance(header, dict):
         raise GuestError("an answer of the guest is not a JSON object")
-    if _is_deeper(header, MAX_DEPTH):
-        raise GuestError(f"an answer of the guest is nested more than {MAX_DEPTH} deep")
     return header
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Return whether lists and objects lie in each other on more than so many levels."""
-    inside = [value]
-    for _ in range(levels + 1):
-        inside = [
-            item
-            for each in inside
-            if isinstance(each, dict | list)
-            for item in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not inside:
-            return False
-    return True
 
 
 @dataclass(frozen=True)

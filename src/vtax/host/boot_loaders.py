@@ -7,7 +7,6 @@ those of the entry. Nothing here changes the default entry.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput, VtaxError
+from vtax.foreign_data import parse_json
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.xen import is_dom0
@@ -153,7 +153,7 @@ class SystemdBoot(BootLoader):
         """Return those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
         try:
             listed = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
-            found = json.loads(
+            found = parse_json(
                 listed if listed.startswith("[") else f"[{','.join(listed.splitlines())}]"
             )
         except (VtaxError, ValueError) as error:

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_json
 from vtax.host.home import Home
+from vtax.limits import CONSENTS
 
 Program = tuple[str, str, str]
 """Driver, option and value."""
-_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def _consents(home: Home) -> list[Consent]:
                 str(each["source"]),
                 tuple((a, b, c) for a, b, c in each["programs"]),
             )
-            for each in json.loads(text or "[]")
+            for each in parse_json(text or "[]")
         ]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return []  # damaged: consent is requested again
 
 
@@ -93,4 +94,4 @@ def _read(path: Path) -> str:
                 where=str(path),
                 hint=f"remove {path}; vtax requests consent again",
             )
-        return file.read(_MAX_BYTES).decode("utf-8", "replace")
+        return file.read(CONSENTS.size_bytes).decode("utf-8", "replace")

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from vtax.errors import VtaxError
+from vtax.foreign_data import parse_json
 from vtax.host.interrupts import deferred_interrupts
 from vtax.host.left import LEFT, put_aside
 from vtax.host.lock import wait_for_lock
@@ -38,14 +39,13 @@ from vtax.host.process import start_time_of, tag_of_run
 from vtax.host.removal import NotRemoved
 from vtax.host.resources import Remote, Resource, TaggedProcesses, Tree, from_record, to_record
 from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
+from vtax.limits import JOURNAL, JOURNAL_LINE
 
 _UNTRUSTED_JOURNAL = "it may contain commands of other users, and none was run; inspect it, then remove it, or vtax clean --forget"
 _DAMAGED = "their resources are not removed; inspect the file, then vtax clean --forget"
 _SURVIVE_REBOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # timeout from fork to exec of a program
 _CLEAN_S = 120.0  # timeout of waiting for another clean
-_MAX_BYTES = 256 << 20  # of a journal
-_MAX_LINE_BYTES = 1 << 20  # bytes
 _RECORD_PREFIXES = (b'{"register": ', b'{"deregister": ')
 _EXEC_S = 0.05  # time of an exec from closing descriptors until the environment is readable
 
@@ -353,8 +353,8 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
     damaged = 0
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > _MAX_BYTES:
-                return [], f"it is larger than {_MAX_BYTES >> 20} MiB"
+            if os.fstat(file.fileno()).st_size > JOURNAL.size_bytes:
+                return [], f"it is larger than {JOURNAL.size_bytes >> 20} MiB"
             for line, following in pairwise(chain(_lines(file), (b"",))):
                 if not line.strip():
                     continue
@@ -362,7 +362,7 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
                     record = _record(line)
                 except json.JSONDecodeError:
                     damaged += not _is_truncated(line, following)
-                except (ValueError, RecursionError):
+                except ValueError:
                     damaged += 1
                 else:
                     if "register" in record:
@@ -382,15 +382,15 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of a journal with their ends; of one that is too long for a record, only the first part."""
-    while line := file.readline(_MAX_LINE_BYTES):
+    while line := file.readline(JOURNAL_LINE.size_bytes):
         yield line
         while line and not line.endswith(b"\n"):
-            line = file.readline(_MAX_LINE_BYTES)
+            line = file.readline(JOURNAL_LINE.size_bytes)
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """Return the record of a line. Raises JSONDecodeError, ValueError or RecursionError when it has none."""
-    record = json.loads(str(line, "utf-8"))
+    """Return the record of a line. Raises JSONDecodeError or another ValueError when it has none."""
+    record = parse_json(str(line, "utf-8"))
     if not isinstance(record, dict):
         raise ValueError("not an object")
     if {type(record.get("register", record.get("deregister"))), type(record.get("at", 0))} != {int}:

@@ -17,6 +17,8 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from vtax.host.walking import below
+
 MAX_FILES = 1_000_000
 _MAX_BYTES = 64 << 30  # of a file that is looked at; a sparse one may be of any size
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -37,17 +39,16 @@ def resident_bytes(directory: Path) -> int:
 
 def _opened(directory: Path) -> Iterator[tuple[int, int]]:
     """(descriptor, size in bytes) of every regular file with data; no symbolic link is followed."""
-    paths = (Path(parent, name) for parent, _, names in os.walk(directory) for name in names)
-    for path in islice(paths, MAX_FILES):
+    for name, seen in islice(below(directory, is_strict=False), MAX_FILES):
+        if not stat.S_ISREG(seen.st_mode):
+            continue
         with suppress(OSError):
-            if not stat.S_ISREG(path.lstat().st_mode):
-                continue
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOATIME
-            descriptor = os.open(path, flags)
+            descriptor = os.open(directory / name, flags)
             try:
-                seen = os.fstat(descriptor)
-                if stat.S_ISREG(seen.st_mode) and 0 < seen.st_size <= _MAX_BYTES:
-                    yield descriptor, seen.st_size
+                opened = os.fstat(descriptor)
+                if stat.S_ISREG(opened.st_mode) and 0 < opened.st_size <= _MAX_BYTES:
+                    yield descriptor, opened.st_size
             finally:
                 os.close(descriptor)
 

@@ -12,7 +12,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import json
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_json
 from vtax.host.trust import refuse_file_of_others
 
 ATTRIBUTES = {
@@ -184,7 +184,7 @@ def _origin(found: EntryPoint | ModuleType) -> Origin:
 def _source(distribution: Distribution) -> str:
     """Return what a distribution was installed from when it was no index (PEP 610); empty when it was one."""
     try:
-        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+        direct = parse_json(distribution.read_text("direct_url.json") or "{}")
         if not direct:
             return ""
         vcs = direct.get("vcs_info")

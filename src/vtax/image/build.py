@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from vtax.errors import BadInput, ImageError, placed
+from vtax.foreign_data import parse_json
 from vtax.host import architecture
 from vtax.host.home import Home
 from vtax.host.journal import Journal, Registration
 from vtax.host.lock import open_lock, wait_for_lock
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
+from vtax.host.removal import remove_tree
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
 from vtax.image.export import DISK_BYTES, check_host_has, free_bytes, write_archive, write_disk
@@ -222,7 +224,7 @@ def named(home: Home, name: str) -> Recipe:
 def _own(image: Image) -> dict[str, Any]:
     """Return what the manifest says of the user's own files; nothing for an image without."""
     with suppress(OSError, ValueError):
-        return json.loads(image.manifest.read_text()).get("recipe", {}).get("own") or {}
+        return parse_json(image.manifest.read_text()).get("recipe", {}).get("own") or {}
     return {}
 
 
@@ -306,7 +308,7 @@ def _make_base(
         ).stdout.partition("\n")[0],
         "disk_bytes": DISK_BYTES,
     }
-    shutil.rmtree(build_root.directory)
+    remove_tree(build_root.directory)
     progress("archive")
     write_archive(image.tree, image.archive)
     progress("disk")
@@ -318,7 +320,7 @@ def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
     built."""
     for image in list_images(home):
         with suppress(OSError, ValueError, ImageError):
-            found = json.loads(image.manifest.read_text())
+            found = parse_json(image.manifest.read_text())
             of_disk = found.get("recipe", {}).get("disk_bytes", 0)
             if found.get("tree_key") == recipe.tree_key and of_disk in (0, recipe.disk_bytes):
                 contents.check(image)
@@ -336,7 +338,7 @@ def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> d
         (image.directory / name).unlink(missing_ok=True)
     image.initrd.unlink()
     image.manifest.unlink()
-    record: dict[str, Any] = json.loads(parent.manifest.read_text())
+    record: dict[str, Any] = parse_json(parent.manifest.read_text())
     if not recipe.disk_bytes or recipe.disk_bytes == record["disk_bytes"]:
         return record
     used = record["disk_bytes"] - free_bytes(parent.disk)

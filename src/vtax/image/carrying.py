@@ -23,6 +23,7 @@ from typing import Annotated
 
 from vtax.described import Means
 from vtax.errors import BadInput, ImageError
+from vtax.foreign_data import parse_json
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.packages import packages_hint
@@ -45,7 +46,7 @@ _DAMAGE = (
     tarfile.TarError,
     ValueError,
     EOFError,
-    RecursionError,
+    RecursionError,  # tarfile calls itself for headers of headers
     OverflowError,
     LookupError,
     TypeError,
@@ -157,7 +158,7 @@ def _there(home: Home, found: Carried) -> Carried | None:
 
 def _claimed(directory: Path, digest: str, file: Path) -> Carried:
     """Identity of an image by its manifest and its list. Raises ValueError and BadInput."""
-    manifest = json.loads((directory / MANIFEST).read_text())
+    manifest = parse_json((directory / MANIFEST).read_text())
     recipe = Recipe.from_record(manifest["recipe"])
     packages, size = manifest["packages"], manifest["disk_bytes"]
     is_sound = (
@@ -188,7 +189,7 @@ def _claimed(directory: Path, digest: str, file: Path) -> Carried:
 
 def _finish(image: Image, file: Path, progress: Progress) -> None:
     """Make what is made of the tree, and compare everything with the list of the image."""
-    manifest = json.loads(image.manifest.read_text())
+    manifest = parse_json(image.manifest.read_text())
     check_host_has(manifest["disk_bytes"], image.directory)
     progress("archive")
     write_archive(image.tree, image.archive)

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtax.errors import ImageError
+from vtax.foreign_data import parse_json
+from vtax.host.walking import below
 from vtax.image.image import MODULES, Image
 from vtax.store.hosts import IMAGE_DIGEST
 
@@ -51,7 +53,7 @@ def digest(image: Image) -> str:
         return ""
     found = hashlib.sha256()
     for name, line in sorted(_by_name(lines).items()):
-        if json.loads(name).partition("/")[0] in _OF_GUESTS:
+        if parse_json(name).partition("/")[0] in _OF_GUESTS:
             found.update(f"{line}\n".encode())
     return found.hexdigest()
 
@@ -112,19 +114,8 @@ def _changed(image: Image, differing: list[str]) -> ImageError:
 
 
 def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Name, relative to top, and lstat of everything below it but the list and the stamp; directories first."""
-    left = [""]
-    while left:
-        directory = left.pop()
-        with os.scandir(top / directory) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-        for entry in found:
-            name = f"{directory}/{entry.name}" if directory else entry.name
-            if name in (LIST, STAMP):
-                continue
-            yield name, entry.stat(follow_symlinks=False)
-            if entry.is_dir(follow_symlinks=False):
-                left.append(name)
+    """As `below`, but without the list and the stamp."""
+    return ((name, seen) for name, seen in below(top, in_order=True) if name not in (LIST, STAMP))
 
 
 def _stamp(top: Path) -> str:
@@ -165,7 +156,7 @@ def _lines(top: Path) -> list[str]:
 
 
 def _by_name(lines: list[str]) -> dict[str, str]:
-    return {json.dumps(json.loads(line)[0]): line for line in lines}
+    return {json.dumps(parse_json(line)[0]): line for line in lines}
 
 
 def _content(path: Path, seen: os.stat_result) -> str:

@@ -8,13 +8,13 @@ compiler, and only the packages that are new.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 from vtax.errors import CommandFailed
+from vtax.foreign_data import parse_json
 from vtax.host.process import run
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import MODULES, Image, disk_usage_bytes
@@ -46,7 +46,7 @@ def make_layer(
         started = time.monotonic()
         make_data(data, image.tree, tag)
         data_s[data.name] = round(time.monotonic() - started, 1)
-    packages, old = package_versions(image.tree), json.loads(base.manifest.read_text())["packages"]
+    packages, old = package_versions(image.tree), parse_json(base.manifest.read_text())["packages"]
     added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
     return {
         **with_base(base, image, tag, progress),
@@ -76,7 +76,7 @@ def with_base(
     progress("disk")
     maker, below = (
         write_disk(image.tree, image.disk, disk_bytes),
-        json.loads(base.manifest.read_text()),
+        parse_json(base.manifest.read_text()),
     )
     kept = {name: below[name] for name in ("kernel", "programs", "compiler")}
     return {**kept, "disk_bytes": disk_bytes, "mke2fs": maker}

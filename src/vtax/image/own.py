@@ -20,15 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from vtax.errors import BadInput, ImageError
+from vtax.foreign_data import parse_json
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
 from vtax.host.architecture import HOST, KNOWN
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
+from vtax.host.removal import remove_tree
 from vtax.host.resources import TaggedProcesses
+from vtax.host.walking import below
 from vtax.image import contents, toolbox
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.layer import FORMS, with_base
 from vtax.image.recipe import OwnFiles, Recipe, data
+from vtax.limits import OWN_IMAGE
 from vtax.study.fields import checked_name
 from vtax.study.units import about_size
 
@@ -42,7 +46,7 @@ SOURCES = {
 """Where an image of containers comes from -> what skopeo calls it (containers-transports(5))."""
 _PLAIN = ("dir", "tar")
 _FILES = ("tar", "docker-archive", "oci-archive")
-MAX_FILES = 100_000
+MAX_FILES = OWN_IMAGE.count
 _SPARE_BYTES = 1 << 30  # that unpacking leaves of the disk of images
 _UNPACK_S = 1800.0
 _LOOK_S = 0.2
@@ -217,7 +221,7 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
     skopeo: list[str | Path] = ["skopeo", "--tmpdir", directory, "--insecure-policy"]
     asked = f"{SOURCES[source.kind]}:{source.place}"
     _run([*skopeo, "copy", "--quiet", asked, layout], tag, f"skopeo inspect {asked}")
-    described = json.loads(_run([*skopeo, "inspect", "--config", layout], tag))
+    described = parse_json(_run([*skopeo, "inspect", "--config", layout], tag))
     if (found := described.get("architecture")) != HOST.debian or described.get("os") != "linux":
         raise BadInput(
             f"the image is for {described.get('os')} on {found}, and guests here run linux on {HOST.debian}"
@@ -226,7 +230,7 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
         ["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"],
         tag,
     )
-    shutil.rmtree(directory / "layout")
+    remove_tree(directory / "layout")
     config: dict[str, Any] = described.get("config") or {}
     return config
 
@@ -294,23 +298,17 @@ def _begins(path: Path) -> bytes:
         return file.read(2)
 
 
-def _walk(tree: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As os.walk, but what cannot be entered is an error."""
-
-    def failed(error: OSError) -> None:
-        raise error
-
-    return os.walk(tree, onerror=failed)
-
-
 def _refuse_size(tree: Path) -> None:
-    """Raise BadInput for more files than MAX_FILES, or more bytes than the disk holds in the forms of an image."""
+    """Raise BadInput for more files than MAX_FILES, deeper ones than OWN_IMAGE.depth, or more bytes than the disk
+    holds in the forms of an image."""
     count = total = 0
-    for place, directories, files in _walk(tree):
-        count += len(directories) + len(files)
+    for name, seen in below(tree):
+        count += 1
         if count > MAX_FILES:
             raise BadInput(f"the image has more than {MAX_FILES} files")
-        total += sum(Path(place, name).lstat().st_size for name in files)
+        if name.count("/") >= OWN_IMAGE.depth:
+            raise BadInput(f"the image has directories nested more than {OWN_IMAGE.depth} deep")
+        total += 0 if stat.S_ISDIR(seen.st_mode) else seen.st_size
     free = shutil.disk_usage(tree).free
     if total * (FORMS - 1) > free - _SPARE_BYTES:
         raise BadInput(
@@ -351,12 +349,11 @@ def _refuse_foreign_programs(tree: Path) -> None:
 
 def _clean(tree: Path) -> None:
     """Take out what is no file, and make what every guest must find."""
-    for place, _, files in _walk(tree):
-        for name in files:
-            path = Path(place, name)
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-                path.unlink()
+    for name, seen in below(tree):
+        if not (
+            stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode) or stat.S_ISDIR(seen.st_mode)
+        ):
+            (tree / name).unlink()
     tree.chmod(0o755)
     os.chown(tree, 0, 0)
     for name in ("dev", "scratch", TOOLBOX.lstrip("/"), *_DIRECTORIES):
@@ -367,7 +364,7 @@ def _clean(tree: Path) -> None:
             or path.is_symlink()
             or not path.is_dir()
         ):
-            _remove(path)
+            remove_tree(path)
     for name, mode in _DIRECTORIES.items():
         path = tree / name
         path.mkdir(exist_ok=True)
@@ -379,16 +376,8 @@ def _clean(tree: Path) -> None:
         "etc/hosts": "127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n",
         "etc/resolv.conf": "",
     }.items():
-        _remove(tree / name)
+        remove_tree(tree / name)
         (tree / name).write_text(text)
-
-
-def _remove(path: Path) -> None:
-    """Remove what has a name, if anything: a link itself, a directory with all below."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _install_entry(own: OwnFiles, tree: Path) -> None:

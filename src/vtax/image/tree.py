@@ -15,6 +15,7 @@ from pathlib import Path
 from vtax.errors import CommandFailed, ImageError
 from vtax.host.architecture import HOST
 from vtax.host.process import run
+from vtax.host.removal import remove_tree
 from vtax.image import toolbox
 from vtax.image.recipe import CompiledProgram, DataSet, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
@@ -96,7 +97,7 @@ def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:
         target / "etc/apt/sources.list"
     ).unlink()  # mmdebstrap makes it and the device nodes, and stops at older ones
     for device in (target / "dev").iterdir():
-        shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
+        remove_tree(device)
     options = ["--skip=check/empty", *_left_out(recipe)]
     bootstrap(recipe.suite, recipe.layer, target, tag, variant="custom", options=options)
     _normalize(target)

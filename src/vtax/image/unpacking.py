@@ -19,10 +19,11 @@ from typing import IO, Any
 
 from vtax.image.contents import LIST
 from vtax.image.image import MODULES
+from vtax.limits import CARRIED_IMAGE
 from vtax.study.units import about_size
 
-MAX_MEMBERS = 200_000
-MAX_BYTES = 32 * 1024**3
+MAX_MEMBERS = CARRIED_IMAGE.count
+MAX_BYTES = CARRIED_IMAGE.size_bytes
 MANIFEST, TREE = "manifest.json", "tree"
 FILES = (LIST, MANIFEST, "vmlinuz", "vmlinux", "initrd.cpio")
 DIRECTORIES = (MODULES, TREE)
@@ -163,6 +164,8 @@ class Unpacking:
             or (len(parts) == 1 and name in FILES and not member.isreg())
         ):
             raise ValueError(f"{_shown(name)} may not be there")
+        if len(parts) > CARRIED_IMAGE.depth:
+            raise ValueError(f"it has directories nested more than {CARRIED_IMAGE.depth} deep")
         self._bytes += member.size if member.isreg() else 0
         if len(self._kinds) >= MAX_MEMBERS or self._bytes > MAX_BYTES or member.size < 0:
             raise ValueError(f"it holds more than {MAX_MEMBERS} files or {about_size(MAX_BYTES)}")

@@ -5,7 +5,6 @@ The file is read from where the last reading ended. Texts in it come from guests
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import stat
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.messages import restored
 
@@ -150,8 +150,8 @@ class EventReader:
 def _record(line: bytes) -> dict[str, Any]:
     """Return a line as an object of cleaned texts and finite numbers; empty when it is none."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = parse_json(line)
+    except ValueError:
         return {}
     if not isinstance(value, dict):
         return {}

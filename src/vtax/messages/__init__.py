@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import MAX_TEXT_CHARS, clean, cleaned
 from vtax.messages import doctor, hosts, platforms, runs, statistics, studies, tools
 
@@ -53,7 +54,7 @@ _NOTES = frozenset(
     }
 )
 _PACKED = '{"code": '
-_NO_NOTE = (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError)
+_NO_NOTE = (KeyError, ValueError, TypeError, AttributeError, IndexError)
 
 
 class Note(str):
@@ -151,7 +152,7 @@ def restored(kept: str) -> str:
     """Return the inverse of `packed`, of whatever is kept."""
     if kept.startswith(_PACKED):
         try:
-            found = json.loads(kept)
+            found = parse_json(kept)
             return Note(
                 found["code"],
                 **{name: _value(value) for name, value in cleaned(found["data"]).items()},

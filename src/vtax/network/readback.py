@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import re
 import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vtax.foreign_data import parse_json
 from vtax.messages import Note
 from vtax.network.namespace import Namespace, inside
 from vtax.network.settings import LinkSettings
@@ -63,7 +63,7 @@ def features(ethtool_text: str) -> dict[str, bool]:
 def from_outside(namespace: Namespace, interface: str) -> InterfaceState:
     """Return the state of an interface in a namespace."""
     ethtool = namespace.run(["ethtool", "-k", interface], check=False).stdout
-    (link,) = json.loads(namespace.run(["ip", "-j", "-d", "link", "show", "dev", interface]).stdout)
+    (link,) = parse_json(namespace.run(["ip", "-j", "-d", "link", "show", "dev", interface]).stdout)
     return InterfaceState(link["mtu"], features(ethtool), link.get("num_rx_queues"))
 
 

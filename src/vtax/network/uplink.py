@@ -7,11 +7,11 @@ they were is in the journal before, and is restored after. An interface with add
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vtax.errors import BadInput
+from vtax.foreign_data import parse_json
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
@@ -30,7 +30,7 @@ def check_nic(name: str, mtu: int | None) -> None:
     for program, package in (("ip", "iproute2"), ("ethtool", "ethtool")):
         if find_program(program) is None:
             raise BadInput(f"{program} is not installed", hint=packages_hint(package))
-    links = json.loads(run(["ip", "-j", "-d", "address"]).stdout)
+    links = parse_json(run(["ip", "-j", "-d", "address"]).stdout)
     check_usable(links, name, mtu, "this host")
 
 
@@ -79,7 +79,7 @@ def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) ->
     Raises BadInput or CommandFailed.
     """
     check_nic(nic, mtu)
-    link = json.loads(run(["ip", "-j", "link", "show", "dev", nic]).stdout)[0]
+    link = parse_json(run(["ip", "-j", "link", "show", "dev", nic]).stdout)[0]
     up = "up" if "UP" in link["flags"] else "down"
     before = features(run(["ethtool", "-k", nic], check=False).stdout)
     words = [word for name, on in before.items() for word in (name, "on" if on else "off")]

@@ -10,13 +10,13 @@ of its rate carries says so.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from vtax.errors import BadInput, NetworkError
+from vtax.foreign_data import parse_json
 from vtax.host.process import find_program, run
 from vtax.messages import Note
 from vtax.network.settings import LinkSettings
@@ -115,7 +115,7 @@ def read_queueing(tc_json: str) -> dict[str, float | str]:
     Of another discipline than these two its kind alone. Raises NetworkError for an output of another form.
     """
     try:
-        (found,) = json.loads(tc_json)
+        (found,) = parse_json(tc_json)
         kind, options = str(found["kind"]), found.get("options", {})
         if kind == "tbf":
             return {

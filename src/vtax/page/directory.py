@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from vtax.host.removal import remove_tree
 
 PREFIX = "vtax-page-"
 _MIN_AGE_S = 3600.0
@@ -29,7 +30,8 @@ class Directory:
 
     def remove(self) -> None:
         """Remove it with everything in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(self.path)
         os.close(self._descriptor)
 
 
@@ -38,7 +40,7 @@ def remove_abandoned() -> list[Path]:
     removed = []
     for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         with suppress(OSError), _unheld(path):
-            shutil.rmtree(path)
+            remove_tree(path)
             removed.append(path)
     return removed
 

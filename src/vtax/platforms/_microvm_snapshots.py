@@ -7,7 +7,6 @@ import hashlib
 import http.client
 import json
 import os
-import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from vtax.errors import PlatformError
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.removal import remove_tree
 from vtax.host.resources import Tree
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
@@ -114,7 +114,7 @@ def ensure(name: str, make: Callable[[Path], None], journal: Journal) -> tuple[P
             kept.glob("[0-9a-f]" * 16), key=lambda path: path.stat().st_mtime, reverse=True
         )
         for path in others[_KEPT:]:
-            shutil.rmtree(path)
+            remove_tree(path)
     return final, True
 
 

@@ -23,7 +23,10 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # it travels with this program, see platforms.ssh
+    from vtax.host.removal import remove_tree
 
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
 _NEWNS, _NEWNET, _REC, _SLAVE = (
@@ -250,7 +253,10 @@ def _remove(directory: str) -> None:
     ):  # nothing was made, or the NIC itself is gone
         for state in json.loads(Path(directory, _STATE).read_text()):
             _restore(state)
-    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        remove_tree(Path(directory))
+    except OSError as error:
+        print(f"vtax: {directory} is left: {error}", file=sys.stderr, flush=True)
 
 
 def _end_tagged(tag: str) -> bool:

@@ -13,7 +13,6 @@ then the agent gets a network namespace of its own, with an interface on each in
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import secrets
@@ -31,6 +30,7 @@ from typing import IO, Any
 
 from vtax.counters.host import hardware_id, machine_id_of
 from vtax.errors import BadInput, Busy
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import clean
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
@@ -269,7 +269,7 @@ def _reply(
     """Return what the program there printed, behind what a login shell did. otherwise: why there is nothing."""
     for line in lines:
         if line.startswith(_REPLY_PREFIX):
-            found: dict[str, Any] = json.loads(line.removeprefix(_REPLY_PREFIX))
+            found: dict[str, Any] = parse_json(line.removeprefix(_REPLY_PREFIX))
             return found
     message = otherwise()[-300:]
     raise BadInput(
@@ -370,7 +370,10 @@ def remote_line(python: str, call: str, **arguments: Any) -> str:
 
 @cache
 def _there() -> str:
-    return files("vtax.platforms").joinpath("_ssh_there.py").read_text()
+    """Return the text of the program, with the module that removes trees, whose functions it calls by name."""
+    removal = files("vtax.host").joinpath("removal.py").read_text()
+    program = files("vtax.platforms").joinpath("_ssh_there.py").read_text()
+    return f"{program}\nexec({removal!r})\n"
 
 
 def _as_user(name: str) -> list[str]:

@@ -18,11 +18,13 @@ from typing import Any
 
 from vtax import __version__
 from vtax.errors import BadInput, Busy, GuestError, PlatformError, VtaxError, placed
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import clean, one_line
 from vtax.guest.bootstrap import PYTHON
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.process import run
 from vtax.host.resources import Remote
+from vtax.limits import MACHINE
 from vtax.messages import Note, restored
 from vtax.network import registry as topology_registry
 from vtax.network.end import NetworkEnd
@@ -42,7 +44,7 @@ _VTAX = (
 _MODULE = "vtax.runner.there"
 _RELAY = files("vtax.runner").joinpath("_relay.py")
 _NOISE = 1 << 16  # bytes of a login shell before an answer
-_MAX_ANSWER = 1 << 24
+_MAX_ANSWER = MACHINE.size_bytes
 _ANSWER_S = 180.0  # it starts a guest, and may have to end it
 _STATE_S = 5.0
 
@@ -221,7 +223,7 @@ def _ask_once(machine: Platform, request: str, arguments: Mapping[str, Any]) -> 
 
 def _done(answer: bytes, name: str, error: type[VtaxError]) -> Any:
     try:
-        found = json.loads(answer)
+        found = parse_json(answer)
         if "done" in found:
             return found["done"]
         kind = Busy if error is BadInput and found.get("is_busy") is True else error

@@ -20,6 +20,7 @@ from typing import Any
 
 from vtax import __version__
 from vtax.errors import BadInput, Busy, PlatformError, VtaxError
+from vtax.foreign_data import parse_json
 from vtax.guest.channel import Channel
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
@@ -204,7 +205,7 @@ def _refuse_too_many(guests: int, memory_bytes: int, platform: Platform) -> None
 def answer(half: Half, line: bytes) -> bytes:
     """Return what is written in answer to a request."""
     try:
-        name, arguments = json.loads(line)
+        name, arguments = parse_json(line)
         assert name in _REQUESTS
         reply = {"done": getattr(half, name)(**arguments)}
     except VtaxError as error:

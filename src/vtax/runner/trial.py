@@ -26,6 +26,7 @@ from vtax.benchmarks.histograms import merged
 from vtax.counters import cost, packets
 from vtax.guest.results import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
+from vtax.limits import OUTPUTS
 from vtax.messages import Note, quoted
 from vtax.network import wire
 from vtax.network.links import Links
@@ -41,7 +42,7 @@ from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 
-TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
+TRIAL_OUTPUT_LIMIT = OUTPUTS.size_bytes  # characters kept of all outputs of one trial
 _MAX_WARNINGS = 50  # of one trial
 
 

@@ -6,18 +6,19 @@ and a trial may be longer, where few lists and objects are in them. The texts of
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+from vtax.foreign_data import parse_json
+from vtax.limits import BUNDLE, BUNDLE_LINE
 from vtax.store.run import COMPRESSION, MAX_UNPACKED
 from vtax.store.transfer import Row
 from vtax.study import limits
 
-SHORT_BYTES = 1 << 18
+SHORT_BYTES = BUNDLE_LINE.size_bytes
 LONG_BYTES: Mapping[str, int] = {"run": 4 << 20, "trial": 1 << 20}  # a trial with its samples
-MAX_BYTES = 4 << 30  # uncompressed
+MAX_BYTES = BUNDLE.size_bytes  # uncompressed
 MAX_ROWS: Mapping[str, int] = {
     "session": 10_000,
     "platform": limits.MAX_PLATFORMS,
@@ -169,8 +170,8 @@ class _Output:
 def decoded(line: bytes) -> dict[str, Any]:
     """Return a line as an object. Raises ValueError."""
     try:
-        found = _DECODER.decode(line.decode())
-    except (ValueError, RecursionError) as error:
+        found = parse_json(line.decode(), parse_constant=_no_number)
+    except ValueError as error:
         raise ValueError("a line is no JSON") from error
     if not isinstance(found, dict):
         raise ValueError("a line is no row")
@@ -179,6 +180,3 @@ def decoded(line: bytes) -> dict[str, Any]:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_number)

@@ -28,6 +28,8 @@ from sqlalchemy.pool import StaticPool
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.extras import install_hint
+from vtax.foreign_data import NestedTooDeep, parse_json
+from vtax.foreign_text import REPLACEMENT
 from vtax.host.lock import locker_of
 from vtax.store.snapshot import Snapshot, close_index, index_of, log_of
 
@@ -81,7 +83,11 @@ def make_engine(place: str | Path) -> Engine:
     if problem := _problem(url):
         raise StoreError(problem, where="VTAX_STORE", hint=_URLS)
     try:
-        engine = create_engine(url.set(drivername=_DRIVERS[url.drivername]), json_serializer=_json)
+        engine = create_engine(
+            url.set(drivername=_DRIVERS[url.drivername]),
+            json_serializer=_json,
+            json_deserializer=_from_json,
+        )
     except (ArgumentError, ValueError) as error:
         raise StoreError("the store cannot be used", where=shown(url), hint=_URLS) from error
     except ImportError as error:
@@ -106,6 +112,7 @@ def temporary_engine() -> Engine:
         creator=lambda: sqlite3.connect("", check_same_thread=False),
         poolclass=StaticPool,
         json_serializer=_json,
+        json_deserializer=_from_json,
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -230,6 +237,14 @@ def _driver_errors() -> tuple[type[Exception], ...]:
 def shown(url: URL) -> str:
     """Return the name of a store in messages: its file, or its URL without password and parameters."""
     return str(sqlite_file(url) or url.set(query={}).render_as_string(hide_password=True))
+
+
+def _from_json(text: str) -> Any:
+    """Return a value of a column; in place of one that is nested too deep, a text that says no more."""
+    try:
+        return parse_json(text)
+    except NestedTooDeep:
+        return REPLACEMENT
 
 
 def _json(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
 from vtax.described import Means
+from vtax.foreign_data import parse_json
 from vtax.messages import Note, note_in, restored
 from vtax.store import schema
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, SAMPLES
@@ -395,7 +395,7 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
     )
     return tuple(
         WarningRow(
-            note_in(code, json.loads(text)), None if cell_id is None else index[cell_id], times
+            note_in(code, parse_json(text)), None if cell_id is None else index[cell_id], times
         )
         for code, text, cell_id, times in connection.execute(query)
     )

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from vtax.errors import DamagedRows, VtaxError
+from vtax.foreign_data import parse_json
 from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, shown
 
@@ -180,8 +181,8 @@ def check_host(host: Mapping[str, Any]) -> None:
 def plain_settings(text: str, *, without: Collection[str]) -> str:
     """Return a JSON object as it was stored, cleaned, without some of its keys; an empty one where it is none."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except ValueError:
         return "{}"
     if not isinstance(value, dict):
         return "{}"

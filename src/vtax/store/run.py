@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
+from vtax.limits import STORED_OUTPUT
 from vtax.messages import Note, columns_of, note_in, packed, restored
 from vtax.store import schema
 from vtax.store.annotations import Annotations
@@ -31,7 +32,7 @@ from vtax.store.run_records import (
     read_untested,
 )
 
-MAX_UNPACKED = 32 << 20  # bytes of one output
+MAX_UNPACKED = STORED_OUTPUT.size_bytes
 BUSY_TIMEOUT_S = 300.0
 COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vtax.foreign_text import escaped
+from vtax.limits import PROGRAM_FILES, STUDY
 
 MAX_GUESTS = 64  # of a platform at once
-MAX_BYTES = 256 * 1024  # of a study file
-MAX_VALUES = 20_000  # values and tables in a study
-MAX_DEPTH = 8  # tables and lists within one another
+MAX_BYTES = STUDY.size_bytes
+MAX_VALUES = STUDY.count  # values and tables
+MAX_DEPTH = STUDY.depth  # tables and lists within one another
 MAX_KEY_CHARS = 200
 MAX_TEXT_CHARS = 4096
 INTEGERS = range(-(2**63), 2**63)
@@ -25,8 +26,8 @@ MAX_ARGUMENTS = 256  # of one command of a program
 MAX_PARAMETERS = 64  # of a program
 MAX_METRICS = 64  # of a program
 LONGEST_PATTERN = 500  # characters of a metric's regular expression
-MAX_FILES = 32  # of a program
-MAX_FILES_BYTES = 32 * 1024**2  # of a program's files together
+MAX_FILES = PROGRAM_FILES.count
+MAX_FILES_BYTES = PROGRAM_FILES.size_bytes  # together
 MAX_CLAIMS = 64
 MAX_CHECKS = 8  # of a claim
 MAX_SIDES = 64  # of a check, on either side

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.errors import BadInput
+from vtax.foreign_data import NestedTooDeep, parse_toml
 from vtax.study.declared import cut
 from vtax.study.limits import MAX_BYTES, MAX_DEPTH
 from vtax.study.units import about_size
@@ -76,11 +77,11 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
     if _LONG_KEY.search(text):
         raise BadInput("a key of the study has too many parts", where=source, hint=_SYNTAX_HINT)
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         hint = _TWO_KINDS if "'platforms'" in str(error) else _SYNTAX_HINT
         raise BadInput(f"the study is not valid TOML: {error}", where=source, hint=hint) from error
-    except RecursionError as error:
+    except NestedTooDeep as error:
         raise BadInput(
             "the study's lists or tables are nested too deep", where=source, hint=_SYNTAX_HINT
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from vtax.benchmarks.base import INTERVAL_S
 from vtax.benchmarks.histograms import is_one, together
+from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND
@@ -45,7 +45,7 @@ def over_time(point: ResultPoint, metric: str, source: Source) -> list[Course]:
         trials = trials_of(row, source)
         samples = [source.samples.get(trial, {}).get(metric, ()) for trial in trials]
         known = [n for n, each in enumerate(samples) if len(each) > 1]
-        lengths = [json.loads(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known]
+        lengths = [parse_json(source.effective.get(trials[n], "{}")).get(INTERVAL_S) for n in known]
         length_s = lengths[0] if lengths and lengths.count(lengths[0]) == len(lengths) else None
         if isinstance(length_s, int | float) and _LENGTHS_S[0] <= length_s <= _LENGTHS_S[1]:
             values, step = _condensed([samples[n] for n in known])

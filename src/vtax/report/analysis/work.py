@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +11,7 @@ from vtax.benchmarks.base import Operations
 from vtax.benchmarks.registry import benchmarks
 from vtax.counters import table
 from vtax.counters.table import LINK
+from vtax.foreign_data import parse_json
 from vtax.report.analysis.values import Floats, Ints, Section
 from vtax.store.query import RunData
 from vtax.store.records import MetricRecord
@@ -118,7 +118,7 @@ def _operations(
     """Return the number in an effective setting, by block; NaN of a trial without it."""
     trials = data.trials
     used = np.flatnonzero((trials.cell == cell) & trials.is_ok & ~trials.is_warmup)
-    found = [json.loads(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used]
+    found = [parse_json(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used]
     numbers = [float(value) if isinstance(value, int | float) else np.nan for value in found]
     return _means(trials.block[used], np.array(numbers, np.float64))
 

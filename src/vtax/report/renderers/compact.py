@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from vtax.foreign_data import parse_json
+
 _DIGITS = 6
 _FONT = re.compile(r' font-family="[^"]*"')
 _DEFAULTS = re.compile(
@@ -37,7 +39,7 @@ def compact(spec: dict[str, Any]) -> dict[str, Any]:
         }
         for layer, text in zip(spec["layer"], texts, strict=True)
     ]
-    sets = {name: _rounded(json.loads(text)) for text, name in names.items()}
+    sets = {name: _rounded(parse_json(text)) for text, name in names.items()}
     return {**spec, **({"datasets": sets} if sets else {}), "layer": layers}
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
 from vtax.report.analysis.facts import fact_value
@@ -126,7 +127,7 @@ def _rows_by_value(change: HostChange) -> Iterator[doc.TableRow]:
     of = [json.dumps(value, sort_keys=True) for value in change.values]
     for number, each in enumerate(values):
         sessions = [n for n, value in enumerate(of, start=1) if value == each]
-        shown = doc.Nothing() if each == "null" else fact_value("", json.loads(each))
+        shown = doc.Nothing() if each == "null" else fact_value("", parse_json(each))
         yield doc.TableRow(("" if number else change.name, shown, ", ".join(_runs_of(sessions))))
 
 

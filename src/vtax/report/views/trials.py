@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ import numpy as np
 
 from vtax.counters.table import HOST_DISK_RATIO
 from vtax.described import BESIDE, Means
+from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis.filters import narrowed
 from vtax.report.analysis.source import Source
@@ -85,7 +85,7 @@ def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[
                 errors.get((cell, block, number), ""),
                 float(trials.started_at[n]),
                 None if np.isnan(duration_s) else duration_s,
-                json.loads((in_force or {}).get(int(trials.id[n]), "{}")),
+                parse_json((in_force or {}).get(int(trials.id[n]), "{}")),
             )
         )
     return found

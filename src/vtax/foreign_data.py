@@ -1,0 +1,65 @@
+"""Reads JSON and TOML of guests, tools, files and other hosts: the one place where vtax does.
+
+Python reads both by functions that call themselves for each level, and so does much that uses the values. So what is
+nested deeper than `limits.DOCUMENT.depth` is refused here, as ValueError, like everything else that is no JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+from vtax.limits import DOCUMENT
+
+
+class NestedTooDeep(ValueError):
+    """Lists and objects, or tables, lie in each other on more levels than are allowed."""
+
+    def __init__(self, levels: int) -> None:
+        super().__init__(f"it is nested more than {levels} deep")
+
+
+def parse_json(
+    text: str | bytes,
+    *,
+    levels: int = DOCUMENT.depth,
+    parse_constant: Callable[[str], Any] | None = None,
+) -> Any:
+    """Return a value of JSON. levels: of lists and objects in it. parse_constant: of NaN and infinities (json.loads).
+
+    Raises JSONDecodeError, UnicodeDecodeError or NestedTooDeep, all ValueError.
+    """
+    try:
+        value = json.loads(text, parse_constant=parse_constant)
+    except RecursionError:
+        raise NestedTooDeep(levels) from None
+    opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
+    if sum(map(text.count, opening)) > levels:  # type: ignore[arg-type]
+        _check_depth(value, levels)
+    return value
+
+
+def parse_toml(text: str, *, levels: int = DOCUMENT.depth) -> dict[str, Any]:
+    """Return a document of TOML. levels: of lists and tables in it. Raises TOMLDecodeError or NestedTooDeep, both
+    ValueError."""
+    try:
+        value = tomllib.loads(text)
+    except RecursionError:
+        raise NestedTooDeep(levels) from None
+    _check_depth(value, levels)
+    return value
+
+
+def _check_depth(value: Any, levels: int) -> None:
+    """Raise NestedTooDeep for lists and objects that lie in each other on more than so many levels."""
+    level = [value]
+    for _ in range(levels + 1):
+        level = [each for each in level if isinstance(each, dict | list)]
+        if not level:
+            return
+        level = [
+            item for each in level for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    raise NestedTooDeep(levels)
