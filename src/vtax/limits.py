@@ -40,7 +40,7 @@ OWN_IMAGE = Limit("`vtax image add`", depth=128, count=100_000, counted="files a
 CARRIED_IMAGE = Limit(
     "`vtax image import`", depth=128, count=200_000, counted="members", size_bytes=32 << 30
 )
-PACK = Limit("a pack: names, manifest", depth=16, size_bytes=1 << 20)
+PACK = Limit("a pack: parts of a name; its manifest", depth=16, size_bytes=1 << 20)
 JOURNAL = Limit("a journal", size_bytes=256 << 20)
 JOURNAL_LINE = Limit("a journal: one line", size_bytes=1 << 20)
 CONSENTS = Limit("recorded consents", size_bytes=1 << 20)

@@ -206,6 +206,16 @@ def packed(content: bytes, target: Path) -> Path:
     return target
 
 
+def nested(member: tarfile.TarInfo) -> list[tarfile.TarInfo]:
+    """1 400 directories in one another more, before the tree's last file."""
+    if member.name != "tree/usr/bin/tool":
+        return [member]
+    made = [tarfile.TarInfo(f"tree{'/d' * levels}") for levels in range(1, 1401)]
+    for each in made:
+        each.type = tarfile.DIRTYPE
+    return [*made, member]
+
+
 def added(name: str, **changes: object) -> Callable[[tarfile.TarInfo], list[tarfile.TarInfo]]:
     """A member more, before the tree's last one."""
 
@@ -245,6 +255,7 @@ FORGED: dict[str, tuple[Callable[[tarfile.TarInfo], list[tarfile.TarInfo]], str]
     "a header too long": (added("tree/more", pax_headers={"comment": "x" * (2 << 20)}), "a header is too long"),
     "an owner beyond all": (added("tree/more", uid=1 << 33), "belongs to nobody"),
     "no time": (added("tree/more", pax_headers={"mtime": "-5"}), "a time is none"),
+    "directories in one another": (nested, "nested more than"),
     "no kernel": (lambda member: [member] if member.name != "vmlinuz" else [], "vmlinuz is missing"),
     "no manifest": (lambda member: [member] if member.name != "manifest.json" else [], "manifest.json is not where"),
     "a file less": (lambda member: [member] if member.name != "tree/usr/bin/ping" else [], "is not what its list"),

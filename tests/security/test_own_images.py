@@ -22,6 +22,7 @@ from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image import own
 from vtax.image.own import FileSource, unpack
+from vtax.limits import OWN_IMAGE
 
 pytestmark = [needs_root, needs_program("skopeo", "umoci", "patchelf")]
 SECRET = "of the host"
@@ -183,11 +184,35 @@ def test_members_in_any_order_write_nothing_elsewhere(
     ids=["processor", "hard link", "cut off", "none"],
 )
 def test_what_is_refused_leaves_nothing(data, what, tmp_path):
+    refuse("docker-archive", data, what, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["tar", "docker-archive"])
+@pytest.mark.parametrize("levels", [OWN_IMAGE.depth, 1500])
+def test_directories_nested_too_deep_are_refused_and_leave_nothing(kind, levels, tmp_path):
+    layer = packed(
+        [("/".join("d" * n), DIRECTORY, "") for n in range(1, levels + 1)]
+        + [
+            ("/".join("d" * levels) + "/file", FILE, ""),
+        ]
+    )
+    refuse(kind, layer if kind == "tar" else image_of(layer), "nested more than", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["tar", "docker-archive"])
+def test_a_path_that_is_too_long_is_refused_and_leaves_nothing(kind, tmp_path):
+    layer = packed([("/".join(["d" * 250] * n), DIRECTORY, "") for n in range(1, 31)])
+    what = "the image (could not be unpacked|has files that cannot be read)"
+    refuse(kind, layer if kind == "tar" else image_of(layer), what, tmp_path)
+
+
+def refuse(kind: str, data: bytes, what: str, tmp_path: Path) -> None:
+    """Add an image of a file, which is refused and leaves nothing."""
     file, home = tmp_path / "image.tar", Home(tmp_path / "home").ensure()
     file.write_bytes(data)
     with Journal(home.journal) as journal, pytest.raises(VtaxError, match=what):
-        images.add(home, "odd", FileSource("docker-archive", str(file)), journal)
-    assert list(home.images.iterdir()) == []
+        images.add(home, "odd", FileSource(kind, str(file)), journal)
+    assert list(home.images.iterdir()) == list(home.journal.iterdir()) == []
 
 
 def test_unpacking_ends_where_the_disk_of_images_would_run_full(tmp_path, monkeypatch):

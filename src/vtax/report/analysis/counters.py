@@ -6,7 +6,6 @@ bytes did not go the way they should, no rate means anything. Both are means ove
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -30,6 +29,7 @@ from vtax.counters.table import (
     UNDER_TEST_BYTES,
 )
 from vtax.described import Means
+from vtax.foreign_data import parse_json
 from vtax.store.query import RunData
 from vtax.store.records import LEVELS
 
@@ -149,7 +149,7 @@ def effective_of_cells(
     found: dict[int, dict[str, list[Any]]] = {}
     for cell, distinct in texts.items():
         values = found.setdefault(cell, {})
-        for reported in map(json.loads, distinct):
+        for reported in map(parse_json, distinct):
             for name, value in reported.items():
                 if value not in values.setdefault(name, []):
                     values[name].append(value)
