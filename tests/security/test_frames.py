@@ -221,9 +221,7 @@ class Agent:
     """The agent's reader of requests in this process, its life and its programs left out."""
 
     def __init__(self) -> None:
-        source = (
-            files("vtax.guest").joinpath("agent.py").read_text().partition("\nwhile (_spare")[0]
-        )
+        source = files("vtax.guest").joinpath("agent.py").read_text().partition("\nwhile (\n")[0]
         self.names: dict[str, Any] = {"__name__": "agent_under_attack", "READ": -1, "WRITE": -1}
         exec(compile(source, "agent.py", "exec"), self.names)
 
