@@ -36,14 +36,29 @@ def test_a_group_made_while_another_is_removed_goes_too(journal, monkeypatch):
     """LXC's monitor makes `lxc.pivot` when its container ends."""
     group, registered = cgroups.create(f"vtax-{journal.token}", journal)
     made = []
-    rmdir = resources.Path.rmdir
+    rmdir = os.rmdir
 
-    def rmdir_too_late(path):
+    def rmdir_too_late(path, **where):
         if not made:
             made.append(group.child("lxc.pivot"))
-        rmdir(path)
+        rmdir(path, **where)
 
-    monkeypatch.setattr(resources.Path, "rmdir", rmdir_too_late)
+    monkeypatch.setattr(os, "rmdir", rmdir_too_late)
     registered.release()
     assert made
+    assert not any(path.exists() for _, path in group.directories)
+
+
+def test_groups_nested_deeper_than_python_may_call_itself_are_removed(journal):
+    """A guest that may write its own group makes as many in one another as it likes."""
+    group, registered = cgroups.create(f"vtax-{journal.token}", journal)
+    at = os.open(group.directories[0][1], os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    assert group.pids() == []
+    registered.release()
     assert not any(path.exists() for _, path in group.directories)

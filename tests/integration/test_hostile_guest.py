@@ -2,10 +2,12 @@
 
 import sys
 
+import pytest
 from scripted import ScriptBenchmark
 from support import needs_root
 
 from vtax.benchmarks import registry as benchmarks
+from vtax.host.process import find_program
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
@@ -16,6 +18,24 @@ from vtax.study.load import LoadedStudy, validate
 pytestmark = needs_root
 
 DELETE = "rm -rf /usr/bin/python3* /usr/lib/python3*; echo 1"
+NEST = """python3 -c '
+import os
+os.chdir("{place}")
+for _ in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+open("file", "w").close()
+print(1)
+'"""
+KEEP = """python3 -c '
+import fcntl, os
+os.makedirs("/scratch/kept/below")
+for name in ("/scratch/kept/below/file", "/scratch/kept/below", "/scratch/kept"):
+    descriptor = os.open(name, os.O_RDONLY | (0 if os.path.isdir(name) else os.O_CREAT))
+    fcntl.ioctl(descriptor, 0x40086602, (0x10).to_bytes(8, "little"))
+print(1)
+'"""
+"""Immutable: FS_IOC_SETFLAGS, FS_IMMUTABLE_FL (linux/fs.h)."""
 RENAME = "ip link set eth0 down && ip link set eth0 name evil0 && echo 1"
 
 
@@ -80,3 +100,34 @@ def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
         data = load(store.engine, run)
         assert data.trials.is_ok.tolist() == [True, False, True, True]
     assert not any(private_home.guests.iterdir())
+
+
+@pytest.mark.parametrize("platform", ["native", "podman"])
+def test_what_a_guest_makes_of_its_files_is_removed_with_it(
+    platform, image, private_home, monkeypatch
+):
+    if platform == "podman" and find_program("podman") is None:
+        pytest.skip("podman is not installed")
+    monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
+    codes = [NEST.format(place="/scratch"), NEST.format(place="/usr/lib"), "echo 2"]
+    if platform == "native":  # whose root may do that
+        codes.insert(0, KEEP)
+    table = {"name": "script", "factors": {"code": codes}}
+    design = {"blocks": 2, "order": "sequential"}
+    declared = {
+        "name": "evil",
+        "platforms": [platform],
+        "baseline": platform,
+        "design": design,
+        "benchmark": [table],
+    }
+    plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
+    with Store.open(private_home.store_url) as store:
+        run = begin(store, plan, vtax_version=sys.version[:5])
+        execute(plan, run, private_home, Observer())
+        data = load(store.engine, run)
+        assert run.status == "finished"
+        assert data.trials.is_ok.tolist() == [True] * 2 * len(codes)
+    assert not any(private_home.guests.iterdir())
+    assert not any(private_home.journal.iterdir())
+    assert not private_home.left.exists()

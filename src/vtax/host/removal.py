@@ -50,7 +50,7 @@ def remove_tree(path: Path, within_s: float = REMOVAL_S) -> bool:
     try:
         is_directory = stat.S_ISDIR(path.lstat().st_mode)
         above = os.open(path.parent, _DIRECTORY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     removal = _Removal(above, time.monotonic() + within_s)
     try:
