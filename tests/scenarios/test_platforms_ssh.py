@@ -1,16 +1,20 @@
 """The ssh driver without a machine: names, options, and the line that a login shell is given."""
 
+import ast
 import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from nesting import nest
 
 from vtax.errors import BadInput, VtaxError
+from vtax.host import removal
 from vtax.host.resources import Remote
 from vtax.network.plugboard import Uplink
-from vtax.platforms import registry, ssh
+from vtax.platforms import _ssh_there, registry, ssh
 
 SHELLS = [
     shell
@@ -69,6 +73,21 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell, tmp_path)
     assert len(shlex.split(line)) == 6
 
 
+def test_the_program_and_what_travels_with_it_share_no_name():
+    names = [
+        {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        | {
+            each.id
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        for tree in (
+            ast.parse(Path(module.__file__).read_text()) for module in (_ssh_there, removal)
+        )
+    ]
+    assert names[0] & {each for each in names[1] if each.startswith("_") or each.isupper()} == set()
+
+
 @pytest.mark.parametrize(("status", "removed"), [(0, True), (3, False), (127, False)])
 def test_a_machine_says_whether_there_was_something_to_remove(status, removed):
     assert Remote("web1", "/var/tmp/x", ("sh", "-c", f"exit {status}")).remove() is removed
@@ -84,7 +103,7 @@ def test_a_machine_that_does_not_answer_keeps_its_entry():
 
 def test_what_a_lost_guest_left_is_cleared_from_a_second_connection(tmp_path):
     work = tmp_path / "work"
-    work.mkdir()
+    nest(work, 3000)
     left = subprocess.Popen(["sleep", "60"], env={"PATH": "/usr/bin:/bin", "VTAX_MARK": "mark-2"})
     line = ssh.remote_line(sys.executable, "clear", directory=str(work), tag="mark-2")
     assert subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode == 0

@@ -61,8 +61,11 @@ def test_numbers_that_json_has_not_are_refused_where_that_is_asked_for():
 def test_toml_that_is_nested_too_deep_is_refused(text):
     with pytest.raises(NestedTooDeep):
         parse_toml(text)
+
+
+def test_a_study_that_ends_the_parser_is_refused():
     with pytest.raises(BadInput):
-        parse(text.encode(), "a.toml")
+        parse(f"a = {'[' * 3000}{']' * 3000}".encode(), "a.toml")
 
 
 def test_other_toml_is_read():

@@ -38,9 +38,9 @@ def give_to_caller(directory: Path) -> None:
                 for entry in entries:
                     if not entry.is_dir(follow_symlinks=False):
                         os.chown(entry.name, user, group, dir_fd=each, follow_symlinks=False)
-            os.fchown(each, user, group)
         finally:
             os.close(each)
+        os.chown(name, user, group, dir_fd=at, follow_symlinks=False)
 
 
 @dataclass(frozen=True)

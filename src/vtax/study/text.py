@@ -13,7 +13,7 @@ from typing import Any
 from vtax.errors import BadInput
 from vtax.foreign_data import NestedTooDeep, parse_toml
 from vtax.study.declared import cut
-from vtax.study.limits import MAX_BYTES, MAX_DEPTH
+from vtax.study.limits import MAX_BYTES, MAX_DEPTH, MAX_VALUES
 from vtax.study.units import about_size
 
 _PATH_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
@@ -77,7 +77,7 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
     if _LONG_KEY.search(text):
         raise BadInput("a key of the study has too many parts", where=source, hint=_SYNTAX_HINT)
     try:
-        return parse_toml(text)
+        return parse_toml(text, levels=MAX_VALUES)  # study.limits names the place that is too deep
     except tomllib.TOMLDecodeError as error:
         hint = _TWO_KINDS if "'platforms'" in str(error) else _SYNTAX_HINT
         raise BadInput(f"the study is not valid TOML: {error}", where=source, hint=hint) from error
