@@ -29,8 +29,8 @@ T = TypeVar("T")
 def command(forget: bool, as_json: bool) -> None:
     """Remove leaked resources after a crash. Resources of running processes are not touched.
 
-    What cannot be removed stops nothing else, and the status is 1. Files of guests that cannot be removed are put aside
-    in VTAX_HOME/left, tried again each time, and listed with the command that removes them.
+    One that cannot be removed keeps no other from being removed, and the exit status is 1. Files of guests that cannot
+    be removed are put aside in VTAX_HOME/left, tried again each time, and listed with the command that removes them.
     """
     from vtax.page.directory import remove_abandoned
 
@@ -75,14 +75,14 @@ def command(forget: bool, as_json: bool) -> None:
         raise leaked_resources(stay)
     if left and not forget:
         raise VtaxError(
-            f"{len(left)} director{'y' if len(left) == 1 else 'ies'} of guests cannot be removed",
+            "files of guests cannot be removed",
             where=str(home.left),
             hint="they disturb no run; remove them by the commands above, or fix the cause and run vtax clean",
         )
 
 
 class _Steps:
-    """What `vtax clean` does, one after the other, whatever became of those before."""
+    """The steps of `vtax clean`, one after the other, whatever became of those before."""
 
     def __init__(self) -> None:
         self.errors: list[Exception] = []

@@ -119,7 +119,7 @@ def _first_line(child: subprocess.Popen[str]) -> str:
 
 
 def _clean(home: Home) -> None:
-    problems = journals.clean(home.journal, lambda _: None).problems
+    problems = journals.clean(home.journal, lambda _: None).stays
     require(not problems, f"vtax clean could not remove: {'; '.join(problems[:3])}")
 
 

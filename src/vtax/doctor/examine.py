@@ -181,7 +181,7 @@ def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
                     os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()
-        return clean(Home.from_environment().journal).problems if late else ()
+        return clean(Home.from_environment().journal).stays if late else ()
 
 
 def _identity(platform: Platform) -> str:

@@ -46,7 +46,7 @@ class Home:
 
     @property
     def left(self) -> Path:
-        """What guests left and could not be removed; see host.left."""
+        """Files of guests that could not be removed; see host.left."""
         return self.root / LEFT
 
     @property

@@ -190,6 +190,11 @@ class Cleaned:
     problems: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
 
+    @property
+    def stays(self) -> tuple[str, ...]:
+        """Everything that could not be removed."""
+        return self.problems + self.left
+
 
 def clean(
     directory: Path, notify: Callable[[str], None] | None = None, *, forget: bool = False

@@ -1,4 +1,4 @@
-"""What could not be removed: it is put aside in `VTAX_HOME/left`, where it blocks nothing, until `vtax clean` can.
+"""Puts files that could not be removed aside, in `VTAX_HOME/left`: there they block nothing until `vtax clean` can.
 
 A guest may leave files that even root cannot remove, or not soon: with something mounted below, on a file system that
 has become read-only, too many for the time of one removal. Were it to stay where it is, no further run would start.
