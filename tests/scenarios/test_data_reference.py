@@ -81,7 +81,13 @@ def test_json_has_the_keys_of_the_reference_and_no_other(exports):
     rows = "results[].points[].rows[]"
     undecided = ("next_step", "next_step.decides[]", "next_step.left[]", f"{rows}.verdict.needed")
     of_sessions = (f"{rows}.ratio.nesting[]", f"{rows}.ratio.of_these_hosts")
-    absent = ("not_tested[]", f"{rows}.timeouts", *undecided, *of_sessions)  # of the invented run
+    absent = (
+        "filter",
+        "not_tested[]",
+        f"{rows}.timeouts",
+        *undecided,
+        *of_sessions,
+    )  # of the invented run
     assert set(keys(value)) == {(path, key) for path, key in described if path not in absent}
     assert re.fullmatch(TIME, value["started"])
 
