@@ -58,6 +58,18 @@ def test_a_kernel_that_cannot_be_entered_directly_is_left_alone():
     assert elf_of(bytes(4096)) is None
 
 
+def test_a_kernel_that_is_cut_off_or_lies_about_its_tables_is_left_alone():
+    elf = _elf()
+    whole = _bzimage(gzip.compress(elf), None)
+    for length in range(0, len(whole), 64):
+        assert elf_of(whole[:length]) is None
+    for length in range(120):
+        assert not has_pvh_entry(elf[:length])
+    far = bytearray(elf)
+    far[0x20:0x28] = (1 << 62).to_bytes(8, "little")
+    assert not has_pvh_entry(bytes(far))
+
+
 def test_a_zstd_frame_larger_than_said_is_refused():
     with pytest.raises(OSError, match="larger than said"):
         unpack_zstd(_zstd(bytes(1000)), 10)

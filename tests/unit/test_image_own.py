@@ -134,6 +134,45 @@ def test_a_program_of_another_processor_is_refused(tmp_path):
     own._refuse_foreign_programs(tmp_path)
 
 
+@pytest.mark.parametrize("length", range(20))
+def test_a_header_of_elf_that_is_cut_off_is_no_program(tmp_path, length):
+    (tmp_path / "bin").mkdir()
+    for order in (b"\1", b"\2", b"\0", b"\xff"):
+        header = b"\x7fELF\2" + order + bytes(12) + (183).to_bytes(2, "little")
+        (tmp_path / "bin/a").write_bytes(header[:length])
+        own._refuse_foreign_programs(tmp_path)
+
+
+def test_a_byte_order_that_there_is_not_is_no_program(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/a").write_bytes(b"\x7fELF\2\3" + bytes(12) + (183).to_bytes(2, "little"))
+    own._refuse_foreign_programs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("a\nb\n", "b"),
+        ("", "sh failed with status 3"),
+        (
+            "   • unpacking\npanic: cannot unpack: the disk is gone\n\ngoroutine 1 [running]:\nmain.main()\n"
+            "\t/build/main.go:12 +0x1d\nexit status 2\n",
+            "panic: cannot unpack: the disk is gone",
+        ),
+        (
+            "fatal error: out of memory\n\ngoroutine 1 [running]:\nmain.go:12 +0x1d",
+            "fatal error: out of memory",
+        ),
+        ("\x1b[31m" + "x" * 9000, "�[31m" + "x" * 294 + "…"),
+    ],
+)
+def test_the_reason_of_a_program_that_failed_is_one_line(tmp_path, printed, reason):
+    (tmp_path / "printed").write_text(printed)
+    with pytest.raises(BadInput) as refused:
+        own._run(["sh", "-c", f"cat {tmp_path}/printed >&2; exit 3"], "vtax-test-own")
+    assert refused.value.what == f"the image could not be unpacked: {reason}"
+
+
 def test_too_many_files_holes_that_the_disk_cannot_hold_and_nothing_are_refused(
     tmp_path, monkeypatch
 ):

@@ -12,6 +12,7 @@ import ctypes
 import gzip
 import lzma
 import struct
+import zlib
 
 _SECTORS, _MAGIC, _PAYLOAD_OFFSET, _PAYLOAD_LENGTH = 0x1F1, 0x202, 0x248, 0x24C
 _PT_NOTE, _PHYS32_ENTRY = 4, 18
@@ -19,16 +20,17 @@ _ZSTD_MAGIC, _XZ_MAGIC, _GZIP_MAGIC = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"\x
 
 
 def elf_of(bzimage: bytes) -> bytes | None:
-    """Return the ELF kernel inside a bzImage; None when it is packed in an unknown way or has no PVH entry point."""
+    """Return the ELF kernel inside a bzImage; None when it is damaged, packed in an unknown way, or has no PVH entry
+    point."""
     if bzimage[_MAGIC : _MAGIC + 4] != b"HdrS":
         return None
-    setup_bytes = ((bzimage[_SECTORS] or 4) + 1) * 512
-    offset, length = struct.unpack_from("<II", bzimage, _PAYLOAD_OFFSET)
-    payload = bzimage[setup_bytes + offset : setup_bytes + offset + length]
-    size = int.from_bytes(payload[-4:], "little")
     try:
+        setup_bytes = ((bzimage[_SECTORS] or 4) + 1) * 512
+        offset, length = struct.unpack_from("<II", bzimage, _PAYLOAD_OFFSET)
+        payload = bzimage[setup_bytes + offset : setup_bytes + offset + length]
+        size = int.from_bytes(payload[-4:], "little")
         elf = _unpack(payload[:-4], payload, size)
-    except (OSError, EOFError, lzma.LZMAError):
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, struct.error):
         return None
     return elf if elf is not None and has_pvh_entry(elf) else None
 
@@ -51,20 +53,20 @@ def unpack_zstd(packed: bytes, size: int) -> bytes:
 
 
 def has_pvh_entry(elf: bytes) -> bool:
-    """Return whether an ELF kernel carries the note that names its 32-bit entry point."""
+    """Return whether an ELF kernel carries the note that names its 32-bit entry point; a damaged one does not."""
     if elf[:5] != b"\x7fELF\x02":
         return False
-    table, entry_bytes, entries = (
-        *struct.unpack_from("<Q", elf, 0x20),
-        *struct.unpack_from("<HH", elf, 0x36),
-    )
-    for number in range(entries):
-        kind, _, offset, _, _, size = struct.unpack_from(
-            "<IIQQQQ", elf, table + number * entry_bytes
-        )
-        if kind == _PT_NOTE and _note_of(elf[offset : offset + size]):
-            return True
-    return False
+    try:
+        (table,) = struct.unpack_from("<Q", elf, 0x20)
+        entry_bytes, entries = struct.unpack_from("<HH", elf, 0x36)
+        headers = [
+            struct.unpack_from("<IIQQQQ", elf, table + number * entry_bytes)
+            for number in range(entries)
+        ]
+    except struct.error:  # beyond the end
+        return False
+    notes = [elf[at : at + size] for kind, _, at, _, _, size in headers if kind == _PT_NOTE]
+    return any(map(_note_of, notes))
 
 
 def _note_of(notes: bytes) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 
 from vtax.errors import BadInput, ImageError
 from vtax.foreign_data import parse_json
+from vtax.foreign_text import one_line
 from vtax.guest.bootstrap import PYTHON, TOOLBOX
 from vtax.host.architecture import HOST, KNOWN
 from vtax.host.packages import packages_hint
@@ -29,6 +30,7 @@ from vtax.host.removal import remove_tree
 from vtax.host.resources import TaggedProcesses
 from vtax.host.walking import below
 from vtax.image import contents, toolbox
+from vtax.image.elf import HEADER_BYTES, machine_of
 from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.layer import FORMS, with_base
 from vtax.image.recipe import OwnFiles, Recipe, data
@@ -63,6 +65,8 @@ _DIRECTORIES = {
 _NO_REASON = re.compile(
     r"^tar: (Exiting with|Skipping to next|Error is not recov|Removing leading)"
 )
+_PANIC = re.compile(r"(panic|fatal error): ")
+_LONGEST_REASON = 300  # characters
 _MACHINES = {
     3: "i386",
     8: "mips",
@@ -75,7 +79,6 @@ _MACHINES = {
 } | {each.elf_machine: each.machine for each in KNOWN.values()}
 """e_machine of a program (elf.h) -> what it is called."""
 _GZIP = b"\x1f\x8b"
-_BIG_ENDIAN = 2  # e_ident[EI_DATA]
 _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
 
 
@@ -239,14 +242,17 @@ def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
     """Return what a program prints. hint: a command that shows what it cannot read. Raises BadInput."""
     done = run(argv, timeout_s=_UNPACK_S, tag=tag, check=False)
     if done.status != 0:
-        lines = [
-            line
-            for line in done.stderr.splitlines()
-            if line.strip() and not _NO_REASON.search(line)
-        ]
-        reason = lines[-1] if lines else f"{argv[0]} failed with status {done.status}"
+        reason = _reason(done.stderr) or f"{argv[0]} failed with status {done.status}"
         raise BadInput(f"the image could not be unpacked: {reason}", hint=hint)
     return done.stdout
+
+
+def _reason(stderr: str) -> str:
+    """Return the line that says why a program failed: the last one; of a panic of Go's the first, before its stacks."""
+    lines = [line for line in stderr.splitlines() if line.strip() and not _NO_REASON.search(line)]
+    panics = [line for line in lines if _PANIC.match(line)]
+    found = panics[0] if panics else lines[-1] if lines else ""
+    return one_line(found, _LONGEST_REASON)
 
 
 @contextmanager
@@ -328,18 +334,12 @@ def _refuse_foreign_programs(tree: Path) -> None:
             if not stat.S_ISREG(path.lstat().st_mode):
                 continue
             with path.open("rb") as file:
-                header = file.read(20)
-            if header[:4] == b"\x7fELF":
-                number = int.from_bytes(
-                    header[18:20], "big" if header[5] == _BIG_ENDIAN else "little"
-                )
-                if number == HOST.elf_machine:
-                    return
-                if not foreign:
-                    foreign, machine = (
-                        f"/{path.relative_to(tree)}",
-                        _MACHINES.get(number, f"machine {number} of ELF"),
-                    )
+                number = machine_of(file.read(HEADER_BYTES))
+            if number == HOST.elf_machine:
+                return
+            if number is not None and not foreign:
+                foreign = f"/{path.relative_to(tree)}"
+                machine = _MACHINES.get(number, f"machine {number} of ELF")
     if foreign:
         raise BadInput(
             f"{foreign} is a program for {machine}, and guests here need {HOST.machine}",
