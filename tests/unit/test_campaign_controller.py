@@ -195,6 +195,8 @@ def test_a_canary_that_fails_twice_stops_the_rest(tmp_path, fleet):
         ({"ahead_s": -61.0}, "clock"),
         ({"obstacles": [{"code": "space", "detail": "1 MB"}]}, "space"),
         ({"obstacles": [{"code": "no-machine-id", "detail": ""}]}, "no-machine-id"),
+        ({"obstacles": [{"code": "of another version", "detail": ""}]}, "obstacle"),
+        ({"obstacles": [{"code": "", "detail": ""}, {"code": "space", "detail": ""}]}, "space"),
         ({"prepare_error": "vtax: the pack is for Python 3.11, and this is Python 3.7"}, "python"),
         ({"prepare_error": "the pack has the digest 00, not ab"}, "digest"),
         ({"machine_id": "m01"}, "same-host"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,9 @@ CLOCK_S = 60.0
 """By how much the clock of a host may be off, beyond the time between its question and its answer: with Ansible's
 strategy `free` an answer waits until a fork is free to take it."""
 _BOOT = 60
+_CODE = 40  # characters
+_OBSTACLES: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
+"""Obstacles of a check that have a reason of their own; any other keeps a host from measuring, too."""
 _NO_SUCH_COMMAND = 127
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAID: tuple[tuple[str, Code], ...] = (
@@ -66,10 +69,8 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
     for code, detail in obstacles:
         if code == "lock-held":
             return _in(found, "busy", Reason("lock-held", one_line(detail, MAX_DETAIL)), now)
-    known: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
-    for each in known:
-        if detail_of := [detail for code, detail in obstacles if code == each]:
-            return _in(found, "refused", Reason(each, one_line(detail_of[0], MAX_DETAIL)), now)
+    if obstacles:
+        return _in(found, "refused", _reason_of(obstacles), now)
     if version != settings.vtax_version:
         return _in(
             found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now
@@ -84,6 +85,16 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
             host, state="refused", reason=Reason("other-host", f"was {host.identity}"), at=now
         )
     return _in(found, "ready", Reason(), now)
+
+
+def _reason_of(obstacles: Sequence[tuple[str, str]]) -> Reason:
+    """Return why a host is not ready: by the first obstacle that is known, else by the first one that it names."""
+    for known in _OBSTACLES:
+        for code, detail in obstacles:
+            if code == known:
+                return Reason(known, one_line(detail, MAX_DETAIL))
+    code, detail = obstacles[0]
+    return Reason("obstacle", one_line(f"{one_line(code, _CODE)}: {detail}", MAX_DETAIL))
 
 
 def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:

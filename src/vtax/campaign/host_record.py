@@ -51,6 +51,7 @@ Code = Literal[
     "space",
     "not-root",
     "no-machine-id",
+    "obstacle",
     "lock-held",
     "clock",
     "same-host",
