@@ -406,6 +406,35 @@ def test_a_host_that_was_renamed_in_the_inventory_is_not_measured_twice(tmp_path
     assert fleet.machines["new"].runs == {"mine-1a2b-s1": "running"}
 
 
+@pytest.mark.parametrize(
+    ("result", "why"), [({"failed_when_result": True}, "larger than 64 MiB"), ({"msg": "x"}, "x")]
+)
+def test_a_bundle_whose_size_was_refused_is_not_brought(tmp_path, fleet, result, why):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    for machine in fleet.machines.values():
+        machine.end()
+    honest = fleet.run
+
+    def refusing(tasks: Any, variables: Any) -> Any:
+        if tasks != ["fetch"]:
+            yield from honest(tasks, variables)
+            return
+        for name in variables:
+            if name == "h00":
+                yield Answer(name, "size", "failed", result)
+            else:
+                yield Answer(name, "size", "ok", {"stat": {"size": 8}})
+                yield from honest(tasks, {name: variables[name]})
+
+    fleet.run = refusing
+    loader = Counting()
+    go(campaign, fleet, loader)
+    reason = campaign.host("h00").sessions[0].reason
+    assert (reason.code, why in reason.detail) == ("damaged-bundle", True)
+    assert sorted({host for host, _ in loader.loaded}) == sorted({*fleet.machines} - {"h00"})
+
+
 def test_why_a_bundle_was_not_brought_is_kept(tmp_path, fleet):
     campaign = no_canary(tmp_path)
     go(campaign, fleet)

@@ -289,11 +289,27 @@ def test_answers_are_read_from_what_ansible_prints(version):
 ENTRY = "2026-11-26 13:05:46,428 p=4695 u=secret n=ansible INFO| "
 
 
-def test_a_line_that_is_too_long_is_no_answer_to_its_end(monkeypatch):
-    monkeypatch.setattr(ansible, "_MAX_LINE", 200)
+def test_a_line_that_is_too_long_is_a_failure_that_says_so_to_its_end(monkeypatch):
+    monkeypatch.setattr(ansible, "MAX_LOGGED_BYTES", 200)
     start = f'{ENTRY}ok: [h1] => {{"a": "'
     long = f"{start}{'x' * (200 - len(start))}{ENTRY}ok: [h2] => {{}}\n{ENTRY}ok: [h3] => {{}}\n"
-    assert [each.host for each in answers_of(io.BytesIO(long.encode()), "secret")] == ["h3"]
+    found = [*answers_of(io.BytesIO(long.encode()), "secret")]
+    assert [(each.host, each.kind, each.error) for each in found] == [
+        ("h1", "failed", ansible.TOO_LONG),
+        ("h3", "ok", ""),
+    ]
+
+
+@pytest.mark.parametrize("key", ["stdout", "stderr", "module_stdout", "module_stderr"])
+def test_an_answer_that_was_cut_is_a_failure_that_says_so(monkeypatch, key):
+    monkeypatch.setattr(ansible, "MAX_ANSWER_BYTES", 100)
+    lines = "".join(f'{ENTRY}ok: [h{n}] => {{"{key}": "{"x" * n}"}}\n' for n in (99, 100, 101))
+    found = [*answers_of(io.BytesIO(lines.encode()), "secret")]
+    assert [(each.kind, each.error == ansible.TOO_LONG) for each in found] == [
+        ("ok", False),
+        ("failed", True),
+        ("failed", True),
+    ]
 
 
 def test_a_result_that_is_nested_deeply_is_empty():

@@ -14,10 +14,12 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
@@ -40,8 +42,22 @@ _RESULT = re.compile(
 _CLOSED = re.compile(
     r"(Shared c|C)onnection to .* closed\.\s*"
 )  # by ssh, where the command has a terminal
-_MAX_LINE = 64 << 20
+_BEGUN = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)? => ")
+MAX_ANSWER_BYTES = 1 << 20
+"""Bound of either stream that a host prints: Ansible needs a hundred times as much memory for short lines."""
+MAX_LOGGED_BYTES = 16 << 20
+"""Bound of the line in which Ansible logs an answer, with what was printed twice."""
+MAX_BUNDLE_BYTES = 64 << 20
+"""Bound of a bundle that Ansible brings, which it holds in memory where it becomes another user of the host."""
+_SLURPED_BYTES = (
+    MAX_BUNDLE_BYTES // 3 * 4 + MAX_ANSWER_BYTES
+)  # of a bundle in base64, and what is around it
+BOUNDED = Path(__file__).with_name("bounded")
+"""Programs in place of ssh, sftp and scp that pass on a bounded number of bytes."""
 _STOP_S = 30.0
+TOO_LONG = f"its answer is larger than {MAX_ANSWER_BYTES >> 20} MiB"
+_PRINTED = tuple(product(("", "module_"), ("stdout", "stderr")))
+_BEGIN_BYTES = 4096  # of a line that is too long
 ENVIRONMENT = {
     "ANSIBLE_STDOUT_CALLBACK": "default",
     "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
@@ -181,7 +197,7 @@ class Playbook:
                     stdout=log,
                     stderr=log,
                     pass_fds=(self.held, writing),
-                    env=child_environment({**ENVIRONMENT, **own_log}),
+                    env=_environment(tasks, own_log),
                     cwd=self.inventory.parent,
                     start_new_session=True,
                 )
@@ -215,33 +231,44 @@ def _pipe() -> Iterator[tuple[IO[bytes], int]]:
         os.close(writing)
 
 
+def _environment(tasks: Sequence[str], own_log: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of ansible-playbook, in which connections of ssh are bounded for these tasks."""
+    found = child_environment({**ENVIRONMENT, **own_log})
+    most_bytes = _SLURPED_BYTES if "fetch" in tasks else MAX_ANSWER_BYTES
+    found |= {"VTAX_SSH_PATH": found["PATH"], "VTAX_MOST_BYTES": str(most_bytes)}
+    found["VTAX_PYTHON"] = sys.executable
+    return found | {"PATH": f"{BOUNDED}:{found['PATH']}"}
+
+
 def answers_of(printed: IO[bytes], secret: str) -> Iterator[Answer]:
     """Yield the answers of what Ansible logs. secret: the user that it runs as, in its log.
 
-    A line that is too long is no answer, to its end.
+    A line that is too long is a failure that says so, to its end.
     """
     task, began = "", time.time()
     before: dict[str, float] = {}
     entry, is_whole = re.compile(_ENTRY.format(secret=secret)), True
-    while line := printed.readline(_MAX_LINE):
+    while line := printed.readline(MAX_LOGGED_BYTES):
         is_start, is_whole = is_whole, line.endswith(b"\n")
-        text = line.decode(errors="replace").rstrip("\n")
-        if not (is_start and is_whole and (start := entry.match(text))):
+        text = (line if is_whole else line[:_BEGIN_BYTES]).decode(errors="replace").rstrip("\n")
+        if not (is_start and (start := entry.match(text))):
             continue
         text = text[start.end() :]
         if banner := _BANNER.match(text):
             task = banner[1]
-        elif found := _RESULT.match(text):
+        elif found := (_RESULT if is_whole else _BEGUN).match(text):
             host, at = found[2], time.time()
-            yield Answer(
-                host,
-                task,
-                _kind(found[1], found[3]),
-                _object(found[4]),
-                before.get(host, began),
-                at,
-            )
+            kind, result = _kind(found[1], found[3]), _object(found[4]) if is_whole else {}
+            if not is_whole or _is_cut(result):
+                kind, result = "failed", {"msg": TOO_LONG}
+            yield Answer(host, task, kind, result, before.get(host, began), at)
             before[host] = at
+
+
+def _is_cut(result: Mapping[str, Any]) -> bool:
+    """Return whether a host printed more than it may, of which the rest was never read."""
+    printed = [str(result.get(f"{origin}{stream}", "")) for origin, stream in _PRINTED]
+    return any(len(each.encode(errors="replace")) >= MAX_ANSWER_BYTES for each in printed)
 
 
 def _kind(word: str, failure: str | None) -> Kind:

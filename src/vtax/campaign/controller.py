@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.campaign import answers
-from vtax.campaign.ansible import Answer, Playbook, check_version
+from vtax.campaign.ansible import MAX_BUNDLE_BYTES, Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
 from vtax.campaign.host_record import ENDED, CampaignHost, HostSession, InventoryHost, Reason
@@ -220,9 +220,14 @@ class Controller:
         def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.kind == "unreachable":
                 return replace(host, reason=Reason("unreachable", answer.error))
+            if answer.task == "size" and answer.kind != "failed":
+                return host
             if answer.kind == "failed":
                 loaded.append(False)
-                reason = Reason("damaged-bundle", f"the bundle did not arrive: {answer.error}")
+                why = answer.error
+                if answer.result.get("failed_when_result") is True:
+                    why = f"it is larger than {MAX_BUNDLE_BYTES >> 20} MiB"
+                reason = Reason("damaged-bundle", f"the bundle did not arrive: {why}")
                 return answers.settled(
                     host.with_session(replace(session, reason=reason)), self.settings, self._now()
                 )
@@ -389,6 +394,7 @@ class Controller:
             "vtax_check": [*vtax, "check", "--json"],
             "vtax_command": [*vtax, *verb, "--json"],
             "vtax_status": shlex.join([*vtax, "status", session.id, "--json"]),
+            "vtax_most_bytes": MAX_BUNDLE_BYTES,
             "vtax_bundle": f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}",
             "vtax_target": str(self._target(host.name, session)),
         }

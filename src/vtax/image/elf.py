@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 HEADER_BYTES = 20
-"""What `machine_of` reads: e_ident, e_type and e_machine, at the same places in files of 32 and of 64 bits."""
+"""Bytes that `machine_of` needs: e_ident, e_type and e_machine, at the same places in files of 32 and of 64 bits."""
 _MAGIC = b"\x7fELF"
 _MACHINE = slice(18, 20)
 _BYTE_ORDERS = {1: "little", 2: "big"}  # e_ident[EI_DATA]
