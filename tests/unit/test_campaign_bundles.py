@@ -19,7 +19,7 @@ from command_line import invoked, output_of, refusal
 
 from vtax.campaign import collecting
 from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
-from vtax.campaign.collecting import Loader, sha256_of_file
+from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.making import check_study
@@ -27,7 +27,9 @@ from vtax.campaign.pack import write_members
 from vtax.campaign.prepare import IMAGE, PROGRAM, SHORT, WHEELS, Manifest
 from vtax.campaign.settings import Wanted
 from vtax.errors import BadInput, StoreError
+from vtax.host.digest import sha256_of_file
 from vtax.store.bundle import as_text, write_bundle
+from vtax.store.bundle_lines import MAX_BYTES
 from vtax.store.campaigns import CampaignSession, finished_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.store import Store
@@ -312,6 +314,39 @@ def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tm
         assert {
             (each.host, each.session) for each in finished_sessions(other.engine, "mine-1a2b")
         } == {(each.host, each.session) for each in noted}
+
+
+@pytest.mark.timeout(30)
+def test_what_is_no_file_among_the_bundles_is_refused_and_the_others_are_loaded(
+    campaign, measured, store, tmp_path
+):
+    measured("node7.vtax.gz")
+    there = tmp_path / "there"
+    os.mkfifo(there / "a.vtax.gz")
+    (there / "b.vtax.gz").mkdir()
+    (there / "c.vtax.gz").symlink_to("/dev/zero")
+    (there / "d.vtax.gz").symlink_to(tmp_path / "nothing")
+    with (there / "e.vtax.gz").open("wb") as huge:
+        huge.truncate(MAX_BYTES + 1)
+    found = [*load_directory(campaign, there, Loader(campaign, store, "here"))]
+    assert {Path(each.file).name[0]: bool(each.reason) for each in found} == {
+        **dict.fromkeys("abcde", True),
+        "n": False,
+    }
+    assert [each.name for each in store.runs()] == ["tour-1"]
+
+
+def test_bundles_in_directories_deeper_than_python_recurses_are_found(
+    campaign, measured, store, tmp_path
+):
+    deep = tmp_path / "there" / "/".join(["d"] * 1500)
+    subprocess.run(["mkdir", "-p", str(deep)], check=True)
+    measured("node7.vtax.gz").rename(deep / "node7.vtax.gz")
+    try:
+        (found,) = load_directory(campaign, tmp_path / "there", Loader(campaign, store, "here"))
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "there")], check=True)
+    assert found.is_new
 
 
 def test_a_store_that_goes_away_in_a_load_is_said_once(

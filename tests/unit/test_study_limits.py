@@ -108,7 +108,7 @@ def levels(count: int, first: int = 1) -> list[int]:
             "the key '\\x1b[2J' holds a control character",
         ),
         ("[design]\nx = [" + "1," * 20_000 + "]", "the file as a whole", "at most 20000 values"),
-        ("[design]\n" + "#" * 300_000, "mine.toml", "a study file has at most 256 KiB"),
+        ("[design]\n" + "#" * 300_000, "mine.toml", "a study holds at most 256 KiB"),
     ],
 )
 def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path, text, where, what):

@@ -178,11 +178,11 @@ def test_consent_shows_where_a_file_really_is(tmp_path):
     ("make", "expected"),
     [
         (lambda file: None, "cannot be read: No such file"),
-        (lambda file: file.mkdir(), "cannot be read: Is a directory"),
-        (os.mkfifo, "is not a regular file"),
+        (lambda file: file.mkdir(), "is a directory, not a file of a program"),
+        (os.mkfifo, "is a named pipe, not a file of a program"),
         (
             lambda file: file.write_bytes(b"x" * (limits.MAX_FILES_BYTES + 1)),
-            "at most 32 MiB together",
+            "at most 32 MiB",
         ),
         (lambda file: (file.write_text("x"), file.chmod(0o666)), "other users may change"),
     ],

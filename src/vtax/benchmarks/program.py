@@ -12,7 +12,6 @@ import math
 import os
 import re
 import shlex
-import stat
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -35,6 +34,7 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
+from vtax.host.foreign_file import opened
 from vtax.host.trust import refuse_file_of_others
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.image.toolbox import OF_IMAGE
@@ -197,17 +197,12 @@ def loaded(table: ProgramTable) -> ProgramBenchmark:
 
 
 def _content(path: Path, limit: int) -> bytes:
-    """Return what a file holds. Never waits for a writer."""
+    """Return what a file holds."""
+    hint = "name files, not directories or devices"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            seen = os.fstat(descriptor)
-            if not stat.S_ISREG(seen.st_mode):
-                raise BadInput(
-                    f"{path} is not a regular file", hint="name files, not directories or devices"
-                )
-            refuse_file_of_others(path, seen)
-            content = file.read(limit + 1)
+        with opened(path, "a file of a program", limits.MAX_FILES_BYTES, hint=hint) as file:
+            refuse_file_of_others(path, os.fstat(file.fileno()))
+            content = file.read(limit + 1) or b""
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInput(

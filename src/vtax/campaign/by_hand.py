@@ -21,8 +21,9 @@ from vtax.campaign.prepare import HOME, PROGRAM, SHORT
 from vtax.campaign.settings import MAX_SESSIONS
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
-from vtax.host.digest import sha256_of_file
-from vtax.host.walking import below
+from vtax.host.foreign_file import copied
+from vtax.store.bundle import A_BUNDLE
+from vtax.store.bundle_lines import MAX_BYTES
 from vtax.store.hosts import host_id
 from vtax.store.run import RunHandle
 
@@ -129,13 +130,16 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
         for host, each in sessions
         if (place := (host.name, each.number)) in noted
     }
-    bundles = [name for name, _ in below(directory, is_strict=False) if name.endswith(".vtax.gz")]
-    for path in sorted(directory / name for name in bundles):
-        if (known := by_content.get(sha256_of_file(path))) is not None:
-            yield Found(str(path), *known)
-            continue
+    for path in sorted(_bundles_below(directory)):
         try:
+            digest = _copied(path)
+            if (known := by_content.get(digest)) is not None:
+                yield Found(str(path), *known)
+                continue
             added = loader.add(path, _check)
+        except OSError as error:
+            yield Found(str(path), reason=f"it cannot be read: {error.strerror}")
+            continue
         except (BadInput, StoreError) as error:
             if isinstance(error, StoreError):
                 loader.noted()  # of a store that is gone no other bundle need be tried
@@ -145,7 +149,7 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
             host = by_identity.get(host_id(added.host)) or _host(
                 path, added, {each.name for each in hosts}
             )
-            host = _with_run(campaign, host, added, path)
+            host = _with_run(campaign, host, added, path, digest)
             campaign.keep(host)
             hosts.append(host)
             by_identity[host.identity] = by_run[added.identity] = host
@@ -154,6 +158,26 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
                 loader.note(host.name, each.number, added.identity)
         yield Found(str(path), host.name, added.run, is_new=added.identity not in loaded)
         loaded.add(added.identity)
+
+
+def _bundles_below(directory: Path) -> Iterator[Path]:
+    """Yield what is called as a bundle, however deep it lies; links to directories lead nowhere."""
+    waiting = [directory]
+    while waiting:
+        try:
+            entries = [*os.scandir(waiting.pop())]
+        except OSError:  # not to be read, or its path is too long: no bundle is loaded from there
+            continue
+        for entry in entries:
+            if entry.name.endswith(".vtax.gz"):
+                yield Path(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+
+
+def _copied(path: Path, target: Path | None = None) -> str:
+    """Return the SHA-256 of a bundle that was found, after it was copied to a target. Raises BadInput, OSError."""
+    return copied(path, A_BUNDLE, MAX_BYTES, target, follows_links=False)
 
 
 def _check(run: RunHandle) -> None:
@@ -187,7 +211,9 @@ def _number(name: str, tag: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) -> CampaignHost:
+def _with_run(
+    campaign: Campaign, host: CampaignHost, added: Added, path: Path, digest: str
+) -> CampaignHost:
     """Return a host with one more session that is collected, of the number that its run was requested by."""
     settings = campaign.settings
     number = next(filter(None, (_number(settings.name, tag) for tag in added.tags)), 1)
@@ -201,10 +227,10 @@ def _with_run(campaign: Campaign, host: CampaignHost, added: Added, path: Path) 
         started_at=added.started_at,
         run=added.run,
         run_identity=added.identity,
-        bundle_sha256=sha256_of_file(path),
+        bundle_sha256=digest,
     )
     target = campaign.bundle(host.name, session.id)
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, target)
+    _copied(path, target)
     session = replace(session, bundle=str(target.relative_to(campaign.root)))
     return settled(host.with_session(session), settings, time.time())

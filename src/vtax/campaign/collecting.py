@@ -20,7 +20,9 @@ from vtax.campaign.prepare import Refused, read_manifest
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
-from vtax.store.bundle import Bundle
+from vtax.host.foreign_file import copied
+from vtax.store.bundle import A_BUNDLE, Bundle
+from vtax.store.bundle_lines import MAX_BYTES
 from vtax.store.campaigns import CampaignSession, add_session, finished_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
@@ -72,7 +74,7 @@ class Loader:
         try:
             if not arrived.is_file():
                 raise Foreign("damaged-bundle", "the bundle did not arrive")
-            if sha256_of_file(arrived) != session.bundle_sha256:
+            if copied(arrived, A_BUNDLE, MAX_BYTES, None) != session.bundle_sha256:
                 raise Foreign(
                     "damaged-bundle",
                     "the bundle is another one than its host named; it is brought again",
@@ -112,7 +114,8 @@ class Loader:
             check(run)
             seen.append(run)
 
-        name = import_bundle(self._store.engine, Bundle(path), self._machine_id, accept=accept).name
+        bundle = Bundle(path, follows_links=False)
+        name = import_bundle(self._store.engine, bundle, self._machine_id, accept=accept).name
         (run,) = seen
         return Added(
             name,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import Annotated
 from vtax.described import Means
 from vtax.errors import BadInput, ImageError
 from vtax.foreign_data import parse_json
+from vtax.host.foreign_file import opened
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.packages import packages_hint
@@ -37,6 +37,7 @@ from vtax.image.recipe import Recipe, is_package_name
 from vtax.image.unpacking import DIRECTORIES, FILES, MANIFEST, Forward, Unpacking
 
 MAX_DISK_BYTES = 1024**4
+MAX_FILE_BYTES = 64 << 30  # of an image that was exported: twice what it may unpack to
 _TIMEOUT_S = 1800.0
 _SHOWN = 80  # characters of a name
 _MAGIC = b"\x28\xb5\x2f\xfd"  # of zstd
@@ -232,25 +233,20 @@ def _damage(file: Path) -> Iterator[None]:
 @contextmanager
 def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
     """Yield what a file of zstd holds, as it is unpacked. Raises BadInput, and ValueError where it is cut off."""
-    try:
-        is_file = stat.S_ISREG(file.stat().st_mode)  # a pipe or a device may never end
-    except FileNotFoundError:
+    if not file.exists():
         raise BadInput(
             "there is no such file", where=str(file), hint="vtax image export writes images"
-        ) from None
-    if not is_file:
-        raise BadInput(
-            "this is no file", where=str(file), hint="name an image that vtax image export wrote"
         )
     tag = f"image-import-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image import"))
     try:
-        with file.open("rb", buffering=0) as source:  # zstd reads on from where it is
+        hint = "name an image that vtax image export wrote"
+        with opened(file, "an image", MAX_FILE_BYTES, hint=hint) as source:
             if source.read(len(_MAGIC)) != _MAGIC:
                 raise BadInput(
                     "this is no image of vtax", where=str(file), hint="vtax image export writes one"
                 )
-            source.seek(0)
+            os.lseek(source.fileno(), 0, os.SEEK_SET)  # zstd reads on from there
             process = spawn(
                 ["zstd", "-dcq"], tag=tag, stdin=source.fileno(), stdout=subprocess.PIPE
             )

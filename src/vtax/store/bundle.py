@@ -15,7 +15,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,9 +23,10 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
+from vtax.host.foreign_file import opened
 from vtax.store import schema
 from vtax.store.annotations import COLUMNS
-from vtax.store.bundle_lines import TEXTS, Bounds, decoded, in_pieces, joined, lines_of
+from vtax.store.bundle_lines import MAX_BYTES, TEXTS, Bounds, decoded, in_pieces, joined, lines_of
 from vtax.store.provenance import IMPORTED
 from vtax.store.run import unpack, unpacked
 from vtax.store.transfer import Row
@@ -35,6 +35,8 @@ FORMAT = "bundle/1"
 _MAX_HEADER_BYTES = 1000
 _MAGIC = b"\x1f\x8b"  # of gzip
 _AT_ONCE_BYTES = 1 << 18  # that are hashed and compressed at once
+A_BUNDLE = "a bundle"
+_HINT = "name a bundle that vtax export wrote"
 _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
@@ -109,12 +111,14 @@ def _line(value: dict[str, Any]) -> bytes:
 class Bundle:
     """A bundle that is read once. sha256: its hash, after its rows were read; empty before.
 
+    follows_links: as of `host.foreign_file.opened`.
     Raises BadInput for what is no bundle, or is of another schema.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, follows_links: bool = True) -> None:
         self.path = path
         self.sha256 = ""
+        self._follows_links = follows_links
         with _refused(path), self._opened() as unpacked:
             header = decoded(unpacked.readline(_MAX_HEADER_BYTES) or b"null")
         kind, version = header.get("vtax"), header.get("schema")
@@ -166,11 +170,9 @@ class Bundle:
     @contextmanager
     def _opened(self) -> Iterator[gzip.GzipFile]:
         """Yield the file, unpacked as it is read. Raises OSError, BadInput."""
-        if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe or a device may never end
-            raise BadInput(
-                "this is no file", where=str(self.path), hint="name a bundle that vtax export wrote"
-            )
-        with self.path.open("rb") as file:
+        with opened(
+            self.path, A_BUNDLE, MAX_BYTES, hint=_HINT, follows_links=self._follows_links
+        ) as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise _no_bundle(self.path)
             file.seek(0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.foreign_data import NestedTooDeep, parse_toml
+from vtax.host.foreign_file import content_of
 from vtax.study.declared import cut
 from vtax.study.limits import MAX_BYTES, MAX_DEPTH, MAX_VALUES
-from vtax.study.units import about_size
 
 _PATH_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
 _SYNTAX_HINT = "correct that place; docs/study-files.md shows how a study is written"
@@ -22,12 +20,6 @@ _TWO_KINDS = "platforms lists names; a platform of your own is made by a table [
 # tomllib needs time that grows with the square of the parts of a key: a.a.a.a...
 _LONG_KEY = re.compile(
     rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * MAX_DEPTH}}}"""
-)
-_OTHER_FILES = (
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
 )
 
 
@@ -39,27 +31,12 @@ def read(path: Path, what: str = "study") -> bytes:
     is_study = what == "study"
     hint = _PATH_HINT if is_study else "files of a study are beside it"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            mode = os.fstat(descriptor).st_mode
-            if not stat.S_ISREG(mode):
-                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a {what}", hint=hint)
-            with open(descriptor, "rb", closefd=False) as file:
-                content = file.read(MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        return content_of(path, f"a {what}", MAX_BYTES, hint=hint)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         subject = "the study" if is_study else f"the {what} {cut(path.name)!r}"
         hint = "make it readable, or give another file"
         raise BadInput(f"{subject} cannot be read: {reason}", where=str(path), hint=hint) from error
-    if len(content) > MAX_BYTES:
-        raise BadInput(
-            f"a {what}{' file' if is_study else ''} has at most {about_size(MAX_BYTES)}",
-            where=str(path),
-            hint=hint,
-        )
-    return content
 
 
 def parse(content: bytes, source: str) -> dict[str, Any]:
@@ -112,7 +89,3 @@ def _filled(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _present(value)
     return [_filled(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _kind(mode: int) -> str:
-    return next((name for is_one, name in _OTHER_FILES if is_one(mode)), "not a regular file")
