@@ -371,6 +371,6 @@ def test_files_of_a_study_are_beside_it(tmp_path):
     assert files_beside(study) == ("bin/own.sh", "data.txt", "jobs/one.fio", "jobs/paper.fio")
     for elsewhere in ("/usr/bin/true", "../data.txt"):
         study.write_text(text.replace("data.txt", elsewhere))
-        with pytest.raises(BadInput, match=f"the file '{elsewhere}' is not beside the study"):
+        with pytest.raises(BadInput, match=f"the file '{elsewhere}' is not in the directory"):
             files_beside(study)
     assert [name for name, path in shipped().items() if files_beside(path)] == []

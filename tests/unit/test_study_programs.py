@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from vtax.errors import BadInput
 from vtax.runner.consent import require_consent
 from vtax.runner.plan import host_programs
 from vtax.study import limits
+from vtax.study.beside import files_beside
 from vtax.study.load import load, validate
 from vtax.study.model import Study
 from vtax.study.programs import filled
@@ -156,21 +156,54 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path, capsys):
     assert f"files: {tmp_path}/f (sha256 " in printed
 
 
-def test_consent_shows_where_a_file_really_is(tmp_path):
-    secret = tmp_path / "etc" / ("x" * 200) / ("y" * 200) / "shadow"
-    secret.parent.mkdir(parents=True)
-    secret.write_text("root:*:")
-    (study := tmp_path / "study").mkdir()
-    path = Path(written(study))
-    for named in (str(secret), f"../etc/{'x' * 200}/../{'x' * 200}/{'y' * 200}/shadow", "link"):
-        (study / "link").unlink(missing_ok=True)
-        (study / "link").symlink_to(secret)
-        path.write_text(path.read_text().replace('files = ["f"]', f'files = ["{named}"]'))
-        (program,) = host_programs(load(str(path)))
-        assert f"files: {secret} (" in str(program)
-        with pytest.raises(BadInput, match=re.escape(f"files: {secret} (sha256 ")):
-            require_consent([program], (), str(path))
-        written(study)
+ELSEWHERE = ("../secret", "/etc/shadow", "down/../../secret", "link", "out/secret", "loop")
+
+
+@pytest.fixture
+def surrounded(tmp_path) -> Path:
+    """The directory of a study, beside a secret, with links that lead to it, and one that leads to itself."""
+    (tmp_path / "secret").write_text("root:*:")
+    (directory := tmp_path / "study").mkdir()
+    (directory / "down").mkdir()
+    (directory / "link").symlink_to(tmp_path / "secret")
+    (directory / "out").symlink_to(tmp_path)
+    (directory / "loop").symlink_to("/proc/self/root")
+    return directory
+
+
+@pytest.mark.parametrize("named", ELSEWHERE)
+def test_a_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surrounded, named):
+    path = Path(written(surrounded))
+    path.write_text(path.read_text().replace('files = ["f"]', f'files = ["{named}"]'))
+    with pytest.raises(BadInput, match="is not in the directory of the study") as refused:
+        load(str(path))
+    assert "[[program]] number 1, key files" in refused.value.where
+    with pytest.raises(BadInput, match="is not in the directory of the study"):
+        files_beside(path)
+
+
+@pytest.mark.parametrize("named", [*ELSEWHERE, "x/" * 2500])
+def test_a_job_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surrounded, named):
+    path = surrounded / "mine.toml"
+    path.write_text(
+        'name = "mine"\nplatforms = ["native"]\n[[benchmark]]\nname = "fio"\n'
+        f'parameters = {{ job_file = "{named}" }}\n'
+    )
+    with pytest.raises(BadInput) as refused:
+        load(str(path))
+    assert "is not in the directory of the study" in refused.value.what
+    assert "root:" not in str(refused.value)
+
+
+def test_a_link_within_the_studys_directory_is_a_file_of_it(surrounded):
+    (surrounded / "tool-1.2").write_text("#!/bin/sh\n")
+    (surrounded / "f").symlink_to("tool-1.2")
+    path = written(surrounded)
+    (program,) = host_programs(load(path))
+    assert f"files: {surrounded}/tool-1.2 (sha256 " in str(program)
+    with pytest.raises(BadInput, match="program own"):
+        require_consent([program], (), path)
+    assert files_beside(Path(path)) == ("f",)
 
 
 @pytest.mark.usefixtures("unmade_home", "ordinary_user")

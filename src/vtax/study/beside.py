@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from vtax.errors import BadInput
 from vtax.study import text
 from vtax.study.job_files import job_file_of
 
@@ -15,13 +14,7 @@ def files_beside(study: Path) -> tuple[str, ...]:
     """Return the paths that a valid study names, relative to its file. Raises BadInput for one that is elsewhere."""
     named = dict.fromkeys(_named(text.parse(text.read(study), str(study))))
     for name in named:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts:
-            raise BadInput(
-                f"the file {name!r} is not beside the study, which cannot be carried without it",
-                where=str(study),
-                hint="put it into the directory of the study, and name it by a relative path",
-            )
+        text.beside(study, name)
     return tuple(str(PurePosixPath(name)) for name in named)
 
 

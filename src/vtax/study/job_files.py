@@ -34,7 +34,7 @@ def with_job_files(data: Mapping[str, Any], study: Path) -> tuple[list[BadInput]
         given: dict[str, str] = {}
         if path:
             try:
-                given = {JOB_FILE: _text(study.absolute().parent / path)}
+                given = {JOB_FILE: _text(text.beside(study, path))}
             except BadInput as error:
                 error.where = f"{study}: [[benchmark]] number {number}, key parameters.{JOB_FILE}"
                 problems.append(error)

@@ -108,9 +108,10 @@ def examine(
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
-    unread, merged = with_job_files(with_absolute_files(merged, path), path)
+    elsewhere, merged = with_absolute_files(merged, path)
+    unread, merged = with_job_files(merged, path)
     problems, study = _examined(merged, str(path))
-    problems += unread
+    problems += [*elsewhere, *unread]
     problems += _idle_keys(data.get("design", {}), str(path))
     if study is None:
         return problems, None

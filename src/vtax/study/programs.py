@@ -16,9 +16,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from vtax.errors import BadInput
 from vtax.stats.terms import Better
 from vtax.study import limits
 from vtax.study.fields import Duration, Level, Name, Privilege, StudyTable, disagreement
+from vtax.study.text import beside
 
 FILES = "files"
 ENTRY = "entry"
@@ -328,14 +330,31 @@ def filled(argument: str, values: Mapping[str, Level]) -> str:
     )
 
 
-def with_absolute_files(data: Mapping[str, Any], study: Path) -> dict[str, Any]:
-    """Return a study's plain values with absolute paths of the files of programs, which are relative to the study's
-    file."""
+def with_absolute_files(
+    data: Mapping[str, Any], study: Path
+) -> tuple[list[BadInput], dict[str, Any]]:
+    """(every file of a program that is elsewhere, a study's plain values with absolute paths of these files)."""
     programs = data.get("program")
     if not isinstance(programs, list):
-        return dict(data)
-    beside = study.absolute().parent
-    return {**data, "program": [_absolute(each, beside) for each in programs]}
+        return [], dict(data)
+    problems: list[BadInput] = []
+    placed = []
+    for number, table in enumerate(programs, 1):
+        files = table.get("files") if isinstance(table, dict) else None
+        if not isinstance(files, list) or len(files) > limits.MAX_FILES:  # refused for that
+            placed.append(table)
+            continue
+        paths = []
+        for name in files:
+            try:
+                is_path = isinstance(name, str) and name
+                paths.append(str(beside(study, name)) if is_path else name)
+            except BadInput as error:
+                error.where = f"{study}: [[program]] number {number}, key {FILES}"
+                problems.append(error)
+                paths.append(str(study.absolute().parent / name))
+        placed.append({**table, FILES: paths})
+    return problems, {**data, "program": placed}
 
 
 def with_names_of_files(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -353,16 +372,6 @@ def _named(table: Any) -> Any:
     return {
         **table,
         "files": [PurePath(each).name if isinstance(each, str) else each for each in files],
-    }
-
-
-def _absolute(table: Any, beside: Path) -> Any:
-    files = table.get("files") if isinstance(table, dict) else None
-    if not isinstance(files, list):
-        return table
-    return {
-        **table,
-        "files": [str(beside / each) if isinstance(each, str) and each else each for each in files],
     }
 
 

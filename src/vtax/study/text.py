@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vtax.errors import BadInput
 from vtax.foreign_data import NestedTooDeep, parse_toml
 from vtax.host.foreign_file import content_of
 from vtax.study.declared import cut
-from vtax.study.limits import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from vtax.study.limits import MAX_BYTES, MAX_DEPTH, MAX_TEXT_CHARS, MAX_VALUES
 
 _PATH_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
 _SYNTAX_HINT = "correct that place; docs/study-files.md shows how a study is written"
@@ -37,6 +38,27 @@ def read(path: Path, what: str = "study") -> bytes:
         subject = "the study" if is_study else f"the {what} {cut(path.name)!r}"
         hint = "make it readable, or give another file"
         raise BadInput(f"{subject} cannot be read: {reason}", where=str(path), hint=hint) from error
+
+
+def beside(study: Path, name: str) -> Path:
+    """Return the file that a study names, which is in the study's directory, wherever links in its path lead.
+
+    So a study that came with its directory reads no other file of this host, and can be carried to another one.
+    Raises BadInput for a path that is absolute, has `..`, or leads out.
+    """
+    path, directory = PurePosixPath(name), study.absolute().parent
+    is_inside = not path.is_absolute() and ".." not in path.parts and len(name) <= MAX_TEXT_CHARS
+    try:
+        real = Path(os.path.realpath(directory / path)) if is_inside else Path()
+    except ValueError:  # a character that no path has
+        real = Path()
+    if not real.is_relative_to(os.path.realpath(directory)):
+        raise BadInput(
+            f"the file {cut(name)!r} is not in the directory of the study",
+            where=str(study),
+            hint="put it into that directory, and name it by a path from there, without ..",
+        )
+    return directory / path
 
 
 def parse(content: bytes, source: str) -> dict[str, Any]:
