@@ -225,6 +225,19 @@ def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_somethin
     assert text.isascii()
 
 
+@pytest.mark.parametrize("first", ["*", "[", "* x", " *", "**", "[2pt]", "\n*"])
+def test_no_text_is_part_of_the_end_of_the_line_before_it_in_latex(document, first):
+    columns = (Column("a", msg("one\n*two"), is_number=True), Column("b", msg("[text")))
+    rows = tuple(TableRow((first, "text")) for _ in range(2))
+    table = Table(columns, (Group(rows), Group(rows, title=first)))
+    parts = (table, replace(table, repeats=True), Code("", f"{first}\n{first}"))
+    ends = re.findall(
+        r"\\\\\s*(\S*)", latex(replace(document, parts=parts)).replace(r"\\[2pt]", r"\\")
+    )
+    assert len(ends) > 8
+    assert not [end for end in ends if end.startswith(("*", "["))]
+
+
 def test_latex_sets_wide_tables_within_a_line(document, golden):
     columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
     wide = Table(columns, (Group((TableRow((Count(1), "long")),)),))

@@ -22,7 +22,7 @@ _HEAD = r"""\documentclass{article}
 """
 _CHARACTERS: Mapping[str, str] = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "[": "{[}",  # which would be an argument of a line's end
+    "[": "{[}", "*": "{*}",  # which would be an argument of the line's end before them, or its starred form
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "−": "$-$", "×": r"$\times$", "·": r"$\cdot$",
     "µ": r"\textmu{}", "∞": r"$\infty$", "–": "--", "…": r"\dots{}", "▼": r"$\blacktriangledown$",
