@@ -61,6 +61,35 @@ def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_dis
         again.add_trial(trial(again.cells[0], block=stored, position=stored))
 
 
+@pytest.mark.parametrize("noise_bytes", [0, 40_000])
+def test_what_was_shown_as_measured_when_the_disk_became_full_is_stored(
+    small_disk, tmp_path, monkeypatch, noise_bytes
+):
+    class Shown(Observer):
+        trials = 0
+
+        def trial_ended(self, *_: object) -> None:
+            self.trials += 1
+            with Store.open_read_only(url) as other:
+                assert len(other.open_run("last").done()) == self.trials
+            if self.trials == 10:
+                room = os.statvfs(small_disk)
+                (small_disk / "ballast").write_bytes(b"x" * (room.f_bavail * room.f_frsize))
+
+    install(monkeypatch)
+    url, shown = f"sqlite:///{small_disk / 'store.sqlite'}", Shown()
+    code = f"head -c {noise_bytes} /dev/urandom | base64 >&2; echo 1.5"
+    script = {"name": "script", "parameters": {"code": code}}
+    with Store.open(url) as store:
+        plan = plan_of(study(design={"blocks": 3, "trials": 10}, benchmark=[script]))
+        run = begin_run(store, plan, vtax_version="test")
+        with pytest.raises(StoreError, match="full") as refused:
+            execute(plan, run, Home(tmp_path / "home").ensure(), shown)
+    assert refused.value.hint.endswith("`vtax resume`")
+    with Store.open_read_only(url) as store:
+        assert len(store.open_run("last").done()) == shown.trials >= 10
+
+
 def test_a_full_disk_of_the_home_costs_the_trials_of_its_guests_and_the_run_goes_on(
     small_disk, tmp_path, monkeypatch
 ):

@@ -11,7 +11,7 @@ import pytest
 from command_line import output_of
 from planned_run import KEY, STUDY, begin_planned
 from sqlalchemy import update
-from synthetic_run import begin
+from synthetic_run import begin, trial
 
 from vtax.cli import resume
 from vtax.errors import BadInput
@@ -60,11 +60,6 @@ def reason(name: str = "tour-1") -> str:
     return output_of("list").partition("it cannot be resumed: ")[2]
 
 
-def started(run: RunHandle, block: int, *, ready_s: float | None, error: str = "") -> None:
-    guest = run.begin_guest("native", block, "", 1.0)
-    run.end_guest(guest, ready_s=ready_s, clock_offset_s=None, facts={}, notes=(), error=error)
-
-
 def changed(store: Store, **values: object) -> None:
     with store.engine.begin() as connection:
         connection.execute(update(schema.run).values(values))
@@ -98,13 +93,23 @@ def test_not_one_whose_image_is_gone_or_in_another_home(store, home):
     assert f"tour-1 ran in image {KEY}, which is no longer there" in reason()
 
 
-def test_not_one_whose_guests_never_started(store, home):
+def test_one_whose_guests_never_started_is_offered_once_that_is_put_right(store, home):
     run = begin_planned(store, home)
     for block in range(3):
-        started(run, block, ready_s=None, error="no such program")
+        guest = run.begin_guest("native", block, "", 1.0)
+        run.end_guest(
+            guest, ready_s=None, clock_offset_s=None, facts={}, notes=(), error="no such program"
+        )
     run.finish("failed", "the last 3 guests did not start, on any platform: no such program", 3.0)
-    assert "no guest of it ever started; vtax doctor shows" in reason()
-    started(run, 3, ready_s=1.0)
+    assert offered()
+    assert "no such program" in output_of("list")
+
+
+def test_one_of_whose_first_guest_a_full_disk_stored_no_end_is_offered(store, home):
+    run = begin_planned(store, home)
+    guest = run.begin_guest("native", 0, "", 1.0)
+    run.add_trial(replace(trial(run.cells[0]), guest_id=guest, values={}))
+    run.finish("failed", "the disk of the store is full; everything stored before is kept", 3.0)
     assert offered()
 
 

@@ -83,7 +83,8 @@ def check_host(
 def obstacle(store: Store, name: str, home: Home) -> str:
     """Why `vtax resume` cannot complete a run that was not finished; empty when nothing is known to prevent it.
 
-    Starts nothing. Images that this user may not see are taken to be there.
+    What kept guests from starting, or trials from being stored, may be put right: that is said as why the run ended,
+    and prevents nothing. Starts nothing. Images that this user may not see are taken to be there.
     """
     try:
         run = store.open_run(name)
@@ -96,9 +97,6 @@ def obstacle(store: Store, name: str, home: Home) -> str:
             return (
                 "these guests do not meet the study's requirements; change it and start a new run"
             )
-        started, ready = run.starts()
-        if run.status == "failed" and started and not ready:
-            return "no guest of it ever started; vtax doctor shows what this host lacks"
         return _of_plan(run, home)
     except VtaxError as error:
         return error.what

@@ -336,14 +336,6 @@ class RunHandle:
             notes = [note_in(REFUSED, row.data) for row in fetch(connection, query)]
         return any(note == self.stopped_because for note in notes)
 
-    def starts(self) -> tuple[int, int]:
-        """(guests that were started, those that became ready). Raises StoreError."""
-        table = schema.guest
-        query = select(func.count(), func.count(table.c.ready_s)).where(table.c.run_id == self.id)
-        with reading_rows(self._engine) as connection:
-            started, ready = connection.execute(query).one()
-        return int(started), int(ready)
-
     def reopen(self) -> None:
         """Mark the run as running, at first or again: its time goes on."""
         self._active_before_s = self._active_s() or 0.0
