@@ -14,6 +14,11 @@ by pairs in random order; the ratio watched / unwatched with its 95 % interval. 
     sudo .venv/bin/python bench/serve.py --watched [--pairs 40] [--seconds 2]
 
 Ctrl-C ends it with the pairs that were measured.
+
+With --unread it measures how long others wait for the page while connections send requests for a report and read
+nothing of the answers, in a store of 20 runs. The promise: 2 s.
+
+    python bench/serve.py --unread [--connections 150] [--requests 20] [--seconds 20]
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import math
 import os
 import random
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -49,6 +55,7 @@ from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
 LIMIT_MS, REQUESTS = 300.0, 10
+UNREAD_LIMIT_S = 2.0
 SETTLE_S = 4.0
 PLATFORMS, PER_RUN, BULK = 5, 500, 20_000
 VTAX = [sys.executable, "-m", "vtax.cli.main"]
@@ -231,6 +238,32 @@ def pages(url: str) -> int:
     return 1 if broken else 0
 
 
+def unread(url: str, connections: int, requests: int, seconds: float) -> int:
+    """Time the page beside connections that do not read; 1 where it is too slow."""
+    path = "/runs/study-7-1/report"
+    with ExitStack() as stack:
+        address, pid = stack.enter_context(serving({**cleanup.environment(), "VTAX_STORE": url}))
+        while requested(address + path)[1] == 202:
+            time.sleep(0.2)
+        quiet_s = statistics.median(requested(f"{address}/")[0] for _ in range(REQUESTS))
+        host, _, port = address.removeprefix("http://").partition(":")
+        sent = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * requests
+        begun_at, before_s = time.monotonic(), cpu_s(pid)
+        for _ in range(connections):
+            made = stack.enter_context(socket.create_connection((host, int(port))))
+            made.sendall(sent)
+        waits = []
+        while time.monotonic() - begun_at < seconds:
+            waits.append(requested(f"{address}/")[0])
+            time.sleep(0.1)
+        cpu = cpu_s(pid) - before_s
+    print(
+        f"{connections} connections, {requests} requests each, unread: the page in {max(waits):.2f} s at most, "
+        f"{statistics.median(waits) * 1e3:.0f} ms in the median ({quiet_s * 1e3:.0f} ms before), {cpu:.1f} s of CPU"
+    )
+    return 1 if max(waits) > UNREAD_LIMIT_S else 0
+
+
 class Toggle(Observer):
     """Starts the watchers before a guest of a watched block, and ends them before one of another."""
 
@@ -322,14 +355,22 @@ def main() -> int:
         "--keep", type=Path, help="keep the store in this file, or use it when it is there"
     )
     parser.add_argument("--watched", action="store_true", help="measure what a watcher costs a run")
+    parser.add_argument(
+        "--unread", action="store_true", help="measure beside clients that do not read"
+    )
+    parser.add_argument("--connections", type=int, default=150)
+    parser.add_argument("--requests", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seconds", type=float, default=0.0)
     arguments = parser.parse_args()
     if arguments.watched:
-        return watched(arguments.pairs, arguments.seconds)
+        return watched(arguments.pairs, arguments.seconds or 2.0)
     with cleanup.journal() as journal, cleanup.directory(journal) as directory:
         file = arguments.keep or directory / "serve.sqlite"
         url = f"sqlite:///{file.absolute()}"
+        if arguments.unread:
+            fill(url, 20, 20 * PER_RUN)
+            return unread(url, arguments.connections, arguments.requests, arguments.seconds or 20.0)
         if not file.exists():
             started = time.perf_counter()
             fill(url, arguments.runs, arguments.measurements)

@@ -17,17 +17,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPResponse
 from pathlib import Path
 from random import Random
 
 import pytest
 from attack import LONGEST_S
 from page_server import served
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 from synthetic_run import begin, fill
 
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_lock
+from vtax.page.pages import Pages
 from vtax.page.server import HEADER_S, MOST_CONNECTIONS
 from vtax.store.store import Store
 
@@ -184,6 +189,53 @@ def test_a_header_that_is_not_complete_in_time_ends_the_connection(home, step):
         assert HEADER_S - 2 < time.monotonic() - started_at < HEADER_S + 2
         assert is_closed(later, 3)
         assert is_closed(silent, 3)
+
+
+def test_connections_that_ask_much_and_read_nothing_delay_nobody_by_all_that_they_ask(
+    home, monkeypatch
+):
+    begun: list[float] = []
+
+    async def slow(self: Pages, request: Request) -> Response:
+        begun.append(time.monotonic())
+        await run_in_threadpool(time.sleep, 0.02)
+        return Response(bytes(1 << 20))
+
+    monkeypatch.setattr(Pages, "report", slow)
+    sent = b"GET /runs/tour-1/report HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
+    most = 0
+    with served(home) as server, ExitStack() as open_ones:
+        assert server.get("/").status == 200
+        port = int(server.address.rpartition(":")[2])
+        for _ in range(60):
+            made = open_ones.enter_context(socket.create_connection(("127.0.0.1", port)))
+            made.sendall(sent)
+        _until(lambda: len(begun) > 8)
+        for _ in range(20):
+            before = len(begun)
+            assert server.get("/").status == 200
+            most = max(most, len(begun) - before)
+    assert most < 25
+    assert server.bugs == []
+
+
+def test_requests_that_were_sent_ahead_are_all_answered_in_order(home):
+    paths = ["/", "/studies", "/none", "/contrast", "/runs/tour-1/csv", "/static/page.css"] * 3
+    sent = "".join(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n" for path in paths)
+    with served(home) as server:
+        expected = [server.get(path).status for path in paths]
+        port = int(server.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as made:
+            made.sendall(sent.encode())
+            answers = [HTTPResponse(made, method="GET") for _ in paths]
+            file = made.makefile("rb")
+            statuses = []
+            for answer in answers:
+                answer.fp = file
+                answer.begin()
+                statuses.append(answer.status)
+                file.read(int(answer.headers["Content-Length"]))
+    assert statuses == expected
 
 
 def test_a_connection_that_asks_in_time_is_kept(home):

@@ -11,8 +11,6 @@ files, nothing from elsewhere, no frame around it. A response may bring a policy
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import ipaddress
 import re
@@ -22,22 +20,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from markupsafe import escape
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from vtax.page.report_file import hash_of
 from vtax.report.renderers.html import colour_styles
 
 TOKEN = "token"
 """Name of the parameter that carries the token."""
 _COOKIE = "vtax_token"
-_EYEBROW = '<p class="eyebrow">vtax</p>'
-_SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 _HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?", re.ASCII)
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -185,37 +180,3 @@ def policy() -> str:
         f"style-src-attr 'unsafe-hashes' {styles}; img-src 'self'; connect-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"
     )
-
-
-def report_policy(scripts: list[str]) -> str:
-    """Return the policy of a report, which carries its scripts and styles within. scripts: their texts, allowed one
-    by one.
-
-    Its figures are drawn by Vega, which compiles expressions and sets styles. So it is a sandbox: an origin of its
-    own, without cookies, which loads from nowhere and connects to nothing.
-    """
-    hashes = " ".join(map(hash_of, scripts)) or "'none'"
-    return (
-        f"sandbox allow-scripts; default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
-        "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-    )
-
-
-def with_back_link(path: Path, address: str, name: str) -> tuple[str, str]:
-    """Return (a report whose first line leads to the page of its run, its content security policy).
-
-    path: of the report as `vtax report` writes it.
-    """
-    text = path.read_text(encoding="utf-8")
-    link = f'<p class="eyebrow"><a href="{escape(address)}">vtax: {escape(name)}</a></p>'
-    scripts = [
-        found["text"]
-        for found in _SCRIPT.finditer(text)
-        if "application/json" not in found["attributes"]
-    ]
-    return text.replace(_EYEBROW, link, 1), report_policy(scripts)
-
-
-def hash_of(text: str) -> str:
-    """Return a source expression that allows exactly this script or style."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -22,6 +22,7 @@ from vtax.page.access import Access, Guard, Refusal
 from vtax.page.pages import Pages, no_page
 from vtax.page.result_cache import ResultCache
 from vtax.page.stream import Streams
+from vtax.page.turns import Turns
 
 _THREADS = 4  # each may have a cache of the store's
 Handler = Callable[[Request], Awaitable[Response]]
@@ -56,6 +57,7 @@ def make_app(
     cache = ResultCache(start_method)
     pages = Pages(place, home, cache)
     streams = Streams(pages)
+    turns = Turns(_THREADS)
 
     async def absent(request: Request, error: Exception) -> Response:
         return pages.problem(request, no_page(), 404)
@@ -91,7 +93,7 @@ def make_app(
     }
     app = Starlette(
         routes=[
-            Route(path, _safely(handler, pages, report_bug), methods=["GET"])
+            Route(path, _safely(handler, pages, report_bug, turns), methods=["GET"])
             for path, handler in addresses.items()
         ],
         exception_handlers={404: absent},
@@ -100,12 +102,13 @@ def make_app(
     return Guard(app, access, refused)
 
 
-def _safely(handler: Handler, pages: Pages, report_bug: ReportBug) -> Handler:
-    """Return a handler whose errors become pages."""
+def _safely(handler: Handler, pages: Pages, report_bug: ReportBug, turns: Turns) -> Handler:
+    """Return a handler that waits for its turn, whose errors become pages. What it returns is sent without a turn."""
 
     async def endpoint(request: Request) -> Response:
         try:
-            return await handler(request)
+            async with turns:
+                return await handler(request)
         except VtaxError as error:
             return pages.problem(request, error, _status(error))
         except Exception as error:

@@ -25,8 +25,9 @@ from vtax.host.home import Home
 from vtax.host.lock import is_measuring
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
-from vtax.page.access import own_path, with_back_link
+from vtax.page.access import own_path
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
+from vtax.page.report_file import policy_file
 from vtax.page.result_cache import ResultCache
 from vtax.page.worker import DOWNLOADS, Task
 from vtax.report import document as doc
@@ -144,8 +145,10 @@ class Pages:
         path = await self.cache.get(Task("report", self.place, (name,), code), state)
         if path is None:
             return self.page(request, "preparing", status=202, name=name, is_download=False)
-        text, policy = await run_in_threadpool(with_back_link, path, path_of("runs", name), name)
-        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+        policy = await run_in_threadpool(policy_file(path).read_text, "ascii")
+        return FileResponse(
+            path, media_type="text/html", headers={"Content-Security-Policy": policy}
+        )
 
     async def download(self, request: Request) -> Response:
         """Return a run as a file."""

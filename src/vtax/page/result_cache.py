@@ -15,11 +15,13 @@ from collections import OrderedDict
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from vtax.errors import VtaxError
 from vtax.host.lock import is_measuring
 from vtax.page.directory import Directory, remove_abandoned
+from vtax.page.report_file import policy_file
 from vtax.page.worker import Made, Task, import_renderers, start_worker, work
 
 WAIT_S = 0.15
@@ -158,5 +160,6 @@ class ResultCache:
 
 
 def _drop(path: Path) -> None:
-    """Remove a file once nobody opens it any more."""
-    asyncio.get_running_loop().call_later(_READ_WITHIN_S, lambda: path.unlink(missing_ok=True))
+    """Remove a file, and the policy beside it, once nobody opens them any more."""
+    for each in (path, policy_file(path)):
+        asyncio.get_running_loop().call_later(_READ_WITHIN_S, partial(each.unlink, missing_ok=True))

@@ -31,6 +31,9 @@ MOST_OF_AN_ADDRESS = 64
 """Connections of one address; not of the loopback interface, where every user of the host has every address."""
 MOST_UNREAD = 64 << 20
 """Bytes of all answers that wait for their readers."""
+MOST_AHEAD = 2
+"""Connections that wait for an answer while a request begins that was sent before the answer to the one before it."""
+_AHEAD_AGAIN_S = 0.05
 _DESCRIPTORS = 4096
 _RESERVED = (
     256  # of the store, of the worker, and of connections that are accepted and not yet refused
@@ -90,6 +93,7 @@ class Connection(H11Protocol):
         super().__init__(*arguments, **options)
         self.waiting_since = self.loop.time()
         self._unread_before = 0
+        self._has_more = False  # requests that were sent ahead, and have not begun
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, in the place of another one where there is no room. Refused where none waits."""
@@ -123,6 +127,11 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether a request is complete and its answer has not begun."""
+        return self.is_answering and not self.cycle.response_started
+
+    @property
     def unread(self) -> int:
         """Bytes of answers that wait for the client, beside those that the kernel holds."""
         return self.transport.get_write_buffer_size()
@@ -131,7 +140,8 @@ class Connection(H11Protocol):
         """Drop it when it is overdue. now: the loop's clock in seconds."""
         unread, before = self.unread, self._unread_before
         self._unread_before = unread
-        if unread < before or (unread and not before) or (self.is_answering and not unread):
+        is_made = (self.is_answering or self._has_more) and not unread  # or is to be
+        if unread < before or (unread and not before) or is_made:
             self.waiting_since = now
         elif now - self.waiting_since > (UNREAD_S if unread else HEADER_S):
             self.drop()
@@ -142,9 +152,24 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Wait for the next request. One that came already begins when it may, see `go_on`."""
         self.waiting_since = self.loop.time()
+        self._has_more = bool(self.conn.trailing_data[0])
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Begin a request that was sent before the answer to the one before it: when what was answered is on its way,
+        and hardly any connection waits for the beginning of its answer. Asked again soon after, until then."""
+        if self.transport.is_closing():
+            return
+        if self._has_more and (self.unread or self._others_waiting() >= MOST_AHEAD):
+            self.loop.call_later(_AHEAD_AGAIN_S, self.go_on)
+            return
+        self._has_more = False
         super().on_response_complete()
+
+    def _others_waiting(self) -> int:
+        return sum(isinstance(each, Connection) and each.is_unanswered for each in self.connections)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP. Amid an answer, and where none can be sent any more, only close."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from vtax.errors import BadInput, NotFound, StoreError, VtaxError
 from vtax.live.scheduling import set_idle
+from vtax.page.report_file import policy_file, report_policy, with_back_link
 from vtax.report import document as doc
 from vtax.store.store import Store
 
@@ -97,7 +98,10 @@ def make(task: Task, path: Path, is_idle: bool) -> VtaxError | None:
     try:
         with Store.open_read_only(task.place) as store:
             if task.kind in KINDS:
-                path.write_text(KINDS[task.kind](store, task), encoding="utf-8")
+                text = KINDS[task.kind](store, task)
+                if task.kind == "report":
+                    policy_file(path).write_text(report_policy(text), encoding="ascii")
+                path.write_text(text, encoding="utf-8")
             else:
                 _download(store, task, path)
     except VtaxError as error:
@@ -175,13 +179,14 @@ def _history(store: Store, task: Task) -> str:
 
 
 def _report(store: Store, task: Task) -> str:
-    """Return the report of a run, as `vtax report` writes it."""
+    """Return the report of a run, as `vtax report` writes it, with a link to its page."""
     from vtax.report.analysis.source import source_of
     from vtax.report.chapters import report
     from vtax.report.renderers.html import html
     from vtax.report.renderers.language import language
 
-    return html(report(source_of(store, task.names[0])), language(task.language))
+    name = task.names[0]
+    return with_back_link(html(report(source_of(store, name)), language(task.language)), name)
 
 
 KINDS: Mapping[str, Callable[[Store, Task], str]] = {
