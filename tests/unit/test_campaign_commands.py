@@ -166,7 +166,7 @@ def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypat
     assert (missing(), "6 of 6" in said()) == ((6, 0), True)
     for machine in [*fleet.machines.values()][1:]:
         machine.end()
-    assert "1 of 6 hosts has no session before it" in said()
+    assert "1 of 6 hosts without a session before it" in said()
     for machine in fleet.machines.values():
         machine.end()
     assert ("--now" in said(), missing()) == (True, (0, 6)), "no session is left for after it"

@@ -54,12 +54,6 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "trusted": "the study ran these programs as root: {programs}",
     "trusted-file": "the study (SHA-256 {digest}) ran these programs as root: {programs}",
     "refused": "{reason}",
-    "scale-leaves": "--scale {name} leaves out levels that it compares: {levels}",
-    "scale-divides": "--scale {name} divides levels that it compares: {levels}",
-    "scale-leaves-divides": "--scale {name} leaves out levels that it compares: {levels}; divides levels that it compares: "
-    "{others}",
-    "scale-measures": "--scale {name} measures {parts}",
-    "levels-kept": "{kept} of {total} levels of {factor}",
     "different-settings": "{label}: {name} is {known} on {other} and {found} on {platform}; this difference is part of what is "
     "measured",
     "left-behind": "{text}",

@@ -1,4 +1,4 @@
-"""Phrases for what a key of a study may hold: code -> phrase, see vtax.messages."""
+"""Phrases for what a key of a study may hold, and what a scale leaves of a claim: code -> phrase, see vtax.messages."""
 
 from __future__ import annotations
 
@@ -32,4 +32,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "key-list-at-least": "a list of at least {fewest}",
     "key-list-at-most": "a list of at most {most} entries",
     "key-list-from-to": "a list of {fewest} to {most} entries",
+    "scale-leaves": "--scale {name} leaves out levels that it compares: {levels}",
+    "scale-divides": "--scale {name} divides levels that it compares: {levels}",
+    "scale-leaves-divides": "--scale {name} leaves out levels that it compares: {levels}; divides levels that it compares: "
+    "{others}",
+    "scale-measures": "--scale {name} measures {parts}",
+    "levels-kept": "{kept} of {total} levels of {factor}",
 }
