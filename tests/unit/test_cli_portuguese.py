@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import click
 import pytest
 from command_line import ended, output_of
@@ -123,3 +126,9 @@ def test_other_locales_are_english(locale, set_locale):
     set_locale(locale)
     assert translate("platform") == "platform"
     assert translate("same as {name}", name="native") == "same as native"
+
+
+def test_the_catalogue_has_what_commands_translate_within_f_strings_and_as_columns():
+    script = runpy.run_path(str(Path(__file__).resolve().parents[2] / ".ci" / "messages"))
+    found = {text for text, _ in script["texts_of_tables"]()}
+    assert {"Debian packages", "identity of the host", "why it matters", "last answer"} <= found
