@@ -65,18 +65,23 @@ def summary(found: Mapping[str, Sequence[str]]) -> str:
     parts = [f"{len(numbers - kept)} more capabilities"] if numbers - kept else []
     if not numbers:
         parts.append("no capabilities")
-    files = Counter(
-        "/".join(name.split("/")[:3])
-        for name in direct
-        if name.startswith("/") and not name.startswith(reach.OWN_FILES)
-    )
+    files = [
+        name for name in direct if name.startswith("/") and not name.startswith(reach.OWN_FILES)
+    ]
+    read = Counter(_directory(name) for name in files if name.endswith(" (read)"))
+    written = Counter(_directory(name) for name in files if not name.endswith(" (read)"))
     names = [name for name in direct if not name.startswith(("/", "capability "))]
     parts += sorted(name for name in names if not name.startswith("open_by_handle_at"))
     parts += ["open_by_handle_at"] * any(name.startswith("open_by_handle_at") for name in names)
-    written = [f"{place} ({count})" for place, count in files.most_common(_SHOWN)]
-    parts += [f"writes {', '.join(written)}"] if written else []
+    for what, of_kind in (("writes", written), ("reads what is root's alone in", read)):
+        places = [f"{place} ({count})" for place, count in of_kind.most_common(_SHOWN)]
+        parts += [f"{what} {', '.join(places)}"] if places else []
     parts += [f"nested: {', '.join(options for options in found if options)}"] * (len(found) > 1)
     return "; ".join(parts) or "nothing"
+
+
+def _directory(path: str) -> str:
+    return "/".join(path.split("/")[:3]).removesuffix(" (read)")
 
 
 def table(names: Sequence[str], environment: CheckEnvironment) -> list[str]:

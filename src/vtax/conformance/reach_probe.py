@@ -194,9 +194,7 @@ def files() -> Iterator[str]:
                 yield entry.path
             elif _is_roots(entry) and _opens(entry.path, os.O_RDONLY):
                 yield f"{entry.path} (read)"
-    if any(
-        not _is_pipe(path) and _opens(path, os.O_RDONLY) for path in ("/dev/kmsg", "/proc/kmsg")
-    ):
+    if _opens("/dev/kmsg", os.O_RDONLY):
         yield "kernel log"
 
 
@@ -212,10 +210,6 @@ def _is_roots(entry: os.DirEntry[str]) -> bool:
     """Whether root alone may read a file of the kernel: some act when they are read."""
     mode = entry.stat(follow_symlinks=False).st_mode
     return stat.S_ISREG(mode) and not mode & 0o004 and not entry.path.startswith("/dev/")
-
-
-def _is_pipe(path: str) -> bool:
-    return os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode)
 
 
 def _below_own_cgroup() -> list[str]:
