@@ -65,9 +65,7 @@ def summary(found: Mapping[str, Sequence[str]]) -> str:
     parts = [f"{len(numbers - kept)} more capabilities"] if numbers - kept else []
     if not numbers:
         parts.append("no capabilities")
-    files = [
-        name for name in direct if name.startswith("/") and not name.startswith(reach.OWN_FILES)
-    ]
+    files = [name for name in direct if name.startswith("/")]
     read = Counter(_directory(name) for name in files if name.endswith(" (read)"))
     written = Counter(_directory(name) for name in files if not name.endswith(" (read)"))
     names = [name for name in direct if not name.startswith(("/", "capability "))]

@@ -18,14 +18,11 @@ from importlib.resources import as_file, files
 from vtax.errors import GuestError
 from vtax.guest.guest import Guest
 from vtax.platforms import confinement
-from vtax.platforms.confinement import Isolation
+from vtax.platforms.confinement import Confinement, Isolation
 from vtax.study.fields import Privilege
 
 NESTED = ("-Urmpf", "-Urmn", "-Urmipfun")
 """Options of unshare(1): namespaces in which the probe runs again, where the guest can make them."""
-OWN_FILES = ("/proc/sys/net/", "/proc/pressure/")
-"""Files that a confined guest may write: settings of its own network, and triggers for itself, which the kernel lets everybody
-set."""
 OF_HOST = frozenset(
     {
         "keys of the host's root",
@@ -64,17 +61,20 @@ def reached(guest: Guest) -> dict[str, list[str]]:
 
 
 def beyond_policy(
-    found: Mapping[str, Sequence[str]], isolation: Isolation, privileges: Collection[Privilege] = ()
+    found: Mapping[str, Sequence[str]],
+    isolation: Isolation,
+    privileges: Collection[Privilege] = (),
+    level: Confinement = "default",
 ) -> list[str]:
-    """Return what a guest's root reaches and may not, of what `reached` returned."""
-    kept = confinement.capabilities(privileges)
+    """Return what a guest's root reaches and may not, of what `reached` returned. level: of its confinement."""
+    kept = confinement.capabilities(privileges, level)
     allowed = {f"capability {number}" for number in confinement.numbers(kept)}
     for privilege in privileges:
         allowed |= _OF_PRIVILEGE[privilege]
     beyond = []
     for options, names in found.items():
         for name in names:
-            is_own = name in allowed or name.startswith(OWN_FILES)
+            is_own = name in allowed
             if isolation == "kernel":  # of which its root may do everything
                 is_own = name not in OF_HOST
             if not is_own:

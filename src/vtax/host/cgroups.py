@@ -33,6 +33,11 @@ _SHARES, _WEIGHT = (
 )  # of a group that nobody gave another: cpu.shares of v1, cpu.weight of v2
 
 
+def most_processes(proc: Path = Path("/proc/sys/kernel")) -> int:
+    """Return how many processes and threads a guest may have: a quarter of the host's ids, so that others can start."""
+    return min(int((proc / name).read_text()) for name in ("pid_max", "threads-max")) // 4
+
+
 @dataclass(frozen=True)
 class CpuTime:
     """A limit of CPU time (Linux, Documentation/scheduler/sched-bwc.rst); the defaults are the kernel's own.
@@ -78,6 +83,12 @@ class Cgroup:
         made = Cgroup(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
         made.make()
         return made
+
+    def limit_processes(self) -> None:
+        """Let it and the groups below have `most_processes`, where the kernel counts them."""
+        directory = self.directory("pids")
+        if directory is not None and (directory / "pids.max").exists():
+            (directory / "pids.max").write_text(str(most_processes()))
 
     def is_below(self, other: Cgroup) -> bool:
         """Return whether it is in or below the other group, in one hierarchy at least: a runtime may use no other."""

@@ -12,9 +12,10 @@ import ctypes
 import fcntl
 import os
 import socket
+import stat
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
@@ -37,6 +38,22 @@ _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x100000
 MAPPING_IDS = "mapping the ids of"  # in the error of a failed step
 _OVERLAY_SPECIAL = frozenset(":,\\")
 
+_DEVICES = {
+    "full": (1, 7),
+    "null": (1, 3),
+    "random": (1, 8),
+    "tty": (5, 0),
+    "urandom": (1, 9),
+    "zero": (1, 5),
+}
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "ptmx": "pts/ptmx",
+    "stderr": "/proc/self/fd/2",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+}
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -46,7 +63,7 @@ class MountStep:
 
     make: create target and missing parents first. empty: source is an empty file to create first. id_mapped: not
     mount(2), but source read-only at a second place, where its files belong to the ids that a user namespace maps
-    theirs to.
+    theirs to. devices: make the nodes and links of a /dev there afterwards.
     """
 
     target: Path
@@ -57,6 +74,7 @@ class MountStep:
     make: bool = False
     empty: bool = False
     id_mapped: bool = False
+    devices: bool = False
 
 
 def bind(source: Path, target: Path) -> MountStep:
@@ -84,6 +102,24 @@ def id_mapped(source: Path, target: Path) -> MountStep:
 def tmpfs(target: Path, mode: int = 0o755) -> MountStep:
     """Return an empty tmpfs."""
     return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, f"mode={mode:o}")
+
+
+def own_devices(target: Path) -> list[MountStep]:
+    """Return a /dev whose nodes are the guest's own files: those of the host, bound there, its root could change."""
+    return [
+        MountStep(
+            target, "tmpfs", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k", devices=True
+        ),
+        MountStep(
+            target / "pts",
+            "devpts",
+            "devpts",
+            MS_NOSUID | MS_NOEXEC,
+            "newinstance,mode=620,ptmxmode=666",
+            make=True,
+        ),
+        replace(tmpfs(target / "shm", 0o1777), make=True),
+    ]
 
 
 def overlay(lower: Path, upper: Path, work: Path, target: Path) -> MountStep:
@@ -194,6 +230,17 @@ def _mount(step: MountStep, ids_of: int | None) -> None:
         source, target, data = map(os.fsencode, (step.source, step.target, step.data))
         status = _libc.mount(source, target, step.kind.encode() or None, step.flags, data or None)
         _check(status, f"mounting {step.target}")
+    if step.devices:
+        _make_devices(step.target)
+
+
+def _make_devices(directory: Path) -> None:
+    """Make the nodes that everybody may open, and the usual links."""
+    for name, (major, minor) in _DEVICES.items():
+        os.mknod(directory / name, stat.S_IFCHR, os.makedev(major, minor))
+        (directory / name).chmod(0o666)
+    for name, leads_to in _DEVICE_LINKS.items():
+        (directory / name).symlink_to(leads_to)
 
 
 def _mount_id_mapped(step: MountStep, ids_of: int | None) -> None:

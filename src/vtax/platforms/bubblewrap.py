@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtax.counters.layer import Part
+from vtax.host import namespaces
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
 from vtax.platforms import confinement, containers, stdio
 from vtax.platforms.base import GuestSpec
@@ -35,7 +36,11 @@ class Bubblewrap(LaunchedDriver):
         self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
         root = containers.overlay_root(spec)
-        mounts = [*containers.runtime_mounts(root), _own_sys(root)]
+        mounts = [
+            *containers.runtime_mounts(root),
+            _own_sys(root),
+            *namespaces.own_devices(root.path / "dev"),
+        ]
         program = Program(command_line(spec, root, argv), mounts, network=True, limited=True)
         guest = stdio.start(spec, lambda group: program)
         guest.parts = PARTS
@@ -57,8 +62,7 @@ def command_line(spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
         *("--hostname", spec.name),
         *("--bind", str(root.path), "/"),
         *("--proc", "/proc"),
-        *("--dev", "/dev"),
-        *("--tmpfs", "/dev/shm"),
+        *("--dev-bind", str(root.path / "dev"), "/dev"),
         *("--chdir", "/"),
         "--",
         *argv,

@@ -185,6 +185,7 @@ def command_line(
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
+        f"--pids-limit={cgroups.most_processes()}",
         *oci_confinement(options, spec),
         image,
         *argv,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
+from vtax.host import cgroups
 from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
@@ -32,10 +33,6 @@ _CONTAINERS_CONF = (
 _STORAGE_CONF = (
     '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
 )
-
-_ALL_IDS = 1 << 22
-"""As many processes as the kernel has ids for: memory limits them, as on the other platforms. Podman's own limit is
-2048, and of -1 it makes 0, by which youki allows one process on cgroup v2."""
 
 PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
@@ -138,7 +135,7 @@ def command_line(
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
-        f"--pids-limit={_ALL_IDS}",
+        f"--pids-limit={cgroups.most_processes()}",
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
         *oci_confinement(options, spec),
         "--rootfs",

@@ -13,9 +13,11 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
+from weakref import WeakValueDictionary
 
 from vtax.counters import table
 from vtax.counters.layer import Part
@@ -38,6 +40,9 @@ from vtax.platforms.base import GuestSpec, RunningGuest
 _END_TIMEOUT_S = 10.0
 _ENDING_S = 1.0  # how long a program that closed its stream may take until its status is known
 _STDERR_LINES = 6
+_LOG_END_BYTES = 1 << 16
+_KEPT_BYTES = 1 << 20  # of what a guest's program complains of
+_PIECE_BYTES = 1 << 16
 _BY_A_FILTER = (
     -signal.SIGSYS,
     128 + signal.SIGSYS,
@@ -48,6 +53,9 @@ _THROTTLING = tuple(
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
 _USERNS_HINT = Note("hint-userns")
+
+
+_drains: WeakValueDictionary[Path, Thread] = WeakValueDictionary()
 
 
 def limits(spec: GuestSpec) -> Limits:
@@ -229,6 +237,7 @@ def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     undo.callback(processes.release)
     group, cgroup = cgroups.create(spec.name, spec.journal)
     undo.callback(cgroup.release)
+    group.limit_processes()
     return Claim(tag, group, cgroup, processes)
 
 
@@ -270,6 +279,8 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
     state = "still running" if status is None else f"ended with status {status}"
     if status in _BY_A_FILTER:
         state += " (SIGSYS): a filter of system calls ended the agent"
+    if status is not None and (drain := _drains.get(stderr)) is not None:
+        drain.join(_ENDING_S)
     output = last_lines(stderr)
     return f"{Path(str(_args(process)[0])).name} {state}" + (
         f"; stderr: {output}" if output else ""
@@ -282,17 +293,48 @@ def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Read an output or a log of a program, whatever bytes are in it; empty where there is no such file."""
+    """Read the end of an output or a log of a program, whatever bytes are in it; empty where there is no such file."""
     try:
-        return path.read_text(errors="replace")
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_END_BYTES))
+            return file.read(_LOG_END_BYTES).decode(errors="replace")
     except OSError:
         return ""
+
+
+@contextmanager
+def drained(path: Path) -> Iterator[int]:
+    """Yield the end of a pipe for what a guest's program complains of, of which the first bytes come into a file.
+
+    So nothing of a guest has a file of this host open. What is said within the context is in the file after it.
+    """
+    reading, writing = os.pipe()
+    drain = Thread(target=_drain, args=(reading, path), daemon=True)
+    _drains[path] = drain
+    drain.start()
+    try:
+        yield writing
+    except BaseException:
+        os.close(writing)
+        drain.join(_ENDING_S)
+        raise
+    os.close(writing)
+
+
+def _drain(reading: int, path: Path) -> None:
+    """Copy a pipe until its end; what is beyond a bound is read and forgotten."""
+    left = _KEPT_BYTES
+    with os.fdopen(reading, "rb", buffering=0) as pipe, path.open("wb", buffering=0) as file:
+        while piece := pipe.read(_PIECE_BYTES):
+            with suppress(OSError):  # no room on the disk
+                file.write(piece[:left])
+            left = max(0, left - len(piece))
 
 
 def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:
     joined = made.group.child(what.subgroup) if what.subgroup else made.group
     with ExitStack() as files:
-        errors = files.enter_context(stderr.open("wb"))
+        errors = files.enter_context(drained(stderr))
         join = files.enter_context(joined.procs_file())
         ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
         inside = (
@@ -310,7 +352,7 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
                 tag=made.tag,
                 stdin=child_stdin,
                 stdout=child_stdout,
-                stderr=errors.fileno(),
+                stderr=errors,
                 environment=what.environment,
                 cwd=stderr.parent,
                 before_exec=namespaces.private(

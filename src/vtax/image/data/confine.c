@@ -157,10 +157,14 @@ static void decide_by_arguments(void)
 	end(refused);
 	end(SECCOMP_RET_ALLOW);
 
-	emit(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 4);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 8);
 	load(of_first);
-	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_VSOCK, 0, 1);
-	end(refused);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 5, 0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 4, 0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 3, 0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 2, 0);
+	emit(BPF_JMP | BPF_JEQ | BPF_K, AF_PACKET, 1, 0);
+	end(SECCOMP_RET_ERRNO | EAFNOSUPPORT);
 	end(SECCOMP_RET_ALLOW);
 
 	/* execution domains of Linux, with and without the 2.6 version number, and the question for the current one */
