@@ -233,6 +233,9 @@ class FakeDriver:
         self.name = name
         self.book = book
 
+    def isolation(self, options):
+        return "kernel"
+
     def probe(self, options, image):
         with self.book.open("a") as book:
             book.write(f"{self.name} {options.level}\n")

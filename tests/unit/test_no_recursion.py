@@ -22,12 +22,7 @@ _OF_VTAX = (
     "what vtax itself makes, of few levels: dataclasses, documents, models of studies, commands"
 )
 _OF_VALUES = "values that parse_json has read, of at most limits.DOCUMENT.depth levels"
-_OF_A_LINE = "a text of bounded length, of which each level takes a part"
 RECURSIVE: Mapping[str, str] = {
-    "cli/language.py:Catalogue._datum": _OF_A_LINE,
-    "cli/language.py:Catalogue._known": _OF_A_LINE,
-    "cli/language.py:Catalogue._listed": _OF_A_LINE,
-    "cli/language.py:Catalogue._sentences": _OF_A_LINE,
     "cli/language.py:with_help": _OF_VTAX,
     "cli/needed_image.py:provide": "an image of the user's files, and the base below it",
     "described.py:_field": _OF_VTAX,
@@ -45,6 +40,7 @@ RECURSIVE: Mapping[str, str] = {
     "messages/__init__.py:_plain": _OF_VALUES,
     "messages/__init__.py:_value": _OF_VALUES,
     "messages/__init__.py:part_of": _OF_VALUES,
+    "page/server.py:Connection.go_on": "asks the event loop to call it again, later",
     "report/analysis/run_differences.py:_unlike": _OF_VALUES,
     "report/analysis/warnings.py:_range": _OF_VALUES,
     "report/analysis/warnings.py:_words": _OF_VALUES,
@@ -62,7 +58,6 @@ RECURSIVE: Mapping[str, str] = {
     "report/renderers/html_parts.py:HtmlParts.part": _OF_VTAX,
     "report/renderers/json.py:_typed": _OF_VALUES,
     "report/renderers/json.py:plain": _OF_VALUES,
-    "report/renderers/language.py:Language.stored": _OF_A_LINE,
     "report/renderers/terminal.py:_Terminal._part": _OF_VTAX,
     "report/renderers/terminal.py:_Terminal.parts": _OF_VTAX,
     "report/renderers/unbroken.py:_prepared_part": _OF_VTAX,
@@ -106,7 +101,6 @@ LIBRARY: Mapping[str, str] = {
     "platforms/docker_daemon.py:json.loads": _OF_TOOLS,
     "platforms/libvirt.py:ElementTree": _OF_TOOLS,
     "platforms/qmp.py:json.loads": _OF_TOOLS,
-    "platforms/ssh_options.py:json.loads": "a variable that vtax set",
     "platforms/user_network.py:json.loads": _OF_TOOLS,
     "report/exports/ro_crate.py:TemporaryDirectory": _OWN_FILES,
     "report/renderers/junit.py:ElementTree": "a document that vtax writes",

@@ -7,7 +7,6 @@ process that it made on this host before. docs/security.md has what is found for
 
 from __future__ import annotations
 
-import json
 import secrets
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 
 from vtax.errors import GuestError
+from vtax.foreign_data import parse_json
 from vtax.guest.guest import Guest
 from vtax.platforms import confinement
 from vtax.platforms.confinement import Confinement, Isolation
@@ -88,7 +88,7 @@ def _run(guest: Guest, command: Sequence[str]) -> list[str]:
         raise GuestError(
             f"what the guest reaches could not be tried: {result.stderr.strip()[-500:]}"
         )
-    found: list[str] = json.loads(result.stdout)
+    found: list[str] = parse_json(result.stdout)
     return found
 
 

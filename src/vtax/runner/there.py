@@ -114,7 +114,7 @@ class Half:
         self._stack.callback(self._links.close)
         self._links.join(nics)
 
-    def start(self, role: str, privileges: Sequence[Privilege]) -> dict[str, Any]:
+    def start(self, role: str, privileges: Sequence[Privilege] = ()) -> dict[str, Any]:
         """Start a guest at an end; where its stream waits, and what must be known of it to use it."""
         end = self._half.end(role)
         name = f"vtax-{secrets.token_hex(3)}"
