@@ -114,8 +114,23 @@ def test_a_preparation_that_is_killed_at_its_timeout_is_reported_with_it(trial, 
     assert "sleep 60 killed after 0.2 s" in trial(after=(("sleep", "60"),)).error
 
 
-def test_a_server_that_ends_as_it_should_is_no_failure(trial):
-    assert trial("time.sleep(0.2)", "sleep 0.5; echo 7").error == ""
+def test_a_server_that_ends_well_while_its_client_runs_fails_the_trial(trial):
+    result = trial("print('that was all'); time.sleep(0.2)", "sleep 1; echo 7")
+    assert "ended with status 0 before its client had ended" in result.error
+    assert "that was all" in result.error
+
+
+def test_a_server_that_goes_into_the_background_fails_the_trial(trial):
+    result = trial("import os; os.fork() and os._exit(0); time.sleep(2)", "sleep 0.5; echo 7")
+    assert "ended with status 0 before its client had ended" in result.error
+
+
+def test_a_server_of_one_client_that_ends_with_it_is_no_failure(trial, free_port):
+    serves_one = "s.accept()[0].recv(1)"
+    connects = (
+        f"import socket; socket.create_connection(('127.0.0.1', {free_port})).close(); print(7)"
+    )
+    assert trial(serves_one, (sys.executable, "-c", connects)).error == ""
 
 
 def test_a_tool_that_a_machine_lacks_is_named_with_its_packages(trial):

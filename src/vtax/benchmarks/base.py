@@ -217,7 +217,7 @@ class Command:
 
     role: what it is. place: which endpoint runs it. A `server` is started first, in the background, waited for with
     `ready_port` (a TCP port it must listen on, or None), and stopped after the client ends. One that ends earlier
-    with another status than 0 fails the trial. Exactly one command is the foreground one (`single` or `client`): the
+    fails the trial. Exactly one command is the foreground one (`single` or `client`): the
     trial's time is its time.
     before, after: commands run around it, untimed (preparing files, removing them); their failure fails the trial.
     Those of a server are run before it starts and after it has stopped.

@@ -25,7 +25,8 @@ from vtax.runner.points import Point
 
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 60.0  # a database in an emulated guest
-_SERVER_WORDS = 500  # of the output of a server that died
+_SERVER_WORDS = 500  # of the output of a server that ended
+_SERVES_ONE_S = 0.1  # a server of one client may end so long before this has ended, too
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,16 @@ class Lane:
 
     context: Context
     places: Mapping[Place, Endpoint]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server of a trial that was started, as its guest knows it. started_at: monotonic, at the latest."""
+
+    command: Command
+    guest: Guest
+    handle: int
+    started_at: float
 
 
 @contextmanager
@@ -167,9 +178,11 @@ class LaneRun:
         commands = point.benchmark.commands(point.parameters, lane.context)
         self._measured = next(c for c in commands if c.role != "server")
         self._server_commands = [c for c in commands if c.role == "server"]
-        self._servers: list[tuple[Command, Guest, int]] = []
+        self._servers: list[Server] = []
         self._handle = 0
         self._begun: Begun | None = None
+        self._launched_at = 0.0
+        self._ended_at: float | None = None
         self.results: dict[Role, CommandResult] = {}
         self.memory: Mapping[str, float] = {}
         self.cache_left_bytes: int | None = None
@@ -227,7 +240,7 @@ class LaneRun:
             _put(guest, command)
             _prepare(guest, command.before)
             handle = guest.start(command.argv, environment=command.environment)
-            self._servers.append((command, guest, handle))
+            self._servers.append(Server(command, guest, handle, time.monotonic()))
             if command.ready_port is not None:
                 try:
                     guest.wait_port(
@@ -259,28 +272,45 @@ class LaneRun:
         """Start the foreground command beside others in the same guest."""
         command = self._measured
         self._handle = self._guest(command).start(command.argv, environment=command.environment)
+        self._launched_at = time.monotonic()
 
     def finish(self, timeout_s: float) -> None:
         """Wait for the launched command."""
         guest = self._guest(self._measured)
         timeout_s = self._measured.timeout_s or timeout_s
-        self._keep(guest.finish(self._handle, timeout_s=timeout_s), timeout_s)
+        result = guest.finish(self._handle, timeout_s=timeout_s)
+        self._keep(result, timeout_s)
+        self._ended_at = self._launched_at + result.inside_s  # others may have been waited for
 
     def check_servers(self) -> None:
-        """Raise BenchmarkError, with its last output, for a server that ended by itself, and not with status 0."""
-        for command, guest, handle in list(self._servers):
-            if guest.running(handle):
+        """Raise BenchmarkError, with its last output, for a server that ended by itself before its client.
+
+        One that serves a single client and ends well with it is no failure.
+        """
+        for server in list(self._servers):
+            if server.guest.running(server.handle):
                 continue
-            self._servers.remove((command, guest, handle))
-            result = self.results["server"] = guest.stop(handle)
+            self._servers.remove(server)
+            result = self.results["server"] = server.guest.stop(server.handle)
+            words = (result.stderr.strip() or result.stdout.strip())[-_SERVER_WORDS:]
+            program = server.command.argv[0]
             if result.status != 0:
                 raise BenchmarkError(
-                    f"the server {command.argv[0]} ended with {result.ended_with} in the trial",
-                    where=one_line(
-                        (result.stderr.strip() or result.stdout.strip())[-_SERVER_WORDS:],
-                        _SERVER_WORDS,
-                    ),
+                    f"the server {program} ended with {result.ended_with} in the trial",
+                    where=one_line(words, _SERVER_WORDS),
                 )
+            if self._outlived(server.started_at + result.inside_s):
+                raise BenchmarkError(
+                    f"the server {program} ended with {result.ended_with} before its client had ended",
+                    where=one_line(words, _SERVER_WORDS),
+                    hint="a server runs in the foreground until vtax stops it",
+                )
+
+    def _outlived(self, server_ended_at: float) -> bool:
+        """Whether the foreground command still ran when its server had ended, monotonic, or never ended."""
+        if self._ended_at is None:
+            return True
+        return self._ended_at - server_ended_at > _SERVES_ONE_S * timeout_factor()
 
     def tidy(self) -> None:
         """Run what comes after the foreground command."""
@@ -289,10 +319,10 @@ class LaneRun:
     def stop_servers(self) -> None:
         """Stop its servers and keep what they printed."""
         while self._servers:
-            command, guest, handle = self._servers.pop()
-            if not guest.lost:
-                self.results["server"] = guest.stop(handle)
-                _prepare(guest, command.after)
+            server = self._servers.pop()
+            if not server.guest.lost:
+                self.results["server"] = server.guest.stop(server.handle)
+                _prepare(server.guest, server.command.after)
 
     @property
     def foreground(self) -> CommandResult | None:
@@ -303,6 +333,7 @@ class LaneRun:
         return self._places[command.place].guest
 
     def _keep(self, result: CommandResult, timeout_s: float) -> None:
+        self._ended_at = time.monotonic()
         self.results[self._measured.role] = result
         if result.timed_out:
             killed = Note("killed-after", program=self._measured.argv[0], limit=timeout_s)
