@@ -50,6 +50,28 @@ def read(
     return program.parse(program.Parameters(), CONTEXT, results).values
 
 
+def test_an_output_that_shows_a_failure_fails_the_trial():
+    checked = program(fails_if="^errors: [1-9].*$")
+    assert read(checked, "errors: 0\ntook 2 s\n") == {"figure": 2.0}
+    for outputs in (("errors: 3 of 9\ntook 2 s\n", ""), ("took 2 s\n", "errors: 3 of 9\n")):
+        with pytest.raises(BenchmarkError, match="tool reports a failure .*errors: 3 of 9"):
+            read(checked, *outputs)
+
+
+def test_an_output_that_must_show_success_and_does_not_fails_the_trial():
+    checked = program(must_match="^all (well|good)$")
+    assert read(checked, "took 2 s\nall well\n") == {"figure": 2.0}
+    assert read(checked, "took 2 s\n", "all good\n") == {"figure": 2.0}
+    with pytest.raises(BenchmarkError, match="tool reports no success.*took 2 s"):
+        read(checked, "took 2 s\nnot all well\n")
+
+
+@pytest.mark.parametrize("key", ["fails_if", "must_match"])
+def test_what_an_output_shows_is_a_regular_expression(key):
+    with pytest.raises(ValidationError, match="no regular expression"):
+        program(**{key: "(open"})
+
+
 def test_a_figure_is_found_by_a_pattern():
     assert read(program(), "hello\ntook 1.5e-3 s\n") == {"figure": 0.0015}
     assert read(program({"pattern": r"^(\d+)$", "output": "stderr"}), "7", "a\n12\n") == {

@@ -1,15 +1,24 @@
 """`vtax run --image NAME --load COMMAND`: the study that it makes, and options that do not go together."""
 
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.program import ProgramBenchmark
 from vtax.cli.main import group
+from vtax.errors import BenchmarkError
+from vtax.guest.results import CommandResult
 from vtax.image.image import Image
 from vtax.runner.points import checked_points
-from vtax.study.drafts import served
+from vtax.study.drafts import LOADS, served
 from vtax.study.load import load
+
+
+REPORTS = Path(__file__).parent / "fixtures" / "loads"
+CLIENTS = {tool: (tool, "{guest_address}:{port}") for tool in LOADS}
 
 
 def drafted(tmp_path, *words, server=("{entry}",)):
@@ -44,6 +53,37 @@ def test_transactions_of_pgbench_are_its_figure(tmp_path):
     )
     report = "latency average = 0.2 ms\ntps = 4321.5 (without initial connection time)\n"
     assert re.search(metric.pattern, report, re.MULTILINE)[1] == "4321.5"
+
+
+def read_report(tmp_path, report):
+    """What a drafted study reads from a report, TOOL-NAME.txt."""
+    program, _ = drafted(tmp_path, *CLIENTS[report.partition("-")[0]])
+    benchmark = ProgramBenchmark(program)
+    text = (REPORTS / f"{report}.txt").read_text()
+    results = {"client": CommandResult((benchmark.tool,), 0, text, "", 9.0, 9.0)}
+    return benchmark.parse(benchmark.Parameters(), Context(1, 2**28), results).values
+
+
+@pytest.mark.parametrize("tool", LOADS)
+def test_answers_that_succeeded_are_the_figure_of_every_known_program(tmp_path, tool):
+    (figure,) = read_report(tmp_path, f"{tool}-ok").values()
+    assert figure > 0
+
+
+@pytest.mark.parametrize(
+    "report",
+    [*(f"{tool}-bad" for tool in LOADS), "h2load-all-404", "h2load-redirected", "wrk-errors"],
+)
+def test_answers_that_failed_are_no_figure(tmp_path, report):
+    with pytest.raises(BenchmarkError, match="reports (a failure|no success)"):
+        read_report(tmp_path, report)
+
+
+def test_a_load_whose_report_is_not_known_is_said_not_to_be_checked():
+    words = ["run", "--dry-run", "--image", "shop", "--load"]
+    unknown = CliRunner().invoke(group, [*words, "curl {url}"])
+    assert "Answers are not checked" in unknown.output
+    assert "not checked" not in CliRunner().invoke(group, [*words, "wrk {url}"]).output
 
 
 def test_of_another_program_the_time_is_the_figure(tmp_path):

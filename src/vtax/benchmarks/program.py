@@ -12,7 +12,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -48,6 +48,7 @@ _EXCERPT = 300
 _LONGEST_VERSION = 80
 _DIGITS = 12  # of a SHA-256 in a version
 _LONGEST_MATCH = 100
+_SEE_OUTPUT = "vtax show RUN --raw all prints what the program wrote"
 
 
 class ProgramBenchmark(Benchmark):
@@ -180,7 +181,28 @@ class ProgramBenchmark(Benchmark):
             raise BenchmarkError(
                 f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}"
             )
+        self._check_success(texts.values())
         return Outcome({m.name: _figure(m, texts[m.output], result) for m in self._table.metric})
+
+    def _check_success(self, texts: Iterable[str]) -> None:
+        """Raise BenchmarkError for an output that shows a failure, or does not show the success that it must."""
+        fails_if, must_match = self._table.fails_if, self._table.must_match
+        texts = list(texts)
+        if fails_if is not None:
+            matches = (re.search(fails_if, text, re.MULTILINE) for text in texts)
+            failure = next(filter(None, matches), None)
+            if failure is not None:
+                raise BenchmarkError(
+                    f"{self.tool} reports a failure (fails_if): {_excerpt(failure[0])}",
+                    hint=_SEE_OUTPUT,
+                )
+        if must_match is not None and not any(
+            re.search(must_match, text, re.MULTILINE) for text in texts
+        ):
+            raise BenchmarkError(
+                f"{self.tool} reports no success: must_match matches nothing in {_excerpt(''.join(texts))}",
+                hint=_SEE_OUTPUT,
+            )
 
     def _files(self) -> list[tuple[Path, bytes]]:
         return list(zip(map(Path, self._table.files), self._contents, strict=False))
@@ -239,7 +261,7 @@ def _matched(metric: MetricTable, pattern: str, text: str) -> float:
     if not found:
         raise BenchmarkError(
             f"the pattern of {metric.name} matches nothing in {metric.output}: {_excerpt(text)}",
-            hint="correct the pattern; vtax show RUN --raw all prints what the program wrote",
+            hint=f"correct the pattern; {_SEE_OUTPUT}",
         )
     if len(found) > 1:
         raise BenchmarkError(

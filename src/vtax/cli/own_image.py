@@ -8,8 +8,9 @@ from tempfile import TemporaryDirectory
 import click
 
 from vtax.cli.arguments import words_of
+from vtax.cli.output import notify
 from vtax.errors import BadInput
-from vtax.study.drafts import served
+from vtax.study.drafts import known_load, served
 from vtax.study.fields import checked_name
 from vtax.study.programs import ENTRY
 
@@ -58,6 +59,11 @@ def study_of(
     if not any(name in load_of for name in ("{url}", "{guest_address}")):
         raise BadInput(
             "the command does not say what it loads", where="--load", hint="write {url} in it"
+        )
+    if known_load(words) is None:
+        notify(
+            f"Answers are not checked, since vtax does not know what {words[0]} reports: a server that answers with "
+            "errors alone counts as well; must_match and fails_if of a study's [[program]] check them."
         )
     directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
     path = Path(directory, "study.toml")

@@ -40,39 +40,68 @@ MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
 
 @dataclass(frozen=True)
 class Load:
-    """A program that loads a server: the package that has it, and the pattern of what it counts a second.
+    """A program that loads a server, and what its report says.
 
-    first: of the shell, before it; for a server that listens before it answers.
+    package: has it. pattern: of what it counts a second. must_match: of a report in which every answer succeeded.
+    fails_if: of the line of one that counts failures. first: of the shell, before it; for a server that listens
+    before it answers.
     """
 
     package: str
     pattern: str
+    must_match: str
+    fails_if: str
     counts: str = "requests"
     first: str = ""
 
 
 LOADS: Mapping[str, Load] = {
-    "wrk": Load("wrk", r"^Requests/sec:\s+([0-9.]+)"),
-    "h2load": Load("nghttp2-client", r"^finished in [0-9.]+m?s, ([0-9.]+) req/s"),
-    "ab": Load("apache2-utils", r"^Requests per second:\s+([0-9.]+)"),
+    "wrk": Load(
+        "wrk",
+        r"^Requests/sec:\s+([0-9.]+)",
+        r"^ *[1-9][0-9]* requests in ",
+        r"^ *(?:Socket errors|Non-2xx or 3xx responses):.*",
+    ),
+    "h2load": Load(
+        "nghttp2-client",
+        r"^finished in [0-9.]+m?s, ([0-9.]+) req/s",
+        r"^requests: .*, 0 failed, 0 errored, 0 timeout\nstatus codes: [1-9][0-9]* 2xx, 0 3xx, 0 4xx, 0 5xx",
+        r"^requests: .* [1-9][0-9]* (?:failed|errored|timeout).*(?:\nstatus codes: .*)?",
+    ),
+    "ab": Load(
+        "apache2-utils",
+        r"^Requests per second:\s+([0-9.]+)",
+        r"^Complete requests: +[1-9][0-9]*\nFailed requests: +0$",
+        r"^(?:Failed requests|Write errors|Non-2xx responses): +[1-9].*(?:\n +\(.*)?",
+    ),
     "pgbench": Load(
         "postgresql-contrib",
         r"^tps = ([0-9.]+) \(without initial connection time\)",
+        r"^number of transactions actually processed: [1-9].*\nnumber of failed transactions: 0 ",
+        r"^number of failed transactions: [1-9].*",
         "transactions",
         "for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break; sleep 0.1; done",
     ),
-    "siege": Load("siege", r'"?transaction_rate"?:\s+([0-9.]+)'),
+    "siege": Load(
+        "siege",
+        r'(?i)^\W*transaction[_ ]rate"?:\s+([0-9.]+)',
+        r'(?i)^\W*successful[_ ]transactions"?:\s+[1-9][0-9]*\W*failed[_ ]transactions"?:\s+0\b',
+        r'(?i)^\W*(?:failed[_ ]transactions"?:\s+[1-9].*|availability"?:\s+(?!100\b)[0-9].*)',
+    ),
 }
-"""Programs whose figure is known; of another the time to its end is the figure."""
+"""Programs whose figure and failures are known; of another the time to its end is the figure."""
+
+
+def known_load(load: Sequence[str]) -> Load | None:
+    """Return what is known of the program of a command; None of another."""
+    return LOADS.get(PurePath(load[0]).name)
 
 
 def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
     """Return a study of a server of an image of the user's and the command that loads it, in which `{url}` stands for
     the server's."""
-    known, served_name = (
-        LOADS.get(PurePath(load[0]).name),
-        f"{image[:57]}-served",
-    )  # redis is a benchmark's name
+    known = known_load(load)
+    served_name = f"{image[:57]}-served"  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     if known and known.first:
         client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
@@ -81,7 +110,13 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
         if known
         else 'name = "time"\nunit = "s"\nbetter = "lower"\nelapsed = true'
     )
-    packages = [f"packages = [{_quoted(known.package)}]"] if known else []
+    of_load = []
+    if known:
+        of_load = [
+            f"packages = [{_quoted(known.package)}]",
+            f"must_match = {_quoted(known.must_match)}",
+            f"fails_if = {_quoted(known.fails_if)}",
+        ]
     lines = [
         f"name = {_quoted(image)}",
         f'title = "What does each layer cost the image {image}?"',
@@ -96,7 +131,7 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
         f"name = {_quoted(served_name)}",
         f"port = {port}",
         'server_in = "guest"',
-        *packages,
+        *of_load,
         f"argv = {{ server = [{_list(server)}], client = [{_list(client)}] }}",
         "[[program.metric]]",
         figure,

@@ -44,20 +44,30 @@ _POINTER = re.compile(r"(?:/(?:[^/~]|~[01])*)*")  # RFC 6901, section 3
 Argv = Annotated[list[str], Field(min_length=1, max_length=limits.MAX_ARGUMENTS)]
 
 
+def _expression(pattern: str) -> str:
+    _groups_of(pattern)
+    return pattern
+
+
 def _pattern(pattern: str) -> str:
-    if len(pattern) > limits.LONGEST_PATTERN:
-        raise ValueError(f"a pattern has at most {limits.LONGEST_PATTERN} characters")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            groups = re.compile(pattern, re.MULTILINE).groups
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"no regular expression ({error})") from error
+    groups = _groups_of(pattern)
     if groups != 1:
         raise ValueError(
             f"a pattern with {groups} groups; it needs one, around the number, others as (?:...)"
         )
     return pattern
+
+
+def _groups_of(pattern: str) -> int:
+    """Return how many groups a regular expression has. Raises ValueError for what is none."""
+    if len(pattern) > limits.LONGEST_PATTERN:
+        raise ValueError(f"a pattern has at most {limits.LONGEST_PATTERN} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.compile(pattern, re.MULTILINE).groups
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"no regular expression ({error})") from error
 
 
 def _pointer(pointer: str) -> str:
@@ -181,6 +191,14 @@ class ProgramTable(StudyTable):
         gt=0,
         le=limits.MAX_TRIAL_S,
         description="longest one trial may take; absent: that of [design]",
+    )
+    must_match: Annotated[str, AfterValidator(_expression)] | None = Field(
+        None,
+        description="Python regular expression for the output: a trial whose stdout and stderr it does not match fails",
+    )
+    fails_if: Annotated[str, AfterValidator(_expression)] | None = Field(
+        None,
+        description="Python regular expression for the output: a trial whose stdout or stderr it matches fails",
     )
     metric: list[MetricTable] = Field(min_length=1, max_length=limits.MAX_METRICS)
 
