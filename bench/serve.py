@@ -327,7 +327,7 @@ def watched(pairs: int, seconds: float) -> int:
             toggle = Toggle(is_watched, environment, run.name)
             with toggle.watchers, suppress(RunInterrupted):
                 execute(plan, run, home, toggle)
-            value = {block: value for _, block, _, value in run.primary_values()}
+            value = {block: value for _, block, _, value, _ in run.primary_values()}
     whole = [pair for pair in range(pairs) if {2 * pair, 2 * pair + 1} <= value.keys()]
     on, off = (
         [

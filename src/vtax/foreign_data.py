@@ -26,13 +26,15 @@ def parse_json(
     *,
     levels: int = DOCUMENT.depth,
     parse_constant: Callable[[str], Any] | None = None,
+    parse_float: Callable[[str], Any] | None = None,
 ) -> Any:
-    """Return a value of JSON. levels: of lists and objects in it. parse_constant: of NaN and infinities (json.loads).
+    """Return a value of JSON. levels: of lists and objects in it. parse_constant: of NaN and infinities, parse_float: of
+    other numbers with a point or an exponent (json.loads).
 
     Raises JSONDecodeError, UnicodeDecodeError or NestedTooDeep, all ValueError.
     """
     try:
-        value = json.loads(text, parse_constant=parse_constant)
+        value = json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
     except RecursionError:
         raise NestedTooDeep(levels) from None
     opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")

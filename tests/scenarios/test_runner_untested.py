@@ -37,6 +37,11 @@ TABLES = [
 ]
 
 
+def exact(values):
+    """Values as a run has them, of a tool without a smallest step."""
+    return [(*value, 0.0) for value in values]
+
+
 def three(**changes: Any) -> dict[str, Any]:
     """A study on three platforms, of which `other` cannot carry size 3."""
     third = [{"name": "third", "driver": "scripted"}]
@@ -105,7 +110,7 @@ def test_a_rule_is_met_without_the_cells_that_there_are_not():
     already = [
         (cell.key, block, "figure", 100.0 + block) for cell in plan.cells for block in range(3)
     ]
-    decision = Stopping(plan, already).decide(3, elapsed_s=1)
+    decision = Stopping(plan, exact(already)).decide(3, elapsed_s=1)
     assert (decision.stop, decision.reached) == (True, True)
     slow = {
         cell.key
@@ -113,7 +118,7 @@ def test_a_rule_is_met_without_the_cells_that_there_are_not():
         if cell.platform.name == "third" and cell.point.levels.get("size") == 3
     }
     noisy = [(key, b, m, v * (1 + b * (key in slow))) for key, b, m, v in already]
-    judge = Stopping(plan, noisy)
+    judge = Stopping(plan, exact(noisy))
     decision = judge.decide(3, elapsed_s=1)
     assert not decision.stop
     pending = [cell for cell in plan.cells if cell.key in judge.pending(decision)]

@@ -54,7 +54,7 @@ def test_an_output_that_shows_a_failure_fails_the_trial():
     checked = program(fails_if="^errors: [1-9].*$")
     assert read(checked, "errors: 0\ntook 2 s\n") == {"figure": 2.0}
     for outputs in (("errors: 3 of 9\ntook 2 s\n", ""), ("took 2 s\n", "errors: 3 of 9\n")):
-        with pytest.raises(BenchmarkError, match="tool reports a failure .*errors: 3 of 9"):
+        with pytest.raises(BenchmarkError, match=r"tool reports a failure .*errors: 3 of 9"):
             read(checked, *outputs)
 
 
@@ -62,7 +62,7 @@ def test_an_output_that_must_show_success_and_does_not_fails_the_trial():
     checked = program(must_match="^all (well|good)$")
     assert read(checked, "took 2 s\nall well\n") == {"figure": 2.0}
     assert read(checked, "took 2 s\n", "all good\n") == {"figure": 2.0}
-    with pytest.raises(BenchmarkError, match="tool reports no success.*took 2 s"):
+    with pytest.raises(BenchmarkError, match=r"tool reports no success.*took 2 s"):
         read(checked, "took 2 s\nnot all well\n")
 
 

@@ -16,7 +16,6 @@ from vtax.runner.points import checked_points
 from vtax.study.drafts import LOADS, served
 from vtax.study.load import load
 
-
 REPORTS = Path(__file__).parent / "fixtures" / "loads"
 CLIENTS = {tool: (tool, "{guest_address}:{port}") for tool in LOADS}
 
@@ -75,7 +74,7 @@ def test_answers_that_succeeded_are_the_figure_of_every_known_program(tmp_path, 
     [*(f"{tool}-bad" for tool in LOADS), "h2load-all-404", "h2load-redirected", "wrk-errors"],
 )
 def test_answers_that_failed_are_no_figure(tmp_path, report):
-    with pytest.raises(BenchmarkError, match="reports (a failure|no success)"):
+    with pytest.raises(BenchmarkError, match=r"reports (a failure|no success)"):
         read_report(tmp_path, report)
 
 

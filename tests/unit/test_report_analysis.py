@@ -92,7 +92,7 @@ def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counte
 
 
 def test_the_ratio_is_formed_within_blocks(store):
-    drift = [100.0, 200.0, 50.0, 400.0, 120.0, 90.0]
+    drift = [103.0, 197.0, 51.0, 402.0, 119.0, 91.0]
     analysis = two_platforms(store, "higher", drift, [d * 0.9 for d in drift])
     found = row(analysis, "other").ratio
     assert found.estimate == pytest.approx(0.9)

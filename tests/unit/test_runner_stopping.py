@@ -20,6 +20,11 @@ from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
 
+def exact(values):
+    """Values as a run has them, of a tool without a smallest step."""
+    return [(*value, 0.0) for value in values]
+
+
 def plan_of(
     benchmarks: list[dict[str, Any]], platforms: Sequence[str] = ("native", "docker"), **design: Any
 ) -> Plan:
@@ -39,7 +44,7 @@ def plan_of(
 
 def test_rates_over_fixed_work_are_averaged_harmonically():
     values = {
-        "native": ((100.0, 300.0), (150.0, 150.0), (120.0, 200.0)),
+        "native": tuple((rate, 1 / (2 / 150 - 1 / rate)) for rate in (113.7, 149.0, 121.3)),
         "docker": ((150.0, 150.0),) * 3,
     }
     reached = {}
@@ -56,7 +61,7 @@ def test_rates_over_fixed_work_are_averaged_harmonically():
             for block, trials in enumerate(values[cell.platform.name])
             for value in trials
         ]
-        reached[bool(parameters)] = Stopping(plan, already).decide(3, elapsed_s=1).reached
+        reached[bool(parameters)] = Stopping(plan, exact(already)).decide(3, elapsed_s=1).reached
     assert reached == {True: True, False: False}
 
 
@@ -78,8 +83,8 @@ def test_verdicts_are_judged_in_the_families_of_the_result():
         for cell in plan.cells
         for block in range(5)
     ]
-    both = Stopping(plan, already).decide(5, elapsed_s=1)
-    alone = Stopping(plan_of(tables[:1], stop="verdict"), already).decide(5, elapsed_s=1)
+    both = Stopping(plan, exact(already)).decide(5, elapsed_s=1)
+    alone = Stopping(plan_of(tables[:1], stop="verdict"), exact(already)).decide(5, elapsed_s=1)
     assert alone.reached
     assert both.reached
 
@@ -98,7 +103,7 @@ def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wr
         for number in range(2)
     }
     already = [(key, block, "events_per_s", value) for (key, block, _), value in values.items()]
-    decision = Stopping(plan, already).decide(6, elapsed_s=1)
+    decision = Stopping(plan, exact(already)).decide(6, elapsed_s=1)
     platforms = tuple(
         PlatformRecord(name, {}, True, is_baseline=name == "native")
         for name in ("native", "docker")
@@ -153,7 +158,7 @@ def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_p
     already = [
         (cell.key, block, "events_per_s", 0.0 if block == 1 else 100.0) for block in range(6)
     ]
-    found = Stopping(plan, already).decide(6, elapsed_s=1)
+    found = Stopping(plan, exact(already)).decide(6, elapsed_s=1)
     assert (found.stop, found.reached) == (True, False)
 
 
@@ -163,7 +168,7 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
     already = [
         (cell.key, block, "transactions", 100.0) for cell in plan.cells for block in range(5)
     ]
-    found = Stopping(plan, already).decide(5, elapsed_s=1)
+    found = Stopping(plan, exact(already)).decide(5, elapsed_s=1)
     assert (found.reached, found.reason) == (
         True,
         "the contrast has an interval within ±2\N{NO-BREAK SPACE}% after 5 blocks",
@@ -191,12 +196,34 @@ def test_a_verdict_that_a_wrong_clock_withholds_ends_the_run_without_reaching_it
         for block, shift in enumerate(noise)
     ]
     cells = [cell.key for cell in plan.cells if cell.platform.name == wrong]
-    assert Stopping(plan, already).decide(12, elapsed_s=1).reached
-    found = Stopping(plan, already, wrong_clocks=cells).decide(12, elapsed_s=1)
+    assert Stopping(plan, exact(already)).decide(12, elapsed_s=1).reached
+    found = Stopping(plan, exact(already), wrong_clocks=cells).decide(12, elapsed_s=1)
     assert (found.stop, found.reached) == (True, False)
-    assert found.reason == "1 of 2 contrasts is equivalent by a wrong clock alone and left out"
-    counted = Stopping(plan, already)
+    assert found.reason == (
+        "1 of 2 contrasts has no verdict for what further blocks do not change and is left out"
+    )
+    counted = Stopping(plan, exact(already))
     for cell in plan.cells:
         if cell.key in cells:
             counted.distrust_clock(cell)
     assert counted.decide(12, elapsed_s=1) == found
+
+
+@pytest.mark.parametrize(("step", "is_reached"), [(1.0, True), (3.0, False)])
+def test_figures_in_coarse_steps_do_not_end_a_run_with_its_target_reached(step, is_reached):
+    plan = plan_of([{"name": "sysbench-cpu"}], stop="verdict")
+    equal = [
+        (cell.key, block, "events_per_s", 100.0, step) for cell in plan.cells for block in range(8)
+    ]
+    assert Stopping(plan, equal).decide(8, elapsed_s=1).reached is is_reached
+
+
+def test_times_on_a_timer_of_the_client_do_not_end_a_run_with_its_target_reached():
+    plan = plan_of([{"name": "sysbench-cpu"}], stop="verdict")
+    ticks = (4, 5, 4, 6, 4, 5, 6, 4)
+    on_timer = [
+        (cell.key, block, "events_per_s", 1000 / number, 0.0)
+        for cell in plan.cells
+        for block, number in enumerate(ticks)
+    ]
+    assert not Stopping(plan, on_timer).decide(8, elapsed_s=1).reached

@@ -100,6 +100,8 @@ class Metric:
     over_flows: what several flows at once make together: `sum` for rates and counts, `mean` for delays and shares.
     time_of: of a metric that is the time of one operation, without its name in the unit (`ns/operation`): counters
     of a trial are divided by their number. tail: of a percentile; a block's is that of its trials' requests together.
+    resolution: the smallest difference of two figures that the tool tells, in the unit; 0 where its outcomes say it,
+    or where it is far below any noise.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Metric:
     over_flows: Literal["sum", "mean"] = "mean"
     time_of: Operations | None = None
     tail: Tail | None = None
+    resolution: float = 0.0
 
 
 CPU_PER_GIGABYTE = Metric(
@@ -167,6 +170,16 @@ def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
 _TIME = frozenset(
     {"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"}
 )  # IOPS: I/O operations per second
+
+
+def is_rate(unit: str) -> bool:
+    """Return whether figures of a unit are work over a time: `requests/s`, `IOPS`."""
+    return unit == "IOPS" or unit.endswith("/s")
+
+
+def is_time(unit: str) -> bool:
+    """Return whether figures of a unit are times."""
+    return unit in _TIME - {"IOPS"}
 
 
 def is_timed(metric: str, unit: str) -> bool:
@@ -282,6 +295,8 @@ class Outcome:
     histograms: what they are of, such as `latency` -> values and how often each came, in turn, by value, in the unit
     of its metrics (see benchmarks.histograms); the number of requests alone where the tool prints no more.
     disk: of a tool for disks; the runner compares it with what the host's disks did.
+    resolutions: metric name -> the smallest difference that this trial tells, in its unit, such as a rate's by the
+    clock that timed it. Values that are `printed.Printed` need none. At least what the metric declares.
     """
 
     values: Mapping[str, float]
@@ -290,6 +305,19 @@ class Outcome:
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
     histograms: Mapping[str, Sequence[float]] = field(default_factory=dict)
     disk: DiskWork | None = None
+    resolutions: Mapping[str, float] = field(default_factory=dict)
+
+
+def merged_resolutions(
+    outcomes: Sequence[Outcome], values: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the resolutions of values that several outcomes make together: to the coarsest share of any of them."""
+    shares: dict[str, float] = {}
+    for outcome in outcomes:
+        for name, step in outcome.resolutions.items():
+            if value := outcome.values.get(name, 0.0):
+                shares[name] = max(shares.get(name, 0.0), step / abs(value))
+    return {name: share * abs(values[name]) for name, share in shares.items() if name in values}
 
 
 class Benchmark(ABC):

@@ -30,6 +30,7 @@ from vtax.benchmarks.base import (
     Role,
 )
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
+from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -245,7 +246,7 @@ def _count(text: str) -> int:
 def _figure(name: str, text: str) -> float:
     if not re.fullmatch(r"\d{1,15}(\.\d+)?", text) or float(text) <= 0:
         raise BenchmarkError(f"bonnie++ printed {text[:40]!r} for {name}")
-    return float(text)
+    return printed(text)
 
 
 def _warnings(size_bytes: int, context: Context, too_fast: Sequence[str]) -> list[str]:

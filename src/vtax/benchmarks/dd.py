@@ -34,6 +34,7 @@ from vtax.benchmarks.base import (
     Role,
 )
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
+from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -146,7 +147,7 @@ class Dd(Benchmark):
             raise BenchmarkError(
                 "dd printed no summary that vtax knows", where=result.stderr[-200:]
             )
-        size_bytes, time_s = int(match[1]), float(match[2])
+        size_bytes, time_s = int(match[1]), printed(match[2])
         if size_bytes != parameters.file_size:
             raise BenchmarkError(
                 f"dd moved {size_bytes} bytes where {parameters.file_size} were requested"

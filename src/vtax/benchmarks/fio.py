@@ -280,8 +280,7 @@ class Fio(Benchmark):
             }
             values: dict[str, float] = {}
             for direction, found in moved.items():
-                values[f"{direction}_iops"] = found["iops"]
-                values[f"{direction}_bandwidth"] = found["bw_bytes"] / 1e6
+                values |= fio_jobs.rates(direction, [found])
                 values |= _latencies(direction, found["clat_ns"])
                 _check_time(direction, found["runtime"] / 1000, result)
             flushes = job["sync"]["total_ios"]
@@ -417,7 +416,7 @@ def _job(report: str) -> dict[str, Any]:
 def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
     """Microseconds, by metric."""
     of = {
-        f"{what}_latency_{which}": found["percentile"][key] / 1000
+        f"{what}_latency_{which}": fio_jobs.of_bin(found["percentile"][key])
         for which, key in _PERCENTILES.items()
     }
     return {f"{what}_latency_avg": found["mean"] / 1000, **of}

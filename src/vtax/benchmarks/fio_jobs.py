@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from vtax.benchmarks.histograms import of_counts, together
+from vtax.benchmarks.printed import Printed
 from vtax.errors import BenchmarkError
 from vtax.foreign_data import parse_json
 
@@ -21,6 +22,7 @@ GLOBAL = "global"
 MAX_JOBS = 16
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 DIRECTIONS = ("read", "write")
+_BINS_OF_DOUBLING = 64
 _ALIASES = {
     "blocksize": "bs",
     "blocksize_range": "bsrange",
@@ -167,14 +169,30 @@ def figures(processes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], i
     for direction in DIRECTIONS:
         found = [each[direction] for each in processes if each[direction]["total_ios"]]
         if found:
-            values[f"{direction}_iops"] = sum(each["iops"] for each in found)
-            values[f"{direction}_bandwidth"] = sum(each["bw_bytes"] for each in found) / 1e6
+            values |= rates(direction, found)
             values |= latencies(direction, [each["clat_ns"] for each in found])
             moved += sum(each["io_bytes"] for each in found)
     if synced := [each["sync"] for each in processes if each["sync"]["total_ios"]]:
         values |= latencies("fsync", [each["lat_ns"] for each in synced])
         flushes = sum(each["total_ios"] for each in synced)
     return values, moved, flushes
+
+
+def rates(direction: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Operations a second and MB/s of processes together, as finely as a clock of milliseconds tells them."""
+    shortest_ms = min(each["runtime"] for each in found)
+    sums = {
+        f"{direction}_iops": sum(each["iops"] for each in found),
+        f"{direction}_bandwidth": sum(each["bw_bytes"] for each in found) / 1e6,
+    }
+    if shortest_ms <= 0:
+        return sums
+    return {name: Printed(rate, rate / shortest_ms) for name, rate in sums.items()}
+
+
+def of_bin(nanoseconds: float) -> float:
+    """Return the microseconds of a bin of fio's, of which every doubling has 64 (stat.h, FIO_IO_U_PLAT_VAL)."""
+    return Printed(nanoseconds / 1000, max(nanoseconds / _BINS_OF_DOUBLING, 1) / 1000)
 
 
 def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -230,7 +248,7 @@ def _percentile(bins: Mapping[int, int], rank: float) -> float:
     for nanoseconds in sorted(bins):
         count += bins[nanoseconds]
         if count >= rank:
-            return nanoseconds / 1000
+            return of_bin(nanoseconds)
     raise BenchmarkError("fio's report has a histogram without operations")
 
 

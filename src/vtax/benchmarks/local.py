@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtax.benchmarks.base import Context, Role
+from vtax.benchmarks.printed import printed
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
@@ -135,4 +136,4 @@ def number_in(tool: str, pattern: str, report: str, *, is_indented: bool = False
         raise BenchmarkError(
             f"{tool}'s report has no line like {pattern.partition(':')[0]!r}", where=report[-200:]
         )
-    return float(match[1])
+    return printed(match[1])

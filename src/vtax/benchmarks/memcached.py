@@ -25,6 +25,7 @@ from vtax.benchmarks.base import (
     Service,
 )
 from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -116,7 +117,7 @@ class Memcached(Service):
             raise BenchmarkError(
                 "memcaslap printed no report that vtax knows", where=result.stdout[-200:]
             )
-        elapsed_s, requests, rate = float(ran[1]), int(ran[2]), float(ran[3])
+        elapsed_s, requests, rate = float(ran[1]), int(ran[2]), printed(ran[3])
         if requests == 0 or rate <= 0 or int(misses[1]):
             raise BenchmarkError(
                 f"memcaslap made {requests} requests, of which {misses[1]} found no value"
@@ -130,8 +131,8 @@ class Memcached(Service):
         warnings = saturation_warnings("memcaslap", cpu_s, result.outside_s, p.threads, cpus)
         values = {
             "requests": rate,
-            "latency_avg": int(total[4]) / 1000,
-            "latency_max": int(total[3]) / 1000,
+            "latency_avg": printed(total[4]) / 1000,
+            "latency_max": printed(total[3]) / 1000,
         }
         effective = {"client": p.client, "connections": p.connections, "requests": requests}
         return Outcome(values, effective, tuple(warnings))

@@ -43,6 +43,7 @@ from vtax.benchmarks.network import (
     reported_mss,
     window_warnings,
 )
+from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -335,7 +336,7 @@ def selectors(output: str) -> dict[str, str]:
 
 
 def _number(reported: Mapping[str, str], name: str) -> float:
-    return float(reported[name])
+    return printed(reported[name])
 
 
 def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:

@@ -28,6 +28,7 @@ from vtax.benchmarks.base import (
     Service,
 )
 from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import (
     MIN_RATE_SHARE,
     Client,
@@ -175,7 +176,7 @@ class Nginx(Service):
                 "h2load printed no report that vtax knows", where=result.stdout[-200:]
             )
         total, done, good, failed, errored, timed_out = map(int, requests.groups())
-        rate = float(finished[1])
+        rate = printed(finished[1])
         if good != total or done != total or total == 0 or rate <= 0:
             raise BenchmarkError(
                 f"of {total} requests {good} succeeded, {failed} failed, {errored} ended with an error and "

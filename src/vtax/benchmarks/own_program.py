@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from vtax.benchmarks.base import Role
 from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -66,10 +67,10 @@ class Report:
         """Return a finite number."""
         text = self.text(key)
         try:
-            value = float(text)
+            value = printed(text)
         except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
+            value = None
+        if value is None or not math.isfinite(value):
             raise BenchmarkError(f"{self._program} printed {text[:40]!r} where {key} is a number")
         return value
 

@@ -29,7 +29,9 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    is_rate,
 )
+from vtax.benchmarks.printed import Printed, printed
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
@@ -48,6 +50,9 @@ _EXCERPT = 300
 _LONGEST_VERSION = 80
 _DIGITS = 12  # of a SHA-256 in a version
 _LONGEST_MATCH = 100
+_TIMERS_S = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05)  # steps that clients look at their end in
+_LATE = 0.03  # of a step, that a timer may be late
+_MOST_BESIDE = 4.0  # times as long as its rate is of, that a client runs
 _SEE_OUTPUT = "vtax show RUN --raw all prints what the program wrote"
 
 
@@ -182,7 +187,13 @@ class ProgramBenchmark(Benchmark):
                 f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}"
             )
         self._check_success(texts.values())
-        return Outcome({m.name: _figure(m, texts[m.output], result) for m in self._table.metric})
+        values = {m.name: _figure(m, texts[m.output], result) for m in self._table.metric}
+        ticks = {
+            m.name: _client_tick(result, values[m.name])
+            for m in self._table.metric
+            if is_rate(m.unit)
+        }
+        return Outcome(values, resolutions=ticks)
 
     def _check_success(self, texts: Iterable[str]) -> None:
         """Raise BenchmarkError for an output that shows a failure, or does not show the success that it must."""
@@ -261,7 +272,7 @@ def _matched(metric: MetricTable, pattern: str, text: str) -> float:
     if not found:
         raise BenchmarkError(
             f"the pattern of {metric.name} matches nothing in {metric.output}: {_excerpt(text)}",
-            hint=f"correct the pattern; {_SEE_OUTPUT}",
+            hint="correct the pattern; vtax show RUN --raw all prints what the program wrote",
         )
     if len(found) > 1:
         raise BenchmarkError(
@@ -271,10 +282,29 @@ def _matched(metric: MetricTable, pattern: str, text: str) -> float:
     return _number(metric, found[0])
 
 
+def _client_tick(result: CommandResult, rate: float) -> float:
+    """Return the smallest step of a rate whose client ends on a timer of its own, by this one trial; 0 if it may not.
+
+    The work is a number of its command line, which over the rate is a time that the program ran, and a whole number
+    of a usual timer's steps. By chance that is so in some trials, of a client with a timer in most.
+    """
+    if rate <= 0:
+        return 0.0
+    for number in set(re.findall(r"(?<![0-9.])[0-9]{2,12}(?![0-9.])", " ".join(result.argv))):
+        elapsed_s = int(number) / rate
+        if not result.outside_s / _MOST_BESIDE <= elapsed_s <= result.outside_s:
+            continue
+        for step_s in _TIMERS_S:
+            late_s = elapsed_s % step_s
+            if elapsed_s >= step_s and late_s <= _LATE * step_s:
+                return rate * step_s / elapsed_s
+    return 0.0
+
+
 def _pointed(metric: MetricTable, text: str) -> float:
     """Return the number at a JSON Pointer (RFC 6901, section 4)."""
     try:
-        value = parse_json(text)
+        value = parse_json(text, parse_float=printed)
     except ValueError as error:
         raise BenchmarkError(
             f"{metric.output} is not JSON, where {metric.name} is: {_excerpt(text)}"
@@ -297,15 +327,12 @@ def _pointed(metric: MetricTable, text: str) -> float:
 
 
 def _number(metric: MetricTable, value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    try:
-        number = (
-            float(value)
-            if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value))
-            else math.nan
-        )
-    except OverflowError:
-        number = math.inf
+    text = value if isinstance(value, str) else repr(value)
+    number = math.nan
+    if isinstance(value, Printed):
+        number = value
+    elif not isinstance(value, bool) and _NUMBER.fullmatch(text):
+        number = printed(text)
     if not math.isfinite(number):
         raise BenchmarkError(
             f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number"

@@ -37,6 +37,7 @@ from vtax.benchmarks.network import (
     check_socket_buffer,
     window_warnings,
 )
+from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -281,7 +282,7 @@ def _found(pattern: str, text: str) -> float:
         raise BenchmarkError(
             f"sockperf's output lacks what {pattern!r} should find; its format is not known to vtax"
         )
-    return float(match[1])
+    return printed(match[1])
 
 
 BENCHMARK = Sockperf()

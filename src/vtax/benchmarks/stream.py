@@ -31,6 +31,7 @@ from vtax.benchmarks.base import (
     Role,
 )
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
+from vtax.benchmarks.printed import printed
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -151,7 +152,7 @@ class StreamBenchmark(OwnProgram):
             effective: dict[str, Any] = {
                 name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")
             }
-            values = {kernel: float(lines[kernel][0]) for kernel in KERNELS}
+            values = {kernel: printed(lines[kernel][0]) for kernel in KERNELS}
             shortest_s = min(float(lines[kernel][2]) for kernel in KERNELS)
             lines["valid"]
         except (KeyError, IndexError, ValueError) as error:

@@ -73,6 +73,12 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
     "pauses-of-baseline": "the baseline may pause: its averages lie {percent}\N{NO-BREAK SPACE}% from its typical trials (p "
     "\N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make them",
+    "coarse-figures": "figures are known in steps of {percent}\N{NO-BREAK SPACE}%: the interval reaches that far to "
+    "each side",
+    "withheld-resolution": "no verdict: figures are known in steps of {percent}\N{NO-BREAK SPACE}%, too coarse for one; "
+    "give trials more work",
+    "withheld-timer": "no verdict: trials end on a timer of the client, in steps of {percent}\N{NO-BREAK SPACE}% of "
+    "their time; give them more work",
     "withheld-dependent": "no verdict: neighbouring blocks resemble each other, and the wider interval does not support it",
     "other-quantity": "left out, since trials measured something else than the study asks for: see the warnings of the run",
     "withheld-clock": "no verdict `equivalent`: a guest's clock ran off by more than the margin, and the figure is of that clock",
@@ -124,10 +130,10 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "{count} of {total} contrasts had no value in the last {last} blocks and is left out",
         "{count} of {total} contrasts had no value in the last {last} blocks and are left out",
     ),
-    "contrast-withheld": "the contrast is equivalent by a wrong clock alone and left out",
+    "contrast-withheld": "the contrast has no verdict for what further blocks do not change and is left out",
     "contrasts-withheld": (
-        "{count} of {total} contrasts is equivalent by a wrong clock alone and left out",
-        "{count} of {total} contrasts are equivalent by a wrong clock alone and left out",
+        "{count} of {total} contrasts has no verdict for what further blocks do not change and is left out",
+        "{count} of {total} contrasts have no verdict for what further blocks do not change and are left out",
     ),
     "budget-over": (
         "the time budget of {budget} ends before another block would, after {count} block",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from vtax.benchmarks.base import Metric, Outcome, sum_disk_work
+from vtax.benchmarks.base import Metric, Outcome, merged_resolutions, sum_disk_work
 from vtax.messages import Note, at
 from vtax.platforms.base import RunningGuest
 from vtax.stats.checks import StatsError
@@ -56,7 +56,13 @@ def over_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
     each = [dict(outcome.values) for outcome in outcomes]
     disk = sum_disk_work([outcome.disk for outcome in outcomes])
-    merged = Outcome(values, {**outcomes[0].effective, "guests": each}, tuple(warnings), disk=disk)
+    merged = Outcome(
+        values,
+        {**outcomes[0].effective, "guests": each},
+        tuple(warnings),
+        disk=disk,
+        resolutions=merged_resolutions(outcomes, values),
+    )
     return replace(merged, samples=outcomes[0].samples) if len(outcomes) == 1 else merged
 
 

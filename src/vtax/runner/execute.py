@@ -334,7 +334,7 @@ class _Execution:
         if any(each.code == CLOCK_RATE for each in result.warnings):
             self._stopping.distrust_clock(cell)
         if not record.is_warmup and not result.error:
-            self._stopping.add(cell, record.block, result.outcome.values)
+            self._stopping.add(cell, record.block, result.outcome)
             for note in self._same_settings.differences(cell, result.outcome):
                 self._run.add_warning(note)
         progress = self._progress(record.block, record.is_warmup)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-from vtax.benchmarks.base import Benchmark, Context, Outcome, Role
+from vtax.benchmarks.base import Benchmark, Context, Metric, Outcome, Role, metrics_of
+from vtax.benchmarks.printed import Printed
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.guest.results import CommandResult
@@ -98,7 +99,8 @@ class Parsers:
         try:
             with _parsing(benchmark.tool):
                 if method == "parse":
-                    return _storable(benchmark.parse(parameters, *arguments))
+                    metrics = metrics_of(benchmark, parameters)
+                    return _storable(benchmark.parse(parameters, *arguments), metrics)
                 return one_line(benchmark.version_of(*arguments))
         except VtaxError as error:
             is_foreseen = isinstance(error, BenchmarkError) and not isinstance(error, ParserFailed)
@@ -117,8 +119,8 @@ def _parsing(tool: str) -> Iterator[None]:
         raise ParserFailed(f"{tool}'s output could not be parsed: {cause(error)}") from error
 
 
-def _storable(outcome: Outcome) -> Outcome:
-    """Return an outcome of which every value is finite. Raises ValueError or TypeError for another one."""
+def _storable(outcome: Outcome, metrics: Iterable[Metric]) -> Outcome:
+    """Return an outcome of which every value is finite, and known to its resolution. Raises ValueError or TypeError for another one."""
     json.dumps(dict(outcome.effective), allow_nan=False)
     values = {name: _finite(name, value) for name, value in outcome.values.items()}
     samples = {
@@ -128,13 +130,25 @@ def _storable(outcome: Outcome) -> Outcome:
         name: [_finite(name, value) for value in found]
         for name, found in outcome.histograms.items()
     }
+    declared = {metric.name: metric.resolution for metric in metrics}
     return replace(
         outcome,
         values=values,
+        resolutions={
+            name: step
+            for name, value in outcome.values.items()
+            if (step := _step(outcome, name, value, declared.get(name, 0.0)))
+        },
         samples=samples,
         histograms=of_requests,
         effective=cleaned(dict(outcome.effective)),
     )
+
+
+def _step(outcome: Outcome, name: str, value: float, declared: float) -> float:
+    """Return the smallest difference that a trial tells of a metric: the coarsest of all that is known; else 0."""
+    of_text = value.step if isinstance(value, Printed) else 0.0
+    return _finite(name, max(of_text, outcome.resolutions.get(name, 0.0), declared))
 
 
 def _finite(name: str, value: float) -> float:

@@ -79,7 +79,8 @@ def trial_record(
     """Return the record of a trial. position: in the whole run."""
     foreground = result.foreground
     outcome = Outcome({}) if result.error else result.outcome
-    of_trial = zip(LISTS, (outcome.samples, outcome.histograms), strict=True)
+    steps = {name: [step] for name, step in outcome.resolutions.items()}
+    of_trial = zip(LISTS, (outcome.samples, outcome.histograms, steps), strict=True)
     lists = {key: {name: list(values) for name, values in found.items()} for key, found in of_trial}
     return TrialRecord(
         cell_key=cell.key,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from vtax.benchmarks.base import Metric, is_timed
+from vtax.benchmarks.base import Metric, Outcome, is_rate, is_time, is_timed
 from vtax.errors import BadInput
 from vtax.runner.host_sessions import rule_in
 from vtax.runner.plan import Plan, PlannedCell
@@ -23,20 +23,21 @@ from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.judge import Contrast, missed
 from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
+from vtax.stats.resolution import Figures, Resolution, resolutions_of
 from vtax.stats.stopping import Decision, decide, within_budget
 
 
 class Stopping:
     """The values of a run so far, and the decision after each block.
 
-    already: stored values (cell key, block, metric, value) of a resumed run. session: the number of the one that is
+    already: stored values (cell key, block, metric, value, smallest step) of a resumed run. session: the number of the one that is
     made, whose end the rule decides. wrong_clocks: keys of cells of which a trial had a clock of a wrong rate.
     """
 
     def __init__(
         self,
         plan: Plan,
-        already: Iterable[tuple[str, int, str, float]],
+        already: Iterable[tuple[str, int, str, float, float]],
         session: int = 1,
         wrong_clocks: Iterable[str] = (),
     ) -> None:
@@ -54,8 +55,10 @@ class Stopping:
         self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(
             lambda: defaultdict(list)
         )
-        for key, block, metric, value in already:
+        self._steps: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for key, block, metric, value, step in already:
             self._values[key, metric][block].append(value)
+            self._steps[key, metric].append(step)
 
     @property
     def max_blocks(self) -> int:
@@ -67,11 +70,12 @@ class Stopping:
         """The time up to the end of the session; None without a budget."""
         return self._rule.budget_s
 
-    def add(self, cell: PlannedCell, block: int, values: Mapping[str, float]) -> None:
+    def add(self, cell: PlannedCell, block: int, outcome: Outcome) -> None:
         """Add the values of a successful trial."""
         for metric in cell.point.own_metrics:
-            if metric.primary and metric.name in values:
-                self._values[cell.key, metric.name][block].append(values[metric.name])
+            if metric.primary and metric.name in outcome.values:
+                self._values[cell.key, metric.name][block].append(outcome.values[metric.name])
+                self._steps[cell.key, metric.name].append(outcome.resolutions.get(metric.name, 0.0))
 
     def distrust_clock(self, cell: PlannedCell) -> None:
         """Judge a cell as one of which a trial had a guest's clock of a wrong rate."""
@@ -164,4 +168,19 @@ class Stopping:
             np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made])
         )
         is_wrong = cell.key in self._wrong_clocks and is_timed(metric.name, metric.unit)
-        return ContrastSide(means, clock_is_wrong=is_wrong)
+        resolution = self._resolutions(cell.point, metric)[cell.key]
+        return ContrastSide(means, clock_is_wrong=is_wrong, resolution=resolution)
+
+    def _resolutions(self, point: Point, metric: Metric) -> Mapping[str, Resolution]:
+        """Return how finely the figures of the cells of a point are known, by their keys."""
+        cells = {}
+        for key in self._keys[point.key]:
+            blocks = self._values[key, metric.name].values()
+            values = np.array([value for block in blocks for value in block])
+            cells[key] = Figures(values, np.array(self._steps[key, metric.name]))
+        return resolutions_of(
+            cells,
+            self._rule.margin,
+            is_time=is_time(metric.unit),
+            is_rate=is_rate(metric.unit),
+        )

@@ -20,6 +20,7 @@ from vtax.benchmarks.base import (
     OneAtATime,
     Outcome,
     Parameters,
+    merged_resolutions,
     sum_disk_work,
 )
 from vtax.benchmarks.histograms import merged
@@ -234,7 +235,11 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
     disk = sum_disk_work([outcome.disk for outcome in outcomes])
     whole = Outcome(
-        values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk
+        values,
+        {**outcomes[0].effective, "flows": len(outcomes)},
+        tuple(warnings),
+        disk=disk,
+        resolutions=merged_resolutions(outcomes, values),
     )
     return replace(whole, histograms=merged([outcome.histograms for outcome in outcomes]))
 

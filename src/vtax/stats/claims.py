@@ -23,10 +23,11 @@ from vtax.stats.contrasts import unpaired_ratio_of_logs
 from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
+from vtax.stats.resolution import coarsened
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence, tests_of
 from vtax.stats.verdict import Kind, Verdict, holm
-from vtax.stats.withholding import for_clock, for_failures, warranted
+from vtax.stats.withholding import for_clock, for_failures, for_resolution, warranted
 
 Word = Literal["reproduced", "contradicted", "inconclusive"]
 Needs = Literal["each", "most"]
@@ -197,6 +198,7 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
     note = claimed.contrast.failures
     warnings = (*ratio.warnings, *([note] if note else ()))
     ratio = replace(ratio, confidence=rule.confidence, warnings=warnings)
+    ratio = coarsened(ratio, claimed.contrast.resolution)
     return Tested(
         claimed, ratio, *(p_values(ratio, claimed, rule) if over_sessions else (1.0, 1.0))
     )
@@ -383,8 +385,6 @@ def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: 
     )
     if tested.claimed.is_withheld:
         verdict = for_clock(verdict)
-    if tested.claimed.apart:
-        return for_failures(verdict, contrast)
     moved = replace(
         ratio,
         mean_log=ratio.mean_log - bound,
@@ -393,6 +393,9 @@ def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: 
         high=ratio.high * exp(-bound),
         p_value=p,
     )
+    verdict = for_resolution(verdict, moved, contrast.resolution)
+    if tested.claimed.apart:
+        return for_failures(verdict, contrast)
     at_bound = replace(contrast, logs=contrast.logs - bound)
     at_margin = replace(rule, stop="open" if rule.stop == "open" else "fixed", margin=margin)
     return warranted(verdict, moved, at_bound, at_margin, is_absence=is_inside and low < 0 < high)

@@ -25,6 +25,7 @@ from vtax.stats.ratio import (
     standard_error,
     tail,
 )
+from vtax.stats.resolution import EXACT, Resolution, coarsest
 from vtax.stats.sessions import Labels, Unit
 
 
@@ -36,7 +37,8 @@ class Contrast:
     trials of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: the
     fewest of a block on either side. sessions: of each log-ratio the number of its session, or those of its host and
     session; None: all are of one.
-    clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
+    clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
+    finely they are known.
     """
 
     logs: Array
@@ -48,6 +50,7 @@ class Contrast:
     trials: int = 1
     sessions: Labels | None = None
     clock_is_wrong: bool = False
+    resolution: Resolution = EXACT
 
     @property
     def lost(self) -> float:
@@ -70,7 +73,8 @@ class Contrast:
 class ContrastSide:
     """A cell in one metric. medians: of the blocks' trials. trials: the fewest of a block. failed, tried: trials.
 
-    clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
+    clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
+    finely they are known.
     """
 
     means: BlockMeans
@@ -79,6 +83,7 @@ class ContrastSide:
     failed: int = 0
     tried: int = 0
     clock_is_wrong: bool = False
+    resolution: Resolution = EXACT
 
 
 def paired_contrast(
@@ -112,6 +117,7 @@ def paired_contrast(
         trials=min(side.trials for side in sides),
         sessions=sessions,
         clock_is_wrong=any(side.clock_is_wrong for side in sides),
+        resolution=coarsest([side.resolution for side in sides]),
     )
 
 

@@ -15,6 +15,7 @@ from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.needed import needed
 from vtax.stats.outlook import Levels, settled
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
+from vtax.stats.resolution import coarsened
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import (
@@ -27,7 +28,7 @@ from vtax.stats.stopping import (
 )
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, single_look, with_outlook
-from vtax.stats.withholding import for_clock, is_for_good, warranted
+from vtax.stats.withholding import for_clock, for_resolution, is_for_good, warranted
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
         except StatsError as error:
             result[name] = error
     ratios = _without_assumptions(ratios, contrasts)
+    ratios = {name: coarsened(r, contrasts[name].resolution) for name, r in ratios.items()}
     ratios = {name: replace(ratio, confidence=rule.confidence) for name, ratio in ratios.items()}
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
@@ -80,6 +82,10 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
         )
     verdicts = tuple(
         warranted(v, ratios[name], contrasts[name], rules[name])
+        for name, v in zip(names, verdicts, strict=True)
+    )
+    verdicts = tuple(
+        for_resolution(v, ratios[name], contrasts[name].resolution)
         for name, v in zip(names, verdicts, strict=True)
     )
     verdicts = tuple(

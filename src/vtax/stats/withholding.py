@@ -13,6 +13,7 @@ from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence, plausible_correlation
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio, exp, widened
+from vtax.stats.resolution import Resolution, band
 from vtax.stats.stopping import Rule, test_level
 from vtax.stats.verdict import Verdict, p_equivalence
 
@@ -22,7 +23,7 @@ GUARDED, WARNED = (
     1.0,
     3.0,
 )  # standard errors above a correlation's estimate: that a verdict allows for, or names
-_CLOCK = "withheld-clock"
+_CLOCK, _COARSE, _TIMER = "withheld-clock", "withheld-resolution", "withheld-timer"
 
 
 def warranted(
@@ -54,6 +55,20 @@ def warranted(
     return replace(verdict, warnings=(*verdict.warnings, note))
 
 
+def for_resolution(verdict: Verdict, ratio: Ratio, resolution: Resolution) -> Verdict:
+    """Return the verdict, but none that a step to either side of the ratio would undo: figures are not known so well.
+
+    `equivalent` needs a step within the margin.
+    """
+    if verdict.kind == "undecided" or resolution.share == 0:
+        return verdict
+    is_coarse = verdict.kind == "equivalent" and resolution.share > verdict.margin
+    if not is_coarse and _agrees(verdict, *band(ratio, resolution), verdict.margin):
+        return verdict
+    code = _TIMER if resolution.is_timer else _COARSE
+    return _withheld(verdict, Note(code, percent=resolution.percent))
+
+
 def for_clock(verdict: Verdict) -> Verdict:
     """Return the verdict on a figure in the time of a wrong clock: not `equivalent`, whatever the blocks show.
 
@@ -71,8 +86,11 @@ def for_failures(verdict: Verdict, contrast: Contrast) -> Verdict:
 
 
 def is_for_good(verdict: Verdict) -> bool:
-    """Whether the verdict is withheld for what no further block changes: a wrong clock."""
-    return any(isinstance(warning, Note) and warning.code == _CLOCK for warning in verdict.warnings)
+    """Whether the verdict is withheld for what no further block changes: a wrong clock, or coarse figures."""
+    return any(
+        isinstance(warning, Note) and warning.code in (_CLOCK, _COARSE, _TIMER)
+        for warning in verdict.warnings
+    )
 
 
 def _withheld(verdict: Verdict, note: Note) -> Verdict:

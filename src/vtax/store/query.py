@@ -14,9 +14,9 @@ from vtax.described import Means
 from vtax.foreign_data import parse_json
 from vtax.messages import Note, note_in, restored
 from vtax.store import schema
-from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, SAMPLES
-from vtax.store.rows import fetch, finite_lists, plain_settings, reading_rows
-from vtax.store.run import RunHandle, unpack
+from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, RESOLUTIONS, SAMPLES
+from vtax.store.rows import fetch, plain_settings, reading_rows
+from vtax.store.run import RunHandle, lists_of_trials, unpack
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -120,7 +120,8 @@ BlockCounters = Mapping[tuple[int, str, str], tuple[Ints, Floats, float]]
 class RunData:
     """A whole run, as one consistent state of the store.
 
-    histograms: trial id (as in Trials.id) -> what it is of -> see benchmarks.base.Outcome.
+    histograms: trial id (as in Trials.id) -> what it is of -> see benchmarks.base.Outcome. resolutions: trial id ->
+    metric name -> its smallest step alone.
     """
 
     run: RunHandle
@@ -130,6 +131,7 @@ class RunData:
     warnings: tuple[WarningRow, ...]
     failures: tuple[FailureRow, ...]
     histograms: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    resolutions: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
 
 
 def load(engine: Engine, run: RunHandle) -> RunData:
@@ -146,7 +148,8 @@ def load(engine: Engine, run: RunHandle) -> RunData:
             _guests(connection, run),
             _warnings(connection, run.id, cell_ids),
             _failures(connection, run.id, cell_ids),
-            _lists(connection, run.id, HISTOGRAMS),
+            lists_of_trials(connection, run.id, HISTOGRAMS),
+            lists_of_trials(connection, run.id, RESOLUTIONS),
         )
 
 
@@ -256,7 +259,7 @@ def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]
     Raises StoreError.
     """
     with reading_rows(engine) as connection:
-        return _lists(connection, run.id, SAMPLES)
+        return lists_of_trials(connection, run.id, SAMPLES)
 
 
 def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
@@ -399,19 +402,6 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
         )
         for code, text, cell_id, times in connection.execute(query)
     )
-
-
-def _lists(connection: Connection, run_id: int, key: str) -> dict[int, dict[str, list[float]]]:
-    """Trial id -> name -> numbers, of the trials that have some under a key of LISTS."""
-    table = schema.trial
-    query = select(table.c.id, table.c.effective).where(
-        table.c.run_id == run_id,
-        cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True),
-    )
-    found = {
-        trial: effective[key] for trial, effective in connection.execute(query) if key in effective
-    }
-    return {trial: finite_lists(values) for trial, values in found.items()}
 
 
 def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:

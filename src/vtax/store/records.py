@@ -17,7 +17,8 @@ SAMPLES = (
     "samples"  # the key of TrialRecord.effective that holds metric name -> values within the trial
 )
 HISTOGRAMS = "histograms"  # the key that holds name -> values and counts in turn, or a count alone
-LISTS = (SAMPLES, HISTOGRAMS)  # what is under them is many numbers, and no setting
+RESOLUTIONS = "resolutions"  # the key that holds metric name -> a list of its smallest step alone
+LISTS = (SAMPLES, HISTOGRAMS, RESOLUTIONS)  # what is under them is many numbers, and no setting
 CLOCK_RATE = "clock-rate"
 """Code of the warning that a guest's clock ran at a wrong rate during a trial."""
 HOST_CACHE = "host-cache"

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, Text, cast, func, insert, select, update
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
@@ -20,8 +20,15 @@ from vtax.store import schema
 from vtax.store.annotations import Annotations
 from vtax.store.counts import counts_of
 from vtax.store.database import new_id, writing
-from vtax.store.records import LISTS, REFUSED, PlatformRecord, SessionRecord, TrialRecord
-from vtax.store.rows import check_declared, check_host, fetch, reading_rows
+from vtax.store.records import (
+    LISTS,
+    REFUSED,
+    RESOLUTIONS,
+    PlatformRecord,
+    SessionRecord,
+    TrialRecord,
+)
+from vtax.store.rows import check_declared, check_host, fetch, finite_lists, reading_rows
 from vtax.store.run_records import (
     marked_by_host,
     read_cells,
@@ -231,8 +238,8 @@ class RunHandle:
         with reading_rows(self._engine) as connection:
             return counts_of(connection, self.id).failed
 
-    def primary_values(self) -> list[tuple[str, int, str, float]]:
-        """(cell key, block, metric name, value) of every primary metric, in the order measured.
+    def primary_values(self) -> list[tuple[str, int, str, float, float]]:
+        """(cell key, block, metric name, value, its smallest step or 0) of every primary metric, in the order measured.
 
         Only trials that went well, warm-up left out: what a stopping rule looks at.
         """
@@ -243,7 +250,7 @@ class RunHandle:
             schema.measurement,
         )
         query = (
-            select(cell.c.key, trial.c.block, metric.c.name, measurement.c.value)
+            select(cell.c.key, trial.c.block, metric.c.name, measurement.c.value, trial.c.id)
             .join_from(measurement, trial)
             .join(cell, trial.c.cell_id == cell.c.id)
             .join(metric, measurement.c.metric_id == metric.c.id)
@@ -256,7 +263,11 @@ class RunHandle:
             .order_by(trial.c.position, metric.c.id)
         )
         with reading_rows(self._engine) as connection:
-            return [(r[0], r[1], r[2], r[3]) for r in fetch(connection, query)]
+            steps = lists_of_trials(connection, self.id, RESOLUTIONS)
+            return [
+                (key, block, name, value, *steps.get(trial_id, {}).get(name, [0.0])[:1])
+                for key, block, name, value, trial_id in fetch(connection, query)
+            ]
 
     def cells_warned_of(self, code: str) -> set[str]:
         """Keys of the cells of which a trial had a warning of this code."""
@@ -441,3 +452,18 @@ def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
         for (place, name), value in trial.counters.items()
         if math.isfinite(value)
     ]
+
+
+def lists_of_trials(
+    connection: Connection, run_id: int, key: str
+) -> dict[int, dict[str, list[float]]]:
+    """Trial id -> name -> numbers, of the trials that have some under a key of LISTS."""
+    table = schema.trial
+    query = select(table.c.id, table.c.effective).where(
+        table.c.run_id == run_id,
+        cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True),
+    )
+    found = {
+        trial: effective[key] for trial, effective in connection.execute(query) if key in effective
+    }
+    return {trial: finite_lists(values) for trial, values in found.items()}

@@ -45,6 +45,7 @@ from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Claimed, Judgement, RangeTest, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio
+from vtax.stats.resolution import coarsest
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import (
     BENCHMARK,
@@ -465,12 +466,13 @@ def _comparison(
 
 
 def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
-    """Return the contrast with what failed on either side."""
+    """Return the contrast with what failed on either side, and how finely they measured."""
     failed = sum(entry.row.failed for entry in of), sum(entry.row.failed for entry in to)
     return replace(
         contrast,
         failed=failed,
         tried=(sum(tried(e.row) for e in of), sum(tried(e.row) for e in to)),
+        resolution=coarsest([entry.row.resolution for entry in (*of, *to)]),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vtax.benchmarks.base import is_timed
+from vtax.benchmarks.base import is_rate, is_time, is_timed
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
@@ -42,6 +42,7 @@ from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
+from vtax.stats.resolution import Figures, resolutions_of
 from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
@@ -78,9 +79,9 @@ def judged_run(data: RunData) -> Judged:
     """Return the figures of a run that was loaded."""
     because = data.run.stopped_because if data.run.status == "finished" else ""
     rule = rule_of(data.run.declared.get("design", {}), because)
-    rows = _rows(data, rule)
+    rows = _with_resolutions(data, _rows(data, rule), rule.margin)
     of = units_of_blocks(data)
-    rows = _over_sessions(rows, of)
+    rows = {key: _coarsened(row) for key, row in _over_sessions(rows, of).items()}
     sections = tuple(_judged(section, rule, of) for section in _sections(data, rows))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, sections))
@@ -255,6 +256,47 @@ def _row(
     )
 
 
+def _with_resolutions(
+    data: RunData, rows: Mapping[tuple[int, int], Row], margin: float
+) -> dict[tuple[int, int], Row]:
+    """Return the rows with how finely their figures are known, by those of all cells of their point."""
+    trial_at = dict(zip(data.trials.position.tolist(), data.trials.id.tolist(), strict=True))
+    points: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for key, row in rows.items():
+        points.setdefault((row.cell.point, key[1]), []).append(key)
+    found = dict(rows)
+    for (_, metric_index), keys in points.items():
+        metric = data.run.metrics[metric_index]
+        cells = {
+            rows[key].cell.key: _figures(data, rows[key], metric.name, trial_at) for key in keys
+        }
+        resolutions = resolutions_of(
+            cells, margin, is_time=is_time(metric.unit), is_rate=is_rate(metric.unit)
+        )
+        for key in keys:
+            found[key] = replace(rows[key], resolution=resolutions[rows[key].cell.key])
+    return found
+
+
+def _figures(data: RunData, row: Row, metric: str, trial_at: Mapping[int, int]) -> Figures:
+    """Return the figures of a row, trial by trial. trial_at: position in the run -> id."""
+    steps = [
+        data.resolutions.get(trial_at[position], {}).get(metric, (0.0,))[0]
+        for position in row.trial_positions.tolist()
+    ]
+    return Figures(row.trial_values, np.array(steps))
+
+
+def _coarsened(row: Row) -> Row:
+    """Return the row with an interval of its mean that reaches at least a step to each side."""
+    summary, share = row.summary, row.resolution.share
+    if summary is None or share == 0:
+        return row
+    step = abs(summary.mean) * share
+    low, high = min(summary.low, summary.mean - step), max(summary.high, summary.mean + step)
+    return replace(row, summary=replace(summary, low=low, high=high))
+
+
 def _over_sessions(
     rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, Unit]
 ) -> dict[tuple[int, int], Row]:
@@ -373,7 +415,13 @@ def _side(row: Row, left: frozenset[int]) -> ContrastSide:
     means = without(row.means_of_blocks, left)
     medians = without(BlockMeans(row.blocks, row.block_medians), left)
     return ContrastSide(
-        means, medians, row.fewest_trials, row.failed, tried(row), row.clock_is_wrong
+        means,
+        medians,
+        row.fewest_trials,
+        row.failed,
+        tried(row),
+        row.clock_is_wrong,
+        row.resolution,
     )
 
 

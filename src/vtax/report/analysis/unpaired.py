@@ -21,10 +21,11 @@ from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs
 from vtax.stats.describe import describe_blocks
 from vtax.stats.ratio import Ratio, block_contrast
+from vtax.stats.resolution import coarsened, coarsest
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import judge_unordered
-from vtax.stats.withholding import for_clock, for_failures
+from vtax.stats.withholding import for_clock, for_failures, for_resolution
 
 _Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 
@@ -56,6 +57,7 @@ def unpaired(
             continue
         try:
             ratio = _ratio(pair, _own_logs, level)
+            ratio = coarsened(ratio, trials_of(pair).resolution)
             ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:
             result[number] = replace(result[number], reason=error.note)
@@ -68,6 +70,7 @@ def unpaired(
         trials = trials_of(pairs[number])
         if verdict is not None:
             verdict = for_failures(verdict, trials)
+            verdict = for_resolution(verdict, ratio, trials.resolution)
             verdict = for_clock(verdict) if pairs[number].clock_is_wrong else verdict
         warnings = (*ratio.warnings, *([trials.failures] if trials.failures else ()))
         reason = "" if verdict else Note("one-session")
@@ -82,11 +85,17 @@ def unpaired(
 
 
 def trials_of(pair: Compared) -> Contrast:
-    """Return what failed on either side in all of its runs; a contrast without blocks."""
+    """Return what failed on either side in all of its runs, and how finely they measured; without blocks."""
     of, to = ([cell.row for cell in side] for side in pair.cells)
     failed = sum(row.failed for row in of), sum(row.failed for row in to)
     made = sum(map(tried, of)), sum(map(tried, to))
-    return Contrast(np.full(1, np.nan), pair.section.better, failed=failed, tried=made)
+    return Contrast(
+        np.full(1, np.nan),
+        pair.section.better,
+        failed=failed,
+        tried=made,
+        resolution=coarsest([row.resolution for row in (*of, *to)]),
+    )
 
 
 def shared_baseline(sides: tuple[Side, Side]) -> str:

@@ -22,6 +22,7 @@ from vtax.stats.describe import Summary, outlier_warnings
 from vtax.stats.intervals import Interval
 from vtax.stats.planning import detectable_overhead
 from vtax.stats.ratio import BlockMeans, Ratio
+from vtax.stats.resolution import EXACT, Resolution
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
@@ -54,9 +55,9 @@ class Row:
     block with the fewest. clock_is_wrong: by more than the margin, of its guests, where the metric is in their time:
     it cannot show that two platforms differ by less. is_other_quantity: a trial measured something else than its
     study asks for, see store.records.OTHER_QUANTITY. is_withheld: it has no ratio, for its reason; see `tails`.
-    is_held_below: only the cache below a guest's disk held a trial's files. settled: blocks that
-    its rule left it out of, see `settled`. trial_blocks, trial_values, trial_positions: of every measured trial that
-    went well, in their order; positions are in the run, from 0.
+    resolution: how finely its figures are known. is_held_below: only the cache below a guest's disk held a trial's
+    files. settled: blocks that its rule left it out of, see `settled`. trial_blocks, trial_values, trial_positions:
+    of every measured trial that went well, in their order; positions are in the run, from 0.
     """
 
     cell: Annotated[CellRecord, Means("key of the cell", take="key")]
@@ -80,6 +81,7 @@ class Row:
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
     clock_is_wrong: bool = False
+    resolution: Resolution = EXACT
     is_other_quantity: bool = False
     is_held_below: bool = False
     is_withheld: bool = False
@@ -125,6 +127,11 @@ class Row:
         return detectable_overhead(
             self.ratio, self.verdict.margin, self.verdict.alpha, self.verdict.family
         )
+
+    @property
+    def step(self) -> float:
+        """Smallest difference of two of its figures that their tool tells, in their unit; 0 where it tells all."""
+        return abs(self.summary.mean) * self.resolution.share if self.summary else 0.0
 
     @property
     def means_of_blocks(self) -> BlockMeans:

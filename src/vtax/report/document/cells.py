@@ -90,12 +90,16 @@ class Quantity(Value):
 
 @dataclass(frozen=True)
 class Mean(Value):
-    """A mean, rounded to fit the half-width of its interval. shows: it, the half-width, or both with the unit."""
+    """A mean, rounded to fit the half-width of its interval. shows: it, the half-width, or both with the unit.
+
+    step: smallest difference of two figures that their tool tells, in their unit; no digit below it is shown.
+    """
 
     mean: float
     half_width: float
     scale: Scale
     shows: Literal["mean", "half-width", "both"] = "mean"
+    step: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ _SHORT: Mapping[str, doc.Message] = {
     "withheld-noisier": msg("noisier side"),
     "withheld-failures": msg("more trials failed"),
     "withheld-clock-check": msg("wrong clock"),
+    "withheld-resolution": msg("coarse figures"),
+    "withheld-timer": msg("the client's timer"),
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
 _CASES: Mapping[str, Any] = {

@@ -204,8 +204,8 @@ def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
     if row.summary is None:
         return "", ""
     half = (row.summary.high - row.summary.low) / 2
-    return doc.Mean(row.summary.mean, half, scale), muted(
-        doc.Mean(row.summary.mean, half, scale, "half-width")
+    return doc.Mean(row.summary.mean, half, scale, step=row.step), muted(
+        doc.Mean(row.summary.mean, half, scale, "half-width", row.step)
     )
 
 

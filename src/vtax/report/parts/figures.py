@@ -41,7 +41,7 @@ def means(section: Section, analysis: Analysis) -> doc.RowFigure:
             return blank
         s = row.summary
         low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
-        text = doc.Mean(s.mean, (s.high - s.low) / 2, scale, "both")
+        text = doc.Mean(s.mean, (s.high - s.low) / 2, scale, "both", row.step)
         blocks, values = tuple(row.blocks.tolist()), tuple(row.block_means.tolist())
         return replace(blank, shown=(s.mean, low, high), blocks=blocks, values=values, text=text)
 

@@ -68,8 +68,8 @@ def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]
         return ["", "", "", "", "", "", "", _verdict(row)]
     half = (row.summary.high - row.summary.low) / 2
     shown: list[doc.Inline] = [
-        doc.Mean(row.summary.mean, half, scale),
-        muted(doc.Mean(row.summary.mean, half, scale, "half-width")),
+        doc.Mean(row.summary.mean, half, scale, step=row.step),
+        muted(doc.Mean(row.summary.mean, half, scale, "half-width", row.step)),
         doc.Share(row.summary.cv),
         doc.Count(row.summary.n),
         doc.Count(int(row.blocks.size)),

@@ -224,7 +224,7 @@ def _quantity(f: Formatter, value: cells.Quantity) -> str:
 
 
 def _mean(f: Formatter, value: cells.Mean) -> str:
-    mean, half = numbers.mean_and_half_width(value.mean, value.half_width, value.scale)
+    mean, half = numbers.mean_and_half_width(value.mean, value.half_width, value.scale, value.step)
     shown = {"mean": [mean], "half-width": [half], "both": [mean, half]}[value.shows]
     unit = f.text(unit_of(value.scale.unit)) if value.shows == "both" else ""
     return " ".join(filter(None, [f.number(" ".join(filter(None, shown))), unit]))

@@ -13,6 +13,7 @@ Kind = Literal["percent", "slower", "faster", "times"]
 _HALF = 0.5  # of the baseline, below which "times slower" is clearer than a percentage
 _LARGEST_WHOLE = 10_000
 _LARGEST_DIGITS = 4  # of a share of the baseline, however narrow its interval
+_ONE_STEP = 1.001  # half of an interval, in steps of the tool, that is no more than one step
 _WIDE = 10.0  # high / low of an interval, from which each number has two digits of its own
 
 
@@ -49,20 +50,35 @@ def decimals_of(half_width: float, digits: int = 2) -> int:
     return digits - 1 - math.floor(math.log10(abs(half_width)))
 
 
-def mean_and_half_width(mean: float, half: float, scale: Scale) -> tuple[str, str]:
+def mean_and_half_width(
+    mean: float, half: float, scale: Scale, step: float = 0.0
+) -> tuple[str, str]:
     """Return a mean and its interval's half-width, rounded alike: `1 234`, `±12`. The half is empty when not
-    finite."""
-    mean, half = mean / scale.divisor, half / scale.divisor
+    finite.
+
+    step: of the figures, below which their tool tells nothing. A mean of many is known to a digit more, unless its
+    interval is no wider than the step.
+    """
+    mean, half, step = mean / scale.divisor, half / scale.divisor, step / scale.divisor
+    is_of_many = math.isfinite(half) and half > _ONE_STEP * step
+    most = decimals_of(step, 1) + is_of_many if step else math.inf
     if not math.isfinite(half):
-        return number(mean), ""
+        return (number(mean) if most >= _decimals_for(mean, DIGITS) else _cut(mean, int(most))), ""
     if half == 0:
         return number(mean), "±0"
     if mean and not _is_plain(2 - _decimals_for(mean, 3)):
         return number(mean), f"±{number(half, 2)}"
     decimals = max(0, _decimals_for(mean, 3), min(decimals_of(half), _decimals_for(mean, 5)))
+    if most < decimals:
+        return _cut(mean, int(most)), f"±{_cut(half, int(most))}"
     return fixed(mean, decimals), "±" + (
         fixed(half, decimals) if round(half, decimals) else number(half, 1)
     )
+
+
+def _cut(value: float, decimals: int) -> str:
+    """Return a number without the digits that are not known; negative decimals round to tens."""
+    return fixed(round(value, decimals), max(0, decimals))
 
 
 def _decimals_for(value: float, digits: int) -> int:

@@ -354,13 +354,12 @@ def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> 
 
 def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
     """Return the baseline's mean with its half-width and unit: `616 ±199 events/s`."""
-    base = next(
-        (row.summary for row in point.rows if row.platform.is_baseline and row.summary), None
-    )
-    if base is None:
+    row = next((row for row in point.rows if row.platform.is_baseline and row.summary), None)
+    if row is None or row.summary is None:
         return doc.Nothing()
+    base = row.summary
     scale = scale_for(section.metric.unit, [base.mean])  # each row has its unit beside it
-    return muted(doc.Mean(base.mean, (base.high - base.low) / 2, scale, "both"))
+    return muted(doc.Mean(base.mean, (base.high - base.low) / 2, scale, "both", row.step))
 
 
 def _shares(

@@ -1,0 +1,135 @@
+"""How finely the figures of a cell are known: the last digit that a tool prints, or the timer its client ends on.
+
+Two figures that differ by less than a step are printed alike, so that blocks which all agree show a coarse tool and
+not a quiet one. A mean of figures that agree is off by up to a step, however many they are; noise of several steps
+averages out, and then the interval of Student's t is the wider one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vtax.messages import Note
+from vtax.stats.checks import Array
+from vtax.stats.ratio import Ratio, exp
+
+MIN_FOR_TIMER = 5  # trials of a cell that show a timer
+_OFF_TICK = 0.03  # of a step, that a time may be off its tick
+_OFF_TICK_OF_TWO = 0.01  # the same where there are two ticks alone
+_MOST_TICKS = 200  # of a time: finer steps are below any margin
+_MOST_TIMES = 200  # that are looked at
+_FEW_TICKS = 5  # up to which two ticks alone are evidence: any two times are multiples of something
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Smallest difference between two figures, as a share of them. is_timer: of times that end on a client's timer."""
+
+    share: float = 0.0
+    is_timer: bool = False
+
+    @property
+    def log(self) -> float:
+        """The same of a logarithm, to either side."""
+        return -math.log1p(-self.share) if self.share < 1 else math.inf
+
+    @property
+    def percent(self) -> str:
+        """The share in percent, for sentences."""
+        return f"{float(f'{100 * self.share:.2g}'):g}"
+
+
+EXACT = Resolution()
+
+
+def coarsest(resolutions: Sequence[Resolution]) -> Resolution:
+    """Return the coarsest of several: that of what is computed from them."""
+    return max(resolutions, key=lambda each: each.share, default=EXACT)
+
+
+def coarsened(ratio: Ratio, resolution: Resolution) -> Ratio:
+    """Return the ratio with an interval that reaches at least a step to each side."""
+    low, high = band(ratio, resolution)
+    if low >= ratio.low and high <= ratio.high:
+        return ratio
+    note = Note("coarse-figures", percent=resolution.percent)
+    return replace(
+        ratio,
+        low=min(low, ratio.low),
+        high=max(high, ratio.high),
+        warnings=(*ratio.warnings, note),
+    )
+
+
+def band(ratio: Ratio, resolution: Resolution) -> tuple[float, float]:
+    """Return the bounds that a step to each side of a ratio gives."""
+    if resolution.log == math.inf:
+        return 0.0, math.inf
+    return exp(ratio.mean_log - resolution.log), exp(ratio.mean_log + resolution.log)
+
+
+def timer_step(times: Array, least: float) -> float | None:
+    """Return the step of a timer that all times are multiples of; None where they show none.
+
+    times: of the trials of one cell, in any unit. least: the smallest step that matters, as a share of the times.
+    Where chance alone makes five times, they are taken for a timer's in less than one case of a hundred.
+    """
+    times = times[:_MOST_TIMES]
+    if times.size < MIN_FOR_TIMER or not (np.isfinite(times).all() and (times > 0).all()):
+        return None
+    ticks = np.arange(2, min(int(1 / least), _MOST_TICKS) + 1)[:, None]  # of the longest time
+    counts = np.rint(times * ticks / times.max())
+    steps = (times * counts).sum(axis=1) / np.maximum((counts * counts).sum(axis=1), 1)
+    off = np.abs(times - counts * steps[:, None]).max(axis=1)
+    for place in np.flatnonzero((off <= _OFF_TICK * steps) & (counts.min(axis=1) >= 1)):
+        distinct = np.unique(counts[place]).size
+        is_near = ticks[place, 0] <= _FEW_TICKS and off[place] <= _OFF_TICK_OF_TWO * steps[place]
+        if distinct > 2 or (distinct == 2 and is_near):
+            return float(steps[place])
+    return None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures of one cell in one metric, trial by trial. steps: their smallest steps, 0 where none is known."""
+
+    values: Array
+    steps: Array
+
+
+def resolutions_of(
+    cells: Mapping[str, Figures], margin: float, *, is_time: bool, is_rate: bool
+) -> dict[str, Resolution]:
+    """Return the resolution of every cell of a point in one metric.
+
+    A step that a tool prints is that of most trials. A timer that the times of one cell show is that of all: they
+    do the same work with the same client. is_time, is_rate: whether figures are times, or work over times.
+    """
+    found = {name: _printed(figures) for name, figures in cells.items()}
+    if not (is_time or is_rate):
+        return found
+    with np.errstate(over="ignore"):
+        times = {
+            name: figures.values if is_time else 1 / figures.values
+            for name, figures in cells.items()
+            if figures.values.size and (figures.values > 0).all()
+        }
+    steps = [step for each in times.values() if (step := timer_step(each, margin / 2)) is not None]
+    if not steps:
+        return found
+    for name, each in times.items():
+        of_timer = Resolution(max(steps) / float(np.median(each)), is_timer=True)
+        found[name] = coarsest((of_timer, found[name]))
+    return found
+
+
+def _printed(figures: Figures) -> Resolution:
+    """Return the resolution of what a tool prints: a last digit that is zero may be left out in some trials."""
+    known = figures.values != 0
+    if not known.any():
+        return EXACT
+    return Resolution(float(np.median(figures.steps[known] / np.abs(figures.values[known]))))
