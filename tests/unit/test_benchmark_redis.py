@@ -9,7 +9,7 @@ from vtax.benchmarks.redis import BENCHMARK, RedisParameters
 
 def parse(text, *, outside_s=10.0, cpu_s=0.0, status=0, stderr="", **parameters):
     results = client(text, outside_s=outside_s, cpu_s=cpu_s, status=status, stderr=stderr)
-    return BENCHMARK.parse(RedisParameters(requests=20_000, **parameters), CONTEXT, results)
+    return BENCHMARK.parse(RedisParameters(**{"requests": 20_000, **parameters}), CONTEXT, results)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_rates_of_the_intervals_after_the_first_line_of_a_test_are_samples():
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("redis/7.0.txt"), cpu_s=1.92).warnings
     assert warning.startswith("the client redis-benchmark used 99 % of its 1 CPU")
-    assert parse(read("redis/7.0.txt"), cpu_s=1.92, client="guest", threads=4).warnings != ()
+    assert parse(read("redis/7.0.txt"), cpu_s=1.92, client="guest").warnings != ()
 
 
 def test_the_server_keeps_nothing_unless_requested():
@@ -61,3 +61,35 @@ def test_the_server_keeps_nothing_unless_requested():
     assert (server.ready_port, remote.place) == (6382, "peer")
     assert remote.argv[remote.argv.index("-P") : remote.argv.index("-P") + 2] == ("-P", "4")
     assert commands(BENCHMARK, append_only=True)[0].argv[-1] == "yes"
+
+
+def test_several_clients_of_one_thread_share_requests_and_connections():
+    _, alone = commands(BENCHMARK, requests=1000, clients=10)
+    assert alone.argv[0] == "redis-benchmark"
+    _, several = commands(BENCHMARK, requests=1000, clients=10, threads=3)
+    assert several.argv[3:5] == ("set,get", "333:3,333:3,334:4")
+    assert "--threads" not in several.argv
+
+
+def test_a_rate_of_several_clients_is_over_the_time_of_the_longest():
+    once = read("redis/7.0.txt")
+    slower = once.replace("19493.18 requests", "9746.59 requests")
+    set_reports, get_reports = zip(*(split_tests(text) for text in (once, slower)), strict=True)
+    whole = "".join((*set_reports, *get_reports))
+    outcome = parse(whole, requests=40_000, threads=2)
+    assert outcome.values["set"] == pytest.approx(2 * 9746.59)
+    assert outcome.values["get"] == pytest.approx(2 * 21929.82)
+    assert requests(outcome.histograms["set"]) == 40_000
+    assert outcome.samples == {}
+
+
+def split_tests(text):
+    """A report's part of SET, and that of GET."""
+    at = text.index("====== GET")
+    return text[:at], text[at:]
+
+
+def test_a_rate_is_known_as_finely_as_milliseconds_tell_its_time():
+    outcome = parse(read("redis/7.0.txt"))
+    time_s = 20_000 / outcome.values["set"]
+    assert outcome.resolutions["set"] / outcome.values["set"] == pytest.approx(0.001 / time_s)

@@ -6,8 +6,10 @@ flushed to the guest's disk, as Redis recommends; without, nothing is kept. It d
 values, nor snapshots.
 
 Its trap is the client: redis-benchmark of one thread is often slower than the server. One that has used up its CPUs
-is a warning. It prints how many requests a latency is not exceeded by, in steps of 0.1 ms and at ever finer
-percentiles: percentiles of several trials together are exact to such a step.
+is a warning. With `threads` that many clients of one thread share requests and connections, since its own threads
+look for the end at every 250 ms alone; the rate is over the time of the longest. It counts milliseconds. It prints
+how many requests a latency is not exceeded by, in steps of 0.1 ms and at ever finer percentiles: percentiles of
+several trials together are exact to such a step.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from vtax.benchmarks.base import (
     Service,
     Tail,
 )
-from vtax.benchmarks.histograms import of_cumulated
+from vtax.benchmarks.histograms import of_cumulated, percentile, together
+from vtax.benchmarks.histograms import requests as counted
 from vtax.benchmarks.local import check_memory, succeeded
+from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -43,6 +47,24 @@ PORT = 6379
 _TESTS = ("set", "get")
 _TITLES = {"p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "max"}
 _EXPECTED_PER_S = 4e4
+_CLOCK_S = 0.001  # that redis-benchmark times a test by
+_AT_ONCE = """
+import subprocess, sys, tempfile
+tests, shares, *argv = sys.argv[1:]
+for test in tests.split(","):
+    clients = []
+    for share in shares.split(","):
+        requests, connections = share.split(":")
+        output = tempfile.TemporaryFile()
+        words = [*argv, "-t", test, "-n", requests, "-c", connections]
+        clients.append((subprocess.Popen(words, stdout=output), output))
+    statuses = [client.wait() for client, _ in clients]
+    for _, output in clients:
+        output.seek(0)
+        sys.stdout.buffer.write(output.read())
+    if any(statuses):
+        sys.exit(1)
+"""
 _PROGRESS_S = 0.25  # between its lines of progress
 _REPORT = re.compile(r"====== (\w+) ======(.*?)(?======= |\Z)", re.DOTALL)
 _PROGRESS = re.compile(r"(SET|GET): rps=([0-9.]+) \(overall: ")
@@ -60,7 +82,7 @@ class RedisParameters(Parameters):
     client: Client = Field("peer", description="where redis-benchmark runs")
     clients: int = Field(50, ge=1, le=1000, description="connections at once")
     threads: int = Field(
-        1, ge=1, le=64, description="threads of redis-benchmark, which share the connections"
+        1, ge=1, le=64, description="clients of one thread at once, which share the connections"
     )
     pipeline: int = Field(
         1, ge=1, le=10_000, description="requests that a connection sends at once"
@@ -80,6 +102,16 @@ class RedisParameters(Parameters):
                 f"requests ({self.requests}) are fewer than clients ({self.clients}): some would send none"
             )
         return self
+
+
+def _shares(p: RedisParameters) -> list[tuple[int, int]]:
+    """Return (requests, connections) of each client, as equal as they can be."""
+    clients = min(p.threads, p.clients)
+
+    def part(whole: int, number: int) -> int:
+        return whole * (number + 1) // clients - whole * number // clients
+
+    return [(part(p.requests, n), part(p.clients, n)) for n in range(clients)]
 
 
 class Redis(Service):
@@ -141,20 +173,16 @@ class Redis(Service):
             ),
             *("--dir", directory, "--save", "", "--appendonly", "yes" if p.append_only else "no"),
         )
-        client = (
-            *("redis-benchmark", "-h", context.guest_address, "-p", port, "-t", ",".join(_TESTS)),
-            *(
-                "-n",
-                str(p.requests),
-                "-c",
-                str(p.clients),
-                "-P",
-                str(p.pipeline),
-                "-d",
-                str(p.value_size),
-            ),
-            *("-r", str(p.keys), *(("--threads", str(p.threads)) if p.threads > 1 else ())),
+        shares = _shares(p)
+        client: tuple[str, ...] = (
+            *("redis-benchmark", "-h", context.guest_address, "-p", port),
+            *("-P", str(p.pipeline), "-d", str(p.value_size), "-r", str(p.keys)),
         )
+        if len(shares) == 1:
+            client += ("-t", ",".join(_TESTS), "-n", str(p.requests), "-c", str(p.clients))
+        else:
+            written = ",".join(f"{requests}:{connections}" for requests, connections in shares)
+            client = ("python3", "-c", _AT_ONCE, ",".join(_TESTS), written, *client)
         return (
             Command(
                 "server",
@@ -174,19 +202,27 @@ class Redis(Service):
     ) -> Outcome:
         """See Benchmark.parse. The first line of progress of a test is of no whole interval."""
         p, result = parameters, succeeded("redis-benchmark", results, "client")
-        reports = {name.lower(): text for name, text in _REPORT.findall(result.stdout)}
-        if list(reports) != list(_TESTS):
+        shares = _shares(p)
+        reports: dict[str, list[str]] = {}
+        for name, text in _REPORT.findall(result.stdout):
+            reports.setdefault(name.lower(), []).append(text)
+        if list(reports) != list(_TESTS) or any(len(of) != len(shares) for of in reports.values()):
             raise BenchmarkError(
                 "redis-benchmark printed no report that vtax knows", where=result.stdout[-200:]
             )
         values: dict[str, float] = {}
+        steps: dict[str, float] = {}
         histograms: dict[str, list[float]] = {}
-        for name, text in reports.items():
-            of_test, histograms[name] = _of_test(text, p.requests)
+        for name, texts in reports.items():
+            of_clients = [
+                _of_test(text, requests) for text, (requests, _) in zip(texts, shares, strict=True)
+            ]
+            of_test, histograms[name] = _of_all(of_clients, p.requests)
             values |= {
                 name: of_test.pop("rate"),
                 **{f"{name}_latency_{each}": ms for each, ms in of_test.items()},
             }
+            steps[name] = values[name] ** 2 * _CLOCK_S / p.requests
         at_least_s = sum(
             p.requests / values[name] if values[name] > 0 else float("inf") for name in _TESTS
         )
@@ -207,9 +243,29 @@ class Redis(Service):
         rates: dict[str, list[float]] = {name: [] for name in _TESTS}
         for name, rate in _PROGRESS.findall(result.stdout):
             rates[name.lower()].append(float(rate))
-        samples = {name: each[1:] for name, each in rates.items() if 2 < len(each) <= MAX_SAMPLES}
+        is_alone = len(shares) == 1  # several clients print their intervals one after the other
+        samples = {
+            name: each[1:]
+            for name, each in rates.items()
+            if is_alone and 2 < len(each) <= MAX_SAMPLES
+        }
         effective |= {INTERVAL_S: _PROGRESS_S} if samples else {}
-        return Outcome(values, effective, tuple(warnings), samples, histograms)
+        return Outcome(values, effective, tuple(warnings), samples, histograms, resolutions=steps)
+
+
+def _of_all(
+    of_clients: Sequence[tuple[dict[str, float], list[float]]], requests: int
+) -> tuple[dict[str, float], list[float]]:
+    """Return what `_of_test` does of clients that began a test at once: it lasts until the last has ended."""
+    if len(of_clients) == 1:
+        return of_clients[0]
+    times_s = [counted(histogram) / found["rate"] for found, histogram in of_clients]
+    histogram = together([histogram for _, histogram in of_clients])
+    found = {"rate": requests / max(times_s)}
+    for name in _TITLES:
+        share = 1.0 if name == "max" else int(name[1:]) / 100
+        found[name] = percentile(histogram, share) or 0.0
+    return found, histogram
 
 
 def _of_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
@@ -219,10 +275,15 @@ def _of_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
         float(ms): int(count)
         for ms, count in sorted(_AT_MOST.findall(text), key=lambda each: int(each[1]))
     }
-    if not rate or not summary or max(counts.values(), default=0) != requests:
+    if (
+        not rate
+        or not summary
+        or float(rate[1]) <= 0
+        or max(counts.values(), default=0) != requests
+    ):
         raise BenchmarkError("redis-benchmark printed no report that vtax knows", where=text[-200:])
     found = dict(
-        zip(("avg", "min", "p50", "p95", "p99", "max"), map(float, summary.groups()), strict=True)
+        zip(("avg", "min", "p50", "p95", "p99", "max"), map(printed, summary.groups()), strict=True)
     )
     for which in ("p50", "p95", "p99"):  # what it rounds up to, where no line of its own says so
         counts[found[which]] = max(
