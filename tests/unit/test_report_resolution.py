@@ -8,7 +8,8 @@ from measured_run import measured, noisy
 from synthetic_run import begin, trial
 
 from vtax.benchmarks.base import Context, Metric, Outcome, Parameters, merged_resolutions
-from vtax.benchmarks.printed import printed
+from vtax.benchmarks.printed import Printed, printed
+from vtax.cli.progress import figure_text
 from vtax.report import document as doc
 from vtax.report.analysis import analyse_data
 from vtax.report.renderers.format import english
@@ -138,3 +139,8 @@ def test_a_store_keeps_the_smallest_step_of_every_figure(tmp_path):
         data = load(store.engine, run)
     assert list(data.resolutions.values()) == [{"time": [0.25]}]
     assert np.isclose(analyse_data(data).sections[0].points[0].rows[0].resolution.share, 0.0625)
+
+
+def test_progress_shows_no_digit_that_the_tool_does_not_tell():
+    assert figure_text((Printed(0.02, 0.01), "ms")) == "20 µs"
+    assert figure_text((0.02, "ms")) == "20.00 µs"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import TracebackType
 from typing import IO, Self, cast
 
+from vtax.benchmarks.printed import Printed
 from vtax.cli.output import notify
 from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
-from vtax.report.renderers.numbers import number
+from vtax.report.renderers.numbers import mean_and_half_width
 from vtax.runner.events import Figure, Observer, Progress
 from vtax.study.units import format_duration
 
@@ -26,12 +28,14 @@ def done_text(progress: Progress) -> str:
 
 
 def figure_text(figure: Figure | None) -> str:
-    """Return a value in the unit of the tables: `10.5 Gbit/s`."""
+    """Return a value in the unit of the tables, with the digits that its tool tells: `10.5 Gbit/s`."""
     if figure is None:
         return ""
     value, unit = figure
     scale = scale_for(unit, [value])
-    return f"{number(value / scale.divisor)} {scale.unit}"
+    step = value.step if isinstance(value, Printed) else 0.0
+    shown, _ = mean_and_half_width(value, math.inf, scale, step)
+    return f"{shown} {scale.unit}"
 
 
 def observer() -> PlainProgress | BarProgress:

@@ -19,7 +19,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "one-value": "one value has no interval",
     "all-equal": "all values are equal",
     "equal-blocks": "all blocks are equal: noise is below the tool's resolution",
-    "equal-values": "all values are equal: noise is below the tool's resolution, the interval has no width",
+    "equal-values": "all values are equal: noise is below the tool's resolution",
     "equal-ratios": "all blocks give the same ratio: noise is below the tool's resolution",
     "zero-mean-no-cv": "the mean is zero, so there is no coefficient of variation",
     "dependent-values": "values depend on one another: {values} are worth about {effective}",

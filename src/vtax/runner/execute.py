@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from vtax.benchmarks.printed import Printed
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
@@ -379,7 +380,8 @@ def figure(cell: PlannedCell, result: TrialResult) -> Figure | None:
     """Return a trial's primary metric, or nothing when it failed."""
     for metric in cell.point.own_metrics:
         if metric.primary and metric.name in result.outcome.values and not result.error:
-            return result.outcome.values[metric.name], metric.unit
+            step = result.outcome.resolutions.get(metric.name, 0.0)
+            return Printed(result.outcome.values[metric.name], step), metric.unit
     return None
 
 

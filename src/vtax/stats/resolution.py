@@ -17,6 +17,7 @@ from vtax.messages import Note
 from vtax.stats.checks import Array
 from vtax.stats.ratio import Ratio, exp
 
+_COARSEST = 0.99
 MIN_FOR_TIMER = 5  # trials of a cell that show a timer
 _OFF_TICK = 0.03  # of a step, that a time may be off its tick
 _OFF_TICK_OF_TWO = 0.01  # the same where there are two ticks alone
@@ -34,8 +35,8 @@ class Resolution:
 
     @property
     def log(self) -> float:
-        """The same of a logarithm, to either side."""
-        return -math.log1p(-self.share) if self.share < 1 else math.inf
+        """The same of a logarithm, to either side; of a step as large as the figure, a hundredfold."""
+        return -math.log1p(-min(self.share, _COARSEST))
 
     @property
     def percent(self) -> str:
@@ -67,8 +68,6 @@ def coarsened(ratio: Ratio, resolution: Resolution) -> Ratio:
 
 def band(ratio: Ratio, resolution: Resolution) -> tuple[float, float]:
     """Return the bounds that a step to each side of a ratio gives."""
-    if resolution.log == math.inf:
-        return 0.0, math.inf
     return exp(ratio.mean_log - resolution.log), exp(ratio.mean_log + resolution.log)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence, plausible_correlation
+from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio, exp, widened
 from vtax.stats.resolution import Resolution, band
@@ -58,12 +59,19 @@ def warranted(
 def for_resolution(verdict: Verdict, ratio: Ratio, resolution: Resolution) -> Verdict:
     """Return the verdict, but none that a step to either side of the ratio would undo: figures are not known so well.
 
-    `equivalent` needs a step within the margin.
+    `equivalent` needs a step within the margin. Where noise is smaller than a step that is not, and so is the
+    difference, no further blocks decide either.
     """
-    if verdict.kind == "undecided" or resolution.share == 0:
+    if resolution.share == 0 or ratio.n_blocks < MINIMUM_BLOCKS:
         return verdict
-    is_coarse = verdict.kind == "equivalent" and resolution.share > verdict.margin
-    if not is_coarse and _agrees(verdict, *band(ratio, resolution), verdict.margin):
+    bounds = band(ratio, resolution)
+    is_coarse = resolution.share > verdict.margin
+    if verdict.kind == "undecided":
+        if not (is_coarse and bounds == (ratio.low, ratio.high) and bounds[0] < 1 < bounds[1]):
+            return verdict
+    elif not (verdict.kind == "equivalent" and is_coarse) and _agrees(
+        verdict, *bounds, verdict.margin
+    ):
         return verdict
     code = _TIMER if resolution.is_timer else _COARSE
     return _withheld(verdict, Note(code, percent=resolution.percent))
