@@ -31,6 +31,18 @@ def test_the_rate_is_bytes_over_time_of_every_known_dd(fixture, parameters, rate
     assert values["rate"] == pytest.approx(rate, rel=1e-4)
 
 
+def test_a_rate_is_known_as_well_as_the_time_that_dd_prints():
+    """uutils' dd prints tenths of a second where GNU's prints microseconds."""
+    fine, coarse = (
+        TOOL.parse(
+            "", stderr=f"1048576 bytes (1 MB, 1 MiB) copied, {time} s, 10 MB/s", file_size=MIB
+        )
+        for time in ("0.100234", "0.1")
+    )
+    assert fine.values["rate"].step / fine.values["rate"] == pytest.approx(1e-5, rel=0.01)
+    assert coarse.values["rate"].step / coarse.values["rate"] == pytest.approx(1.0)
+
+
 def test_a_write_is_flushed_inside_the_time():
     written = command(file_size="64MiB", block_size="64KiB")
     assert {"of=/scratch/vtax-dd-3", "bs=65536", "count=1024", "conv=fsync"} <= set(written.argv)

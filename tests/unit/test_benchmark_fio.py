@@ -5,6 +5,7 @@ import json
 import pytest
 from tool_under_test import Tool
 
+from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import Context
 
 MIB = 2**20
@@ -35,6 +36,16 @@ def test_figures_are_those_of_the_report(version):
     assert outcome.values["write_bandwidth"] == job["bw_bytes"] / 1e6
     assert outcome.values["write_latency_p99"] == job["clat_ns"]["percentile"]["99.000000"] / 1000
     assert not any(name.startswith("read") for name in outcome.values)
+
+
+def test_a_rate_is_known_as_finely_as_milliseconds_tell_its_time():
+    """A trial over in 1 ms may have any rate."""
+    one_ms = {"total_ios": 1, "iops": 1000.0, "bw_bytes": 4096000, "runtime": 1}
+    rates = fio_jobs.rates("read", [one_ms])
+    assert rates["read_iops"].step == pytest.approx(1000.0)
+    rates = fio_jobs.rates("read", [one_ms, {**one_ms, "runtime": 100}])
+    assert (rates["read_iops"], rates["read_iops"].step) == (2000.0, pytest.approx(2000.0))
+    assert fio_jobs.rates("read", [{**one_ms, "runtime": 0}])["read_iops"] == 1000.0
 
 
 @pytest.mark.parametrize("version", ["3.33", "3.39"])

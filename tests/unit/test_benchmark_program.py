@@ -50,6 +50,31 @@ def read(
     return program.parse(program.Parameters(), CONTEXT, results).values
 
 
+@pytest.mark.parametrize(
+    ("rate", "argv", "share"),
+    [
+        (4000.0, ["-n", "1000"], 1.0),  # 250 ms, of a timer of 250 ms
+        (1995.0, ["-c", "n=1000; run"], 0.998),  # 501 ms: one of 500 ms
+        (1000 / 0.31, ["-n", "1000"], 0.0),  # 310 ms
+        (4000.0, ["--duration", "10"], 0.0),
+        (4000.0, ["-n", "900"], 0.0),
+    ],
+)
+def test_a_rate_of_work_that_ended_on_a_timer_is_known_to_its_step(rate, argv, share):
+    made = program({"pattern": "rate ([0-9.]+)", "unit": "requests/s", "better": "higher"})
+    words = ("tool", *argv)
+    results = {"single": CommandResult(words, 0, f"rate {rate:.6f}", "", 0.6, 0.6)}
+    found = made.parse(made.Parameters(), CONTEXT, results)
+    assert found.resolutions["figure"] / rate == pytest.approx(share, rel=0.01)
+
+
+def test_a_figure_of_an_output_knows_its_last_digit():
+    assert read(program(), "took 0.02 s")["figure"].step == pytest.approx(0.01)
+    pointed = program({"pointer": "/time"})
+    assert read(pointed, '{"time": 2.50}')["figure"].step == pytest.approx(0.01)
+    assert read(pointed, '{"time": 2}')["figure"].step == 1.0
+
+
 def test_an_output_that_shows_a_failure_fails_the_trial():
     checked = program(fails_if="^errors: [1-9].*$")
     assert read(checked, "errors: 0\ntook 2 s\n") == {"figure": 2.0}

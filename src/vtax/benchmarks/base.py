@@ -173,8 +173,8 @@ _TIME = frozenset(
 
 
 def is_rate(unit: str) -> bool:
-    """Return whether figures of a unit are work over a time: `requests/s`, `IOPS`."""
-    return unit == "IOPS" or unit.endswith("/s")
+    """Return whether figures of a unit are work over a time: `requests/s`, `ops/sec`, `IOPS`, `tps`."""
+    return bool(re.search(r"/ ?(s|sec|secs|second|ms|min|h)$|^[a-zA-Z]*ps$|^IOPS$", unit))
 
 
 def is_time(unit: str) -> bool:

@@ -180,13 +180,14 @@ class ProgramBenchmark(Benchmark):
         """Return every metric of the table. Raises BenchmarkError with an excerpt of the output for one that is
         missing."""
         result = results.get("single") or results["client"]
+        program = PurePosixPath(result.argv[0]).name
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
             words = result.stderr.strip() or result.stdout.strip()
             raise BenchmarkError(
-                f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}"
+                f"{program} failed with {result.ended_with}: {_excerpt(words, last=True)}"
             )
-        self._check_success(texts.values())
+        self._check_success(program, texts.values())
         values = {m.name: _figure(m, texts[m.output], result) for m in self._table.metric}
         ticks = {
             m.name: _client_tick(result, values[m.name])
@@ -195,7 +196,7 @@ class ProgramBenchmark(Benchmark):
         }
         return Outcome(values, resolutions=ticks)
 
-    def _check_success(self, texts: Iterable[str]) -> None:
+    def _check_success(self, program: str, texts: Iterable[str]) -> None:
         """Raise BenchmarkError for an output that shows a failure, or does not show the success that it must."""
         fails_if, must_match = self._table.fails_if, self._table.must_match
         texts = list(texts)
@@ -204,14 +205,14 @@ class ProgramBenchmark(Benchmark):
             failure = next(filter(None, matches), None)
             if failure is not None:
                 raise BenchmarkError(
-                    f"{self.tool} reports a failure (fails_if): {_excerpt(failure[0])}",
+                    f"{program} reports a failure (fails_if): {_excerpt(failure[0])}",
                     hint=_SEE_OUTPUT,
                 )
         if must_match is not None and not any(
             re.search(must_match, text, re.MULTILINE) for text in texts
         ):
             raise BenchmarkError(
-                f"{self.tool} reports no success: must_match matches nothing in {_excerpt(''.join(texts))}",
+                f"{program} reports no success: must_match matches nothing in {_excerpt(''.join(texts))}",
                 hint=_SEE_OUTPUT,
             )
 
