@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_report(version):
     assert not any(name.startswith("read") for name in outcome.values)
 
 
-def test_a_rate_is_known_as_finely_as_milliseconds_tell_its_time():
+def test_a_rate_is_known_as_finely_as_its_time_in_milliseconds():
     """A trial over in 1 ms may have any rate."""
     one_ms = {"total_ios": 1, "iops": 1000.0, "bw_bytes": 4096000, "runtime": 1}
     rates = fio_jobs.rates("read", [one_ms])

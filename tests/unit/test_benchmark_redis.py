@@ -89,7 +89,7 @@ def split_tests(text):
     return text[:at], text[at:]
 
 
-def test_a_rate_is_known_as_finely_as_milliseconds_tell_its_time():
+def test_a_rate_is_known_as_finely_as_its_time_in_milliseconds():
     outcome = parse(read("redis/7.0.txt"))
     time_s = 20_000 / outcome.values["set"]
     assert outcome.resolutions["set"] / outcome.values["set"] == pytest.approx(0.001 / time_s)

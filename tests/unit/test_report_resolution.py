@@ -47,7 +47,7 @@ def with_steps(data, share):
     return replace(data, resolutions=steps)
 
 
-def test_platforms_that_a_coarse_tool_cannot_tell_apart_are_not_equivalent(alike):
+def test_platforms_that_differ_by_less_than_a_step_are_not_equivalent(alike):
     found = analyse_data(with_steps(alike, 0.04))
     assert {key: kind for key, kind in kinds(found).items() if kind != "equivalent"} == {
         ("first", 64): "undecided",
@@ -76,7 +76,7 @@ def test_intervals_of_ratio_and_mean_reach_a_step_to_each_side(alike):
         (0.02, 0.0001, 0.0, "20.00 ±0.10 µs"),
     ],
 )
-def test_no_digit_is_shown_that_the_tool_does_not_tell(mean, half, step, text):
+def test_no_digit_below_the_step_is_shown(mean, half, step, text):
     cell = doc.Mean(mean, half, doc.Scale("µs", 0.001), "both", step)
     assert english(cell).replace("\N{NO-BREAK SPACE}", " ") == text
 
@@ -141,6 +141,6 @@ def test_a_store_keeps_the_smallest_step_of_every_figure(tmp_path):
     assert np.isclose(analyse_data(data).sections[0].points[0].rows[0].resolution.share, 0.0625)
 
 
-def test_progress_shows_no_digit_that_the_tool_does_not_tell():
+def test_progress_shows_no_digit_below_the_step():
     assert figure_text((Printed(0.02, 0.01), "ms")) == "20 µs"
     assert figure_text((0.02, "ms")) == "20.00 µs"

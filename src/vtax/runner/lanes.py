@@ -38,7 +38,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Server:
+class StartedServer:
     """A server of a trial that was started, as its guest knows it. started_at: monotonic, at the latest."""
 
     command: Command
@@ -178,7 +178,7 @@ class LaneRun:
         commands = point.benchmark.commands(point.parameters, lane.context)
         self._measured = next(c for c in commands if c.role != "server")
         self._server_commands = [c for c in commands if c.role == "server"]
-        self._servers: list[Server] = []
+        self._servers: list[StartedServer] = []
         self._handle = 0
         self._begun: Begun | None = None
         self._launched_at = 0.0
@@ -240,7 +240,7 @@ class LaneRun:
             _put(guest, command)
             _prepare(guest, command.before)
             handle = guest.start(command.argv, environment=command.environment)
-            self._servers.append(Server(command, guest, handle, time.monotonic()))
+            self._servers.append(StartedServer(command, guest, handle, time.monotonic()))
             if command.ready_port is not None:
                 try:
                     guest.wait_port(
