@@ -158,3 +158,9 @@ def test_a_printed_number_is_known_as_well_in_another_unit():
 
 def test_the_sentences_have_their_data():
     assert "50\N{NO-BREAK SPACE}%" in Note("withheld-timer", percent=Resolution(0.5).percent)
+
+
+def test_steps_that_a_tool_prints_are_no_timer():
+    cells = {"a": Figures(np.array([3.0, 4, 5, 3, 4]), np.ones(5))}
+    found = resolutions_of(cells, 0.02, is_time=True, is_rate=False)["a"]
+    assert found == Resolution(0.25, is_timer=False)

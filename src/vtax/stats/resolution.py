@@ -18,6 +18,7 @@ from vtax.stats.checks import Array
 from vtax.stats.ratio import Ratio, exp
 
 _COARSEST = 0.99
+_PRINTED = 1.5  # times the step that a tool prints, up to which a timer's is no other
 MIN_FOR_TIMER = 5  # trials of a cell that show a timer
 _OFF_TICK = 0.03  # of a step, that a time may be off its tick
 _OFF_TICK_OF_TWO = 0.01  # the same where there are two ticks alone
@@ -122,7 +123,8 @@ def resolutions_of(
         return found
     for name, each in times.items():
         of_timer = Resolution(max(steps) / float(np.median(each)), is_timer=True)
-        found[name] = coarsest((of_timer, found[name]))
+        if of_timer.share > _PRINTED * found[name].share:  # else these are the steps that it prints
+            found[name] = of_timer
     return found
 
 
