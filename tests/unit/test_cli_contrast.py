@@ -20,7 +20,7 @@ from vtax.report.analysis.contrast import Contrasts, contrast, home_run, side_of
 from vtax.report.analysis.result import analyse
 from vtax.report.parts.contrast import document_of
 from vtax.report.renderers import numbers
-from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.records import RESOLUTIONS, CellRecord, PlatformRecord
 from vtax.store.run import RunHandle
 from vtax.store.store import LAST, Store
 
@@ -219,6 +219,46 @@ def test_contrast_check_and_show_withhold_for_failed_trials_alike(tmp_path):
         assert checked.outcome == "undecided"
         back = contrast(opened, "lost-1:native", "lost-1:docker").compared[0]
         assert back.verdict.kind == "undecided"
+
+
+def _in_steps(run: RunHandle, blocks: range) -> None:
+    """Figures of a tool that prints steps of 20: all alike."""
+    for block in blocks:
+        for cell in run.cells:
+            run.add_trial(
+                trial(
+                    cell,
+                    block=block,
+                    position=run.next_position(),
+                    values={"events": 100.0},
+                    effective={RESOLUTIONS: {"events": [20.0]}},
+                )
+            )
+
+
+def test_contrast_check_and_show_withhold_for_coarse_figures_alike(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        _in_steps(_failing(opened, "coarse-1"), range(6))
+        run = analyse(opened, "coarse-1")
+        (shown,) = (row for row in run.primary[0].points[0].rows if row.platform.name == "docker")
+        found = contrast(opened, "coarse-1:docker", "coarse-1:native").compared[0]
+        (checked,) = check(opened, run, treatment="docker", baseline="native").compared
+        assert shown.verdict.kind == found.verdict.kind == checked.outcome == "undecided"
+        assert "withheld-resolution" in {note.code for note in found.warnings}
+        assert "withheld-resolution" in {note.code for note in checked.reasons}
+
+
+def test_a_contrast_across_runs_withholds_for_coarse_figures(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for name in ("old-1", "new-1"):
+            run = _failing(opened, name)
+            for session in range(5):
+                if session:
+                    run.begin_session(f"{session:032}", run.host, 30.0 + session)
+                _in_steps(run, range(2 * session, 2 * session + 2))
+        found = contrast(opened, "new-1:docker", "old-1:native").compared[0]
+        assert (found.verdict.kind, found.ratio.low) == ("undecided", pytest.approx(0.8))
+        assert "withheld-resolution" in {note.code for note in found.warnings}
 
 
 def test_a_contrast_across_runs_withholds_for_failed_trials(tmp_path):
