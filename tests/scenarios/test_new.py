@@ -127,7 +127,7 @@ def test_the_answers_of_a_terminal_make_it(terminal):
 
 def test_a_refused_answer_is_followed_by_the_same_prompt(terminal):
     found = invoked(
-        "mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n7\n7%\n"
+        "mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n0\n7\n"
     )
     assert found.exit_code == 0, (found.exception, found.stderr)
     study = tomllib.loads(Path("mine.toml").read_text())
@@ -137,7 +137,7 @@ def test_a_refused_answer_is_followed_by_the_same_prompt(terminal):
         "density measures no disks",
         "did you mean docker",
         "soon",
-        "7 is not a percentage",
+        "is not above 0 %",
     ):
         assert error in found.stderr
 
@@ -195,7 +195,7 @@ def test_wrong_options_are_refused_and_nothing_is_written(capsys, golden):
         f"--question {each}" for each in ("compare", "program", "difference")
     )
     wrong = (
-        f"{compare} --margin 3",
+        f"{compare} --margin 30",
         f"{compare} --margin 0.5",
         f"{compare} --margin 50%",
         f"{compare} --time 8d",

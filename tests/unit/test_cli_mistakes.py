@@ -30,7 +30,7 @@ STUDIES = {
     "list": HEAD + CPU + "parameters = { threads = [1, 2] }\n",
     "level": HEAD + CPU + 'factors = { threads = [1, "two"] }\n',
     "rule": HEAD + '[design]\nstop = "precise"\n' + CPU,
-    "percent": HEAD + '[design]\nstop = "precision"\nprecision = "2%"\n' + CPU,
+    "percent": HEAD + '[design]\nstop = "precision"\nprecision = 2\n' + CPU,
     "idle": HEAD + "[design]\nmax_blocks = 9\n" + CPU,
     "size": HEAD + "[guest]\nmemory = 512\n" + CPU,
     "topology": HEAD + NETWORK + 'topology = "p2p"\n',
@@ -50,7 +50,7 @@ RUNS = (
     "tour --memory lots",
     "tour --ab podman",
     "tour --ab podman,dockr",
-    "tour --check 5",
+    "tour --check 5%%",
     "ufla2010 --scale qick",
 )
 COMMAND_LINES = (

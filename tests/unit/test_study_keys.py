@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.benchmarks.registry import benchmarks
 from vtax.network.settings import LinkSettings
 from vtax.platforms.registry import drivers
-from vtax.study.declared import Example
-from vtax.study.fields import Duration
+from vtax.study.claims import CheckTable
+from vtax.study.declared import Example, alternatives_of, bounds_of, is_share
+from vtax.study.fields import Duration, Share
 from vtax.study.keys import Key, keys
 from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, PlatformTable, Size, Study
 from vtax.study.refusals import Problem, RefusedStudy, validated
@@ -32,7 +33,8 @@ class Table(BaseModel):
     way: Literal["send", "receive", "both"] = Field("send", description="which way")
     duration_s: int = Field(7, ge=1, le=86400)
     rate_mbit_s: float | None = Field(None, gt=0)
-    share: float = Field(0.5, gt=0, lt=1)
+    loss_percent: float = Field(0, ge=0, le=100)
+    share: Share = Field(0.5, gt=0, lt=1)
     size: Size = Field(65536, ge=1024)
     minimum: Size | None = Field(None, ge=1, le=1024**2)
     timeout: Duration = Field(60.0, gt=0)
@@ -66,7 +68,7 @@ def key(name: str) -> Key:
         ("way", "send", "'send', 'receive' or 'both'", ""),
         ("duration_s", "7", "a whole number from 1 to 86400 s", "s"),
         ("rate_mbit_s", "", "a number above 0 Mbit/s", "Mbit/s"),
-        ("share", "0.5", "a number above 0 and below 1", ""),
+        ("share", "0.5", "a share above 0 and below 1, or a percentage such as '5%'", ""),
         ("size", "64KiB", "a size of at least 1KiB, in bytes or with a unit", "bytes"),
         ("minimum", "", "a size from 1B to 1MiB, in bytes or with a unit", "bytes"),
         ("timeout", "60", "a duration above 0s, in seconds or with a unit", "s"),
@@ -189,12 +191,35 @@ def test_all_problems_are_found_and_unknown_keys_come_first():
     assert [problem.near for problem in found[:3]] == ["depth", "timeout", ""]
 
 
+@pytest.mark.parametrize(("written", "share"), [("5%", 0.05), ("0.5 %", 0.005), (0.5, 0.5)])
+def test_a_share_is_a_number_below_1_or_a_percentage(written, share):
+    assert validated(Table, {"share": written}).share == share
+
+
+@pytest.mark.parametrize("written", [5, 1, "5", "100%", 0, "0%", "x", True])
+def test_what_is_no_share_is_refused(written):
+    (problem,) = refusal({"share": written})
+    assert problem.place == ("share",)
+
+
+def test_every_key_of_a_study_between_0_and_1_is_a_share():
+    shares = {}
+    for model in (DesignTable, GuestTable, BenchmarkTable, PlatformTable, CheckTable, Study):
+        for name, info in model.model_fields.items():
+            for kind in alternatives_of(info.annotation, tuple(info.metadata)):
+                bounds = bounds_of(kind.metadata)
+                if kind.annotation is float and bounds.get("lt", bounds.get("le", 2)) <= 1:
+                    shares[f"{model.__name__}.{name}"] = is_share(kind.metadata)
+    assert [name for name, is_so in shares.items() if not is_so] == []
+    assert {"DesignTable.margin", "DesignTable.precision", "CheckTable.within"} <= shares.keys()
+
+
 @pytest.mark.parametrize(
     ("given", "hint"),
     [
-        ({"share": "5%"}, "for 5 % write 0.05"),
-        ({"share": "2.5 %"}, "for 2.5 % write 0.025"),
-        ({"share": 5}, "for 5 % write 0.05"),
+        ({"share": 5}, "for 5 % write '5%' or 0.05"),
+        ({"share": 1}, "for 1 % write '1%' or 0.01"),
+        ({"loss_percent": "2.5 %"}, "write 2.5"),
         ({"duration_s": "7s"}, "write 7: it counts seconds"),
         ({"duration_s": "2min"}, "write 120: it counts seconds"),
         ({"rate_mbit_s": "100Mbit"}, "a number alone, without quotes and unit: it counts Mbit/s"),

@@ -42,7 +42,7 @@ plattforms = ["native", "podman"]
 [guest]
 memory = "512Mb"
 [design]
-margin = "5%"
+margin = 5
 timeout = "60"
 [[benchmarks]]
 name = "iperf3"

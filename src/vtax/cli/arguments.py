@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from datetime import datetime
 
 import click
 
 from vtax.errors import BadInput
+from vtax.study.units import share_of
 
-_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", re.ASCII)
-_PLAIN_FRACTION = 0.2  # above, a number without % may be meant as a percentage
-_SHARE_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
+_SHARE_HINT = "write a percentage such as 5%, or a share such as 0.05"
 
 
 def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -35,19 +33,14 @@ def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...])
     return tuple(dict.fromkeys(found))
 
 
-def share_of(text: str, where: str) -> float:
-    """0.05 of `5%` or `0.05`. Raises BadInput for anything that is not above 0 and below 1. where: the option."""
-    match = _NUMBER.fullmatch(text.strip())
-    if match is None:
-        raise BadInput(f"{text!r} is not a number", where=where, hint=_SHARE_HINT)
-    share = float(match[1]) / (100 if match[2] else 1)
-    if share > _PLAIN_FRACTION and not match[2]:
-        hint = f"write {match[1]}%, or a fraction such as 0.05"
-        if share < 1:
-            hint = f"write {match[1]}% or {100 * share:g}%"
-        raise BadInput(f"{match[1]} is not a percentage", where=where, hint=hint)
-    if not 0 < share < 1:
-        raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_SHARE_HINT)
+def share_of_option(text: str, where: str) -> float:
+    """0.05 of `5%`, `5` or `0.05`. Raises BadInput for anything that is not above 0 and below 1. where: the option."""
+    try:
+        share = share_of(text, percent_from_1=True)
+    except ValueError as error:
+        raise BadInput(str(error), where=where) from error
+    if share <= 0:
+        raise BadInput(f"{text!r} is not above 0 %", where=where, hint=_SHARE_HINT)
     return share
 
 

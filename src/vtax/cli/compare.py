@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vtax.cli.arguments import share_of
+from vtax.cli.arguments import share_of_option
 from vtax.cli.completion import run_names, sides
 from vtax.cli.gate import detect_option, junit_option, limits_of, status_of, written
 from vtax.cli.output import existing_store, json_option
@@ -45,7 +45,7 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
     if word not in (None, _SLOWER) or not share:
         what = "slower-by has no share" if word == _SLOWER else f"unknown condition {word!r}"
         raise BadInput(what, where=_OPTION, hint="write --fail-if slower-by 5%")
-    return share_of(share, f"{_OPTION} {_SLOWER}")
+    return share_of_option(share, f"{_OPTION} {_SLOWER}")
 
 
 @click.command("compare", cls=_Gate)

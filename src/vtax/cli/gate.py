@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtax.cli.arguments import share_of
+from vtax.cli.arguments import share_of_option
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def limits_of(margin: float | None, detect: str | None) -> GateLimits:
     """Return the limits. margin: see Limits. detect: as written. Raises BadInput for what is no share."""
-    return GateLimits(margin, None if detect is None else share_of(detect, "--detect"))
+    return GateLimits(margin, None if detect is None else share_of_option(detect, "--detect"))
 
 
 def status_of(found: Checks, *, strict: bool) -> int:

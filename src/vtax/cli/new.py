@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from vtax.cli.arguments import listed, share_of, words_of
+from vtax.cli.arguments import listed, share_of_option, words_of
 from vtax.cli.completion import platform_names
 from vtax.cli.language import translate
 from vtax.cli.output import json_option, notify, print_json, print_table, say
@@ -45,7 +45,7 @@ Answer = TypeVar("Answer")
 )
 @click.option("--time", "time", metavar="TIME", help="How long the run may take, e.g. 30min.")
 @click.option(
-    "--margin", metavar="PERCENT", help="Ratios within this of 1 are equivalent.  [default: 2%]"
+    "--margin", metavar="SHARE", help="Ratios within this of 1 are equivalent.  [default: 2%]"
 )
 @click.option(
     "--resource",
@@ -56,7 +56,7 @@ Answer = TypeVar("Answer")
     help=f"Measure {', '.join(TABLES)} (repeatable); of compare, difference and density.",
 )
 @click.option(
-    "--difference", metavar="PERCENT", help="The difference to find; of the question difference."
+    "--difference", metavar="SHARE", help="The difference to find; of the question difference."
 )
 @click.option(
     "--guests",
@@ -258,9 +258,9 @@ def _difference(question: Question, text: str | None, *, asks: bool) -> float | 
         return _answer(
             "Which difference should be found?",
             "5%",
-            lambda answer: share_of(answer, "--difference"),
+            lambda answer: share_of_option(answer, "--difference"),
         )
-    return share_of(text, "--difference")
+    return share_of_option(text, "--difference")
 
 
 def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
@@ -355,7 +355,7 @@ def _words(text: str) -> list[str]:
 
 def _margin(text: str) -> float:
     """Return a margin of equivalence as a fraction. Raises BadInput for one that nearly everything is within."""
-    margin = share_of(text, "--margin")
+    margin = share_of_option(text, "--margin")
     if margin > _LARGEST_MARGIN:
         what = f"a margin of {format_percent(margin, 'g')}: at most {format_percent(_LARGEST_MARGIN, 'g')}"
         raise BadInput(

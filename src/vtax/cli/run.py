@@ -11,7 +11,7 @@ import click
 
 from vtax import __version__
 from vtax.cli import overrides
-from vtax.cli.arguments import listed, share_of
+from vtax.cli.arguments import listed, share_of_option
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.gate import GateLimits, detect_option, judge, junit_option, limits_of
 from vtax.cli.host_boots import measure_boot
@@ -296,7 +296,7 @@ def _limits(check: str | None, detect: str | None, junit: Path | None) -> GateLi
     if check is None and (detect or junit):
         what = "--detect and --junit are of a gate, and there is none"
         raise BadInput(what, where="vtax run", hint="add --check 5%")
-    return None if check is None else limits_of(share_of(check, "--check"), detect)
+    return None if check is None else limits_of(share_of_option(check, "--check"), detect)
 
 
 def _require_one_part(study: Study, pause_s: float | None) -> None:

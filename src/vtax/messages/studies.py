@@ -23,6 +23,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "key-between": "{low} and {high}",
     "key-in-bytes": "{what}, in bytes or with a unit",
     "key-in-seconds": "{what}, in seconds or with a unit",
+    "key-share": "a share",
+    "key-in-percent": "{what}, or a percentage such as '5%'",
     "key-pattern": "text of the form {pattern}",
     "key-example": "text such as {examples}",
     "key-tables": "tables, each under [[...]]",

@@ -16,7 +16,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.described import Means
 from vtax.study import limits
-from vtax.study.fields import KeptNote, Level, Name, StudyTable, as_tuple, disagreement
+from vtax.study.fields import (
+    KeptNote,
+    Level,
+    Name,
+    Share,
+    StudyTable,
+    as_tuple,
+    disagreement,
+)
 from vtax.study.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
@@ -185,7 +193,7 @@ class CheckTable(StudyTable):
     )
     above: float | None = Field(None, gt=0, description="the ratio is claimed to be above this")
     below: float | None = Field(None, gt=0, description="the ratio is claimed to be below this")
-    within: float | None = Field(
+    within: Share | None = Field(
         None, gt=0, lt=1, description="margin of an equivalence: 1 +- within"
     )
     place: Literal["first", "last"] | None = Field(None, description="of a rank; first is best")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from vtax.messages import Note
-from vtax.study.units import duration_s, format_size, size_bytes
+from vtax.study.units import duration_s, format_size, share_of, size_bytes
 
 _UNITS = {
     "_mbit_s": "Mbit/s",
@@ -155,6 +155,9 @@ def _words(declaration: Declaration, unit: str) -> str:
         if conversion is size_bytes:
             return Note("key-in-bytes", what=_within(Note("key-size"), written))
         return Note("key-in-seconds", what=_within(Note("key-duration"), written))
+    if is_share(declaration.metadata):
+        numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
+        return Note("key-in-percent", what=_within(Note("key-share"), numbers))
     if pattern := next(
         (p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""
     ):
@@ -261,6 +264,11 @@ def conversion_of(metadata: Sequence[Any]) -> Any:
     """`size_bytes` or `duration_s` when a value may be written with a unit."""
     functions = [each.func for each in metadata if isinstance(each, BeforeValidator)]
     return next((f for f in (size_bytes, duration_s) if f in functions), None)
+
+
+def is_share(metadata: Sequence[Any]) -> bool:
+    """Return whether a value is a share, which may be written as a percentage."""
+    return any(isinstance(each, BeforeValidator) and each.func is share_of for each in metadata)
 
 
 def unit_of(name: str) -> str:

@@ -17,13 +17,18 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vtax.messages import packed, restored
-from vtax.study.units import duration_s
+from vtax.study.units import duration_s, share_of
 
 Duration = Annotated[
     float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
 ]
 KeptNote = Annotated[str, AfterValidator(restored), PlainSerializer(packed, return_type=str)]
 """A text, or a note of vtax, which is kept by its code and data so that a report can say it in any language."""
+Share = Annotated[
+    float,
+    BeforeValidator(share_of),
+    Field(json_schema_extra={"type": ["number", "string"]}),
+]
 Level = bool | int | float | str
 Privilege = Literal["asynchronous-io", "raw-sockets", "real-time"]
 """Privileges that a benchmark may ask for beyond the confinement of guests; then all guests under test of a run get it alike."""

@@ -12,7 +12,7 @@ from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
 from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
-from vtax.study.fields import Duration, Level, Name, StudyTable, disagreement
+from vtax.study.fields import Duration, Level, Name, Share, StudyTable, disagreement
 from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
@@ -70,14 +70,14 @@ class DesignTable(StudyTable):
         description="number of sessions that the blocks are split over, each begun by a person or after a pause, "
         "such as after a reboot; rules 'fixed', 'open' and 'budget'",
     )
-    confidence: float = Field(0.95, gt=0.5, le=0.9999, description="of every interval")
+    confidence: Share = Field(0.95, gt=0.5, le=0.9999, description="of every interval")
     min_blocks: int = Field(
         5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule"
     )
     max_blocks: int = Field(
         30, ge=2, le=limits.MAX_BLOCKS, description="most blocks of an adaptive rule"
     )
-    precision: float = Field(
+    precision: Share = Field(
         0.02,
         gt=0,
         lt=1,
@@ -110,7 +110,7 @@ class DesignTable(StudyTable):
         le=limits.MAX_RUN_S,
         description="no block starts that would end after this time",
     )
-    margin: float = Field(
+    margin: Share = Field(
         0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent"
     )
 

@@ -23,6 +23,7 @@ from vtax.study.declared import (
     bounds_of,
     conversion_of,
     is_model,
+    is_share,
     shown,
     unit_of,
     walk,
@@ -235,16 +236,16 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     if isinstance(value, str) and (near := nearest(value, choices, 1)):
         return f"did you mean {near[0]!r}?"
     if isinstance(value, str) and kinds & {int, float}:
-        return _hint_of_number(value, name, alternatives)
+        return _hint_of_number(value, name)
     if (
         isinstance(value, int)
         and not isinstance(value, bool)
         and (size := _hint_of_size(value, name, alternatives))
     ):
         return size
-    share = next((each for each in alternatives if bounds_of(each.metadata).get("lt") == 1), None)
-    if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
-        return f"for {value:g} % write {value / 100:g}"
+    if any(is_share(each.metadata) for each in alternatives):
+        is_percent = not isinstance(value, bool | str) and 1 <= value < 100
+        return f"for {value:g} % write '{value:g}%' or {value / 100:g}" if is_percent else ""
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
         entries = ", ".join(
             _toml(each) for each in (part.strip("[]\"' ") for part in str(value).split(",")) if each
@@ -282,15 +283,11 @@ def _hint_of_size(value: int, name: str, alternatives: Sequence[Declaration]) ->
     return f'a number alone counts bytes; for MiB write {name} = "{value}MiB"' if is_meant else ""
 
 
-def _hint_of_number(text: str, name: str, alternatives: Sequence[Declaration]) -> str:
-    """`5%` for a share, `7s` for a number of seconds."""
+def _hint_of_number(text: str, name: str) -> str:
+    """`5%` for a number of percent, `7s` for a number of seconds."""
     unit = unit_of(name)
     if percent := _PERCENT.fullmatch(text):
-        value = float(percent[1])
-        if unit == "%":
-            return f"write {value:g}"
-        is_share = any(bounds_of(each.metadata).get("lt") == 1 for each in alternatives)
-        return f"for {value:g} % write {value / 100:g}" if is_share else ""
+        return f"write {float(percent[1]):g}" if unit == "%" else ""
     with suppress(ValueError):
         if unit == "s":
             return f"write {duration_s(text):g}: it counts seconds"

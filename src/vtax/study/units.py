@@ -1,10 +1,11 @@
-"""Parses sizes and durations of studies (`512MiB`, `7s`); formats sizes, durations, shares and levels."""
+"""Parses sizes, durations and shares (`512MiB`, `7s`, `5%`); formats sizes, durations, shares and levels."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TypeVar
 
 Number = TypeVar("Number", int, float)
@@ -27,9 +28,11 @@ _SIZE_FACTORS = {
 _TIME_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZES = "512MiB, 64KiB, 1GB or 4096B"
 _DURATIONS = "500ms, 7s, 10min or 2h"
+_SHARES = "5% or 0.05"
 _TOO_LARGE = 2.0**63
 _SHOWN = 60  # characters
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
 
 
 def size_bytes(text: str | int) -> int:
@@ -67,6 +70,26 @@ def duration_s(text: str | float) -> float:
             f"{_cut(text)} is longer than anything lasts; write for example {_DURATIONS}"
         )
     return number * _TIME_FACTORS[unit.lower()]
+
+
+def share_of(value: str | float, *, percent_from_1: bool = False) -> float:
+    """Return a share from 0 to 1: `5%` and `0.05` are 0.05. With a percent sign a number is always a percentage.
+
+    percent_from_1: without one it is a percentage from 1 on, as on the command line; else it is returned unchanged,
+    for the caller to refuse, as are other types. Raises ValueError for a text that is no number, and for 100 % and
+    more.
+    """
+    if not isinstance(value, str):
+        return _not_bool(value, _SHARES)
+    match = _SHARE.fullmatch(value)
+    if match is None:
+        raise ValueError(f"{_cut(value)} is not understood; write for example {_SHARES}")
+    number = Decimal(match[1])
+    if not match[2] and not (percent_from_1 and number >= 1):
+        return float(number)
+    if number >= 100:
+        raise ValueError(f"{_cut(value)} is not below 100 %; write for example {_SHARES}")
+    return float(number / 100)
 
 
 def format_size(value: int) -> str:
