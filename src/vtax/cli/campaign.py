@@ -27,6 +27,7 @@ from vtax.cli.output import (
     print_table,
     say,
 )
+from vtax.cli.outputs import OutputDirectory
 from vtax.cli.trust import trust_option
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
@@ -61,7 +62,7 @@ def command() -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputDirectory(),
     metavar="DIR",
     help="Directory to make. [NAME]",
 )
@@ -219,7 +220,7 @@ def abort(directory: Path) -> None:
 @command.command("pack", short_help="Write a directory from which any scheduler measures.")
 @_DIRECTORY
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="To make."
+    "-o", "--output", type=OutputDirectory(), required=True, metavar="DIR", help="To make."
 )
 def pack(directory: Path, output: Path) -> None:
     """Write a directory with the pack and run-here.sh, which measures on the host that it is started on."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from vtax.cli.output import json_option, notify, print_path
+from vtax.cli.outputs import OutputFile
 from vtax.host.home import Home
 
 
@@ -16,7 +17,7 @@ from vtax.host.home import Home
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     metavar="FILE",
     help="Write the whole report as HTML.",
 )

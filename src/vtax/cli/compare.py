@@ -13,6 +13,7 @@ from vtax.cli.arguments import share_of_option
 from vtax.cli.completion import run_names, sides
 from vtax.cli.gate import detect_option, junit_option, limits_of, status_of, written
 from vtax.cli.output import existing_store, json_option
+from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput, VtaxError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
 @junit_option
 @click.option(
     "--markdown",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     metavar="FILE",
     help="Write a summary in Markdown.",
 )

@@ -13,6 +13,7 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.output import existing_store, json_option, notify, print_json, print_path, print_table
+from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
 from vtax.host.digest import sha256_of_file
 from vtax.report.replacing import STANDARD_OUTPUT, replacing
@@ -55,7 +56,7 @@ _OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     help="Write to this file; default: RUN with the suffix of the format; - is standard output.",
 )
 @click.option(

@@ -13,6 +13,7 @@ from vtax.cli.arguments import listed
 from vtax.cli.claims import mapping_of
 from vtax.cli.completion import run_names
 from vtax.cli.output import existing_store, json_option, notify, print_json, resume_hint
+from vtax.cli.outputs import OutputDirectory
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _FORMATS = ("svg", "pdf", "png")
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=OutputDirectory(),
     default=Path(),
     help="Write into this directory, made if absent; default: the current one.",
 )
@@ -192,12 +193,7 @@ def _write(
     from vtax.report.renderers.figures import file_of
     from vtax.report.replacing import replacing
 
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(
-            f"cannot make the directory {output}: {error.strerror}", where="--output"
-        ) from None
+    output.mkdir(parents=True, exist_ok=True)
     written = []
     for number, (key, figure) in enumerate(figures.items(), 1):
         path = output / f"{run}-{key}.{file_format}"

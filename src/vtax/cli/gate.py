@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.arguments import share_of_option
+from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ def detect_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --junit (parameter `junit`)."""
     text = "Write what the gate found as a JUnit file."
-    return click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help=text)(
-        command
-    )
+    return click.option("--junit", type=OutputFile(), metavar="FILE", help=text)(command)
 
 
 def limits_of(margin: float | None, detect: str | None) -> GateLimits:

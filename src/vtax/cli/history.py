@@ -12,6 +12,7 @@ import click
 from vtax.cli.arguments import listed, moment_of
 from vtax.cli.completion import studies_with_runs
 from vtax.cli.output import existing_store, json_option, print_json, print_path, print_table
+from vtax.cli.outputs import OutputFile
 from vtax.cli.row_progress import PLAIN_S, StatusLine
 from vtax.errors import BadInput, VtaxError
 
@@ -42,7 +43,7 @@ from vtax.errors import BadInput, VtaxError
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     help="Write an HTML file, with a chart of every metric.",
 )
 @json_option

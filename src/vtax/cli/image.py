@@ -21,6 +21,7 @@ from vtax.cli.output import (
     print_table,
     say,
 )
+from vtax.cli.outputs import OutputFile
 from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_json
@@ -107,7 +108,7 @@ def add(name: str, source: str) -> None:
     "-o",
     "--output",
     "output",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     metavar="FILE",
     help="File to write. [KEY.tar.zst]",
 )

@@ -11,6 +11,7 @@ from vtax.cli.arguments import listed
 from vtax.cli.completion import study_names
 from vtax.cli.needed_image import recipe_for
 from vtax.cli.output import built_image, json_option, need_root, notify, print_json, say
+from vtax.cli.outputs import OutputFile
 from vtax.described import values_of
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -24,7 +25,7 @@ from vtax.study.units import about_size
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     metavar="FILE",
     help="File to write. [STUDY.vtax-pack]",
 )

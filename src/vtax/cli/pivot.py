@@ -11,6 +11,7 @@ import click
 from vtax.cli.completion import factors_of_run, metrics_of_run
 from vtax.cli.filters import wanted
 from vtax.cli.output import print_json
+from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--figure",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=OutputFile(),
             metavar="FILE",
             help="Draw such a table as FILE.svg, .pdf or .png: rows as colours, columns along the axis.",
         ),

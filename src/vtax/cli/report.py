@@ -9,6 +9,7 @@ import click
 from vtax.cli.arguments import listed
 from vtax.cli.completion import run_names
 from vtax.cli.output import print_path
+from vtax.cli.outputs import OutputFile
 
 
 @click.command("report")
@@ -16,7 +17,7 @@ from vtax.cli.output import print_path
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=OutputFile(),
     help="Write to this file; default: RUN.html, or report.html for several; - is standard output.",
 )
 @click.option(

@@ -44,7 +44,34 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
             yield (new := Path(directory, "output"))
             _copy_to_standard_output(new)
         return
-    try:
+    with _new_file(path, option) as new:
+        yield new
+        with new.open("rb") as written:
+            os.fsync(written.fileno())  # else a power cut may leave the name without content
+        new.chmod(0o666 & ~_umask())
+        new.replace(path)
+
+
+def check_file(path: Path, option: str) -> None:
+    """Raise BadInput where `replacing` would refuse to begin. An empty file is made beside the path, and removed."""
+    if path != STANDARD_OUTPUT:
+        with _new_file(path, option):
+            pass
+
+
+def check_directory(path: Path, option: str) -> None:
+    """Raise BadInput where no file can be made in a directory, or in the nearest one above it where it is absent."""
+    present = path.absolute()
+    while not os.path.lexists(present):
+        present = present.parent
+    with _translated_errors(path, option):
+        tempfile.TemporaryFile(dir=present).close()
+
+
+@contextmanager
+def _new_file(path: Path, option: str) -> Iterator[Path]:
+    """Yield an empty file beside the path, which is removed where it still has that name at the end."""
+    with _translated_errors(path, option):
         if path.exists() and not path.is_file():
             kind = "Is a directory" if path.is_dir() else "Is not a file"
             raise BadInput(
@@ -56,12 +83,15 @@ def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
         new = Path(name)
         try:
             yield new
-            with new.open("rb") as written:
-                os.fsync(written.fileno())  # else a power cut may leave the name without content
-            new.chmod(0o666 & ~_umask())
-            new.replace(path)
         finally:
             new.unlink(missing_ok=True)
+
+
+@contextmanager
+def _translated_errors(path: Path, option: str) -> Iterator[None]:
+    """Within the block, errors of the system are BadInput for a wrong place, else StoreError."""
+    try:
+        yield
     except OSError as error:
         wrong = BadInput if error.errno in _WRONG_PLACE else StoreError
         raise wrong(
