@@ -184,7 +184,7 @@ def test_a_plan_without_root_says_what_it_cannot_see(home):
     home.ensure()
     done = neighbour(*VTAX, "run", "tour", "--dry-run", VTAX_HOME=str(home.root))
     assert done.returncode == 0, done.stderr
-    assert "only root can see whether the guest image is built" in done.stdout
+    assert "only root can see whether it is built" in done.stdout
 
 
 @pytest.mark.parametrize("closed", ["home", "store.sqlite"])

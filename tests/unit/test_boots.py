@@ -265,11 +265,11 @@ name = "sysbench-cpu"
 """
 
 
-@pytest.mark.usefixtures("unmade_home")
-def test_a_plan_says_nothing_of_boots_that_are_known(tmp_path, monkeypatch, ordinary_user):
-    monkeypatch.setattr(boots, "look", lambda study: None)
+@pytest.mark.usefixtures("unmade_home", "taken_for_root")
+def test_a_dry_run_refuses_boots_that_the_host_does_not_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(boot_loaders, "ROOT", tmp_path)
     (file := tmp_path / "two.toml").write_text(STUDY)
-    assert "vtax run refuses" not in output_of("run", str(file), "--dry-run")
+    assert "boot loader is unknown" in refusal("run", str(file), "--dry-run").what
 
 
 @pytest.mark.usefixtures("unmade_home")

@@ -170,15 +170,11 @@ def test_a_plan_for_programs_is_one_json_document():
     assert "probing needs root" in plan["not_probed"]
 
 
-def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(
-    monkeypatch, taken_for_root
-):
+def test_a_plan_without_its_image_says_that_it_is_not_built(monkeypatch, taken_for_root):
     monkeypatch.setattr(
         "vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"])
     )
-    printed = output_of("run", "tour", "--dry-run")
-    assert "the guest image with python3-os-ken is not built yet" in printed
-    assert "sudo vtax image build --with python3-os-ken" in printed
+    assert "(python3-os-ken over the base), not built yet" in output_of("run", "tour", "--dry-run")
 
 
 def test_a_budget_that_holds_no_block_is_refused():
@@ -192,8 +188,37 @@ def test_a_budget_that_holds_no_block_is_refused():
         check_budget_holds_block(cast(Plan, plan))
 
 
-def test_a_plan_probes_nothing_while_something_measures(measuring, taken_for_root):
-    assert "were not probed: tour-7 (process " in output_of("run", "tour", "--dry-run")
+@pytest.mark.parametrize("user", ["taken_for_root", "ordinary_user"])
+def test_a_dry_run_starts_nothing_and_takes_no_lock(user, measuring, probe_by, request):
+    """Neither while something measures, nor before something begins to."""
+    request.getfixturevalue(user)
+    probe_by(lambda *_: pytest.fail("started a guest"))
+    plan = json.loads(output_of("run", "tour", "--dry-run", "--json"))
+    assert plan["not_probed"]
+    assert not Home.from_environment().root.exists()
+
+
+@pytest.mark.parametrize("named", [("-p", "native,podman"), ("--ab", "podman,podman-userns")])
+def test_a_dry_run_refuses_a_named_platform_that_lacks_a_program(
+    named, taken_for_root, monkeypatch
+):
+    monkeypatch.setattr("vtax.platforms.probing.find_program", lambda name: None)
+    refused = refusal("run", "tour", "--dry-run", *named)
+    assert refused.exit_status == 2
+    assert "podman" in refused.what
+    assert "conmon" in refused.what
+
+
+def test_a_platform_that_lacks_a_program_is_not_tested_where_nobody_named_it(
+    taken_for_root, monkeypatch
+):
+    monkeypatch.setattr("vtax.platforms.probing.find_program", lambda name: None)
+    plan = json.loads(output_of("run", "tour", "--dry-run", "--json"))
+    available = {each["name"]: each["available"] for each in plan["platforms"]}
+    assert (available["native"], available["docker"]) == (True, False)
+    assert {cell["platform"] for cell in plan["cells"]} == {
+        name for name, is_so in available.items() if is_so
+    }
 
 
 def test_what_a_platform_cannot_carry_is_data_too(tmp_path):

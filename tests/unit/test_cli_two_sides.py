@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import output_of, refusal
 
-from vtax.cli import run
 from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput
-from vtax.platforms.base import Probe
 from vtax.report.analysis.reproduce import study_toml
 from vtax.study.load import Chosen, load
 from vtax.study.model import Study
@@ -202,19 +200,3 @@ def test_both_options_for_platforms_are_refused(path):
         "run", path, "--dry-run", "-p", "native", "--ab", "podman,podman:runtime=crun"
     )
     assert (refused.what, refused.where) == ("--ab names the platforms", "--platforms")
-
-
-@pytest.mark.usefixtures("unmade_home")
-def test_a_dry_run_prints_the_plan_where_a_side_does_not_run_here(
-    path, monkeypatch, golden, ordinary_user
-):
-    made = run.make_plan
-    probes = {
-        "podman-runc": Probe(True),
-        "podman-crun": Probe(False, "crun is not installed", "apt install crun"),
-    }
-    monkeypatch.setattr(
-        run, "make_plan", lambda *given, **named: made(*given, **{**named, "probes": probes})
-    )
-    sides = ("--ab", "podman:runtime=runc,podman:runtime=crun")
-    golden(output_of("run", path, "--dry-run", *sides, "--seed", "1"))

@@ -111,16 +111,14 @@ def preview(draft: Draft, path: Path) -> Preview:
 
 
 def _plan(path: Path) -> tuple[Plan, str]:
-    """Return (the plan, why platforms were not probed)."""
+    """Return (the plan, why platforms were not looked at). No guest is started."""
     loaded, home = load(str(path)), Home.from_environment()
-    with probing_lock("vtax new") as busy:
-        why_not, image = "probing needs root" if os.geteuid() != 0 else busy, None
-        try:
-            image = built_image(home, recipe_for(loaded))
-        except BadInput as error:
-            why_not = why_not or with_hint(error.what, error.hint)
-        probes = unprobed(loaded.study.platforms) if why_not else None
-        plan = make_plan(loaded, image=image or Image("none", home.images), probes=probes, dry=True)
+    why_not = "" if os.geteuid() == 0 else "probing needs root"
+    image = Image("none", home.images)
+    with suppress(BadInput):  # it is not built yet, or only root sees it
+        image = built_image(home, recipe_for(loaded))
+    probes = unprobed(loaded.study.platforms) if why_not else None
+    plan = make_plan(loaded, image=image, probes=probes, dry=True)
     with suppress(BadInput):  # no store yet
         plan = with_costs(plan, Store.existing(home.store_url))
     return plan, why_not
@@ -177,7 +175,8 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
 
 
 def _notes(plan: Plan, why_not: str) -> list[str]:
-    notes = [f"the platforms were not probed: {why_not}", *_lost_before(plan)] if why_not else []
+    notes = [f"the platforms were not probed: {why_not}"] if why_not else []
+    notes += _lost_before(plan)
     lost = [planned for planned in plan.platforms if not planned.probe.available]
     notes += [
         f"not tested: {p.platform.name}: {with_hint(p.probe.reason, p.probe.hint)}" for p in lost

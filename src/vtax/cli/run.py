@@ -34,12 +34,12 @@ from vtax.cli.output import built_image, need_root, print_json, say
 from vtax.cli.own_image import load_option, port_option, serve_option, study_of
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
-from vtax.cli.probing import probing_lock
 from vtax.cli.trust import consented, trust_option
 from vtax.cli.two_sides import two_sides
-from vtax.errors import BadInput, placed, with_hint
+from vtax.errors import BadInput, placed
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.host.trust import refuse_foreign
 from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.probing import unprobed
@@ -159,7 +159,10 @@ def _tags(
 )
 @yes_option
 @click.option(
-    "--dry-run", "only_plan", is_flag=True, help="Print the plan and exit; needs no root."
+    "--dry-run",
+    "only_plan",
+    is_flag=True,
+    help="Print the plan, or refuse, as the run would; needs no root.",
 )
 @trust_option
 @tune_host_option
@@ -214,7 +217,7 @@ def command(
 
     \b
       vtax run tour --budget 20min
-      vtax run tour --ab podman:runtime=runc,podman:runtime=crun --check 5%
+      vtax run tour --ab podman:confinement=none,podman:confinement=default --check 5%
     """
     budget_s(budget)
     study, is_typed = (
@@ -329,28 +332,32 @@ def _varied(study: str, chosen: Chosen) -> Study:
 def _print_plan(
     loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, is_typed: bool, as_json: bool
 ) -> None:
-    """Print the plan. Platforms are probed only by root, only while no run measures, and only of one boot.
+    """Print the plan, or refuse what a run would refuse; no lock is taken, and no guest and no program started.
 
-    is_typed: its programs were typed with the command, which is consent to them.
+    What this host lacks, only root is told, as only root runs. is_typed: its programs were typed with
+    the command, which is consent to them. Raises BadInput.
     """
-    home, image = Home.from_environment(), None
+    home, is_root = Home.from_environment(), os.geteuid() == 0
+    here = None
+    if is_root:
+        refuse_foreign(home.root)
+        here = boots.look(loaded.study)
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
     needed.check_room(home)
-    with probing_lock("vtax run --dry-run") as busy:
-        why_not = "probing needs root" if os.geteuid() != 0 else busy
-        try:
-            image = built_image(home, recipe, loaded.source)
-        except BadInput as error:
-            why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
-        probes = unprobed(loaded.study.platforms) if why_not or loaded.study.boot else None
-        plan = make_plan(
-            loaded, image=image or Image("none", home.images), seed=seed, probes=probes, dry=True
-        )
+    image = Image("none", home.images)
+    with suppress(BadInput):  # it is not built yet, or only root sees it
+        image = built_image(home, recipe, loaded.source)
+    probes = unprobed(loaded.study.platforms)
+    if is_root:
+        probes = boots.probes_elsewhere(loaded.study, here.name) if here else {}
+    plan = make_plan(loaded, image=image, seed=seed, probes=probes, dry=True)
+    _check_named_available(plan, named)
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
         plan = with_costs(plan, store)
     check_budget_holds_block(plan)
+    why_not = "a dry run starts no guest" if is_root else "probing needs root"
     if as_json:
         print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})
         return
@@ -358,22 +365,8 @@ def _print_plan(
     say(str(needed))
     if plan.programs and not is_typed:
         say("a dry run starts none of these; a run prompts once for this file, or needs --trust")
-    if absent := [each.platform.name for each in _absent(plan, named)]:
-        say(f"vtax run refuses this: {', '.join(absent)} was named, and does not run here")
-    if why_not:
-        say(f"the platforms were not probed: {why_not}")
-        say("cells and time include platforms that may not run here")
-    if why_no_boots := _why_no_boots(loaded.study):
-        say(f"vtax run refuses this study on this host: {why_no_boots}")
-
-
-def _why_no_boots(study: Study) -> str:
-    """Return why the boots of a study are not known on this host; empty where they are."""
-    try:
-        boots.look(study)
-    except BadInput as error:
-        return with_hint(error.what, error.hint)
-    return ""
+    say(f"the platforms were not probed: {why_not}")
+    say("cells and time include platforms that may not run here")
 
 
 def _pause_s(pause: str | None, study: Study) -> float | None:

@@ -15,7 +15,8 @@ from vtax.study.fields import Level
 from vtax.study.model import Study
 from vtax.study.two_sides import PlatformSide, TwoSides
 
-_FORM = "for example --ab podman:runtime=runc,podman:runtime=crun"
+EXAMPLE = "--ab podman:confinement=none,podman:confinement=default"
+_FORM = f"for example {EXAMPLE}"
 _IN_STUDY = "a value with a comma needs a [[platform]] table for each side in the study, and their names here: --ab OLD,NEW"
 _OPTION = re.compile(
     r":(?=[a-z][a-z0-9_]*=)"

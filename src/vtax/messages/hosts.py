@@ -48,6 +48,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "not-in-boot": "{name} does not run in the boot {here}: {reason}",
     "hint-doctor": "vtax doctor shows what this host lacks",
     "not-probed-programs": "not probed: a dry run uses no program and no socket that the study names",
+    "not-probed-start": "not probed: a dry run starts no guest",
     "not-probed-machine": "not probed: a dry run talks to no other machine",
     "hint-install-tool": "on a machine of your own, install the tool: apt-get install {names}",
     "stopped": "stopped on request ({name})",

@@ -54,8 +54,8 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
     started_at = time.monotonic()
     found = Probe(False, marks=_marks(options))
     try:
-        if missing := _missing(options):
-            found = replace(found, reason=missing[0], hint=missing[1])
+        if lacking := missing(options):
+            found = replace(found, reason=lacking[0], hint=lacking[1])
         else:
             found = replace(found, version=_version())
             found = _booted(options, image, start, found, started_at)
@@ -66,7 +66,7 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
     return replace(found, seconds=time.monotonic() - started_at)
 
 
-def _missing(options: QemuOptions) -> tuple[str, str] | None:
+def missing(options: QemuOptions) -> tuple[str, str] | None:
     """Return what is not there, and the hint. Raises ImageError for the host's kernel."""
     if lacking := probing.missing(_PACKAGES):
         return lacking

@@ -28,7 +28,7 @@ from vtax.host.cgroups import CpuTime
 from vtax.host.guest_memory import GuestMemory
 from vtax.host.journal import Journal
 from vtax.image.image import Image
-from vtax.messages import Note
+from vtax.messages import Note, at
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
@@ -271,6 +271,11 @@ class Driver(ABC):
         (the check `confinement` tries it), a kernel of its own, or nothing."""
         return "confined"
 
+    def lacking(self, options: Any) -> tuple[str, str] | None:
+        """Return what this host lacks for it and a hint, as far as root knows without starting a guest; None for
+        nothing. Raises VtaxError likewise."""
+        return None
+
     @abstractmethod
     def probe(self, options: Any, image: Image | None) -> Probe:
         """Find out by a start, in at most 20 s, whether this can run here. image is None before one is built:
@@ -335,6 +340,16 @@ class Platform:
             return Probe(False, error.what, error.hint)
         except Exception as error:
             return Probe(False, Note("probe-failed", kind=type(error).__name__, error=error))
+
+    def examine(self) -> Probe:
+        """Return what is known of it without starting a guest: it counts as available where nothing is lacking."""
+        try:
+            lacking = self.driver.lacking(self.options)
+        except VtaxError as error:
+            lacking = at(error.what, error.where), error.hint
+        if lacking:
+            return Probe(False, *lacking, is_made=False)
+        return Probe(True, Note("not-probed-start"), is_made=False)
 
     def start(self, spec: GuestSpec) -> RunningGuest:
         if (

@@ -33,7 +33,7 @@ from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree, tagged_pi
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, oci_runtime, probing, stdio
+from vtax.platforms import containers, oci_runtime, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
@@ -96,6 +96,11 @@ class ContainerdDaemon:
     tag: str
 
 
+def _program(options: ContainerdOptions) -> str:
+    """Return the program of its runtime."""
+    return _KATA if options.runtime == "kata" else options.runtime
+
+
 def short_version(line: str) -> str:
     """Return name and version in the line `containerd PACKAGE VERSION REVISION`."""
     name, *more = line.split()
@@ -104,28 +109,25 @@ def short_version(line: str) -> str:
 
 class Containerd(LaunchedDriver):
     name = "containerd"
+    version_argv = ("containerd", "--version")
     summary = "containerd container, any OCI runtime"
     Options = ContainerdOptions
     variants: Mapping[str, Mapping[str, Any]] = {"containerd": {}}
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
+    def needed_programs(self, options: ContainerdOptions) -> Mapping[str, str]:
+        """See LaunchedDriver."""
+        runtime = {_program(options): oci_runtime.PACKAGES.get(options.runtime, "")}
+        return {"containerd": "containerd", "ctr": "containerd"} | runtime
+
     def probe(self, options: ContainerdOptions, image: Image | None) -> Probe:
         """Start it once."""
-        program = _KATA if options.runtime == "kata" else options.runtime
-        programs = {"containerd": "containerd", "ctr": "containerd"}
-        needed = {program: oci_runtime.PACKAGES.get(options.runtime, "")}
-        probe = probing.probe(
-            self.launch,
-            options,
-            image,
-            programs=programs | needed,
-            version_argv=("containerd", "--version"),
-        )
+        probe = super().probe(options, image)
         if not probe.version:
             return probe
         return oci_runtime.with_version(
-            replace(probe, version=short_version(probe.version)), program
+            replace(probe, version=short_version(probe.version)), _program(options)
         )
 
     def network_limits(self, options: ContainerdOptions) -> NetworkLimits:

@@ -62,14 +62,17 @@ class Docker(LaunchedDriver):
     def image_files(self, image: Image) -> None:
         """They are in the storage of a daemon."""
 
+    def needed_programs(self, options: DockerOptions) -> Mapping[str, str]:
+        """See LaunchedDriver. A daemon of the host's has its runtimes."""
+        programs = {"docker": "docker-cli" if find_program("dockerd") else "docker.io"}
+        if not _fitting_host_daemon(options):
+            programs["dockerd"] = "docker.io"
+            programs[options.runtime] = oci_runtime.PACKAGES[options.runtime]
+        return programs | user_network.programs(options.network)
+
     def probe(self, options: DockerOptions, image: Image | None) -> Probe:
         """Start a container of the host's `cat` once; the image itself would take seconds to import."""
-        own = "docker-cli" if find_program("dockerd") else "docker.io"
-        daemon = _fitting_host_daemon(options)
-        needed = {"dockerd": "docker.io", options.runtime: oci_runtime.PACKAGES[options.runtime]}
-        programs = (
-            {"docker": own} if daemon else {"docker": own} | needed
-        ) | user_network.programs(options.network)
+        daemon, programs = _fitting_host_daemon(options), self.needed_programs(options)
         version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch_program, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)

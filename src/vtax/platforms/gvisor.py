@@ -68,13 +68,17 @@ class Gvisor(LaunchedDriver):
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
+    def needed_programs(self, options: GvisorOptions) -> Mapping[str, str]:
+        """See LaunchedDriver."""
+        return {options.runsc: oci_runtime.RUNSC_HINT}
+
     def probe(self, options: GvisorOptions, image: Image | None) -> Probe:
         """Start it once."""
         probe = probing.probe(
             self.launch,
             options,
             image,
-            programs={options.runsc: oci_runtime.RUNSC_HINT},
+            programs=self.needed_programs(options),
             version_argv=(options.runsc, "--version"),
         )
         if probe.available or os.geteuid() != 0:

@@ -157,6 +157,10 @@ class MicroVm(Driver):
     def isolation(self, options: MicroVmOptions) -> Isolation:
         return "kernel"
 
+    def lacking(self, options: MicroVmOptions) -> None:
+        """Raise PlatformError without its program, or KVM."""
+        self.check_host(options)
+
     def probe(self, options: MicroVmOptions, image: Image | None) -> Probe:
         """Start it once, where its program and KVM are."""
         return virtual_machine.probe(self.start, options, image, partial(self.check_host, options))

@@ -17,7 +17,7 @@ from vtax.host import cgroups
 from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
-from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
+from vtax.platforms import containers, oci_runtime, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root, oci_confinement
@@ -39,6 +39,7 @@ PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 class Podman(LaunchedDriver):
     name = "podman"
+    version_argv = ("podman", "--version")
     summary = "Podman container, no daemon"
     Options = OciOptions
     variants: Mapping[str, Mapping[str, Any]] = {
@@ -50,17 +51,18 @@ class Podman(LaunchedDriver):
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
-    def probe(self, options: OciOptions, image: Image | None) -> Probe:
-        """Start it once."""
-        programs = {
+    def needed_programs(self, options: OciOptions) -> Mapping[str, str]:
+        """See LaunchedDriver."""
+        own = {
             "podman": "podman",
             options.runtime: oci_runtime.PACKAGES[options.runtime],
             "conmon": "conmon",
         }
-        programs |= user_network.programs(options.network)
-        probe = probing.probe(
-            self.launch, options, image, programs=programs, version_argv=("podman", "--version")
-        )
+        return own | user_network.programs(options.network)
+
+    def probe(self, options: OciOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        probe = super().probe(options, image)
         return oci_runtime.with_version(probe, options.runtime) if probe.version else probe
 
     def network_limits(self, options: OciOptions) -> NetworkLimits:

@@ -96,6 +96,13 @@ class LaunchedDriver(Driver):
     def launch_program(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
         """Start a guest whose first program is argv."""
 
+    def needed_programs(self, options: Any) -> Mapping[str, str]:
+        """Return program -> Debian package, of all that it needs."""
+        return self.programs
+
+    def lacking(self, options: Any) -> tuple[str, str] | None:
+        return missing(self.needed_programs(options))
+
     def isolation(self, options: Any) -> Isolation:
         return "nothing" if getattr(options, "confinement", "default") == "none" else "confined"
 
@@ -107,7 +114,11 @@ class LaunchedDriver(Driver):
 
     def probe(self, options: Any, image: Image | None) -> Probe:
         return probe(
-            self.launch, options, image, programs=self.programs, version_argv=self.version_argv
+            self.launch,
+            options,
+            image,
+            programs=self.needed_programs(options),
+            version_argv=self.version_argv,
         )
 
     def start(self, options: Any, spec: GuestSpec) -> RunningGuest:

@@ -82,6 +82,10 @@ class Qemu(Driver):
     def isolation(self, options: QemuOptions) -> Isolation:
         return "kernel"
 
+    def lacking(self, options: QemuOptions) -> tuple[str, str] | None:
+        """See platforms.base.Driver. Raises ImageError for the host's kernel."""
+        return _qemu_probe.missing(options)
+
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""
         return _qemu_probe.probe(options, image, self.start)

@@ -80,6 +80,10 @@ class VirtualBox(Driver):
     def isolation(self, options: VirtualBoxOptions) -> Isolation:
         return "kernel"
 
+    def lacking(self, options: VirtualBoxOptions) -> None:
+        """Raise VtaxError without VirtualBox, or its kernel module."""
+        _host()
+
     def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
         """Start it once, where VirtualBox and its kernel module are."""
         return virtual_machine.probe(self.start, options, image, _host)

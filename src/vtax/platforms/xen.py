@@ -75,6 +75,10 @@ class Xen(Driver):
     def isolation(self, options: XenOptions) -> Isolation:
         return "kernel"
 
+    def lacking(self, options: XenOptions) -> None:
+        """Raise VtaxError where this host is no dom0."""
+        _host()
+
     def probe(self, options: XenOptions, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""
         return virtual_machine.probe(self.start, options, image, _host)

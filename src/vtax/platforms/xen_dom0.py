@@ -34,6 +34,10 @@ class XenDom0(LaunchedDriver):
     tunings = ("default", "pinned")
     is_below_host = True
 
+    def lacking(self, options: DriverOptions) -> None:
+        """Raise VtaxError where this host is no dom0."""
+        tools.check_host()
+
     def probe(self, options: DriverOptions, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""
         try:

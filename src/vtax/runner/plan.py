@@ -253,7 +253,7 @@ def make_plan(
     """Check a study against this host and make its plan.
 
     probes: results of an earlier run (for resume); other platforms are probed now. consented: programs named by the
-    study that root of this host may run. dry: plan for a dry run; no program of the study is started. Raises
+    study that root of this host may run. dry: plan for a dry run, which starts no guest and no program of the study. Raises
     BadInput for an invalid study: unknown benchmark, parameter, level, topology, platform; more vCPUs or memory than
     the host has; a baseline that cannot run here; a program without consent.
     """
@@ -373,7 +373,7 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
         return Probe(True, Note("not-probed-programs"), is_made=False)
     if dry and platform.driver.reaches_out:
         return Probe(True, Note("not-probed-machine"), is_made=False)
-    return platform.probe(image)
+    return platform.examine() if dry else platform.probe(image)
 
 
 def _refuse_nothing_to_compare(
