@@ -176,17 +176,64 @@ def test_a_gate_that_could_see_nothing_fails(tmp_path):
     assert invoked(*narrow, "--detect", f"{100 * could + 0.1:.2f}%").exit_code == 0
     path = tmp_path / "check.xml"
     blind = invoked(*narrow, "--detect", f"{100 * could - 0.1:.2f}%", "--junit", str(path))
-    assert blind.exit_code == 1
+    assert blind.exit_code == 3
     suite = ElementTree.parse(path).getroot().find("testsuite")
-    assert suite.get("failures") == "1"
-    assert [
-        each.get("value") for each in suite.iter("property") if each.get("name") == "status"
-    ] == ["failed"]
-    (failure,) = suite.iter("failure")
-    assert failure.get("type") == "blind"
-    assert "has to be" in failure.get("message", "")
-    assert "could not have shown a fall to" in blind.output
-    assert "The check failed: 1 comparison could not have shown a fall to" in blind.output
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+    assert properties(suite)["status"] == "blind"
+    (error,) = suite.iter("error")
+    assert error.get("type") == "blind"
+    assert "has to be" in error.get("message", "")
+    assert "The check is too noisy: 1 comparison could not have shown a fall to" in blind.output
+
+
+def properties(suite: ElementTree.Element) -> dict[str | None, str | None]:
+    return {each.get("name"): each.get("value") for each in suite.iter("property")}
+
+
+@pytest.mark.usefixtures("tour")
+@pytest.mark.parametrize("strict", [(), ("--strict",)])
+@pytest.mark.parametrize(
+    ("gate", "status", "exits"),
+    [
+        (("docker", "--fail-if", "5%"), "passed", (0, 0)),
+        (("lxc", "--fail-if", "0.1%"), "undecided", (0, 3)),
+        (("lxc", "--fail-if", "0.1%", "--detect", "0.11%"), "blind", (3, 3)),
+        (("qemu-tcg", "--fail-if", "5%"), "failed", (1, 1)),
+        (("--fail-if", "5%", "--detect", "5.1%"), "failed", (1, 1)),
+        (("--fail-if", "99%"), "undecided", (0, 3)),
+    ],
+)
+def test_exit_status_json_page_and_junit_agree(gate, status, exits, strict, tmp_path):
+    path = tmp_path / "check.xml"
+    done = invoked(*gate, *strict, "--junit", str(path))
+    found = values(*gate, *strict)
+    assert found["status"] == status
+    assert done.exit_code == found["exit_status"] == exits[bool(strict)]
+    suite = ElementTree.parse(path).getroot().find("testsuite")
+    assert properties(suite)["exit_status"] == str(done.exit_code)
+    assert (int(suite.get("failures")) + int(suite.get("errors")) > 0) is (done.exit_code > 0)
+    assert (int(suite.get("failures")) > 0) is (done.exit_code == 1)
+    could = "slowdown that" in done.output
+    assert could is (status == "undecided")
+
+
+@pytest.mark.usefixtures("tour")
+def test_a_gate_that_decides_nothing_says_what_it_could_have_seen():
+    narrow = ("lxc", "--fail-if", "0.1%")
+    could = [each["detectable_slowdown"] for each in values(*narrow)["comparisons"]]
+    printed = invoked(*narrow).output.replace("\xa0", " ")
+    assert "slowdown that" in printed
+    assert f"{100 * min(could):.2g} %" in printed
+
+
+@pytest.mark.usefixtures("tour")
+@pytest.mark.parametrize(
+    "gate",
+    [("--fail-if", "5%", "--detect", "5%"), ("--detect", "2%"), ("docker", "--detect", "1%")],
+)
+def test_a_slowdown_within_the_margin_cannot_be_asked_for(gate):
+    refused = command_line.refusal("compare", *gate)
+    assert refused.where == "--detect"
 
 
 @pytest.mark.usefixtures("tour")

@@ -158,8 +158,8 @@ def test_test_reports_name_both_runs(tmp_path, set_locale):
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == [
         "2",
         "0",
-        "0",
         "2",
+        "0",
     ]
     assert "new-1 contra old-1: docker, lxc, cada uma em relação a native" in markdown.read_text(
         encoding="utf-8"

@@ -22,7 +22,7 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.store.store import Store
 
-BUSY, REFUSED, FAILED = 75, 2, 1
+BUSY, REFUSED, FAILED, UNSEEN = 75, 2, 1, 3
 GATE = ("--check", "5%", "--detect", "10%")
 STUDY = """
 name = "s"
@@ -117,9 +117,19 @@ def test_what_could_not_have_been_seen_fails_only_with_detect(run):
     undecided = run(NOISY, "--check", "5%")
     assert undecided.status == 0, undecided
     assert "1 comparison is undecided: mine on script" in undecided.output
+    assert "could have shown" in undecided.output
+    assert run(NOISY, "--check", "5%", "--strict").status == UNSEEN
     blind = run(NOISY, *GATE)
-    assert blind.status == FAILED, blind
-    assert runs() == ["s-1", "s-2"]
+    assert blind.status == UNSEEN, blind
+    assert runs() == ["s-1", "s-2", "s-3"]
+
+
+def test_what_the_margin_lets_pass_cannot_be_asked_for(run):
+    for detect in ("2%", "5%"):
+        refused = run(STEADY, "--check", "5%", "--detect", detect)
+        assert (refused.status, refused.output) == (REFUSED, "")
+        assert "where: --detect" in refused.errors
+    assert not Home.from_environment().store_file.exists()
 
 
 def test_a_gate_judges_the_run_that_it_made_and_no_other(run, tmp_path):

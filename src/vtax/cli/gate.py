@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from vtax.report.document import Document
     from vtax.store.store import Store
 
-FAILED, UNDECIDED = 1, 3
 _MOST_NAMED = 4  # differences of runs in an error
 
 
 @dataclass(frozen=True)
 class GateLimits:
     """Shares from 0 to 1. margin: largest slowdown that passes; None for the study's. detect: a slowdown that every
-    comparison has to be able to find; None for none."""
+    comparison has to be able to find; None for none. strict: whether what is undecided ends the command with 3."""
 
     margin: float | None = None
     detect: float | None = None
+    strict: bool = False
 
 
 def detect_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --detect (parameter `detect`)."""
-    text = "Exit with 1 where a slowdown of this size could not have been seen, such as 10%."
+    text = "Exit with 3 where a slowdown of this size could not have been seen, such as 10%."
     return click.option("--detect", metavar="SHARE", help=text)(command)
 
 
@@ -46,16 +46,17 @@ def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--junit", type=OutputFile(), metavar="FILE", help=text)(command)
 
 
-def limits_of(margin: float | None, detect: str | None) -> GateLimits:
-    """Return the limits. margin: see Limits. detect: as written. Raises BadInput for what is no share."""
-    return GateLimits(margin, None if detect is None else share_of_option(detect, "--detect"))
+def limits_of(margin: float | None, detect: str | None, *, strict: bool) -> GateLimits:
+    """Return the limits. margin, strict: see GateLimits. detect: as written. Raises BadInput for what is no share, or
+    within the margin."""
+    if detect is None:
+        return GateLimits(margin, strict=strict)
+    from vtax.report.analysis.check import refuse_within_margin
 
-
-def status_of(found: Checks, *, strict: bool) -> int:
-    """Return the exit status of a gate."""
-    if found.status == "failed":
-        return FAILED
-    return UNDECIDED if strict and found.status == "undecided" else 0
+    limits = GateLimits(margin, share_of_option(detect, "--detect"), strict)
+    if margin is not None:
+        refuse_within_margin(limits.detect, margin)
+    return limits
 
 
 def written(
@@ -95,7 +96,7 @@ def judge(
     document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None))
     if not quiet:
         print_document(document, as_json=False)
-    return status_of(found, strict=False)
+    return found.exit_status
 
 
 def judged(
@@ -143,6 +144,7 @@ def judged(
         metric,
         label=label,
         detect=limits.detect,
+        strict=limits.strict,
     ), source
 
 
@@ -197,6 +199,7 @@ def _against(
         metric,
         label=label,
         detect=limits.detect,
+        strict=limits.strict,
     )
     if not found.compared:
         raise BadInput(

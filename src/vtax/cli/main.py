@@ -82,8 +82,9 @@ class LazyGroup(click.Group):
 EXIT_STATUSES = (
     "Exit status: 0 success; 1 failure; 2 the request is refused (bad input, no root, no such run); 75 another "
     "command uses the host, so try again later; 70 a bug in vtax; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by "
-    "SIGHUP. vtax shell returns the status of its shell; vtax compare --fail-if has 1 where something is slower, "
-    "and with --strict 3 where something is undecided."
+    "SIGHUP. vtax shell returns the status of its shell; a gate (vtax run --check, vtax compare "
+    "--fail-if) has 1 where something is slower, and 3 where noise hides what --detect asks for, or with --strict "
+    "where something is undecided."
 )
 BUG = os.EX_SOFTWARE
 _STOPPED = [128 + number for number in (SIGHUP, SIGINT, SIGTERM)]

@@ -23,6 +23,7 @@ from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_process
 from vtax.image import contents
 from vtax.messages import Note
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
@@ -148,10 +149,10 @@ def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = Fa
         measure(plan, run, home, tune_host=tune_host)
 
 
-def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> None:
-    """Print the result of an ended run. The measuring lock is not held, since the reader may be slow.
+def conclude(run_name: str, store: Store, *, as_json: bool) -> Analysis:
+    """Print the result of an ended run and return it. The measuring lock is not held, since the reader may be slow.
 
-    Raises VtaxError when every trial failed; with strict, when one failed or a precision target was missed.
+    Raises VtaxError when every trial failed.
     """
     from vtax.cli.show import print_result
 
@@ -165,7 +166,12 @@ def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> Non
     notify(f"report: vtax report {run_name}")
     if analysis.trials and analysis.failed == analysis.trials:
         raise VtaxError(f"every trial of {run_name} failed", hint=f"see vtax show {run_name}")
-    if strict and analysis.missed_targets:
+    return analysis
+
+
+def require_targets(analysis: Analysis) -> None:
+    """Raise VtaxError when a trial failed or a precision target was missed."""
+    if analysis.missed_targets:
         raise VtaxError(
             "a declared target was missed", where="; ".join(map(english, analysis.missed_targets))
         )

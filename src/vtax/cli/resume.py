@@ -13,6 +13,7 @@ from vtax.cli.measure import (
     conclude,
     measure,
     prepare_host,
+    require_targets,
     tune_host_option,
     wait_option,
     wait_s,
@@ -101,7 +102,9 @@ def command(
         _go_on(
             run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait
         )
-    conclude(run.name, store, as_json=as_json, strict=strict)
+    analysis = conclude(run.name, store, as_json=as_json)
+    if strict:
+        require_targets(analysis)
 
 
 def _go_on(

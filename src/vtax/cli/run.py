@@ -22,6 +22,7 @@ from vtax.cli.measure import (
     measure,
     next_session,
     prepare_host,
+    require_targets,
     seconds_of,
     tune_host_option,
     wait_option,
@@ -168,7 +169,9 @@ def _tags(
 @tune_host_option
 @wait_option
 @click.option(
-    "--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed."
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 when a target was missed or a trial failed; with 3 where --check leaves something undecided.",
 )
 @click.option(
     "--check",
@@ -224,7 +227,7 @@ def command(
         study_of(study, image, load_of, serve, port),
         load_of is not None,
     )  # typed: consented to
-    limits = _limits(check, detect, junit)
+    limits = _limits(check, detect, junit, strict=strict)
     varied = _varied(study, Chosen(scale, protocol))
     _check_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
@@ -289,17 +292,24 @@ def command(
         wait_between(run, pause_s)
         with measuring_lock(run.name):
             next_session(plan, run, home, tune_host=tune_host)
-    conclude(run.name, store, as_json=as_json, strict=strict)
-    if limits:
-        sys.exit(judge(store, run.name, limits, junit, quiet=as_json))
+    analysis = conclude(run.name, store, as_json=as_json)
+    status = judge(store, run.name, limits, junit, quiet=as_json) if limits else 0
+    if status:
+        sys.exit(status)
+    if strict:
+        require_targets(analysis)
 
 
-def _limits(check: str | None, detect: str | None, junit: Path | None) -> GateLimits | None:
-    """Return the gate, or None without one. Raises BadInput for what is no share, and for a file without a gate."""
+def _limits(
+    check: str | None, detect: str | None, junit: Path | None, *, strict: bool
+) -> GateLimits | None:
+    """Return the gate, or None without one. Raises BadInput as `limits_of`, and for a file without a gate."""
     if check is None and (detect or junit):
         what = "--detect and --junit are of a gate, and there is none"
         raise BadInput(what, where="vtax run", hint="add --check 5%")
-    return None if check is None else limits_of(share_of_option(check, "--check"), detect)
+    if check is None:
+        return None
+    return limits_of(share_of_option(check, "--check"), detect, strict=strict)
 
 
 def _require_one_part(study: Study, pause_s: float | None) -> None:

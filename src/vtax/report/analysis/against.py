@@ -18,6 +18,7 @@ from vtax.report.analysis.check import (
     NotTested,
     finding,
     judged,
+    refuse_within_margin,
     require_block,
     untested,
 )
@@ -42,11 +43,12 @@ def check_against(
     *,
     label: str = "",
     detect: float | None = None,
+    strict: bool = False,
 ) -> Checks:
     """Every platform of some runs against itself in others, at every point that both have.
 
     margin: 0 to 1; by default the smallest of all runs. platform: the only one. metric: by default the primary ones.
-    label: of the one benchmark. detect: see Checks.
+    label: of the one benchmark. detect, strict: see Checks.
 
     Nothing is compared where the runs do not measure the same; `not_tested` says why. Raises BadInput for runs
     without a block or a baseline in common, and for names that do not exist.
@@ -69,6 +71,7 @@ def check_against(
     ]
     alike, unlike = _split(pairs)
     rule = _rule([*runs, *others], alike, margin)
+    refuse_within_margin(detect, rule.margin)
     compared, alpha = judged(rule, alike, rule.margin, lambda pair: _finding(pair, rule.margin))
     not_tested = (
         *untested(lead, {platform} if platform else None, baseline),
@@ -78,7 +81,16 @@ def check_against(
     against = Against(tuple(runs), tuple(others), tuple(differences_of(sides, alike)))
     shown = tuple(dict.fromkeys(each.pair.treatment.platform.name for each in compared))
     return Checks(
-        lead, shown, baseline, rule.margin, tuple(compared), not_tested, alpha, against, detect
+        lead,
+        shown,
+        baseline,
+        rule.margin,
+        tuple(compared),
+        not_tested,
+        alpha,
+        against,
+        detect,
+        strict,
     )
 
 

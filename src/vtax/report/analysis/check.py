@@ -8,7 +8,7 @@ the margin. Families are those of the result: all comparisons of a metric of a b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -28,9 +28,23 @@ from vtax.stats.planning import detectable_log
 from vtax.stats.ratio import Ratio, exp
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
+from vtax.study.units import format_percent
 
 Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
-Status = Literal["passed", "failed", "undecided"]
+Kind = Literal["passed", "slower", "undecided", "no-result", "not-tested", "blind"]
+"""An outcome, or of an undecided comparison that it could not have shown `detect`."""
+Status = Literal["failed", "blind", "undecided", "passed"]
+STATUS_OF: Mapping[Kind, Status] = {
+    "slower": "failed",
+    "no-result": "failed",
+    "blind": "blind",
+    "undecided": "undecided",
+    "not-tested": "undecided",
+    "passed": "passed",
+}
+"""Kind of a comparison -> the status that it gives to the whole, which has the first one of `Status`."""
+_EXIT_STATUS: Mapping[Status, int] = {"failed": 1, "blind": 3, "undecided": 0, "passed": 0}
+_EXIT_STATUS_STRICT: Mapping[Status, int] = {**_EXIT_STATUS, "undecided": 3}
 _WORDS: dict[str, Outcome] = {
     "reproduced": "passed",
     "contradicted": "slower",
@@ -168,8 +182,8 @@ class Against:
 
 
 _STATUS = Means(
-    "`failed`: a comparison is slower, has no result, or could not have shown `detect`; `undecided`: one is "
-    "undecided or not tested; `passed`"
+    "`failed`: a comparison is slower, or has no result; `blind`: one could not have shown `detect`; `undecided`: "
+    "one is undecided or not tested; `passed`; the first that holds"
 )
 
 
@@ -198,6 +212,7 @@ class Checks:
     detect: Annotated[
         float | None, Means("the slowdown that every comparison has to be able to find, or null")
     ] = None
+    strict: Annotated[bool, Means("whether what is undecided ends the command with 3, too")] = False
     calibrated: Annotated[
         tuple[HostSees, ...],
         Means("what the host can see, by runs of the baseline against itself; empty: unknown"),
@@ -242,14 +257,34 @@ class Checks:
             each for each in undecided if each.detectable is None or each.detectable > self.detect
         )
 
+    def kind_of(self, compared: Checked) -> Kind:
+        """Return the outcome of a comparison; `blind` in place of undecided."""
+        return "blind" if any(each is compared for each in self.blind) else compared.outcome
+
     @property
     def status(self) -> Annotated[Status, _STATUS]:
-        """`failed` when a comparison is slower, blind or without a result, `undecided` when one may be, else
-        `passed`."""
-        found = {each.outcome for each in self.compared}
-        if self.blind or found & {"slower", "no-result"}:
-            return "failed"
-        return "undecided" if "undecided" in found or self.not_tested else "passed"
+        """The first of `Status` that a comparison gives; `passed` without any."""
+        kinds = [self.kind_of(each) for each in self.compared]
+        if self.not_tested:
+            kinds.append("not-tested")
+        found = {STATUS_OF[kind] for kind in kinds}
+        return next((status for status in _EXIT_STATUS if status in found), "passed")
+
+    @property
+    def exit_status(
+        self,
+    ) -> Annotated[
+        int,
+        Means(
+            "of the command: 0 for `passed`, 1 for `failed`, 3 for `blind`; of `undecided` 0, or 3 with `strict`"
+        ),
+    ]:
+        """The one rule of `vtax compare` and `vtax run --check`."""
+        return self.status_of(self.status)
+
+    def status_of(self, status: Status) -> int:
+        """Return the exit status that a status gives."""
+        return (_EXIT_STATUS_STRICT if self.strict else _EXIT_STATUS)[status]
 
 
 def check(
@@ -262,15 +297,17 @@ def check(
     *,
     label: str = "",
     detect: float | None = None,
+    strict: bool = False,
 ) -> Checks:
     """Every primary metric, or the one named, at every point of a run: treatments against a baseline.
 
     margin: 0 to 1; the run's own by default. treatment: `PLATFORM[@factor=level,...]`; every other platform by
     default. baseline: likewise; the run's by default. store: needed where either is named. label: of the one
-    benchmark. detect: see Checks. Raises BadInput for names that do not exist, a run without a finished
-    block, and where nothing can be compared.
+    benchmark. detect, strict: see Checks. Raises BadInput for names that do not exist, a run without a finished
+    block, where nothing can be compared, and as `refuse_within_margin`.
     """
     name, margin = analysis.name, analysis.rule.margin if margin is None else margin
+    refuse_within_margin(detect, margin)
     require_block(analysis)
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
@@ -318,8 +355,20 @@ def check(
         tuple(not_tested),
         alpha,
         detect=detect,
+        strict=strict,
         calibrated=host_sees(store, analysis) if store else (),
     )
+
+
+def refuse_within_margin(detect: float | None, margin: float) -> None:
+    """Raise BadInput for a slowdown to be seen that the margin lets pass: no measurement could show it."""
+    if detect is not None and detect <= margin:
+        raise BadInput(
+            f"a slowdown of {format_percent(detect, 'g')} passes within the margin of {format_percent(margin, 'g')}, "
+            "so no run can show it",
+            where="--detect",
+            hint="give --detect above the margin",
+        )
 
 
 def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequence[Compared]:

@@ -9,7 +9,7 @@ from typing import Any
 from vtax.described import values_of
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.check import Checked, Checks, NotTested, Status
+from vtax.report.analysis.check import STATUS_OF, Checked, Checks, Kind, NotTested
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -34,15 +34,6 @@ _OUTCOMES: Mapping[str, doc.Message] = {
     "not-tested": msg("not tested"),
 }
 _ROLES: Mapping[str, Any] = {"slower": "error", "no-result": "error", "undecided": "caution"}
-_REASONS: Mapping[str, Status] = {
-    "slower": "failed",
-    "no-result": "failed",
-    "blind": "failed",
-    "undecided": "undecided",
-    "not-tested": "undecided",
-    "passed": "passed",
-}
-"""Outcome of a comparison -> the outcome of the check that it gives."""
 _SHORT: Mapping[str, doc.Message] = {
     "withheld-likely-dependent": msg("slow blocks may come in a row"),
     "withheld-dependent": msg("neighbouring blocks are alike"),
@@ -53,14 +44,8 @@ _SHORT: Mapping[str, doc.Message] = {
     "withheld-timer": msg("the client's timer"),
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
-_CASES: Mapping[str, Any] = {
-    "passed": "passed",
-    "slower": "failed",
-    "blind": "failed",
-    "undecided": "skipped",
-    "no-result": "error",
-    "not-tested": "skipped",
-}
+_CASES: Mapping[Kind, Any] = {"passed": "passed", "slower": "failed"}
+"""Kind of a comparison -> outcome of its case; of others an error where they end the command, else skipped."""
 
 
 def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> doc.Document:
@@ -122,14 +107,15 @@ def _summary(found: Checks) -> doc.Titled:
     """Return how many comparisons have which outcome, what was not tested, and last whether the check failed, with
     the reasons."""
     status = found.status
-    words = {outcome: list(_said(outcome, found)) for outcome in _REASONS}
-    reasons = [text for outcome, of in _REASONS.items() if of == status for text in words[outcome]]
+    words = {outcome: list(_said(outcome, found)) for outcome in STATUS_OF}
+    reasons = [text for outcome, of in STATUS_OF.items() if of == status for text in words[outcome]]
     shown = [
-        outcome for outcome, of in _REASONS.items() if of != status and outcome != "not-tested"
+        outcome for outcome, of in STATUS_OF.items() if of != status and outcome != "not-tested"
     ]
     others = [text for outcome in shown for text in words[outcome]]
     ending = {
         "failed": msg("The check failed: {reasons}.", reasons=joined(reasons, "; ")),
+        "blind": msg("The check is too noisy: {reasons}.", reasons=joined(reasons, "; ")),
         "undecided": msg("The check is undecided: {reasons}.", reasons=joined(reasons, "; ")),
         "passed": msg("The check passed: {reasons}.", reasons=joined(reasons, "; ")),
     }[status]
@@ -149,9 +135,39 @@ def _summary(found: Checks) -> doc.Titled:
             run=each.run,
         )
         parts.append(doc.Paragraph(text, "caution"))
-    role: Role = "error" if status == "failed" else "caution" if status == "undecided" else ""
+    if seen := list(_could_have_shown(found)):
+        parts.append(doc.Paragraph(seen[0], "caution"))
+    role: Role = ""
+    if status != "passed":
+        role = "error" if found.exit_status else "caution"
     parts.append(doc.Paragraph(styled(ending, "strong"), role))
     return doc.Titled(msg("Summary"), tuple(parts), key="answer", role="summary")
+
+
+def _could_have_shown(found: Checks) -> Iterator[doc.Inline]:
+    """Yield the smallest slowdowns that undecided comparisons could have shown, where no --detect asks for one."""
+    undecided = [each for each in found.compared if each.outcome == "undecided"]
+    if found.detect is not None or not undecided:
+        return
+    seen = sorted(each.detectable for each in undecided if each.detectable is not None)
+    if not seen:
+        yield msg("what is undecided could not have shown a slowdown of any size")
+    elif len(seen) < len(undecided):
+        yield msg(
+            "smallest slowdown that the undecided comparisons could have shown: {low}; some could have shown none",
+            low=doc.Share(seen[0]),
+        )
+    elif seen[0] == seen[-1]:
+        yield msg(
+            "smallest slowdown that what is undecided could have shown: {low}",
+            low=doc.Share(seen[0]),
+        )
+    else:
+        yield msg(
+            "smallest slowdown that the undecided comparisons could have shown: {low} to {high}",
+            low=doc.Share(seen[0]),
+            high=doc.Share(seen[-1]),
+        )
 
 
 def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
@@ -418,21 +434,26 @@ def _place(each: Checked) -> doc.WarnedPlace:
 
 
 def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
-    blind = {id(each) for each in found.blind}
     for each in found.compared:
         duration = seconds.get(each.pair.treatment.cell.key, 0.0)
-        kind = "blind" if id(each) in blind else each.outcome
+        kind = found.kind_of(each)
         yield doc.Case(
             shared.platform_of(each.pair.treatment.platform),
             _what(each),
-            _CASES[kind],
+            _case(kind, found),
             kind,
             "" if each.outcome == "passed" else _finding(each, found),
             duration,
         )
     for untested in found.not_tested:
         name: doc.Inline = untested.label or msg("all comparisons")
-        yield doc.Case(untested.platform, name, "skipped", "not-tested", _why(untested))
+        outcome = _case("not-tested", found)
+        yield doc.Case(untested.platform, name, outcome, "not-tested", _why(untested))
+
+
+def _case(kind: Kind, found: Checks) -> Any:
+    """Return the outcome of a case: failures and errors are in the file where the command does not end with 0."""
+    return _CASES.get(kind, "error" if found.status_of(STATUS_OF[kind]) else "skipped")
 
 
 def _finding(each: Checked, found: Checks) -> doc.Inline:
@@ -458,4 +479,5 @@ def _properties(found: Checks) -> dict[str, doc.Inline]:
         "margin": doc.Share(found.margin, "declared"),
         "confidence": found.analysis.level,
         "status": found.status,
+        "exit_status": doc.Count(found.exit_status),
     }
