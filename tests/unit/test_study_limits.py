@@ -242,3 +242,16 @@ def test_ten_thousand_blocks_of_one_platform_after_the_other_are_announced_at_on
     announce(planned({**TABLE, "design": {"order": "sequential", "blocks": 10_000}}), lines.append)
     assert time.process_time() - started_at < 1.0
     assert "order: all blocks of native" in lines
+
+
+@pytest.mark.parametrize("memory", ["8MiB", "1MB", "4096B", "63.9MiB"])
+def test_a_size_with_a_unit_is_not_taken_for_one_that_lacks_its_unit(memory):
+    with pytest.raises(BadInput) as refusal:
+        validate({"platforms": ["native"], "guest": {"memory": memory}}, "mine.toml")
+    assert "64MiB" in str(refusal.value)
+    assert "MiB write" not in str(refusal.value)
+
+
+def test_a_number_that_lacks_its_unit_is_told_the_unit():
+    with pytest.raises(BadInput, match='write memory = "512MiB"'):
+        validate({"platforms": ["native"], "guest": {"memory": 512}}, "mine.toml")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -72,7 +72,7 @@ def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint
     try:
         made = model.model_validate(dict(values))
     except ValidationError as error:
-        problems = problems_of(model, error, word)
+        problems = problems_of(model, error, values, word)
         raise RefusedStudy(
             _unknown_first([*problems, *_elsewhere(converted, problems)]), hint
         ) from error
@@ -81,8 +81,14 @@ def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint
     return made
 
 
-def problems_of(model: type[BaseModel], error: ValidationError, word: str = "key") -> list[Problem]:
-    """Return all that pydantic found, one problem a place, unknown keys first."""
+def problems_of(
+    model: type[BaseModel], error: ValidationError, values: Mapping[str, Any], word: str = "key"
+) -> list[Problem]:
+    """Return all that pydantic found, one problem a place, unknown keys first.
+
+    values: as they were written. What pydantic reports was converted: of `8MiB` it has a number of bytes.
+    """
+    written = dict(values_of(values))
     found: dict[tuple[Place, str], Problem] = {}
     for each in error.errors(include_url=False):
         place, declaration = walk(model, each["loc"])
@@ -91,8 +97,16 @@ def problems_of(model: type[BaseModel], error: ValidationError, word: str = "key
             problem = Problem(place, each["ctx"]["text"], is_of_several=True)
             found.setdefault((place, problem.what), problem)
         else:
-            found.setdefault((place, ""), _problem(model, each, place, declaration, word))
+            problem = _problem(model, each, place, declaration, word)
+            if problem.hint and not _is_as_written(each["input"], written.get(place)):
+                problem = replace(problem, hint="")
+            found.setdefault((place, ""), problem)
     return _unknown_first(list(found.values()))
+
+
+def _is_as_written(value: Any, written: Any) -> bool:
+    """Return whether a value is the one of the file. One that was converted has a unit, and needs no hint of it."""
+    return not (isinstance(written, str) and isinstance(value, int | float))
 
 
 def nearest(name: str, known: Sequence[str], count: int = 2) -> list[str]:
