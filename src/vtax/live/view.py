@@ -117,7 +117,7 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
         doc.Column("benchmark", msg("benchmark"), wraps=True),
         shared.PLATFORM,
         doc.Column("percent", shared.percent_title(analysis.baseline, interval), is_number=True),
-        doc.Column("half_width", msg("half-width"), is_number=True),
+        doc.Column("half_width", msg("half-width"), is_number=True, of="percent"),
         doc.Column("before", msg("a block\nbefore"), is_number=True, room="wide"),
         doc.Column("verdict", msg("verdict")),
     )

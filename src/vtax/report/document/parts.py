@@ -33,14 +33,16 @@ class Column:
 
     key: its name for programs. room: `wide` columns are left out where there is little of it, `spare` ones where rows
     would take more than a line; a `sketch` draws what other columns say in numbers, for renderers without figures.
-    joins: where there is little room it shares the cell of the column before it. is_number: whether its cells end
-    flush.
+    of: the key of a column of the same table that it says more of, such as an interval of its estimate: it is not
+    shown without that one. joins: where there is little room it shares the cell of the column before it, which it
+    is of. is_number: whether its cells end flush.
     """
 
     key: str
     title: Inline
     is_number: bool = False
     room: Literal["", "wide", "spare", "sketch"] = ""
+    of: str = ""
     joins: bool = False
     wraps: bool = False
 

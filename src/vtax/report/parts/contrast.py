@@ -164,9 +164,9 @@ def _table_of_runs(compared: Sequence[Compared], found: Contrasts) -> doc.Table:
     columns = (
         shared.PLATFORM,
         doc.Column("treatment_mean", _heading(found.treatment.name, scale), is_number=True),
-        doc.Column("treatment_half_width", half, room="wide"),
+        doc.Column("treatment_half_width", half, room="wide", of="treatment_mean"),
         doc.Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
-        doc.Column("baseline_half_width", half, room="wide"),
+        doc.Column("baseline_half_width", half, room="wide", of="baseline_mean"),
         doc.Column("percent", shared.percent_title(found.baseline.name, interval), is_number=True),
         doc.Column("verdict", msg("verdict")),
     )

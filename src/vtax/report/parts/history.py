@@ -270,7 +270,11 @@ def _table(plot: Plot, found: History) -> doc.Table:
         doc.Column("vtax_version", "vtax", room="wide"),
         doc.Column("blocks", msg("blocks"), is_number=True),
         doc.Column("value", _axis(plot), is_number=True),
-        *([doc.Column("interval", interval, is_number=True)] if plot.quantity == "mean" else ()),
+        *(
+            [doc.Column("interval", interval, is_number=True, of="value")]
+            if plot.quantity == "mean"
+            else ()
+        ),
         doc.Column("change", msg("change point")),
     ]
     groups = tuple(

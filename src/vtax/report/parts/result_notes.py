@@ -97,7 +97,7 @@ def further_statistics(section: Section, analysis: Analysis) -> doc.Table:
             doc.Column(key, joined([titles[title], unit], ",\n"), is_number=True)
             for title, key in named.items()
         ),
-        doc.Column("median_interval", msg("median interval,\nconfidence level")),
+        doc.Column("median_interval", msg("median interval,\nconfidence level"), of="median"),
     ]
 
     def cells(row: Row, scale: doc.Scale) -> Sequence[doc.Inline] | None:

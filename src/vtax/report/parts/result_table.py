@@ -35,7 +35,7 @@ def result_table(
     columns = (
         shared.PLATFORM,
         doc.Column("mean", mean, is_number=True),
-        doc.Column("half_width", msg("±{level}", level=level)),
+        doc.Column("half_width", msg("±{level}", level=level), of="mean"),
         doc.Column("cv", msg("CV"), is_number=True, room="wide"),
         doc.Column("trials", msg("trials"), is_number=True, room="wide"),
         doc.Column(
@@ -135,7 +135,7 @@ def _cost_columns(section: Section, baseline: doc.Inline) -> tuple[doc.Column, .
             is_number=True,
             room="spare",
         ),
-        doc.Column("host_cpu_interval", msg("interval"), room="wide"),
+        doc.Column("host_cpu_interval", msg("interval"), room="wide", of="host_cpu_percent"),
     )
 
 

@@ -5,7 +5,7 @@ Nothing is left out but what needs a page: figures, and tables that repeat other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -138,18 +138,13 @@ class _Terminal:
         return text.append(f"  {where}", "dim") if where else text
 
     def _table(self, table: doc.Table) -> TextGrid:
-        shown = [
-            n
-            for n, column in enumerate(table.columns)
-            if self.is_wide or column.room in {"", "spare"}
-        ]
-        without = [n for n in shown if table.columns[n].room != "spare"]
+        rooms = {"", "spare", "wide", "sketch"} if self.is_wide else {"", "spare"}
+        shown = _whole_columns(table, rooms)
+        without = _whole_columns(table, rooms - {"spare"})
         grid = self._grid(table, shown)
-        return (
-            grid
-            if shown == without or grid.natural_width <= self.width
-            else self._grid(table, without)
-        )
+        if shown == without or grid.natural_width <= self.width:
+            return grid
+        return self._grid(table, without)
 
     def _grid(self, table: doc.Table, shown: Sequence[int]) -> TextGrid:
         joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
@@ -184,6 +179,18 @@ class _Terminal:
 
     def _cell(self, row: doc.TableRow, n: int) -> Text:
         return self.text(row.cells[n]) if n < len(row.cells) else Text()
+
+
+def _whole_columns(table: doc.Table, rooms: Set[str]) -> list[int]:
+    """Return the numbers of the columns of these rooms. One that is of another leaves with it, and so does one of
+    that."""
+    columns = [n for n, column in enumerate(table.columns) if column.room in rooms]
+    while True:
+        keys = {table.columns[n].key for n in columns} | {""}
+        whole = [n for n in columns if table.columns[n].of in keys]
+        if whole == columns:
+            return columns
+        columns = whole
 
 
 def _one_line(title: str) -> str:

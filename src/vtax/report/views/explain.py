@@ -276,7 +276,15 @@ def _table(shown: Sequence[ComparedCounter], found: Explained, baseline: str) ->
         ),
         doc.Column("percent", shared.percent_title(baseline, msg("interval")), is_number=True),
         *(
-            (doc.Column("per_second", msg("the same\nper second"), is_number=True, room="wide"),)
+            (
+                doc.Column(
+                    "per_second",
+                    msg("the same\nper second"),
+                    is_number=True,
+                    room="wide",
+                    of="percent",
+                ),
+            )
             if has_seconds
             else ()
         ),

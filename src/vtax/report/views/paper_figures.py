@@ -170,7 +170,7 @@ def _values(each: Drawing, analysis: Analysis) -> doc.Table:
     )
     if not is_table:
         columns += [
-            doc.Column("interval", msg("interval"), joins=True),
+            doc.Column("interval", msg("interval"), of="mean", joins=True),
             doc.Column(
                 "percent",
                 shared.percent_title(analysis.baseline, msg("interval")),

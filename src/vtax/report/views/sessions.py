@@ -210,7 +210,12 @@ def _nesting(section: Section, analysis: Analysis) -> doc.Table:
                 f"{unit}_sd", msg("SD between\n{units}", units=_UNITS[unit]), is_number=True
             ),
             doc.Column(f"{unit}_share", msg("share of\nvariance"), is_number=True),
-            doc.Column(f"{unit}_range", msg("{level} interval", level=analysis.level), room="wide"),
+            doc.Column(
+                f"{unit}_range",
+                msg("{level} interval", level=analysis.level),
+                room="wide",
+                of=f"{unit}_share",
+            ),
         ]
 
     def cells(row: Row) -> Sequence[doc.Inline] | None:

@@ -129,7 +129,7 @@ def _drift_table(cells: Sequence[CellVariance], analysis: Analysis) -> doc.Table
     columns = (
         shared.PLATFORM,
         doc.Column("drift", msg("drift over\nthe run"), is_number=True),
-        doc.Column("interval", msg("{level} interval", level=analysis.level)),
+        doc.Column("interval", msg("{level} interval", level=analysis.level), of="drift"),
         doc.Column("p", msg("p,\nadjusted"), is_number=True),
     )
     return doc.Table(

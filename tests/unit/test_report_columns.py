@@ -1,0 +1,120 @@
+"""Columns of tables that belong together are shown together in a terminal of any width. Figures are invented."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from drawn_run import run_of
+from rich.console import Console
+from synthetic_run import DECLARED, begin, trial
+
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.document import Column, Document, Group, Part, Table, TableRow, Titled
+from vtax.report.renderers.format import english
+from vtax.report.renderers.terminal import render
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.store import Store
+
+WIDTHS = (60, 80, 100, 120, 132, 140, 150, 160, 200)
+SAYS_MORE = re.compile(r"(\d+\s% )?interval|±\s?\d+\s%")
+"""Titles of columns that say nothing without another one."""
+
+
+@pytest.fixture(scope="module")
+def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """A run whose work costs the host CPU time, of which tables have three columns."""
+    title = "CPU time of the host for a unit of work"
+    metrics = (
+        MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
+        MetricRecord("nginx", "host_cpu_per_request", title, "µs/request", "lower", False),
+    )
+    platforms = (
+        PlatformRecord("native", {}, True, is_baseline=True),
+        PlatformRecord("cloud-hypervisor-in-a-virtual-machine", {}, True, marks=("emulated",)),
+    )
+    cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1") for p in platforms]
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('costly') / 'store.sqlite'}") as store:
+        run = begin(
+            store,
+            "cost-1",
+            platforms=platforms,
+            cells=cells,
+            metrics=metrics,
+            declared=DECLARED,
+        )
+        for block in range(6):
+            for number, cell in enumerate(run.cells):
+                cpu_us = (20.0, 30.0)[number] * (1 + (block * 7 % 5) / 20)
+                values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
+                run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
+        run.finish("finished", "", 2.0)
+        yield source_of(store, "cost-1")
+
+
+def tables(parts: Sequence[Part]) -> Iterator[Table]:
+    for part in parts:
+        if isinstance(part, Titled):
+            yield from tables(part.parts)
+        elif isinstance(part, Table) and not part.repeats:
+            yield part
+
+
+def shown_columns(table: Table, width: int) -> set[int]:
+    """The numbers of the columns that a terminal shows: they have these for titles, as wide as their own."""
+    words = [max(map(len, english(column.title).split() or [""])) for column in table.columns]
+    titles = [f"#{n}#".ljust(words[n], "#") for n in range(len(table.columns))]
+    columns = zip(table.columns, titles, strict=True)
+    numbered = replace(table, columns=tuple(replace(c, title=title) for c, title in columns))
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    render(Document("", (numbered,)), console)
+    assert isinstance(console.file, io.StringIO)
+    return {int(n) for n in re.findall(r"#(\d+)#", console.file.getvalue())}
+
+
+def apart(table: Table, width: int) -> list[str]:
+    """The columns that are shown without the one that they are of."""
+    shown = [table.columns[n] for n in shown_columns(table, width)]
+    keys = {column.key for column in shown}
+    return [column.key for column in shown if column.of and column.of not in keys]
+
+
+@pytest.mark.parametrize("name", sorted(views()))
+def test_columns_that_belong_together_leave_together_in_every_view(costly, name):
+    for source in (costly, run_of("ufla2010", hosts=3)):
+        for depth in ("brief", "all"):
+            document = views()[name].document(source, Options(depth))
+            for table in tables(document.parts):
+                keys = [column.key for column in table.columns]
+                for column in table.columns:
+                    assert not column.of or column.of in keys
+                    assert column.of or not SAYS_MORE.fullmatch(english(column.title)), keys
+                assert [apart(table, width) for width in WIDTHS] == [[]] * len(WIDTHS)
+
+
+def test_the_cost_and_its_interval_are_both_left_out_where_rows_would_wrap(costly):
+    all_tables = tables(views()["result"].document(costly, Options("brief")).parts)
+    table = next(table for table in all_tables if table.style == "result")
+    keys = [column.key for column in table.columns]
+    percent, interval = keys.index("host_cpu_percent"), keys.index("host_cpu_interval")
+    assert {percent, interval} <= shown_columns(table, 200)
+    widths = [w for w in range(60, 200) if percent not in shown_columns(table, w)]
+    assert max(widths) >= 132
+    assert [w for w in widths if interval in shown_columns(table, w)] == []
+
+
+def test_a_column_of_a_column_that_leaves_leaves_too():
+    columns = (
+        Column("name", "name"),
+        Column("cost", "cost", room="spare"),
+        Column("interval", "interval", of="cost"),
+        Column("of_interval", "level", of="interval"),
+    )
+    table = Table(columns, (Group((TableRow(("qemu-tcg-virtio", "1.2", "[1.1, 1.3]", "95")),)),))
+    assert shown_columns(table, 60) == {0, 1, 2, 3}
+    assert shown_columns(table, 24) == {0}
