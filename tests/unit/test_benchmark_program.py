@@ -273,3 +273,128 @@ def test_files_stay_in_the_guest():
 def test_what_is_no_variable_and_no_package_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         program(**changes)
+
+
+RATE = {"name": "rate", "unit": "req/s", "better": "higher"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "part"),
+    [
+        (r"rate.*?([0-9.]+) req", "rate 1,234.5 req/s", "thousands"),
+        (r"rate ([0-9.]+)", "rate 1,234.5 req/s", "thousands"),
+        (r"rate ([0-9]+)", "rate 1234.5 req/s", "decimals"),
+        (r"rate ([0-9.]+)", "rate 0,574 req/s", "decimals"),
+        (r"rate ([0-9.]+)", "rate 1'234 req/s", "thousands"),
+        (r"rate ([0-9.]+)", "rate 1\N{NARROW NO-BREAK SPACE}234 req/s", "thousands"),
+        (r"rate ([0-9.]+)", "rate 1.5e-3 req/s", "an exponent"),
+        (r"rate ([0-9.]+)", "rate 1.5E6", "an exponent"),
+        (r"rate ([0-9.]+)", "rate 12k", "a suffix"),
+        (r"rate ([0-9.]+)", "rate 1.5M req/s", "a suffix"),
+        (r"rate ([0-9.]+)", "rate 1.5 G", "a suffix"),
+        (r"rate ([0-9.]+)", "rate 6.63MB/s", "a suffix"),
+        (r"rate ([0-9.]+)", "rate 512KiB", "a suffix"),
+        (r"rate ([0-9.]+).*", "rate 12k", "a suffix"),
+        (r"rate \D*([0-9.]+)", "rate -12.5", "a sign"),
+        (r"rate (\d{2})", "rate 1234", "more digits"),
+        (r"(\d{2})$", "rate 1234", "more digits"),
+    ],
+)
+def test_a_pattern_that_reads_a_part_of_a_number_is_refused_with_its_line(pattern, line, part):
+    with pytest.raises(BenchmarkError) as refusal:
+        read(program({**RATE, "pattern": pattern}), f"starting\n{line}\ndone\n")
+    assert part in refusal.value.what
+    assert "a part of a number" in refusal.value.what
+    assert " ".join(line.split()) in refusal.value.what
+    assert "done" not in refusal.value.what
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "value"),
+    [
+        (r"rate ([0-9.]+)", "rate 1234.5 req/s", 1234.5),
+        (r"rate ([0-9.]+)$", "rate 1234.5", 1234.5),
+        (r"rate ([0-9.e+-]+)", "rate 1.5e3 req/s", 1500.0),
+        (r"rate ([0-9.]+)k", "rate 12k", 12.0),  # the pattern names it: the unit is a thousand
+        (r"rate ([0-9.]+)[kM]B", "rate 12kB", None),  # it may be either
+        (r"^a,([0-9.]+),", "a,12,13", 12.0),
+        (r"^a,\d+,([0-9.]+)$", "a,12,13", 13.0),
+        (r"rate ([0-9.]+)", "rate 12, of which 3 failed", 12.0),
+        (r"rate ([0-9.]+)", "rate 12 Trials", 12.0),
+        (r"rate ([0-9.]+)", "rate 12ms", 12.0),
+        (r"rate ([0-9.]+)", "rate 12%", 12.0),
+        (r"x=([0-9]+)", "x=5-7", 5.0),
+        (r"([0-9.]+) req/s", "at 10:12:33 12.5 req/s", 12.5),
+        (r"rate ([0-9]+)", "rate 12.", 12.0),
+    ],
+)
+def test_a_pattern_that_reads_a_whole_number_or_names_what_follows_is_not_refused(
+    pattern, line, value
+):
+    made = program({**RATE, "pattern": pattern})
+    if value is None:
+        with pytest.raises(BenchmarkError, match="a suffix"):
+            read(made, line)
+    else:
+        assert read(made, line) == {"rate": value}
+
+
+def test_the_unit_behind_a_number_is_no_suffix_where_it_is_the_declared_one():
+    metric = {**RATE, "unit": "MB/s", "pattern": "rate ([0-9.]+)"}
+    assert read(program(metric), "rate 6.63MB/s") == {"rate": 6.63}
+    assert read(program(metric), "rate 6.63 MB/s") == {"rate": 6.63}
+    with pytest.raises(BenchmarkError, match="a suffix"):
+        read(program(metric), "rate 663.2 KB/s")
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("1,234.5", "separators of thousands"),
+        ("1'234", "separators of thousands"),
+        ("12,5", "a decimal comma"),
+        ("1.234,5", "a decimal comma"),
+        ("12k", "a suffix"),
+        ("1.5 GB/s", "a suffix"),
+    ],
+)
+def test_a_number_in_another_form_is_named(text, form):
+    for metric, printed in (
+        ({"pattern": "took (.*) s"}, f"took {text} s"),
+        ({"pointer": "/a"}, f'{{"a": "{text}"}}'),
+    ):
+        with pytest.raises(BenchmarkError, match=f"no finite number: it has {form}"):
+            read(program(metric), printed)
+
+
+@pytest.mark.parametrize(
+    ("metric", "printed", "is_figure"),
+    [
+        ({"better": "higher"}, "0", False),
+        ({"better": "higher", "zero": True}, "0", True),
+        ({"better": "lower"}, "0", True),
+        ({"better": "higher", "zero": True}, "-1", False),
+        ({"better": "lower"}, "-1", False),
+        ({"better": "lower", "unit": "%"}, "180", True),  # what it is of is not known
+    ],
+)
+def test_zero_is_a_figure_where_less_is_better_or_the_study_says_so(metric, printed, is_figure):
+    made = program({"name": "figure", "unit": "1/s", "pattern": "^(.+)$", **metric})
+    results: dict[Role, CommandResult] = {
+        "single": CommandResult(("tool",), 0, printed, "no server\n", 1.0, 1.0)
+    }
+    parameters = made.Parameters()
+    with Parsers([(made, parameters)]) as parsers:
+        if is_figure:
+            found = parsers.outcome(made, parameters, CONTEXT, results)
+            assert found.values == {"figure": float(printed)}
+            return
+        with pytest.raises(BenchmarkError, match=f"figure {printed} ") as refusal:
+            parsers.outcome(made, parameters, CONTEXT, results)
+    assert refusal.value.where == "no server"
+    assert ("zero = true" in refusal.value.hint) == (printed == "0")
+
+
+def test_zero_is_no_key_of_what_is_better_lower():
+    with pytest.raises(ValidationError, match="better lower"):
+        program({"pattern": "(.*)", "better": "lower", "zero": True})

@@ -337,7 +337,8 @@ def test_metrics_and_benchmarks_can_be_named(store):
     [
         ([5.0], ""),
         ([5.0] * 6, ""),
-        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "zero or a negative number"),
+        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], ""),
+        ([0.0, 0.0, 0.0, 3.0, 4.0, 5.0], "zero or a negative number"),
         ([-1.0] * 6, "zero or a negative number"),
         ([math.nan] * 6, "the treatment has no values"),
         ([math.nan, 5.0, 5.1, math.nan, 5.2, 5.0, 5.1], ""),

@@ -92,11 +92,12 @@ def test_verdicts_are_judged_in_the_families_of_the_result():
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 @pytest.mark.parametrize("wrong", [(0.0, 0.0), (-1.0, -1.0), (0.0, 200.0)])
 def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wrong):
-    """A block whose mean is not positive spoils the contrast for both; a zero in a positive mean for neither."""
+    """Blocks whose mean is not positive spoil the contrast for both, where half are; a zero in a positive mean for
+    neither."""
     plan = plan_of([{"name": "sysbench-cpu"}], stop=stop, precision=0.05)
     values = {
         (cell.key, block, number): wrong[number]
-        if (cell.platform.name, block) == ("docker", 2)
+        if cell.platform.name == "docker" and block in (2, 3, 4)
         else 100.0
         for cell in plan.cells
         for block in range(6)
@@ -149,7 +150,7 @@ def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wr
 
 @pytest.mark.parametrize("events", [900, None])
 def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_precise(events):
-    """A zero among rates over fixed work has no mean at all: the whole cell is refused."""
+    """A zero among rates over fixed work is one that never ended."""
     parameters = {"events": events} if events else {}
     plan = plan_of(
         [{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", platforms=["native"]

@@ -159,7 +159,10 @@ def test_rates_over_fixed_work_average_to_total_work_over_total_time():
     assert average_of(100 / times, "harmonic") == pytest.approx(300 / times.sum())
     assert average_of([2, 8], "geometric") == pytest.approx(4)
     with pytest.raises(StatsError, match="negative"):
-        average_of([1.0, 0.0], "harmonic")
+        average_of([1.0, -1.0], "harmonic")
+    with pytest.raises(StatsError, match="negative"):
+        average_of([1.0, 0.0], "geometric")
+    assert average_of([1.0, 0.0], "harmonic") == 0  # the work of the second never ended
 
 
 def test_blocks_are_averaged_each_by_itself():

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import unpaired_ratio_of_logs
+from vtax.stats.contrasts import ContrastSide, paired_contrast, unpaired_ratio_of_logs
+from vtax.stats.judge import analyse as judge
+from vtax.stats.judge import missed
 from vtax.stats.ratio import BlockMeans, block_contrast, paired_ratio
+from vtax.stats.stopping import Rule
 
 positive = st.floats(1e-3, 1e6)
 
@@ -61,6 +64,35 @@ def test_one_block_has_a_ratio_and_an_endless_interval():
 def test_ratios_without_an_answer_are_refused_with_the_reason(treatment, baseline, reason):
     with pytest.raises(StatsError, match=reason):
         paired_ratio(treatment, baseline)
+
+
+@pytest.mark.parametrize("nothing", [0.0, -1.0])
+def test_a_block_of_zero_is_lost_and_not_the_comparison(nothing):
+    good = paired_ratio([95, 94, 97, 96, 93], [100, 99, 103, 100, 98])
+    for treatment, baseline in ((nothing, 100), (95, nothing)):
+        found = paired_ratio([95, 94, 97, 96, 93, treatment], [100, 99, 103, 100, 98, baseline])
+        assert (found.estimate, found.low, found.n_blocks) == (good.estimate, good.low, 5)
+    with pytest.raises(StatsError, match="zero or a negative"):
+        paired_ratio([95, 94, nothing, nothing], [100, 99, 103, 100])
+
+
+@pytest.mark.parametrize("value", [100.0, 50.0, 150.0])
+def test_no_verdict_is_given_where_a_side_did_nothing_in_a_block(value):
+    def side(means):
+        return ContrastSide(BlockMeans(np.arange(9), np.array(means, dtype=float)))
+
+    wobble = [0, 1, 2, 3, 4, 3, 2, 1]
+    baseline = side([100 + each / 10 for each in (*wobble, 0)])
+    treatment = [value + each / 12 for each in wobble]
+    whole = paired_contrast(side([*treatment, value]), baseline, "higher")
+    partly = paired_contrast(side([*treatment, 0.0]), baseline, "higher")
+    answers = judge(Rule("fixed", margin=0.02), {"whole": whole, "partly": partly})
+    assert answers["whole"].verdict.kind != "undecided"
+    assert answers["partly"].verdict.kind == "undecided"
+    assert "withheld-zeros" in [note.code for note in answers["partly"].verdict.warnings]
+    assert "zeros-left-out" in [note.code for note in answers["partly"].ratio.warnings]
+    assert answers["partly"].ratio.n_blocks == 8
+    assert missed(Rule("verdict", margin=0.02), {"partly": partly}, {}) == {"partly": False}
 
 
 def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place():

@@ -102,6 +102,10 @@ class Metric:
     of a trial are divided by their number. tail: of a percentile; a block's is that of its trials' requests together.
     resolution: the smallest difference of two figures that the tool tells, in the unit; 0 where its outcomes say it,
     or where it is far below any noise.
+    may_be_zero: whether 0 is a value of a metric that is better higher; otherwise a trial with it did nothing, and
+    fails. most: what bounds it from above (benchmarks.bounds): its unit, the CPUs that there are (CPU time, or CPUs
+    busy in percent of one), or nothing that is known. is_aside: what the tool says of itself beside the result; a
+    number that is impossible is left out, and fails no trial.
     """
 
     name: str
@@ -115,6 +119,9 @@ class Metric:
     time_of: Operations | None = None
     tail: Tail | None = None
     resolution: float = 0.0
+    may_be_zero: bool = False
+    most: Literal["unit", "cpus", "unknown"] = "unit"
+    is_aside: bool = False
 
 
 CPU_PER_GIGABYTE = Metric(
@@ -336,6 +343,7 @@ class Benchmark(ABC):
     guest, and its `parse` reads what the runner writes as the output of role `single`: a JSON object a line and
     start, stage -> seconds since the request. work: the unit of what a trial does, of which the runner measures what
     one costs the host. load: parameters that load it more the larger they are, over which latencies are drawn.
+    hint_of_zero: for a trial that fails since a metric is 0.
     """
 
     name: str
@@ -352,6 +360,7 @@ class Benchmark(ABC):
     stages: tuple[str, ...] = ()
     work: Operations | None = None
     load: tuple[str, ...] = ()
+    hint_of_zero: str = ""
 
     def version_of(self, output: str) -> str:
         """Return the version in what version_argv printed. Raises BenchmarkError."""
@@ -405,7 +414,7 @@ class Benchmark(ABC):
         self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """Return metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood,
-        or a value is impossible."""
+        or it did not do what was requested. What no tool can measure, `benchmarks.bounds` refuses for all of them."""
 
 
 class NetworkPair(Benchmark):

@@ -108,6 +108,7 @@ class Compile(Benchmark):
             "s",
             "lower",
             "CPU time of all its processes, as the guest's kernel accounts it",
+            most="cpus",
         ),
     )
     version_argv = (

@@ -34,6 +34,7 @@ from vtax.benchmarks.network import (
     check_link,
     check_socket_buffer,
     rate_warnings,
+    worst,
 )
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -127,6 +128,8 @@ class Iperf2(NetworkPair):
         client, server = (list(lines(results[role].stdout, port)) for role in ("client", "server"))
         values: dict[str, float] = {"throughput": 0.0}
         rates_sent: dict[str, float] = {}
+        jitters: list[float] = []
+        losses: list[float] = []
         for direction in ("send", "receive") if p.direction == "both" else (p.direction,):
             sender, receiver = (client, server) if direction == "send" else (server, client)
             sent = [line for line in sender if line.from_peer == (direction == "receive")]
@@ -141,10 +144,10 @@ class Iperf2(NetworkPair):
             values[f"throughput_{direction}"] = rate
             values["throughput"] += rate
             rates_sent[direction] = sum(line.mbit_s for line in sent)
-            for name in ("jitter_ms", "loss_percent") if p.protocol == "udp" else ():
-                worst = max(getattr(line, name) or 0.0 for line in received)
-                metric = name.partition("_")[0]
-                values[metric] = max(values.get(metric, 0.0), worst)
+            jitters += [line.jitter_ms for line in received if line.jitter_ms is not None]
+            losses += [line.loss_percent for line in received if line.loss_percent is not None]
+        if p.protocol == "udp":
+            values |= {"jitter": worst(jitters), "loss": worst(losses)}
         values["sent"] = sum(rates_sent.values())
         effective = {
             "streams": p.parallel,

@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Role,
 )
+from vtax.benchmarks.json_report import lines_of_errors, read_report
 from vtax.benchmarks.network import (
     NOT_REPORTED,
     THROUGHPUTS,
@@ -36,11 +37,12 @@ from vtax.benchmarks.network import (
     rate_warnings,
     reported_mss,
     window_warnings,
+    worst,
 )
+from vtax.benchmarks.words import shortened
 from vtax.errors import BenchmarkError
-from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
-from vtax.messages import Note
+from vtax.messages import Note, quoted
 
 PORT = 5201
 _MEGA = 1e6
@@ -69,8 +71,22 @@ class Iperf3(NetworkPair):
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("loss", "%", "lower", "UDP datagram loss"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
-        Metric("cpu_guest", "%", "lower", "CPU of the tool in the guest, of one CPU"),
-        Metric("cpu_peer", "%", "lower", "CPU of the tool on the peer, of one CPU"),
+        Metric(
+            "cpu_guest",
+            "%",
+            "lower",
+            "CPU of the tool in the guest, of one CPU",
+            most="cpus",
+            is_aside=True,
+        ),
+        Metric(
+            "cpu_peer",
+            "%",
+            "lower",
+            "CPU of the tool on the peer, of one CPU",
+            most="cpus",
+            is_aside=True,
+        ),
         CPU_PER_GIGABYTE,
     )
     version_argv = ("iperf3", "--version")
@@ -107,7 +123,7 @@ class Iperf3(NetworkPair):
     def parse(
         self, parameters: Iperf3Parameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        report = _report(results["client"])
+        report, words = _report(results["client"])
         end = report["end"]
         try:
             values = _rates(end, parameters)
@@ -117,7 +133,7 @@ class Iperf3(NetworkPair):
                 _effective(report, parameters, context),
                 _samples(report["intervals"], parameters),
             )
-            warnings = _warnings(effective, parameters, context)
+            warnings = [*map(quoted, words), *_warnings(effective, parameters, context)]
             if parameters.protocol == "udp":
                 warnings += rate_warnings(
                     parameters.rate_mbit_s * parameters.parallel, _sent(end, parameters)
@@ -136,24 +152,20 @@ def _interval_s(p: Iperf3Parameters) -> float:
     return min(max(p.duration_s / INTERVALS, _INTERVAL_S[0]), _INTERVAL_S[1])
 
 
-def _report(client: CommandResult) -> dict[str, Any]:
-    try:
-        report: dict[str, Any] = parse_json(client.stdout)
-    except ValueError as error:
-        message = (client.stderr or client.stdout).strip()[-300:]
-        raise BenchmarkError(
-            f"iperf3 ended with {client.ended_with} and no report: {message}"
-        ) from error
-    if not isinstance(report, dict) or "error" in report or client.status != 0:
-        message = report.get("error", "") if isinstance(report, dict) else ""
-        raise BenchmarkError(
-            f"iperf3 failed with {client.ended_with}: {message or client.stderr.strip()[-300:]}"
-        )
+def _report(client: CommandResult) -> tuple[dict[str, Any], Sequence[str]]:
+    """Return the report, and what else iperf3 said."""
+    found = read_report("iperf3", client, "end")
+    report = found.content
+    words = [*found.words, *filter(None, client.stderr.splitlines())]
+    errors = [*filter(None, [report.get("error")]), *lines_of_errors(words, "iperf3")]
+    if errors or client.status != 0:
+        message = shortened("; ".join(map(str, errors or words)))
+        raise BenchmarkError(f"iperf3 failed with {client.ended_with}: {message or 'no message'}")
     if not isinstance(report.get("end"), dict) or not isinstance(report.get("start"), dict):
         raise BenchmarkError(
             "iperf3's report has no start and end; its format is not known to vtax"
         )
-    return report
+    return report, [shortened(word) for word in words]
 
 
 def _sums(p: Iperf3Parameters) -> dict[str, str]:
@@ -171,6 +183,8 @@ def _sent(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
 def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
     """Rates by direction."""
     values: dict[str, float] = {"throughput": 0.0, "sent": 0.0}
+    losses: list[float] = []
+    jitters: list[float] = []
     for direction, suffix in _sums(p).items():
         sent, received = end[f"sum_sent{suffix}"], end[f"sum_received{suffix}"]
         rate = received["bits_per_second"] / _MEGA
@@ -180,8 +194,10 @@ def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
         if p.protocol == "tcp" and "retransmits" in sent:
             values["retransmits"] = values.get("retransmits", 0) + sent["retransmits"]
         if p.protocol == "udp":
-            values["loss"] = max(values.get("loss", 0.0), received["lost_percent"])
-            values["jitter"] = max(values.get("jitter", 0.0), received["jitter_ms"])
+            losses.append(received["lost_percent"])
+            jitters.append(received["jitter_ms"])
+    if p.protocol == "udp":
+        values |= {"loss": worst(losses), "jitter": worst(jitters)}
     return values
 
 

@@ -53,6 +53,7 @@ PORT = 12865
 LARGEST_MESSAGE = 64 * 1024**2
 FEWEST_TRANSACTIONS = 30
 """Below it a trial says so: its mean is of few, and its percentiles are of hardly any."""
+_MEAN_ROOM, _MEAN_ROOM_OF_ITERATIONS = 0.2, 1.0  # of what one over the rate of transactions is
 _TRANSACTION_S, _UNKNOWN_MBIT_S = (
     1e-4,
     1000.0,
@@ -212,12 +213,14 @@ class Netperf(NetworkPair):
             "%",
             "lower",
             "busy CPUs of the client's kernel, of a container: of the whole host",
+            is_aside=True,
         ),
         Metric(
             "cpu_remote",
             "%",
             "lower",
             "busy CPUs of the server's kernel, of a native peer: of the whole host",
+            is_aside=True,
         ),
         CPU_PER_GIGABYTE,
     )
@@ -362,11 +365,13 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
         if rate > 0
         else 0
     )
-    if not completed or values["latency_mean"] <= 0:
+    elapsed_s = _number(reported, "ELAPSED_TIME")
+    if not completed:
         raise BenchmarkError(
             f"no transaction of {p.request_size} and {p.response_size} bytes was complete within "
-            f"{_number(reported, 'ELAPSED_TIME'):g} s: a longer duration_s, or a count"
+            f"{elapsed_s:g} s: a longer duration_s, or a count"
         )
+    _check_mean(values["latency_mean"], rate, elapsed_s, p)
     if p.confidence_percent is None:
         rate = 1e6 / values["latency_mean"]
     else:
@@ -377,6 +382,23 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
         "transfer_rate": rate * p.request_size * 8 / 1e6,
         **values,
     }
+
+
+def _check_mean(mean_us: float, rate: float, elapsed_s: float, p: NetperfParameters) -> None:
+    """Raise BenchmarkError for a mean time of a transaction that contradicts their rate: there is one at a time.
+
+    One transaction may be under way at the end. Of repeated iterations the rate is the mean, and the time of the last.
+    """
+    room = _MEAN_ROOM if p.confidence_percent is None else _MEAN_ROOM_OF_ITERATIONS
+    one_more = 1 + 1 / max(rate * elapsed_s, 1)
+    at_most_us = 1e6 / rate * one_more * (1 + room)
+    at_least_us = 1e6 / rate / one_more / (1 + room)
+    if not at_least_us <= mean_us <= at_most_us:
+        raise BenchmarkError(
+            f"netperf reports a mean of {mean_us:g} us for a transaction, and {rate:g} transactions a second, "
+            f"{rate * elapsed_s:.0f} in {elapsed_s:g} s, one after the other: it is from {at_least_us:.6g} to "
+            f"{at_most_us:.6g} us"
+        )
 
 
 def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
@@ -397,7 +419,7 @@ def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:
         for name, selector in names.items()
         if selector in reported
     }
-    return {name: value for name, value in found.items() if value >= 0}
+    return {name: value for name, value in found.items() if value != -1}
 
 
 def _effective(reported: Mapping[str, str], context: Context) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -81,6 +82,14 @@ class ThroughputParameters(Parameters):
             if self.no_delay:
                 raise ValueError("no_delay belongs to tcp, and protocol is udp")
         return self
+
+
+def worst(values: Sequence[float]) -> float:
+    """Return the largest of values of several streams or directions; one that is no number is the worst, and so is
+    none at all, where nothing arrived."""
+    if not values or any(math.isnan(value) for value in values):
+        return math.nan
+    return max(values)
 
 
 def check_datagram(name: str, size: int | None) -> None:

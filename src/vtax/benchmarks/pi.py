@@ -67,7 +67,11 @@ class Pi(Benchmark):
             primary=True,
         ),
         Metric(
-            "cpu_time", "s", "lower", "CPU time of the program, as the guest's kernel accounts it"
+            "cpu_time",
+            "s",
+            "lower",
+            "CPU time of the program, as the guest's kernel accounts it",
+            most="cpus",
         ),
     )
     version_argv = ("pi", "--version")

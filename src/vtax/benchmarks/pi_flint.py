@@ -80,7 +80,11 @@ class PiFlint(OwnProgram):
             "time of the computation without that of decimal digits, by the guest's clock",
         ),
         Metric(
-            "cpu_time", "s", "lower", "CPU time of all threads, as the guest's kernel accounts it"
+            "cpu_time",
+            "s",
+            "lower",
+            "CPU time of all threads, as the guest's kernel accounts it",
+            most="cpus",
         ),
     )
 

@@ -31,6 +31,7 @@ from vtax.benchmarks.base import (
     Role,
     is_rate,
 )
+from vtax.benchmarks.numbers_in_text import NUMBER, form_of, rest_of_number
 from vtax.benchmarks.printed import Printed, printed
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
@@ -45,7 +46,6 @@ from vtax.study.fields import Privilege
 from vtax.study.programs import ENTRY, FILES, MetricTable, ProgramTable, filled
 from vtax.study.units import about_size
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _EXCERPT = 300
 _LONGEST_VERSION = 80
 _DIGITS = 12  # of a SHA-256 in a version
@@ -54,10 +54,13 @@ _TIMERS_S = (1.0, 0.5, 0.25, 0.2, 0.1, 0.05)  # steps that clients look at their
 _LATE = 0.03  # of a step, that a timer may be late
 _MOST_BESIDE = 4.0  # times as long as its rate is of, that a client runs
 _SEE_OUTPUT = "vtax show RUN --raw all prints what the program wrote"
+_NEAR = 100  # characters of a line beside a figure
 
 
 class ProgramBenchmark(Benchmark):
     """See the module. contents: of the files, in their order; none where it is only to read outputs."""
+
+    hint_of_zero = "zero = true in [[program.metric]], if 0 is a figure of this program"
 
     def __init__(self, table: ProgramTable, contents: Sequence[bytes] = ()) -> None:
         self._table = table
@@ -80,6 +83,8 @@ class ProgramBenchmark(Benchmark):
                 number == 0,
                 average=m.average,
                 over_flows=m.over_flows,
+                may_be_zero=m.zero,
+                most="unknown",
             )
             for number, m in enumerate(table.metric)
         )
@@ -268,19 +273,35 @@ def _figure(metric: MetricTable, text: str, result: CommandResult) -> float:
 
 
 def _matched(metric: MetricTable, pattern: str, text: str) -> float:
-    matches = islice(re.finditer(pattern, text, re.MULTILINE), 2)
-    found = [(match[1] or "")[:_LONGEST_MATCH] for match in matches]
-    if not found:
+    compiled = re.compile(pattern, re.MULTILINE)
+    matches = list(islice(compiled.finditer(text), 2))
+    if not matches:
         raise BenchmarkError(
             f"the pattern of {metric.name} matches nothing in {metric.output}: {_excerpt(text)}",
             hint="correct the pattern; vtax show RUN --raw all prints what the program wrote",
         )
-    if len(found) > 1:
+    if len(matches) > 1:
+        first, second = (repr((match[1] or "")[:_LONGEST_MATCH]) for match in matches)
         raise BenchmarkError(
-            f"the pattern of {metric.name} matches {metric.output} more than once: {found[0]!r}, {found[1]!r}",
+            f"the pattern of {metric.name} matches {metric.output} more than once: {first}, {second}",
             hint="a pattern that only the figure itself matches",
         )
-    return _number(metric, found[0])
+    (match,) = matches
+    value = _number(metric, match[1] or "")
+    if rest := rest_of_number(compiled, match, metric.unit):
+        raise BenchmarkError(
+            f"the pattern of {metric.name} matches {match[1][:_LONGEST_MATCH]!r}, a part of a number: {rest}, in "
+            f"{_line_of(text, match)!r}",
+            hint="a pattern whose group is the whole number, and that has what follows it, such as its unit",
+        )
+    return value
+
+
+def _line_of(text: str, match: re.Match[str]) -> str:
+    """Return the line of a match's group, of a long one what is near it."""
+    start = max(text.rfind("\n", 0, match.start(1)) + 1, match.start(1) - _NEAR)
+    end = text.find("\n", match.end(1))
+    return one_line(text[start : end if end >= 0 else len(text)][: 3 * _NEAR])
 
 
 def _client_tick(result: CommandResult, rate: float) -> float:
@@ -332,11 +353,12 @@ def _number(metric: MetricTable, value: Any) -> float:
     number = math.nan
     if isinstance(value, Printed):
         number = value
-    elif not isinstance(value, bool) and _NUMBER.fullmatch(text):
+    elif not isinstance(value, bool) and NUMBER.fullmatch(text):
         number = printed(text)
     if not math.isfinite(number):
+        form = form_of(value) if isinstance(value, str) else ""
         raise BenchmarkError(
-            f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number"
+            f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number{form and f': it has {form}'}"
         )
     return number
 

@@ -99,6 +99,7 @@ class SysbenchCpu(Benchmark):
             "s",
             "lower",
             "CPU time of 1000 events, as the guest's kernel accounts it",
+            most="unknown",
         ),
     )
     version_argv = ("sysbench", "--version")

@@ -11,7 +11,7 @@ import click
 from vtax.report.replacing import check_directory, check_file
 
 
-class Output(click.Path):
+class OutputPlace(click.Path):
     """A place to write to. Converting raises BadInput where nothing can be written, but where a shell completes."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Output(click.Path):
         """Raise BadInput where nothing can be written. option: that names the path, for hints."""
 
 
-class OutputFile(Output):
+class OutputFile(OutputPlace):
     """A file, whose place a new one takes; - is standard output."""
 
     def check(self, path: Path, option: str) -> None:
@@ -37,7 +37,7 @@ class OutputFile(Output):
         check_file(path, option)
 
 
-class OutputDirectory(Output):
+class OutputDirectory(OutputPlace):
     """A directory to write into, which may have to be made."""
 
     def check(self, path: Path, option: str) -> None:

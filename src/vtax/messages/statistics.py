@@ -63,6 +63,14 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "failures-differ": "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
     "flatters the side that failed more",
     "withheld-failures": "no verdict: more trials failed on the side that would win, and these may be its slow ones",
+    "zeros-left-out": (
+        "in {count} block a side did nothing (0): that block has no ratio and was left out",
+        "in {count} blocks a side did nothing (0): these blocks have no ratio and were left out",
+    ),
+    "withheld-zeros": (
+        "no verdict: in {count} block a side did nothing (0), and the ratio is of the others",
+        "no verdict: in {count} blocks a side did nothing (0), and the ratio is of the others",
+    ),
     "ratio-of-ratios": "a side was measured once: no interval shows what a session does to one platform alone",
     "one-session": "no verdict: a side was measured once",
     "timed-out": "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than "

@@ -11,6 +11,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "file-not-twice-memory": "the file of {size} is not twice the memory, {guest} of the guest and {host} of the host: caches served "
     "part of it",
     "too-fast-to-time": "too fast to time, no value: {names}; raise size or files",
+    "figure-left-out": "left out, as it is impossible: {text}",
     "guest-cache": "the guest's page cache is part of this figure (cache = 'cached')",
     "guest-cache-unflushed": "the guest's page cache is part of this figure: no write was flushed (fsync = 0)",
     "guest-cache-jobs": "the guest's page cache is part of the figures: no write was flushed ({names})",

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context, Metric, Outcome, Role, metrics_of
+from vtax.benchmarks.bounds import checked
 from vtax.benchmarks.printed import Printed
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.foreign_text import clean, cleaned, one_line
@@ -55,7 +56,7 @@ class Parsers:
         results: Mapping[Role, CommandResult],
         timeout_s: float = TIMEOUT_S,
     ) -> Outcome:
-        """Return the benchmark's outcome of the tool's output, with finite values and storable settings.
+        """Return the benchmark's outcome of the tool's output, with possible values and storable settings.
 
         Raises BenchmarkError, whatever the output is: ParserFailed when the parser raised another error, or needed
         more than timeout_s or 1 GiB.
@@ -99,8 +100,11 @@ class Parsers:
         try:
             with _parsing(benchmark.tool):
                 if method == "parse":
+                    context, results = arguments
                     metrics = metrics_of(benchmark, parameters)
-                    return _storable(benchmark.parse(parameters, *arguments), metrics)
+                    outcome = benchmark.parse(parameters, context, results)
+                    outcome = checked(benchmark, parameters, context, results, outcome)
+                    return _storable(outcome, metrics)
                 return one_line(benchmark.version_of(*arguments))
         except VtaxError as error:
             is_foreseen = isinstance(error, BenchmarkError) and not isinstance(error, ParserFailed)

@@ -60,6 +60,15 @@ def check_positive(array: Array, what: str) -> None:
         raise StatsError(Note("not-positive", what=what))
 
 
+def positive_logs(array: Array, what: str) -> Array:
+    """Natural logarithms; NaN of what is zero or below, of which there is no ratio. Such a block is lost, and not the
+    comparison, as long as most have one: raises StatsError where half of the numbers or more have none."""
+    is_lost = array <= 0
+    if is_lost.any() and 2 * np.count_nonzero(is_lost) >= np.count_nonzero(~np.isnan(array)):
+        raise StatsError(Note("not-positive", what=what))
+    return np.asarray(np.log(np.where(is_lost, np.nan, array)))
+
+
 def check_confidence(confidence: float) -> None:
     """Raise StatsError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:

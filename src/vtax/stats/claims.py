@@ -195,8 +195,7 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
         ratio = over_sessions or unpaired_ratio_of_logs(samples[0][0], samples[1][0], level)
     except StatsError as error:
         return error
-    note = claimed.contrast.failures
-    warnings = (*ratio.warnings, *([note] if note else ()))
+    warnings = (*ratio.warnings, *claimed.contrast.notes)
     ratio = replace(ratio, confidence=rule.confidence, warnings=warnings)
     ratio = coarsened(ratio, claimed.contrast.resolution)
     return Tested(

@@ -38,7 +38,7 @@ class Contrast:
     fewest of a block on either side. sessions: of each log-ratio the number of its session, or those of its host and
     session; None: all are of one.
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
-    finely they are known.
+    finely they are known. zeros: blocks in which a side did nothing, of which there is no ratio.
     """
 
     logs: Array
@@ -51,6 +51,7 @@ class Contrast:
     sessions: Labels | None = None
     clock_is_wrong: bool = False
     resolution: Resolution = EXACT
+    zeros: int = 0
 
     @property
     def lost(self) -> float:
@@ -60,6 +61,12 @@ class Contrast:
             for failed, tried in zip(self.failed, self.tried, strict=True)
         ]
         return shares[0] - shares[1]
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Warnings of what the ratio leaves out: more trials of one side than of the other, blocks of zero."""
+        zeros = Note("zeros-left-out", count=self.zeros) if self.zeros else None
+        return tuple(note for note in (self.failures, zeros) if note is not None)
 
     @property
     def failures(self) -> Note | None:
@@ -94,8 +101,8 @@ def paired_contrast(
 ) -> Contrast:
     """Return the contrast of two cells of one run, as a run's stopping rule and its report judge it.
 
-    session_of: block -> its host and session; None: all are of one. Raises StatsError for means that are not positive
-    or too large.
+    session_of: block -> its host and session; None: all are of one. Raises StatsError for means that are too large, and
+    where half of a side or more are not positive.
     """
     sides = treatment, baseline
     means = treatment.means, baseline.means
@@ -118,7 +125,13 @@ def paired_contrast(
         sessions=sessions,
         clock_is_wrong=any(side.clock_is_wrong for side in sides),
         resolution=coarsest([side.resolution for side in sides]),
+        zeros=len(zeros_of(treatment.means) | zeros_of(baseline.means)),
     )
+
+
+def zeros_of(means: BlockMeans) -> set[int]:
+    """Return the blocks of a side that have no logarithm: it did nothing in them."""
+    return set(means.blocks[np.asarray(means.means) <= 0].tolist())
 
 
 def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:

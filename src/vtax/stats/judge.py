@@ -28,7 +28,7 @@ from vtax.stats.stopping import (
 )
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, single_look, with_outlook
-from vtax.stats.withholding import for_clock, for_resolution, is_for_good, warranted
+from vtax.stats.withholding import for_clock, for_resolution, for_zeros, is_for_good, warranted
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
         warranted(v, ratios[name], contrasts[name], rules[name])
         for name, v in zip(names, verdicts, strict=True)
     )
+    verdicts = tuple(for_zeros(v, contrasts[name]) for name, v in zip(names, verdicts, strict=True))
     verdicts = tuple(
         for_resolution(v, ratios[name], contrasts[name].resolution)
         for name, v in zip(names, verdicts, strict=True)
@@ -186,9 +187,9 @@ def _without_assumptions(
             found, effective_blocks=effective, warnings=(*found.warnings, *notes)
         )
     for name, contrast in contrasts.items():
-        note = contrast.failures
-        if note is not None and name in result and (name in names or result[name].n_sessions > 1):
-            result[name] = replace(result[name], warnings=(*result[name].warnings, note))
+        if name in result and (name in names or result[name].n_sessions > 1):
+            warnings = (*result[name].warnings, *contrast.notes)
+            result[name] = replace(result[name], warnings=warnings)
     return result
 
 

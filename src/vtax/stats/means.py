@@ -36,7 +36,8 @@ def block_means(
     average: "arithmetic" for times, and for rates over a fixed time (iperf for 10 s: total work / total time);
     "harmonic" for rates over fixed work (dd of 1 GiB: again total work / total time; Smith, Characterizing computer
     performance with a single number, CACM 1988); "geometric" for ratios.
-    Raises StatsError when nothing is left or when a harmonic or geometric mean meets a number that is not positive.
+    Raises StatsError when nothing is left, when a harmonic mean meets a negative number, and when a geometric one
+    meets one that is not positive. The harmonic mean of rates of which one is 0 is 0: that work never ended.
     """
     array, labels = as_array(values), np.asarray(blocks)
     if labels.shape != array.shape:
@@ -50,10 +51,11 @@ def block_means(
 
 def means_of(groups: Groups, values: Array, average: Average) -> Array:
     """Return the mean of each group's values, none of them NaN. average, StatsError: see block_means."""
-    if average != "arithmetic":
+    if average == "geometric" or (average == "harmonic" and (values < 0).any()):
         check_positive(values, f"values of a {average} mean")
     _, index, counts = groups
-    return _unfold(np.bincount(index, weights=_fold(values, average)) / counts, average)
+    with np.errstate(divide="ignore"):
+        return _unfold(np.bincount(index, weights=_fold(values, average)) / counts, average)
 
 
 def medians_of(groups: Groups, values: Array) -> Array:

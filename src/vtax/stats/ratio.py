@@ -28,6 +28,7 @@ from vtax.stats.checks import (
     as_array,
     check_confidence,
     check_positive,
+    positive_logs,
     without_missing,
 )
 from vtax.stats.describe import OUTLIER_Z, modified_z, outlier_warnings
@@ -171,23 +172,23 @@ def _inverse(bound: Any) -> Any:
 def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
     """Ratio of two arrays with one value per block, aligned: element i of both is from the same block.
 
-    NaN marks a block without a value: the pair is left out, with a warning. Raises StatsError on unequal lengths, no
-    pairs, zeros, negatives or infinities.
+    NaN marks a block without a value: the pair is left out, with a warning, as is one with a zero or a negative.
+    Raises StatsError on unequal lengths, no pairs, infinities, and where half of a side or more are not positive.
     """
     return ratio_of_logs(log_ratios(treatment, baseline), confidence)
 
 
 def log_ratios(treatment: Values, baseline: Values) -> Array:
-    """Natural logarithm of treatment / baseline per block; NaN where either is NaN. Raises StatsError as above."""
+    """Natural logarithm of treatment / baseline per block; NaN where either is NaN or not positive. Raises StatsError
+    as above."""
     numerator = as_array(treatment, "values of the platform")
     denominator = as_array(baseline, "values of the baseline")
     if numerator.size != denominator.size:
         raise StatsError(
             f"{numerator.size} blocks of the platform do not pair with {denominator.size} of the baseline"
         )
-    check_positive(numerator, "values of the platform")
-    check_positive(denominator, "values of the baseline")
-    return np.asarray(np.log(numerator) - np.log(denominator))
+    treatment_logs = positive_logs(numerator, "values of the platform")
+    return np.asarray(treatment_logs - positive_logs(denominator, "values of the baseline"))
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ def block_contrast(treatment: BlockMeans, baseline: BlockMeans | None = None) ->
     """One log-ratio for every block that either side has, NaN where a block has only one of the two.
 
     Without a baseline, the logarithms of the means themselves. The one way from block means to what a stopping rule
-    and a report judge. Raises StatsError for means that are not positive or too large.
+    and a report judge. Raises StatsError for means that are too large, and as `log_ratios` does; without a baseline
+    for every mean that is not positive.
     """
     if baseline is None:
         means = as_array(treatment.means)
@@ -232,9 +234,9 @@ def _common_logs(treatment: BlockMeans, baseline: BlockMeans) -> tuple[Array, Ar
     if not np.array_equal(treatment.blocks, baseline.blocks):
         _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
         sides = [sides[0][left], sides[1][right]]
-    for side in sides:
-        check_positive(side, "values")
-    return np.log(sides[0]), np.log(sides[1])
+    logs = [positive_logs(side, "values") for side in sides]
+    is_known = ~np.isnan(logs[0] + logs[1])
+    return logs[0][is_known], logs[1][is_known]
 
 
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:

@@ -25,6 +25,7 @@ GUARDED, WARNED = (
     3.0,
 )  # standard errors above a correlation's estimate: that a verdict allows for, or names
 _CLOCK, _COARSE, _TIMER = "withheld-clock", "withheld-resolution", "withheld-timer"
+_ZEROS = "withheld-zeros"
 
 
 def warranted(
@@ -93,12 +94,18 @@ def for_failures(verdict: Verdict, contrast: Contrast) -> Verdict:
     return verdict
 
 
+def for_zeros(verdict: Verdict, contrast: Contrast) -> Verdict:
+    """Return no verdict where a side did nothing in a block: the ratio is of the other blocks alone."""
+    if contrast.zeros and verdict.kind != "undecided":
+        return _withheld(verdict, Note(_ZEROS, count=contrast.zeros))
+    return verdict
+
+
 def is_for_good(verdict: Verdict) -> bool:
-    """Whether the verdict is withheld for what no further block changes: a wrong clock, or coarse figures."""
-    return any(
-        isinstance(warning, Note) and warning.code in (_CLOCK, _COARSE, _TIMER)
-        for warning in verdict.warnings
-    )
+    """Whether the verdict is withheld for what no further block changes: a wrong clock, coarse figures, a block of
+    zero."""
+    codes = {warning.code for warning in verdict.warnings if isinstance(warning, Note)}
+    return bool(codes & {_CLOCK, _COARSE, _TIMER, _ZEROS})
 
 
 def _withheld(verdict: Verdict, note: Note) -> Verdict:

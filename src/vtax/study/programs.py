@@ -124,6 +124,10 @@ class MetricTable(StudyTable):
         "arithmetic", description="of the trials of a block: 'harmonic' for a rate over fixed work"
     )
     over_flows: Literal["mean", "sum"] = Field("mean", description="of several flows at once")
+    zero: bool = Field(
+        False,
+        description="whether 0 is a figure where higher is better; otherwise a trial with it fails",
+    )
 
     @model_validator(mode="after")
     def _is_one_figure(self) -> MetricTable:
@@ -136,6 +140,10 @@ class MetricTable(StudyTable):
             key = next((name for name, is_given in sources.items() if is_given), "pointer")
             what = f"the metric {self.name} needs a pattern, a pointer or elapsed, one of the three"
             raise disagreement(what, key)
+        if self.zero and self.better == "lower":
+            raise disagreement(
+                f"the metric {self.name} is better lower, where 0 is a figure anyway", "zero"
+            )
         if self.elapsed and self.unit != "s":
             raise disagreement(
                 f"the metric {self.name} is an elapsed time, in s, not in {self.unit}", "unit"

@@ -17,15 +17,15 @@ from vtax.messages import Note
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.result import logs_to, tried
 from vtax.report.analysis.values import Floats, Ints, Row
-from vtax.stats.checks import StatsError, check_positive
-from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs
+from vtax.stats.checks import StatsError, positive_logs
+from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs, zeros_of
 from vtax.stats.describe import describe_blocks
-from vtax.stats.ratio import Ratio, block_contrast
+from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsened, coarsest
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import judge_unordered
-from vtax.stats.withholding import for_clock, for_failures, for_resolution
+from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
 
 _Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 
@@ -69,10 +69,10 @@ def unpaired(
         verdict = verdicts.get(number)
         trials = trials_of(pairs[number])
         if verdict is not None:
-            verdict = for_failures(verdict, trials)
+            verdict = for_zeros(for_failures(verdict, trials), trials)
             verdict = for_resolution(verdict, ratio, trials.resolution)
             verdict = for_clock(verdict) if pairs[number].clock_is_wrong else verdict
-        warnings = (*ratio.warnings, *([trials.failures] if trials.failures else ()))
+        warnings = (*ratio.warnings, *trials.notes)
         reason = "" if verdict else Note("one-session")
         result[number] = replace(
             result[number],
@@ -89,12 +89,14 @@ def trials_of(pair: Compared) -> Contrast:
     of, to = ([cell.row for cell in side] for side in pair.cells)
     failed = sum(row.failed for row in of), sum(row.failed for row in to)
     made = sum(map(tried, of)), sum(map(tried, to))
+    zeros = sum(len(zeros_of(row.means_of_blocks)) for row in (*of, *to) if row.summary)
     return Contrast(
         np.full(1, np.nan),
         pair.section.better,
         failed=failed,
         tried=made,
         resolution=coarsest([row.resolution for row in (*of, *to)]),
+        zeros=zeros,
     )
 
 
@@ -111,7 +113,7 @@ def check(pair: Compared) -> None:
     for name, row in (("treatment", pair.treatment), ("baseline", pair.baseline)):
         if row.summary is None:
             raise StatsError(Note(f"{name}-without-values"))
-        check_positive(row.block_means, f"values of the {name}")
+        positive_logs(row.block_means, f"values of the {name}")
 
 
 def _pooled(pair: Compared) -> Compared:
@@ -160,7 +162,9 @@ def logs_of_runs(cells: Sequence[Cell], logs_of: Callable[[Cell], _Logs]) -> _Lo
 
 
 def _own_logs(cell: Cell) -> _Logs:
-    return block_contrast(cell.row.means_of_blocks), cell.run.units_of(cell.row.blocks)
+    logs = positive_logs(cell.row.block_means, "values")
+    is_known = ~np.isnan(logs)
+    return logs[is_known], cell.run.units_of(cell.row.blocks)[is_known]
 
 
 def _relative(pair: Compared, common: str, level: float, confidence: float) -> Ratio | None:

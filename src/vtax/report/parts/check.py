@@ -42,6 +42,7 @@ _SHORT: Mapping[str, doc.Message] = {
     "withheld-clock-check": msg("wrong clock"),
     "withheld-resolution": msg("coarse figures"),
     "withheld-timer": msg("the client's timer"),
+    "withheld-zeros": msg("blocks of zero"),
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
 _CASES: Mapping[Kind, Any] = {"passed": "passed", "slower": "failed"}

@@ -1,0 +1,85 @@
+"""The one JSON document in what a tool printed, whatever words it printed around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.benchmarks.words import message_of, shortened
+from vtax.errors import BenchmarkError
+from vtax.guest.results import CommandResult
+
+_NEAR = 40  # characters of a report that an error repeats
+_NO_NUMBER = re.compile(r"[-+]?(?:nan|inf)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class JsonReport:
+    """A report and the lines that the tool printed around it, in their order."""
+
+    content: dict[str, Any]
+    words: tuple[str, ...]
+
+
+def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
+    """Return the report in a program's output, which begins at the beginning of a line.
+
+    key: every report has it. Raises BenchmarkError that says what is wrong with the output: there is no report, two,
+    one that is cut off, or one with what JSON does not have, such as `-nan`.
+    """
+    text = result.stdout
+    reports: list[dict[str, Any]] = []
+    words: list[str] = []
+    problem = ""
+    position = 0
+    while position < len(text):
+        end = text.find("\n", position) + 1 or len(text)
+        if text[position] == "{":
+            try:
+                content, end = _DECODER.raw_decode(text, position)
+            except json.JSONDecodeError as error:
+                problem = problem or _problem(text, position, error)
+            except RecursionError:
+                problem = problem or "it is nested too deep"
+            else:
+                if key in content or "error" in content:
+                    reports.append(content)
+                    position = end
+                    continue
+        words += filter(None, [text[position:end].strip()])
+        position = end
+    if len(reports) > 1:
+        raise BenchmarkError(f"{tool} printed {len(reports)} reports where one was requested")
+    if not reports:
+        raise BenchmarkError(_no_report(tool, result, problem))
+    return JsonReport(reports[0], tuple(words))
+
+
+def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:
+    """Return what is wrong with a report that begins somewhere; empty for what never looked like one."""
+    if error.pos >= len(text.rstrip()):
+        return f"it is cut off after {len(text) - start} characters"
+    near = shortened(text[max(error.pos - _NEAR, start) : error.pos + _NEAR])
+    if found := _NO_NUMBER.match(text, error.pos):
+        return f"it holds {found[0]}, which is no number: {near}"
+    has_begun = text[start + 1 : start + 20].lstrip().startswith('"')
+    return f"it is no JSON: {near}" if has_begun else ""
+
+
+def _no_report(tool: str, result: CommandResult, problem: str) -> str:
+    if problem:
+        return f"{tool} ended with {result.ended_with}, and its report cannot be read: {problem}"
+    message = message_of(result.stderr) or message_of(result.stdout)
+    return f"{tool} ended with {result.ended_with} and no report: {message or 'it printed nothing'}"
+
+
+_DECODER = json.JSONDecoder()
+
+
+def lines_of_errors(words: Iterable[str], tool: str) -> Iterator[str]:
+    """Yield the lines in which a tool says that something failed."""
+    pattern = re.compile(rf"{re.escape(tool)}: (?:.*\b)?(?:error|fail|unable|abort)", re.IGNORECASE)
+    yield from (line for line in words if pattern.match(line))

@@ -1,0 +1,43 @@
+"""Finds what a tool says in words besides its figures: for errors, and for warnings of a report that is whole.
+
+A tool's own message names the cause, and whatever else it prints may be thousands of characters of figures. So the
+figures are left out, and of a long message both ends are kept: the first line is often the cause, the last the end.
+"""
+
+from __future__ import annotations
+
+from vtax.foreign_text import one_line
+from vtax.guest.results import CommandResult
+
+LONGEST = 300
+"""Characters of a message that an error repeats."""
+_LONGEST_LINE = 1000  # of a message; what is longer is data
+_FIGURES = tuple('{[}]"')  # how lines of JSON begin
+
+
+def message_of(text: str, longest: int = LONGEST) -> str:
+    """Return what an output says in words, on one line; empty where it has figures alone."""
+    lines = [line.strip() for line in text.splitlines()]
+    words = [line for line in lines if line and not _is_data(line)]
+    return shortened("; ".join(words), longest)
+
+
+def said(result: CommandResult, longest: int = LONGEST) -> str:
+    """Return a program's own message: of its standard error, else the end of its output."""
+    return message_of(result.stderr, longest) or shortened(
+        "; ".join(filter(None, result.stdout.split("\n"))), longest, last=True
+    )
+
+
+def shortened(text: str, longest: int = LONGEST, *, last: bool = False) -> str:
+    """Return a text on one line: all of it, or both its ends. last: its end alone."""
+    if last:
+        text = text[-longest:]
+    if len(text) > longest:
+        half = (longest - 5) // 2
+        text = f"{text[:half].rstrip()} ... {text[-half:].lstrip()}"
+    return one_line(text, longest)
+
+
+def _is_data(line: str) -> bool:
+    return len(line) > _LONGEST_LINE or line.startswith(_FIGURES)
