@@ -31,6 +31,7 @@ from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.host.packages import packages_hint
 from vtax.host.process import child_environment, find_program, run
+from vtax.limits import ANSWER, FETCHED, LOGGED
 
 PLAYBOOK = Path(__file__).with_name("playbook.yml")
 OLDEST = (2, 14)
@@ -43,11 +44,11 @@ _CLOSED = re.compile(
     r"(Shared c|C)onnection to .* closed\.\s*"
 )  # by ssh, where the command has a terminal
 _BEGUN = re.compile(r"(ok|changed|fatal|skipping): \[(.+?)\](?:: (UNREACHABLE|FAILED)!)? => ")
-MAX_ANSWER_BYTES = 1 << 20
+MAX_ANSWER_BYTES = ANSWER.size_bytes
 """Bound of either stream that a host prints: Ansible needs a hundred times as much memory for short lines."""
-MAX_LOGGED_BYTES = 16 << 20
+MAX_LOGGED_BYTES = LOGGED.size_bytes
 """Bound of the line in which Ansible logs an answer, with what was printed twice."""
-MAX_BUNDLE_BYTES = 64 << 20
+MAX_BUNDLE_BYTES = FETCHED.size_bytes
 """Bound of a bundle that Ansible brings, which it holds in memory where it becomes another user of the host."""
 _SLURPED_BYTES = (
     MAX_BUNDLE_BYTES // 3 * 4 + MAX_ANSWER_BYTES
