@@ -39,9 +39,11 @@ PROGRAM_FILES = Limit("a study: files of a program", count=32, counted="files", 
 BUNDLE = Limit("a bundle, uncompressed", size_bytes=4 << 30)
 BUNDLE_LINE = Limit("a bundle: one line", size_bytes=256 << 10)
 STORED_OUTPUT = Limit("a bundle or a store: one output, unpacked", size_bytes=32 << 20)
-OWN_IMAGE = Limit("`vtax image add`", depth=128, count=100_000, counted="files and directories")
+OWN_IMAGE = Limit(
+    "files of an image of one's own", depth=128, count=100_000, counted="files and directories"
+)
 CARRIED_IMAGE = Limit(
-    "`vtax image import`", depth=128, count=200_000, counted="members", size_bytes=32 << 30
+    "an image that is imported", depth=128, count=200_000, counted="members", size_bytes=32 << 30
 )
 PACK = Limit("a pack: parts of a name; its manifest", depth=16, size_bytes=1 << 20)
 JOURNAL = Limit("a journal", size_bytes=256 << 20)
