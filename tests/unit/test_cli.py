@@ -83,7 +83,9 @@ def test_the_options_of_all_commands_are_few():
 
 
 @pytest.mark.parametrize("command", [["show"], ["report"], ["compare", "a", "b"]])
-def test_looking_where_nothing_ever_ran_makes_nothing(command, capsys):
+def test_looking_where_nothing_ever_ran_makes_nothing(command, capsys, monkeypatch, unmade_home):
+    monkeypatch.delenv("VTAX_HOME")
+    monkeypatch.setattr("vtax.host.home.DEFAULT_HOME", unmade_home)
     status, printed = ended(capsys, *command)
     assert status == 2
     assert "there is no run yet" in printed

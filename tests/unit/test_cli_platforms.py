@@ -99,6 +99,7 @@ def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch, pr
 
 def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch, examined):
     examined(Examination({}, (), 1.0))
+    Home.from_environment().root.mkdir()
     listed = CliRunner().invoke(group, ["image", "list"])
     assert (listed.stdout, listed.stderr) == ("", f"{NO_IMAGE}\n")
     assert CliRunner().invoke(group, ["image", "list", "--json"]).stdout == "[]\n"

@@ -93,8 +93,8 @@ def test_the_list_tells_the_study_of_a_run_whose_name_does_not():
 
 
 def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(taken_for_root):
-    assert output_of("clean") == "no leaked resources\n"
     home = Home.from_environment().ensure()
+    assert output_of("clean") == "no leaked resources\n"
     assert not (home.root / "store.sqlite").exists()
     with Store.open(home.store_url) as store:
         begin(store, "tour-1")

@@ -78,6 +78,7 @@ _OF_TOOLS = "what a program of this host prints, no guest's or stranger's"
 _ALONE = "runs where vtax is not installed, on what vtax sent or a pack that root trusts"
 _OWN_JSON = "what json.dumps made of values in memory"
 LIBRARY: Mapping[str, str] = {
+    "benchmarks/json_report.py:JSONDecoder": "refuses what is too deep; values are taken by key",
     "campaign/ansible.py:TemporaryDirectory": _OWN_FILES,
     "campaign/collecting.py:json.loads": _OWN_JSON,
     "campaign/pack.py:TemporaryDirectory": _OWN_FILES,

@@ -29,7 +29,7 @@ def command(run_name: str) -> None:
     What was measured is kept; vtax resume can go on with it.
     """
     need_root("aborting a run")
-    home = Home.from_environment()
+    home = Home.existing()
     run = Store.existing(home.store_url).open_run(run_name)
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")

@@ -35,7 +35,7 @@ def command(forget: bool, as_json: bool) -> None:
     from vtax.page.directory import remove_abandoned
 
     need_root("cleaning up")
-    home = Home.from_environment()
+    home = Home.existing()
     refuse_foreign(home.root)
     steps = _Steps()
     gone, left = steps.value(lambda: remove_left(home.left)) or ((), ())

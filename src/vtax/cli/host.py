@@ -161,7 +161,7 @@ def status(id_: str | None, as_json: bool) -> None:
 
     An ID that was never requested is an error; with --json, the answer for controllers, its state is absent.
     """
-    home = Home.from_environment()
+    home = Home.from_environment() if as_json else Home.existing()
     if id_ and not as_json:
         Place.of(home, id_).request()
     found = [
@@ -182,7 +182,7 @@ def boot(id_: str | None, as_json: bool) -> None:
     Nothing is set where this boot of the host will do, and without an ID. Refused while a run measures (75).
     """
     need_root("setting the next boot")
-    home = Home.from_environment()
+    home = Home.existing()
     found = set_next_boot(Place.of(home, id_)) if id_ else no_next_boot()
     if as_json:
         print_json({"schema": "vtax.host-boot/1", **values_of(found)})
@@ -200,7 +200,7 @@ def boot(id_: str | None, as_json: bool) -> None:
 def stop(id_: str, as_json: bool) -> None:
     """Stop the run ID in order: what it measured is kept, and its bundle written; vtax host run resumes it."""
     need_root("stopping a run")
-    found = detached.stop(Place.of(Home.from_environment(), id_))
+    found = detached.stop(Place.of(Home.existing(), id_))
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
     else:
@@ -211,7 +211,7 @@ def stop(id_: str, as_json: bool) -> None:
 @click.argument("id_", metavar="ID")
 def work(id_: str) -> None:
     """Carry out what vtax host run requested, in the process that it started."""
-    detached.carry_out(Place.of(Home.from_environment(), id_))
+    detached.carry_out(Place.of(Home.existing(), id_))
 
 
 def _print_runs(runs: Sequence[HostRun]) -> None:

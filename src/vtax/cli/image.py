@@ -115,7 +115,7 @@ def add(name: str, source: str) -> None:
 def export(key: str, output: Path | None) -> None:
     """Write the image KEY (see vtax image list) to a file, for vtax image import on another host."""
     need_root("exporting an image")
-    home = Home.from_environment()
+    home = Home.existing()
     image = images.checked_key(home, images.known(home, key)[0].key)
     assert image is not None
     target = output or Path(f"{key}.tar.zst")
@@ -150,7 +150,7 @@ def import_(file: Path, digest: str, as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the built images."""
-    home = Home.from_environment()
+    home = Home.existing()
     rows = []
     for image in images.list_images(home):
         manifest = parse_json(image.manifest.read_text())
@@ -202,7 +202,7 @@ def _added(manifest: Mapping[str, Any]) -> str:
 def remove(key: str) -> None:
     """Remove the image KEY, or all of your own NAME (see vtax image list), and copies in Docker."""
     need_root("removing an image")
-    home = Home.from_environment()
+    home = Home.existing()
     found = images.removable(home, key)
     with measuring_lock("vtax image remove"):
         with Journal(home.journal) as journal:

@@ -20,7 +20,7 @@ from vtax.cli.output import (
     say,
 )
 from vtax.described import Means, values_of
-from vtax.errors import BadInput
+from vtax.errors import BadInput, NotFound
 from vtax.foreign_text import one_line
 from vtax.report.renderers.language import Language, of_reader
 from vtax.store.records import RunSummary
@@ -45,7 +45,7 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
     try:
         store = existing_store()
         runs = store.runs()
-    except BadInput:  # there is no store yet
+    except NotFound:  # there is no store yet
         runs = []
     there, runs = bool(runs), [run for run in runs if is_wanted(run)]
     how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}

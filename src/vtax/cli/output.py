@@ -77,10 +77,12 @@ def print_path(path: Path) -> None:
 
 
 def existing_store() -> Store:
-    """Open the store of VTAX_HOME, or that of VTAX_STORE, to read it. Raises BadInput where there is none."""
+    """Open the store of VTAX_HOME, or that of VTAX_STORE, to read it. Raises BadInput where there is none: NotFound
+    where there is no run yet."""
     from vtax.store.store import Store
 
-    return Store.existing(Home.from_environment().store_url)
+    home = Home.from_environment() if os.environ.get("VTAX_STORE") else Home.existing()
+    return Store.existing(home.store_url)
 
 
 def resume_hint(store: Store, run_name: str, status: str) -> str:

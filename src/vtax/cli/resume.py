@@ -87,7 +87,7 @@ def command(
             hint="omit --session or --budget",
         )
     need_root("measuring")
-    home = Home.from_environment().ensure()
+    home = Home.existing().ensure()
     store = Store.existing(home.store_url)
     run = store.open_run(run_name)
     if stored_study(run).study.boot:

@@ -13,7 +13,7 @@ import click
 
 from vtax.cli.arguments import listed
 from vtax.cli.output import notify
-from vtax.errors import BadInput, CommandFailed
+from vtax.errors import BadInput, CommandFailed, NotFound
 from vtax.foreign_data import parse_json
 from vtax.host.home import Home
 from vtax.host.process import run
@@ -61,8 +61,8 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
     from vtax.page.server import Server
     from vtax.store.store import Store
 
-    home = Home.from_environment()
-    with suppress(BadInput):  # there is no store yet; one that cannot be read is refused here
+    home = Home.existing()
+    with suppress(NotFound):  # there is no store yet; one that cannot be read is refused here
         Store.existing(home.store_url).close()
     listening = _listening(host, port)
     with listening:

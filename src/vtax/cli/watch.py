@@ -35,7 +35,7 @@ def command(run_name: str) -> None:
     from vtax.live.state import LiveRun
     from vtax.report.renderers.language import of_reader
 
-    home, chosen = Home.from_environment(), of_reader()
+    home, chosen = Home.existing(), of_reader()
     set_idle(is_measuring())
     shown: _Shown = _LiveScreen(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:

@@ -29,6 +29,22 @@ class Home:
         """Return the home named by `VTAX_HOME`, or the default. Creates nothing."""
         return cls(Path(os.environ.get("VTAX_HOME") or DEFAULT_HOME).absolute())
 
+    @classmethod
+    def existing(cls) -> Home:
+        """Return the same, for commands that read what others left there.
+
+        Raises BadInput where `VTAX_HOME` names no directory: a misspelt home would look like lost runs. The default
+        may be absent, as before the first run.
+        """
+        home = cls.from_environment()
+        if os.environ.get("VTAX_HOME") and not home.root.is_dir():
+            raise BadInput(
+                "there is no such directory",
+                where=f"VTAX_HOME={home.root}",
+                hint="correct VTAX_HOME, or unset it; a run makes a new home",
+            )
+        return home
+
     @property
     def images(self) -> Path:
         """Built images, one directory per recipe hash."""
