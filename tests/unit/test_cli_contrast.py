@@ -13,7 +13,7 @@ from shown import drawn, english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import main
-from vtax.errors import BadInput
+from vtax.errors import BadInput, NotFound
 from vtax.messages import Note
 from vtax.report.analysis.check import check
 from vtax.report.analysis.contrast import Contrasts, contrast, home_run, side_of
@@ -322,8 +322,34 @@ def test_a_platform_that_the_last_run_lacks_is_refused_with_a_run_that_has_it(tm
         with pytest.raises(BadInput, match=f"^new-1, the last run, has no {other}") as refused:
             home_run(opened, (native, f"{other}@size=1"))
         assert refused.value.hint == "--run old-1 has both"
-        assert home_run(opened, (native, "nope")) == home_run(opened, ("old-1", "new-1")) == LAST
+        assert home_run(opened, ("old-1", "new-1")) == LAST
         assert home_run(opened, (native, other), "old-1") == "old-1"
+
+
+def test_a_name_that_no_run_has_is_the_error_and_not_one_that_only_the_last_run_lacks(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for number, name in enumerate(("old-1", "new-1")):
+            begin(
+                opened, name, started_at=float(number), platforms=PLATFORMS[: 2 - number], cells=[]
+            )
+        native, other = (platform.name for platform in PLATFORMS[:2])
+        wrong = f"{other[:-2]}{other[-1]}{other[-2]}"
+        for sides in ((wrong, native), (other, wrong), (f"{wrong}@size=1", other), (wrong, "")):
+            with pytest.raises(NotFound) as refused:
+                home_run(opened, sides)
+            assert repr(wrong) in refused.value.what
+            assert refused.value.hint == f"did you mean {other}?"
+
+
+def test_platforms_that_no_run_has_together_are_looked_for_by_list(tmp_path):
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for number in range(3):
+            listed = PLATFORMS[number : number + 1]
+            begin(opened, f"run-{number}", started_at=float(number), platforms=listed, cells=[])
+        first, second = (platform.name for platform in PLATFORMS[:2])
+        with pytest.raises(BadInput, match=r"^run-2, the last run, has no") as refused:
+            home_run(opened, (first, second))
+        assert refused.value.hint.startswith(f"vtax list --where platform={first}")
 
 
 def test_metrics_and_benchmarks_can_be_named(store):

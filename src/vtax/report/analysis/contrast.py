@@ -7,6 +7,7 @@ as two samples (`unpaired`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,9 @@ from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
+
+_PLAIN_NAME = re.compile(r"(?!.*\.vtax\.gz$)[^:,/]+")
+"""A side that is one name: no run with a platform, no several runs, and no bundle."""
 
 
 def contrast(
@@ -129,7 +133,7 @@ def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) 
 def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
     """Return the run of sides that name none: the one that another of them names, as in `tour-1:docker podman`.
 
-    Raises BadInput where the last run lacks a platform of them, and another one has all.
+    Raises BadInput for a name that no run has, with near ones, and where the last run lacks a platform of them.
     """
     if run_name != LAST:
         return run_name
@@ -143,15 +147,26 @@ def home_run(store: Store, texts: Sequence[str], run_name: str = LAST) -> str:
     return named or LAST
 
 
-def _refuse_last(store: Store, platforms: Sequence[str]) -> None:
+def _refuse_last(store: Store, sides: Sequence[str]) -> None:
+    """Raise BadInput for sides of the last run, runs and bundles among them, that it does not have."""
     last = store.open_run(LAST)
     there = [platform.name for platform in last.platforms]
-    lacking = [name for name in platforms if name not in there]
-    other = next(
-        (run.name for run in reversed(store.runs()) if {*platforms} <= {*run.platforms}), ""
-    )
-    if lacking and other:
-        hint = f"--run {other} has both" if len(platforms) > 1 else f"--run {other} has it"
+    lacking = [name for name in sides if name not in there and _PLAIN_NAME.fullmatch(name)]
+    if not lacking:
+        return
+    runs = store.runs()
+    names = [run.name for run in runs]
+    platforms = list(dict.fromkeys([*there, *(name for run in runs for name in run.platforms)]))
+    lacking = [name for name in lacking if name not in (*names, LAST)]
+    for name in lacking:
+        if name not in platforms:
+            raise neither(name, platforms, names)
+    if lacking:
+        hint = f"vtax list --where platform={lacking[0]} lists the runs that have it"
+        for run in reversed(runs):
+            if {*sides} <= {*run.platforms}:
+                hint = f"--run {run.name} has {'both' if len(sides) > 1 else 'it'}"
+                break
         raise BadInput(f"{last.name}, the last run, has no {lacking[0]}", hint=hint)
 
 
