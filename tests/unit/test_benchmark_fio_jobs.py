@@ -213,3 +213,27 @@ def test_a_job_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "my.fio").mkdir()
     with pytest.raises(BadInput, match=r"is a directory, not a job file"):
         load(str(study))
+
+
+def test_a_ramp_is_counted_in_no_operation_and_so_the_measured_time_is_told():
+    report = read("fio/3.39-two-jobs.json")
+    ramped = TWO_JOBS.replace("[global]", "[global]\nramp_time=4")
+    longest_ms = max(
+        job[way]["runtime"]
+        for job in json.loads(report)["jobs"]
+        for way in job
+        if way in ("read", "write")
+    )
+    effective = parse(ramped, report).effective
+    assert effective["measured_s"] == longest_ms / 1000
+    assert effective["operations"] == parse(TWO_JOBS, report).effective["operations"]
+    assert "measured_s" not in parse(TWO_JOBS, report).effective
+    assert command(ramped).has_ramp
+    assert not command(TWO_JOBS).has_ramp
+
+
+@pytest.mark.parametrize("line", ["ramp_time=4", "startdelay=1\nramp_time=4"])
+def test_jobs_that_are_counted_at_other_times_have_no_number_of_operations(line):
+    """What the host spends on them belongs to no number that fio knows."""
+    other = TWO_JOBS.replace("[log]", f"[log]\n{line}")
+    assert "operations" not in parse(other, read("fio/3.39-two-jobs.json")).effective

@@ -244,7 +244,8 @@ class Command:
     files: written before all that. directory: of its own, with all its files; these are then written once in a guest
     rather than for each trial, and the directory is removed with the guest. timeout_s: of the foreground one, in
     place of the study's. is_cold: after `before`, the data of all files that its guest wrote are dropped from the
-    host's page cache; `before` drops them from the guest's.
+    host's page cache; `before` drops them from the guest's. has_ramp: it measures its last seconds alone, which the
+    effective setting MEASURED_S has; what the host spends is counted in these.
     """
 
     role: Role
@@ -258,10 +259,14 @@ class Command:
     timeout_s: float | None = None
     directory: str = ""
     is_cold: bool = False
+    has_ramp: bool = False
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
 INTERVALS = 10  # of a trial, of tools that are asked to report some
+MEASURED_S = (
+    "measured_s"  # the effective setting of a trial that measures its last seconds alone: how many
+)
 INTERVAL_S = "interval_s"  # the effective setting of a trial whose samples are of equal intervals: seconds of one
 
 

@@ -28,6 +28,7 @@ from pydantic import Field, model_validator
 
 from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import (
+    MEASURED_S,
     Benchmark,
     Command,
     Context,
@@ -339,6 +340,7 @@ def _file_command(p: FioParameters, context: Context) -> Command:
         files=tuple(GuestFile(f"{kept}/{name}", text.encode()) for name, text in files.items()),
         directory=kept,
         is_cold=p.cold,
+        has_ramp=any(job.ramp_s for job in jobs),
     )
 
 
@@ -379,9 +381,7 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
         "io_bytes": moved,
         "fsyncs": flushes,
         "direct": is_direct,
-        "operations": sum(
-            each[direction]["total_ios"] for each in found for direction in _DIRECTIONS
-        ),
+        **_operations(jobs, found),
     }
     disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
     return Outcome(
@@ -391,6 +391,22 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
         histograms=fio_jobs.histograms(found),
         disk=disk,
     )
+
+
+def _operations(
+    jobs: Sequence[fio_jobs.FioJob], found: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Return the number of I/Os, and of jobs with a ramp how long they were counted: fio counts none of the ramp.
+
+    Neither where jobs are counted at other times: no account of the host's belongs to their number.
+    """
+    counted = [each[direction] for each in found for direction in _DIRECTIONS]
+    operations = {"operations": sum(each["total_ios"] for each in counted)}
+    if not any(job.ramp_s for job in jobs):
+        return operations
+    if not fio_jobs.have_one_ramp(jobs):
+        return {}
+    return {**operations, MEASURED_S: max(each["runtime"] for each in counted) / 1000}
 
 
 def _file_warnings(p: FioParameters) -> list[str]:

@@ -93,6 +93,11 @@ class FioJob:
         )
 
     @property
+    def ramp_s(self) -> float:
+        """How long it runs before its figures begin."""
+        return _time_s(self.options.get("ramp_time", "0"))
+
+    @property
     def expected_s(self) -> float | None:
         """Its run time; None of one that ends when its files do."""
         found = [
@@ -142,6 +147,12 @@ def jobs_of(text: str) -> tuple[FioJob, ...]:
                 f"the job {job.name} has no size of its files; give one in bytes, such as size=64m"
             )
     return found
+
+
+def have_one_ramp(jobs: Sequence[FioJob]) -> bool:
+    """Return whether the figures of all jobs begin at one moment, after a ramp."""
+    begin_together = not any(job.is_after_others for job in jobs)
+    return begin_together and len({job.ramp_s for job in jobs}) == 1
 
 
 def written(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False) -> str:

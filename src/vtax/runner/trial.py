@@ -14,6 +14,7 @@ from typing import Any
 
 from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
+    MEASURED_S,
     PACKET_BYTES,
     WIRE_SHARE,
     Metric,
@@ -94,8 +95,9 @@ def run_trial(
     failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
-        extra = run_lanes(started, timeout_s, counted.around(), _meanwhile(beside, links))
-        outcome = _outcome(parsers, cell, started, counted.differences)
+        around = counted.around(is_followed=any(lane.has_ramp for lane in started))
+        extra = run_lanes(started, timeout_s, around, _meanwhile(beside, links))
+        outcome = _outcome(parsers, cell, started, counted)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             on_links = of_links(links, counted.differences, outcome, cell.point)
@@ -259,16 +261,18 @@ def _outcome(
     parsers: Parsers,
     cell: PlannedCell,
     lanes: Sequence[LaneRun],
-    counted: Mapping[tuple[str, str], float],
+    counting: Counting,
 ) -> Outcome:
     """Return the outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
+    counted = counting.differences
     outcomes = _outcomes(parsers, cell, lanes)
     outcome = on_host(
         with_cold_cache(_together(cell.point, outcomes, lanes), lanes[0].cache_left_bytes), counted
     )
-    return replace(
-        outcome, values={**outcome.values, **costs_of(cell.point.benchmark.work, outcomes, counted)}
-    )
+    measured_s = outcomes[0].effective.get(MEASURED_S)
+    spent = counted if measured_s is None else counting.cpu_of_last(measured_s)
+    costs = costs_of(cell.point.benchmark.work, outcomes, spent)
+    return replace(outcome, values={**outcome.values, **costs})
 
 
 def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:
