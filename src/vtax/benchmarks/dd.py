@@ -46,6 +46,15 @@ _EXPECTED_BYTES_PER_S = 2e8
 _SUMMARY = re.compile(r"^(\d+) bytes .*copied, ([0-9.e+-]+) s(?:econds)?, ", re.MULTILINE)
 
 
+_VERSIONS = {
+    r"\Add \(coreutils\) (\S+)": "",
+    r"\Add \(uutils coreutils\) (\S+)": "uutils ",
+    r"^BusyBox v(\S+)": "busybox ",
+    r"^toybox (\d\S*)": "toybox ",
+}
+"""Programs of this name that print the summary of GNU's: where the version is, and what stands before it."""
+
+
 class DdParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
@@ -95,7 +104,13 @@ class Dd(Benchmark):
         Metric("time", "s", "lower", "time for the whole file"),
     )
     version_argv = ("dd", "--version")
-    version_pattern = r"\Add \(coreutils\) (\S+)"
+
+    def version_of(self, output: str) -> str:
+        """Return the version of GNU's dd alone, of another one its name, too. Raises BenchmarkError."""
+        for pattern, name in _VERSIONS.items():
+            if match := re.search(pattern, output, re.MULTILINE):
+                return f"{name}{match[1]}"
+        return super().version_of(output)
 
     def commands(self, parameters: DdParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The file is new in every trial, and gone after it."""

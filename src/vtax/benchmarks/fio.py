@@ -44,7 +44,7 @@ from vtax.benchmarks.base import (
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
-from vtax.messages import Note
+from vtax.messages import Note, quoted
 from vtax.study.fields import Privilege
 from vtax.study.model import Size
 
@@ -262,18 +262,10 @@ class Fio(Benchmark):
         self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         p, result = parameters, results["single"]
-        if result.status != 0:  # what fio says of errors stands above its report, on either output
-            words = [
-                line
-                for line in (result.stdout + result.stderr).splitlines()
-                if line.startswith("fio: ")
-            ]
-            raise BenchmarkError(
-                f"fio failed with {result.ended_with}: {'; '.join(words)[:_WORDS_SHOWN]}"
-            )
+        report = fio_jobs.report_of(result)
         if p.job_file:
-            return _of_file(p, context, result)
-        job = _job(result.stdout)
+            return _of_file(p, context, result, report)
+        job = _job(report)
         try:
             moved = {
                 direction: job[direction]
@@ -311,8 +303,9 @@ class Fio(Benchmark):
             "operations": sum(found["total_ios"] for found in moved.values()),
         }
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
+        warnings = (*map(quoted, report.words), *_warnings(p))
         return Outcome(
-            values, effective, tuple(_warnings(p)), histograms=fio_jobs.histograms([job]), disk=disk
+            values, effective, warnings, histograms=fio_jobs.histograms([job]), disk=disk
         )
 
 
@@ -344,9 +337,11 @@ def _file_command(p: FioParameters, context: Context) -> Command:
     )
 
 
-def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outcome:
+def _of_file(
+    p: FioParameters, context: Context, result: CommandResult, report: fio_jobs.FioReport
+) -> Outcome:
     """Return the outcome of a job file: every job's figures, and those of all together."""
-    jobs, found = p.file_jobs, fio_jobs.report_of(result.stdout)
+    jobs, found = p.file_jobs, report.processes
     try:
         processes = {
             job.name: [each for each in found if each["jobname"] == job.name] for job in jobs
@@ -367,9 +362,10 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
                 raise BenchmarkError(f"the job {name} moved no bytes")
             values |= {f"{metric}.{name}": value for metric, value in own.items()}
             for direction in _DIRECTIONS:
-                _check_time(
-                    direction, max(each[direction]["runtime"] for each in of) / 1000, result
-                )
+                moved_by = [each[direction] for each in of if each[direction]["total_ios"]]
+                if moved_by:
+                    longest_s = max(each["runtime"] for each in moved_by) / 1000
+                    _check_time(direction, longest_s, result)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BenchmarkError(
             f"fio's report lacks {error}; its format is not known to vtax"
@@ -387,7 +383,7 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
     return Outcome(
         values,
         effective,
-        tuple(_file_warnings(p)),
+        (*map(quoted, report.words), *_file_warnings(p)),
         histograms=fio_jobs.histograms(found),
         disk=disk,
     )
@@ -422,9 +418,9 @@ def _file_warnings(p: FioParameters) -> list[str]:
     return [Note("guest-cache-jobs", names=tuple(unflushed))]
 
 
-def _job(report: str) -> dict[str, Any]:
+def _job(report: fio_jobs.FioReport) -> Mapping[str, Any]:
     """Return the one group of jobs in the report."""
-    jobs = fio_jobs.report_of(report)
+    jobs = report.processes
     if len(jobs) != 1:
         raise BenchmarkError(f"fio printed no report that vtax knows: {len(jobs)} groups of jobs")
     return jobs[0]
@@ -440,7 +436,12 @@ def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None:
-    """Raise BenchmarkError for a time that is longer than fio ran. It counts milliseconds."""
+    """Raise BenchmarkError for a time that is longer than fio ran, and for none. It counts milliseconds."""
+    if runtime_s <= 0:
+        raise BenchmarkError(
+            f"fio counted no time for its {direction}s: they were over within a millisecond",
+            hint="a larger size, or a duration_s in place of once",
+        )
     if runtime_s > result.outside_s * 1.01 + 0.01:
         raise BenchmarkError(
             f"fio reports {runtime_s:g} s for its {direction}s, but it ran for {result.outside_s:.6f} s"

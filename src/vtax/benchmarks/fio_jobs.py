@@ -14,9 +14,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from vtax.benchmarks.histograms import of_counts, together
+from vtax.benchmarks.json_report import read_report
 from vtax.benchmarks.printed import Printed
+from vtax.benchmarks.words import said, shortened
 from vtax.errors import BenchmarkError
-from vtax.foreign_data import parse_json
+from vtax.guest.results import CommandResult
 
 GLOBAL = "global"
 MAX_JOBS = 16
@@ -238,18 +240,34 @@ def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]
     return {f"{what}_latency_avg": mean / 1000, **of}
 
 
-def report_of(text: str) -> list[dict[str, Any]]:
-    """Return the processes in a report, none failed. fio prints warnings before the JSON. Raises BenchmarkError."""
+@dataclass(frozen=True)
+class FioReport:
+    """What fio printed. processes: none failed. words: lines beside the report, such as a cache that stayed."""
+
+    processes: Sequence[Mapping[str, Any]]
+    words: Sequence[str]
+
+
+def report_of(result: CommandResult) -> FioReport:
+    """Return the report of a run of fio, which prints words around it, on either output. Raises BenchmarkError."""
+    if result.status != 0:
+        lines = (result.stdout + result.stderr).splitlines()
+        words = shortened("; ".join(line for line in lines if line.startswith("fio: ")))
+        raise BenchmarkError(f"fio failed with {result.ended_with}: {words or said(result)}")
+    report = read_report("fio", result, "jobs")
+    words_beside = [*report.words, *filter(None, map(str.strip, result.stderr.splitlines()))]
+    return FioReport(_processes(report.content), [shortened(line) for line in words_beside])
+
+
+def _processes(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
-        jobs: list[dict[str, Any]] = parse_json(text[text.index("{") :])["jobs"]
+        jobs: list[dict[str, Any]] = report["jobs"]
         if failed := [
             f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0
         ]:
             raise ValueError("; ".join(failed))
     except (ValueError, LookupError, TypeError) as error:
-        raise BenchmarkError(
-            f"fio printed no report that vtax knows: {error}", where=text[-200:]
-        ) from error
+        raise BenchmarkError(f"fio printed no report that vtax knows: {error}") from error
     return jobs
 
 

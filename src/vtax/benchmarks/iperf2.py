@@ -36,6 +36,7 @@ from vtax.benchmarks.network import (
     rate_warnings,
     worst,
 )
+from vtax.benchmarks.words import said
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -182,8 +183,7 @@ def lines(report: str, port: int) -> Iterable[ReportLine]:
 
 
 def _messages(results: Mapping[Role, CommandResult]) -> str:
-    messages = [result.stderr.strip() or result.stdout.strip() for result in results.values()]
-    return "; ".join(text[-200:] for text in messages if text) or "no output"
+    return "; ".join(filter(None, map(said, results.values()))) or "no output"
 
 
 BENCHMARK = Iperf2()

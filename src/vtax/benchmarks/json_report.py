@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vtax.benchmarks.words import message_of, shortened
+from vtax.benchmarks.words import message_of, said, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -49,6 +49,7 @@ def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
                     reports.append(content)
                     position = end
                     continue
+                problem = problem or f"it has no {key!r}"
         words += filter(None, [text[position:end].strip()])
         position = end
     if len(reports) > 1:
@@ -70,10 +71,11 @@ def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:
 
 
 def _no_report(tool: str, result: CommandResult, problem: str) -> str:
-    if problem:
-        return f"{tool} ended with {result.ended_with}, and its report cannot be read: {problem}"
     message = message_of(result.stderr) or message_of(result.stdout)
-    return f"{tool} ended with {result.ended_with} and no report: {message or 'it printed nothing'}"
+    if result.truncated:
+        problem = "vtax kept its beginning alone, it is so long"
+    why = "; ".join(filter(None, [problem, message])) or said(result) or "it printed nothing"
+    return f"{tool} ended with {result.ended_with} and no report that vtax knows: {why}"
 
 
 _DECODER = json.JSONDecoder()

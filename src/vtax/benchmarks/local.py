@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vtax.benchmarks.base import Context, Role
 from vtax.benchmarks.printed import printed
+from vtax.benchmarks.words import said
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
@@ -19,7 +20,6 @@ from vtax.study.units import about_size
 
 _CPU_ROOM = 1.05  # the guest's accounting ticks, and its start and end are not the controller's
 _CPU_ROOM_S = 0.1
-_WORDS_SHOWN = 300
 _MAX_SHARE = 0.9  # of a guest's memory: its kernel and the agent need the rest
 _THREAD_BYTES = (
     128 * 1024
@@ -29,12 +29,10 @@ _THREAD_BYTES = (
 def succeeded(
     tool: str, results: Mapping[Role, CommandResult], role: Role = "single"
 ) -> CommandResult:
-    """Return the result of the program with a role. Raises BenchmarkError, with its last output, when it failed."""
+    """Return the result of the program with a role. Raises BenchmarkError, with its own message, when it failed."""
     result = results[role]
     if result.status != 0:
-        words = "; ".join(
-            filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n"))
-        )[-_WORDS_SHOWN:]
+        words = said(result)
         raise BenchmarkError(
             f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
             where=" ".join(result.argv)[:200],

@@ -44,6 +44,7 @@ from vtax.benchmarks.network import (
     window_warnings,
 )
 from vtax.benchmarks.printed import printed
+from vtax.benchmarks.words import said
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -280,9 +281,8 @@ class Netperf(NetworkPair):
         p, client = parameters, results["client"]
         reported = selectors(client.stdout)
         if client.status != 0 or "THROUGHPUT" not in reported:
-            message = (client.stderr.strip() or client.stdout.strip())[-300:]
             raise BenchmarkError(
-                f"netperf failed with {client.ended_with}: {message or 'no output'}"
+                f"netperf failed with {client.ended_with}: {said(client) or 'no output'}"
             )
         try:
             values = (

@@ -12,6 +12,7 @@ the latency counts from when a transaction was due, so a server that stalls is s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
@@ -40,6 +41,7 @@ from vtax.benchmarks.service import (
     saturation_warnings,
     timed_by_log,
 )
+from vtax.benchmarks.words import message_of
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.recipe import DataSet
@@ -54,9 +56,14 @@ _LATENCY_COLUMN, _ENDED = (
     2,
     "4*1000000+5*1",
 )  # of its log: client, number, time (µs), script, end (s, µs)
+_VERSION = re.compile(r"^pgbench \((?:PostgreSQL\) )?(\d+)", re.MULTILINE)
+_OLDEST, _COUNTS_FAILED = (
+    14,
+    15,
+)  # versions: with the time of connecting apart; that count what failed
+_FAILED = r"number of failed transactions: (\d+) .*"
 _LINES = {
     "transactions": r"number of transactions actually processed: (\d+)(?:/\d+)?",
-    "failed": r"number of failed transactions: (\d+) .*",
     "clients": r"number of clients: (\d+)",
     "scale": r"scaling factor: (\d+)",
     "rate": r"tps = ([0-9.]+) \(without initial connection time\)",
@@ -205,19 +212,24 @@ class Pgbench(Service):
     ) -> Outcome:
         """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
         p, result = parameters, succeeded("pgbench", results, "client")
+        version = _version_in(result.stdout)
         read = {
             name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()
         }
         found = of_log("pgbench", result)
+        failed = found.get("failed", 0)
+        if version is None or version >= _COUNTS_FAILED:
+            failed = max(failed, number_in("pgbench", _FAILED, result.stdout))
         if (read["clients"], read["scale"]) != (p.clients, p.scale):
             raise BenchmarkError(
                 f"pgbench ran {read['clients']:g} clients at scale {read['scale']:g} where {p.clients} and {p.scale} "
                 "were requested"
             )
-        if read["failed"] or read["rate"] <= 0 or found["count"] != read["transactions"]:
+        if failed or read["rate"] <= 0 or found["count"] != read["transactions"]:
             raise BenchmarkError(
-                f"pgbench completed {read['transactions']:g} transactions, {read['failed']:g} failed, and logged "
-                f"{found['count']}"
+                f"pgbench completed {read['transactions']:g} transactions, {failed:g} failed, and logged "
+                f"{found['count']}",
+                where=message_of(result.stderr),
             )
         warnings = saturation_warnings(
             "pgbench", found["cpu_s"], found["elapsed_s"], p.threads, cpus_of(p.client, context)
@@ -241,6 +253,17 @@ class Pgbench(Service):
         values = {"transactions": read["rate"], **found["ms"]}
         samples, interval = samples_of(found, "transactions", p.duration_s)
         return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
+
+
+def _version_in(report: str) -> int | None:
+    """Return the major version that stands above a report. Raises BenchmarkError for one that is too old."""
+    match = _VERSION.search(report)
+    if match and int(match[1]) < _OLDEST:
+        raise BenchmarkError(
+            f"this is pgbench {match[1]}, whose report is another one",
+            hint=f"install PostgreSQL {_OLDEST} or later",
+        )
+    return int(match[1]) if match else None
 
 
 BENCHMARK = Pgbench()

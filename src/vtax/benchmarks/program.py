@@ -33,6 +33,7 @@ from vtax.benchmarks.base import (
 )
 from vtax.benchmarks.numbers_in_text import NUMBER, form_of, rest_of_number
 from vtax.benchmarks.printed import Printed, printed
+from vtax.benchmarks.words import said
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
@@ -188,10 +189,8 @@ class ProgramBenchmark(Benchmark):
         program = PurePosixPath(result.argv[0]).name
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
-            words = result.stderr.strip() or result.stdout.strip()
-            raise BenchmarkError(
-                f"{program} failed with {result.ended_with}: {_excerpt(words, last=True)}"
-            )
+            words = said(result) or "it printed nothing"
+            raise BenchmarkError(f"{program} failed with {result.ended_with}: {words}")
         self._check_success(program, texts.values())
         values = {m.name: _figure(m, texts[m.output], result) for m in self._table.metric}
         ticks = {
@@ -363,6 +362,6 @@ def _number(metric: MetricTable, value: Any) -> float:
     return number
 
 
-def _excerpt(text: str, *, last: bool = False) -> str:
-    """Return the beginning of an output, or its end, on one line."""
-    return one_line(text[-_EXCERPT:] if last else text[:_EXCERPT], _EXCERPT) or "it is empty"
+def _excerpt(text: str) -> str:
+    """Return the beginning of an output on one line."""
+    return one_line(text[:_EXCERPT], _EXCERPT) or "it is empty"

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from vtax.benchmarks.base import INTERVAL_S, INTERVALS, Context, GuestFile, Metric, Place, Tail
 from vtax.benchmarks.histograms import of_counts
+from vtax.benchmarks.words import said
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
@@ -56,10 +57,13 @@ for path in logs():
 started = time.monotonic()
 status = subprocess.call(argv)
 elapsed_s, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-times, ends, bins = [], [], {}
+times, ends, bins, failed = [], [], {}, 0
 for path in logs():
     with open(path, "rb") as file:
         for fields in map(bytes.split, file):
+            if not fields[int(column)].isdigit():  # a word in its place says why there is no time
+                failed += 1
+                continue
             times.append(int(fields[int(column)]))
             ends.append(sum(int(fields[number]) * factor for number, factor in parts))
     os.unlink(path)
@@ -69,6 +73,7 @@ for time_us in times:
     middle = (time_us >> shift << shift) + (1 << shift >> 1)
     bins[middle] = bins.get(middle, 0) + 1
 found = {"elapsed_s": elapsed_s, "cpu_s": used.ru_utime + used.ru_stime, "count": len(times), "us": bins}
+found["failed"] = failed
 if times:
     at = {f"latency_p{p}": times[-(-len(times) * p // 100) - 1] for p in (50, 95, 99)}
     in_us = {"latency_avg": sum(times) / len(times), "latency_max": times[-1], **at}
@@ -102,7 +107,10 @@ def timed_by_log(
 
 
 def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
-    """Read the results of `timed_by_log`: elapsed_s, cpu_s, count and, by metric, ms. Raises BenchmarkError."""
+    """Read the results of `timed_by_log`: elapsed_s, cpu_s, count, failed and, by metric, ms. Raises BenchmarkError.
+
+    failed: requests that the log has without a time.
+    """
     lines = result.stderr.strip().splitlines()
     try:
         found: dict[str, Any] = parse_json(lines[-1])
@@ -111,9 +119,7 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
         }:
             raise ValueError("no request")
     except (ValueError, LookupError, TypeError) as error:
-        raise BenchmarkError(
-            f"{tool} logged no request", where=result.stderr.strip()[-200:]
-        ) from error
+        raise BenchmarkError(f"{tool} logged no request", where=said(result)) from error
     return found
 
 

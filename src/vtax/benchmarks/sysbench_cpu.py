@@ -5,8 +5,9 @@ seconds of CPU per 1000 events come from the kernel's accounting and hardly depe
 
 It measures integer division and square roots in a loop that needs no memory. It does not measure caches, vector
 instructions or the kernel. Its trap is the version: sysbench 0.4 and 1.x do different work per event and print other
-reports, so their figures cannot be compared. The version is recorded, and a report of 0.4 is refused. The limit of
-primes matters as much: an event up to 200 000 is about thirty times the work of one up to 20 000.
+reports, so their figures cannot be compared; 1.1 names two lines of 1.0 otherwise. The version is recorded, and a
+report of 0.4 is refused. The limit of primes matters as much: an event up to 200 000 is about thirty times the work
+of one up to 20 000.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from vtax.messages import Note
 
 _NUMBER = r"[ \t]*([0-9]+(?:\.[0-9]+)?)"
 _LINES = {
-    "events_per_s": rf"events per second:{_NUMBER}",
+    "events_per_s": rf"(?:events per second|events/s \(eps\)):{_NUMBER}",
     "events": rf"total number of events:{_NUMBER}",
-    "total_s": rf"total time:{_NUMBER}s",
+    "total_s": rf"(?:total time|time elapsed):{_NUMBER}s",
     "latency_min": rf"min:{_NUMBER}",
     "latency_avg": rf"avg:{_NUMBER}",
     "latency_max": rf"max:{_NUMBER}",

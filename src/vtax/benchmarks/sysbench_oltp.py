@@ -51,7 +51,7 @@ _LINES = {
     "queries": rf"queries: +[0-9]+ +\({_NUMBER} per sec\.\)",
     "errors": rf"ignored errors:{_NUMBER} +\([0-9.]+ per sec\.\)",
     "reconnects": rf"reconnects:{_NUMBER} +\([0-9.]+ per sec\.\)",
-    "time": rf"total time:{_NUMBER}s",
+    "time": rf"(?:total time|time elapsed):{_NUMBER}s",
     "events": rf"total number of events:{_NUMBER}",
     "threads": rf"Number of threads:{_NUMBER}",
     "latency_avg": rf"avg:{_NUMBER}",

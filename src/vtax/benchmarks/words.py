@@ -6,13 +6,15 @@ figures are left out, and of a long message both ends are kept: the first line i
 
 from __future__ import annotations
 
+import re
+
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
 
 LONGEST = 300
 """Characters of a message that an error repeats."""
 _LONGEST_LINE = 1000  # of a message; what is longer is data
-_FIGURES = tuple('{[}]"')  # how lines of JSON begin
+_FIGURES = re.compile(r'[{}\]"]|\[(?:\s*[\[{"0-9.,-]+)?\s*,?$|[-+0-9.eE]+,$')  # how lines of JSON begin
 
 
 def message_of(text: str, longest: int = LONGEST) -> str:
@@ -40,4 +42,4 @@ def shortened(text: str, longest: int = LONGEST, *, last: bool = False) -> str:
 
 
 def _is_data(line: str) -> bool:
-    return len(line) > _LONGEST_LINE or line.startswith(_FIGURES)
+    return len(line) > _LONGEST_LINE or _FIGURES.match(line) is not None
