@@ -5,9 +5,8 @@ seconds of CPU per 1000 events come from the kernel's accounting and hardly depe
 
 It measures integer division and square roots in a loop that needs no memory. It does not measure caches, vector
 instructions or the kernel. Its trap is the version: sysbench 0.4 and 1.x do different work per event and print other
-reports, so their figures cannot be compared; 1.1 names two lines of 1.0 otherwise. The version is recorded, and a
-report of 0.4 is refused. The limit of primes matters as much: an event up to 200 000 is about thirty times the work
-of one up to 20 000.
+reports, so their figures cannot be compared. The version is recorded, and a report of 0.4 is refused. The limit of
+primes matters as much: an event up to 200 000 is about thirty times the work of one up to 20 000.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ from vtax.guest.results import CommandResult
 LONGEST = 300
 """Characters of a message that an error repeats."""
 _LONGEST_LINE = 1000  # of a message; what is longer is data
-_FIGURES = re.compile(r'[{}\]"]|\[(?:\s*[\[{"0-9.,-]+)?\s*,?$|[-+0-9.eE]+,$')  # how lines of JSON begin
+_FIGURES = re.compile(
+    r'[{}\]"]|\[(?:\s*[\[{"0-9.,-]+)?\s*,?$|[-+0-9.eE]+,$'
+)  # how lines of JSON begin
 
 
 def message_of(text: str, longest: int = LONGEST) -> str:

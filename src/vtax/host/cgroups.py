@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from vtax.errors import VtaxError
 from vtax.host.cgroup_mounts import Hierarchy, hierarchies
 from vtax.host.journal import Journal, Registration
+from vtax.host.kernel_log import kills_below
 from vtax.host.process import run
 from vtax.host.resources import ControlGroup, RestoreCommand, members
 from vtax.messages import Note
@@ -174,6 +175,24 @@ class Cgroup:
                 found = _fields(path / "memory.stat")
                 return int(found.get("total_pgfault") or found["pgfault"])
         return None
+
+    def oom_kills(self, *, in_log: bool = False) -> int | None:
+        """Return how many processes of the group and its descendants were killed for lack of memory; None unknown.
+
+        On v1 every group counts its own, and what a runtime removes takes its count along. in_log: take the kernel's
+        log for that, too.
+        """
+        path = self.directory("memory")
+        if path is None:
+            return None
+        with suppress(OSError, ValueError, KeyError):
+            return int(_fields(path / "memory.events")["oom_kill"])
+        counts = []
+        for directory, _, _ in os.walk(path):
+            with suppress(OSError, ValueError, KeyError):
+                counts.append(int(_fields(Path(directory, "memory.oom_control"))["oom_kill"]))
+        known = sum(counts) if counts else None
+        return max(known or 0, kills_below(self.runtime_path)) if in_log else known
 
     def limit(self, limits: Limits) -> list[str]:
         """Apply limits and verify them; returns notes on limits that this host's kernel cannot enforce."""

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 
 SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "tool-said": "{text}",
+    "out-of-memory": "out of memory: the {role} has {memory}; {what}",
+    "killed-in-trial": (
+        "out of memory: {count} process of the {role}, which has {memory}, was killed in this trial",
+        "out of memory: {count} processes of the {role}, which has {memory}, were killed in this trial",
+    ),
     "killed-after": "{program} was killed after {limit} s",
     "hint-timeout": "raise timeout in [design], or of the program, if the tool is only slow here",
     "file-not-twice-memory": "the file of {size} is not twice the memory, {guest} of the guest and {host} of the host: caches served "

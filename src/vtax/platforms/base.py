@@ -147,7 +147,7 @@ class RunningGuest(ABC):
     guest could not be given, and whatever else must be shown with its results. scratch: where benchmarks may write.
     is_remote: whether another host runs it. executing_at: when its first instruction, or its first process, ran, on
     the controller's monotonic clock; None where the driver does not see it. parts: of the virtualization layer, whose
-    CPU time is counted by part.
+    CPU time is counted by part. has_own_kernel: whether what its kernel counts is of this guest alone.
     """
 
     channel: Channel
@@ -156,6 +156,7 @@ class RunningGuest(ABC):
     is_remote: bool = False
     executing_at: float | None = None
     parts: tuple[Part, ...] = ()
+    has_own_kernel: bool = False
 
     def layer_pids(self) -> Sequence[int]:
         """Return processes of this host of which some belong to `parts`."""
@@ -175,6 +176,13 @@ class RunningGuest(ABC):
 
     def page_faults(self) -> int | None:
         """Count page faults on this host by the guest and its virtualization layer; None when not known."""
+        return None
+
+    def oom_kills(self, *, has_ended: bool = False) -> int | None:
+        """Count processes of it that were killed for lack of memory; None when not known.
+
+        has_ended: whether it, or what ran in it, ended unexpectedly, and evidence is looked for that outlives it.
+        """
         return None
 
     def limits_in_force(self) -> Mapping[str, Fact]:

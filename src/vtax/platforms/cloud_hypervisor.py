@@ -30,7 +30,7 @@ from vtax.study.declared import Example
 
 _MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "virtio_net")
 _WORDS = ("8250.nr_uarts=1",)
-_CONSOLE = "console.log"
+_CONSOLE = virtual_machine.CONSOLE
 _CONFIGURATION = "config.json"
 
 

@@ -300,6 +300,7 @@ class MicroVm(Driver):
             process, channel, claimed, spec.directory / _STDERR, tuple(notes), machine=limits
         )
         guest.executing_at, guest.parts = executing_at, self.parts
+        guest.console = spec.directory / virtual_machine.CONSOLE
         return guest
 
     def _vcpu_threads(self, process: subprocess.Popen[bytes], vcpus: int) -> list[int]:

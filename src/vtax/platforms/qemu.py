@@ -204,6 +204,7 @@ def _start(
         machine=machine,
         executing_at=executing_at,
         parts=PARTS,
+        console=console,
     )
 
 

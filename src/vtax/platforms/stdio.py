@@ -29,6 +29,7 @@ from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Cgroup, CpuTime, Limits
 from vtax.host.guest_memory import GuestMemory, pss_bytes
 from vtax.host.journal import Registration
+from vtax.host.kernel_log import OUT_OF_MEMORY
 from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.host.resources import TaggedProcesses
@@ -102,7 +103,7 @@ class StdioGuest(RunningGuest):
 
     claim: everything of it on the host. elsewhere: the group that a daemon which is not ours put the container into.
     limited: the group whose limits hold, when it is another one. machine: what a virtual machine has, which no group
-    limits. daemon: processes that serve the guest from outside of its cgroup.
+    limits. daemon: processes that serve the guest from outside of its cgroup. console: what its own kernel writes.
     """
 
     process: subprocess.Popen[bytes]
@@ -116,6 +117,7 @@ class StdioGuest(RunningGuest):
     executing_at: float | None = None
     parts: tuple[Part, ...] = ()
     daemon: Callable[[], Sequence[int]] = list
+    console: Path | None = None
     _stopped: bool = False
     _cpu_s: float | None = None
     _has_quota: bool | None = None
@@ -161,6 +163,18 @@ class StdioGuest(RunningGuest):
             self._has_quota = group.time().count is not None
         found = group.throttling() if self._has_quota and not self._stopped else None
         return dict(zip(_THROTTLING, found, strict=True)) if found else {}
+
+    @property
+    def has_own_kernel(self) -> bool:  # type: ignore[override]
+        """Whether it is a virtual machine."""
+        return self.machine is not None
+
+    def oom_kills(self, *, has_ended: bool = False) -> int | None:
+        """See RunningGuest: in its cgroup, wherever that is, and by its console."""
+        groups = [group for group in (self.group, self.elsewhere) if group]
+        counted = [group.oom_kills(in_log=has_ended) for group in groups]
+        on_console = text_of(self.console).count(OUT_OF_MEMORY) if self.console else 0
+        return sum(count for count in counted if count is not None) + on_console
 
     def page_faults(self) -> int | None:
         """Count those of everything in the guest's cgroup, wherever that is."""

@@ -37,6 +37,8 @@ source of random numbers, names in the formats of traces, a keyboard, encrypted 
 could not name, congestion control written in BPF, a walk over all page tables. A third of an emulated boot; nothing
 to a real CPU, which is left alone."""
 NOT_BOOTED = Note("hint-kernel")
+CONSOLE = "console.log"
+"""The file of a guest's console, of hypervisors that have one, in the directory of the guest."""
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 

@@ -192,6 +192,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
         machine=limits,
         executing_at=executing_at,
         parts=PARTS,
+        console=made.console,
     )
 
 

@@ -40,6 +40,7 @@ from vtax.runner.costs import costs_of
 from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, naming_lost, of_guest, run_lanes
+from vtax.runner.out_of_memory import MemoryWatch
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
@@ -91,6 +92,7 @@ def run_trial(
     """
     started_at = time.time()
     counted = Counting(ends, links, margin)
+    memory = MemoryWatch(ends)
     started: list[LaneRun] = []
     failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
@@ -102,6 +104,11 @@ def run_trial(
         if links is not None:
             on_links = of_links(links, counted.differences, outcome, cell.point)
             outcome = on_links.beside(outcome, links.effective)
+    killed = list(
+        memory.killed(counted.differences, lanes[0].context.memory_bytes, has_failed=bool(failure))
+    )
+    if failure and killed:
+        failure.error = killed[0].named(failure.error)
     results, cut = bounded_outputs(_by_role(started))
     foreground = results.get("single") or results.get("client")
     warnings = (
@@ -109,6 +116,7 @@ def run_trial(
         *(links.warnings if links else ()),
         *on_links.warnings,
         *counted.warnings,
+        *(() if failure else (each.warning for each in killed)),
         *_of_guest_itself(cell, lanes[0], foreground),
         *cut,
     )
