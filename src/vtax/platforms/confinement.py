@@ -14,6 +14,7 @@ conformance` tries from within what docs/security.md tells of every driver.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -147,6 +148,12 @@ def close(pid: int) -> None:
     namespaces.within(pid, act)
 
 
+def prepare() -> None:
+    """Ask the kernel what is to be closed, once for all guests of this process."""
+    read_only()
+    hidden()
+
+
 @cache
 def read_only() -> tuple[Path, ...]:
     """Return what of /proc is not of a process and has something that can be written: directories and files.
@@ -186,17 +193,26 @@ def _of_kernel() -> list[Path]:
 
 def _is_roots(path: Path) -> bool:
     """Whether root alone may read a file. Settings of a network are the guest's own."""
-    return not path.is_relative_to("/proc/sys/net") and not path.lstat().st_mode & 0o004
+    with suppress(OSError):
+        return not path.lstat().st_mode & 0o004 and not path.is_relative_to("/proc/sys/net")
+    return False
 
 
 def _files(top: Path, mode: int) -> Iterator[Path]:
     """Yield files with one of these bits, at and below a path, without following links."""
-    waiting = [top]
+    found = top.lstat().st_mode
+    if stat.S_ISREG(found) and found & mode:
+        yield top
+    waiting = [str(top)] if stat.S_ISDIR(found) else []
     while waiting:
-        path = waiting.pop()
-        with suppress(OSError):
-            found = path.lstat().st_mode
-            if stat.S_ISDIR(found):
-                waiting += path.iterdir()
-            elif stat.S_ISREG(found) and found & mode:
-                yield path
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:  # gone, or closed to everybody
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mode & mode:
+                        yield Path(entry.path)

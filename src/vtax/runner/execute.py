@@ -23,6 +23,7 @@ from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
 from vtax.image import contents
 from vtax.messages import Note
+from vtax.platforms import confinement
 from vtax.runner import boots, same_settings
 from vtax.runner.containment import TrialFailures
 from vtax.runner.event_log import EventLog
@@ -131,6 +132,7 @@ def execute(
             ):
                 try:
                     run.reopen()
+                    confinement.prepare()  # a tenth of a second, that the first guest would wait for
                     status, because = _Execution(
                         plan, run, home, journal, observer, parsers, cells
                     ).all()

@@ -19,7 +19,7 @@ _KILLS = VMSTAT["oom_kill"].name
 
 @dataclass(frozen=True)
 class Killed:
-    """What was killed in a guest for lack of memory. role: of the guest. count: processes. memory: the limit."""
+    """Text of what was killed in a guest for lack of memory. role: of the guest. count: processes. memory: the limit."""
 
     role: str
     count: int
