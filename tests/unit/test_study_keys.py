@@ -196,7 +196,7 @@ def test_a_share_is_a_number_below_1_or_a_percentage(written, share):
     assert validated(Table, {"share": written}).share == share
 
 
-@pytest.mark.parametrize("written", [5, 1, "5", "100%", 0, "0%", "x", True])
+@pytest.mark.parametrize("written", [5, 1, "5", "100%", 0, "0%", "x", True, [0.5]])
 def test_what_is_no_share_is_refused(written):
     (problem,) = refusal({"share": written})
     assert problem.place == ("share",)

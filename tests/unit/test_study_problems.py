@@ -76,6 +76,17 @@ argv = ["gzip"]
 name = "x"
 unitt = "s"
 """,
+    "of the form, a tool and a platform": """
+name = "small"
+platforms = ["native", "podmn"]
+[guest]
+vcpu = 1
+[design]
+block = 5
+[[benchmark]]
+name = "stream"
+parameters = { threds = 2 }
+""",
     "near names of platforms": HEAD.replace('"podman"', '"kvm", "Docker"') + STREAM,
     "benchmarks without a name": HEAD
     + "[[benchmark]]\nparameters = { threads = 1 }\n" * 2
@@ -87,7 +98,7 @@ unitt = "s"
 
 @pytest.mark.parametrize("name", OF_SEVERAL)
 def test_all_problems_are_shown_with_their_places(tmp_path, name, golden):
-    """Parameters of tools and names of platforms are checked once the form is right."""
+    """Those of the form, and of what is left without the keys that are wrong."""
     error = refused(tmp_path, OF_SEVERAL[name])
     assert isinstance(error, BadInputs)
     golden(str(error))
@@ -130,6 +141,23 @@ def test_what_only_follows_from_another_problem_is_not_shown(tmp_path):
         tmp_path, HEAD + "[design]\nstop = 'verdict'\nmax_blocks = 'x'\nmin_blocks = 40\n" + STREAM
     )
     assert error.what == "max_blocks is 'x'; it must be a whole number from 2 to 10000"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        'baseline = "podman"\nplatforms = "podman"\n',  # what names others is wrong
+        'platforms = ["native", "podman"]\n[[benchmark]]\nname = "x"\nlabel = 3\n',
+    ],
+)
+def test_a_study_whose_names_are_wrong_is_not_looked_at_further(tmp_path, wrong):
+    error = refused(tmp_path, f'name = "small"\n{wrong}[[benchmark]]\nname = "streem"\n')
+    assert "streem" not in str(error)
+
+
+def test_a_misspelt_rule_makes_no_other_key_idle(tmp_path):
+    error = refused(tmp_path, HEAD + '[design]\nstp = "verdict"\nmax_blocks = 40\n' + STREAM)
+    assert error.what.startswith("unknown key 'stp'")
 
 
 def test_all_problems_are_shown_up_to_a_bound(tmp_path):

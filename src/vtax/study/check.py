@@ -1,11 +1,13 @@
 """All problems of a study's form at once, with hints at the tables where keys and values belong.
 
-Names of platforms, parameters of tools and what depends on the host are checked once the form is right.
+Names of platforms, parameters of tools and what depends on the host are checked of what is left of a study without
+its wrong keys, so that these problems are reported with those of the form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,8 @@ from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, Study
 from vtax.study.programs import ProgramTable
 from vtax.study.refusals import Problem, RefusedStudy, validated
 
+_ALONE = re.compile(r"(?:guest|design)\.|benchmark\.\d+\.(?:parameters|link)\.")
+"""Places of keys that no other table of a study names."""
 _TABLES: Mapping[str, type[BaseModel]] = {
     "[design]": DesignTable,
     "[guest]": GuestTable,
@@ -25,17 +29,50 @@ _TABLES: Mapping[str, type[BaseModel]] = {
 
 
 def checked(data: Mapping[str, Any]) -> tuple[list[Problem], Study | None]:
-    """(every problem, None), or (none, the study)."""
+    """(every problem, the study). With problems it is what is left of the study, to look for others in; None where
+    others would only follow from what is left out."""
     values = deepcopy(dict(data))
     problems = _tables_of_platforms(values)
     try:
         return problems, validated(Study, values)
     except RefusedStudy as refused:
         meant = {(*each.place[:-1], each.near) for each in refused.problems if each.near}
-        problems += [
-            each for each in refused.problems if each.is_unknown or each.place not in meant
-        ]
-    return [_hinted(each) for each in problems], None
+        own = [each for each in refused.problems if each.is_unknown or each.place not in meant]
+        return [_hinted(each) for each in (*problems, *own)], _rest(values, own)
+
+
+def _rest(values: Mapping[str, Any], problems: Sequence[Problem]) -> Study | None:
+    """Return a study without its wrong keys; None where what names others, or is missing, is wrong."""
+    rest = deepcopy(dict(values))
+    if not all(_set_right(rest, problem) for problem in problems):
+        return None
+    try:
+        return validated(Study, rest)
+    except RefusedStudy:
+        return None
+
+
+def _set_right(values: dict[str, Any], problem: Problem) -> bool:
+    """Rename a misspelt key to the nearest, or take a wrong one out; whether what is left can be judged."""
+    *above, key = problem.place or ("",)
+    table: Any = values
+    for part in above:
+        try:
+            table = table[part]
+        except (
+            KeyError,
+            IndexError,
+            TypeError,
+        ):  # the place is of something that is absent, or no table
+            return False
+    if not isinstance(table, dict) or key not in table:
+        return False
+    value = table.pop(key)
+    if problem.is_unknown:
+        if problem.near:
+            table.setdefault(problem.near, value)
+        return True
+    return _ALONE.match(".".join(map(str, problem.place))) is not None
 
 
 def _tables_of_platforms(values: dict[str, Any]) -> list[Problem]:

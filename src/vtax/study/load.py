@@ -112,7 +112,11 @@ def examine(
     unread, merged = with_job_files(merged, path)
     problems, study = _examined(merged, str(path))
     problems += [*elsewhere, *unread]
-    problems += _idle_keys(data.get("design", {}), str(path))
+    design = data.get("design", {})
+    if not problems or (
+        isinstance(design, Mapping) and "stop" in design
+    ):  # else it may be misspelt
+        problems += _idle_keys(design, str(path))
     if study is None:
         return problems, None
     problems += _idle_programs(study, str(path))

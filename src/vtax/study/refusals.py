@@ -258,7 +258,8 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     ):
         return size
     if any(is_share(each.metadata) for each in alternatives):
-        is_percent = not isinstance(value, bool | str) and 1 <= value < 100
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_percent = is_number and 1 <= value < 100
         return f"for {value:g} % write '{value:g}%' or {value / 100:g}" if is_percent else ""
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
         entries = ", ".join(
