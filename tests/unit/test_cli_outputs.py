@@ -11,7 +11,7 @@ import pytest
 from tests.command_line import refusal
 from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group
-from vtax.cli.outputs import OutputDirectory, OutputFile, OutputPlace
+from vtax.cli.outputs import OutputDirectory, OutputFile, OutputPath
 from vtax.errors import BadInput
 
 INPUTS = {"inventory", "peer_home", "outputs", "failed", "files"}
@@ -32,7 +32,7 @@ def options() -> Iterator[tuple[str, click.Option]]:
 
 
 def outputs() -> list[tuple[str, click.Option]]:
-    return [(name, option) for name, option in options() if isinstance(option.type, OutputPlace)]
+    return [(name, option) for name, option in options() if isinstance(option.type, OutputPath)]
 
 
 def test_every_option_with_a_path_is_an_output_or_known_to_be_read():
@@ -43,7 +43,7 @@ def test_every_option_with_a_path_is_an_output_or_known_to_be_read():
             or option.name in ("output", "junit", "markdown", "figure")
         )
         if is_path and option.name not in INPUTS and not option.is_flag:
-            assert isinstance(option.type, OutputPlace), (name, option.name)
+            assert isinstance(option.type, OutputPath), (name, option.name)
     assert len(outputs()) >= 11
 
 

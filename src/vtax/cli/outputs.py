@@ -11,7 +11,7 @@ import click
 from vtax.report.replacing import check_directory, check_file
 
 
-class OutputPlace(click.Path):
+class OutputPath(click.Path):
     """A place to write to. Converting raises BadInput where nothing can be written, but where a shell completes."""
 
     def __init__(self) -> None:
@@ -29,17 +29,17 @@ class OutputPlace(click.Path):
         """Raise BadInput where nothing can be written. option: that names the path, for hints."""
 
 
-class OutputFile(OutputPlace):
+class OutputFile(OutputPath):
     """A file, whose place a new one takes; - is standard output."""
 
     def check(self, path: Path, option: str) -> None:
-        """See Output.check."""
+        """See OutputPath.check."""
         check_file(path, option)
 
 
-class OutputDirectory(OutputPlace):
+class OutputDirectory(OutputPath):
     """A directory to write into, which may have to be made."""
 
     def check(self, path: Path, option: str) -> None:
-        """See Output.check."""
+        """See OutputPath.check."""
         check_directory(path, option)

@@ -344,7 +344,7 @@ def _print_plan(
 ) -> None:
     """Print the plan, or refuse what a run would refuse; no lock is taken, and no guest and no program started.
 
-    Root alone hears what this host lacks, as root alone runs. is_typed: its programs were typed with
+    What this host lacks is reported to root alone, as only root runs. is_typed: its programs were typed with
     the command, which is consent to them. Raises BadInput.
     """
     home, is_root = Home.from_environment(), os.geteuid() == 0
