@@ -152,15 +152,21 @@ def _could_have_shown(found: Checks) -> Iterator[doc.Inline]:
         return
     seen = sorted(each.detectable for each in undecided if each.detectable is not None)
     if not seen:
-        yield msg("what is undecided could not have shown a slowdown of any size")
+        yield plural(
+            "the undecided comparison could not have shown a slowdown of any size",
+            "the undecided comparisons could not have shown a slowdown of any size",
+            len(undecided),
+        )
     elif len(seen) < len(undecided):
         yield msg(
             "smallest slowdown that the undecided comparisons could have shown: {low}; some could have shown none",
             low=doc.Share(seen[0]),
         )
     elif seen[0] == seen[-1]:
-        yield msg(
-            "smallest slowdown that what is undecided could have shown: {low}",
+        yield plural(
+            "smallest slowdown that the undecided comparison could have shown: {low}",
+            "smallest slowdown that the undecided comparisons could have shown: {low}",
+            len(seen),
             low=doc.Share(seen[0]),
         )
     else:
