@@ -136,3 +136,48 @@ def test_the_shipped_studies_set_the_disk_that_their_files_need():
         assert guest.disk is not None
         assert 1.3 * needed < guest.disk
     assert needed == 2 * guest.memory  # Bonnie++'s own rule
+
+
+def several(benchmark: dict[str, Any], *guests: int) -> Plan:
+    """The plan of a benchmark in so many guests at once."""
+    declared = {
+        "name": "x",
+        "platforms": ["native"],
+        "guest": {"memory": "512MiB"},
+        "benchmark": [{**benchmark, "guests": list(guests)}],
+    }
+    loaded = LoadedStudy(validate(declared, "study.toml"), "study.toml")
+    return make_plan(loaded, image=Image("key", Path("/nowhere")), probes={"native": Probe(True)})
+
+
+DD, PGBENCH = (
+    {"name": "dd", "parameters": {"file_size": "20GiB"}},
+    {"name": "pgbench", "parameters": {"scale": 1000, "client": "guest", "connection": "socket"}},
+)
+
+
+def test_files_of_all_guests_at_once_need_room_on_the_hosts_disk():
+    assert several(DD, 1, 2).cells
+    with pytest.raises(BadInput, match="files of dd need 60 GiB in 3 guests at once") as refusal:
+        several(DD, 1, 3)
+    assert refusal.value.where == "study.toml: [[benchmark]] dd, key guests"
+    with pytest.raises(BadInput, match="need 80 GiB in 4 guests at once"):
+        several(DD, 2, 4, 3)
+
+
+def test_data_that_every_guest_copies_count_too():
+    data_bytes = disk_room._data_bytes(several(PGBENCH, 1).points[0])
+    assert data_bytes > 10 * GIB
+    with pytest.raises(BadInput, match=r"files of pgbench need .* in 4 guests at once"):
+        several(PGBENCH, 1, 4)
+
+
+def test_a_plan_says_that_disks_are_memory_where_the_home_is(monkeypatch):
+    points = several(DD, 1).points
+    monkeypatch.setattr(disk_room, "memory_below", lambda directory: "")
+    assert disk_room.memory_lines(points) == []
+    monkeypatch.setattr(disk_room, "memory_below", lambda directory: "tmpfs")
+    (line,) = disk_room.memory_lines(points)
+    assert "dd" in line
+    assert "tmpfs" in line
+    assert disk_room.memory_lines(several({"name": "stream"}, 1).points) == []

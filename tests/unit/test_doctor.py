@@ -20,6 +20,7 @@ from vtax.platforms.base import Platform, Probe
 
 LAPTOP = {
     "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vmx\n\nprocessor\t: 1\nflags\t\t: fpu vmx\n",
+    "proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
     "proc/meminfo": "MemAvailable:  900000 kB\nSwapTotal:  2000000 kB\nSwapFree:  1000000 kB\n",
     "proc/sys/kernel/randomize_va_space": "0\n",
     "proc/sys/kernel/numa_balancing": "1\n",
@@ -36,6 +37,7 @@ LAPTOP = {
 }
 SERVER = {
     "proc/cpuinfo": "".join(f"processor\t: {n}\nflags\t\t: fpu vmx\n\n" for n in range(8)),
+    "proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n",
     "proc/meminfo": "MemAvailable:  9000000 kB\nSwapTotal:  2000000 kB\nSwapFree:  2000000 kB\n",
     "proc/sys/kernel/randomize_va_space": "2\n",
     "proc/sys/kernel/numa_balancing": "1\n",
@@ -75,6 +77,8 @@ def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop, no_count
         "frequency governor": "warn",
         "turbo": "warn",
         "sibling threads": "warn",
+        "kinds of cores": "ok",
+        "home of vtax": "ok",
         "transparent huge pages": "warn",
         "address layout": "warn",
         "swap": "warn",

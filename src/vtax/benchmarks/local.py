@@ -87,7 +87,7 @@ def check_room(name: str, size_bytes: int, context: Context) -> None:
     name: of the parameter. Files of all guests on this host are in its home; the disk of a virtual machine is a file
     there too, whose own size the plan is checked for (runner.disk_room).
     """
-    free_bytes = _free_bytes(Home.from_environment().guests)
+    free_bytes = free_bytes_below(Home.from_environment().guests)
     if free_bytes is not None and size_bytes > free_bytes:
         raise BadInput(
             f"{name} is {about_size(size_bytes)}, and the disk of the guests has {about_size(free_bytes)} free",
@@ -117,7 +117,7 @@ def _free_inodes(path: Path) -> int | None:
     return None
 
 
-def _free_bytes(path: Path) -> int | None:
+def free_bytes_below(path: Path) -> int | None:
     """Free bytes where a directory is or will be; None when that cannot be seen."""
     for candidate in (path, *path.parents):
         with suppress(OSError):

@@ -12,9 +12,9 @@ from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner import boots
-from vtax.runner.disk_room import cache_lines
+from vtax.runner.disk_room import cache_lines, memory_lines
 from vtax.runner.host_sessions import blocks_of_sessions
-from vtax.runner.plan import GuestLife, Plan, PlannedPlatform
+from vtax.runner.plan import GuestLife, Plan, PlannedPlatform, core_lines
 from vtax.runner.points import Point
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.study.units import about_size, format_count, format_duration
@@ -41,6 +41,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         **_declared(plan),
         **_estimate(plan),
         "caches": _cache_lines(plan),
+        "cautions": _cautions(plan),
         "order": list(_order_as_json(plan)),
         "platforms": [
             {
@@ -161,7 +162,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     )
     for line in _factor_lines(plan):
         notify(line)
-    for line in [*_guest_resources(plan), *_cache_lines(plan)]:
+    for line in [*_guest_resources(plan), *_cache_lines(plan), *_cautions(plan)]:
         notify(line)
     notify(_order(plan))
     for line in _boots(plan):
@@ -254,6 +255,11 @@ def _cache_lines(plan: Plan) -> list[str]:
     """See disk_room.cache_lines."""
     available = [planned.platform for planned in plan.platforms if planned.probe.available]
     return cache_lines(plan.points, plan.context(), available)
+
+
+def _cautions(plan: Plan) -> list[str]:
+    """Return what makes this host measure something else than a reader takes it for."""
+    return [*memory_lines(plan.points), *core_lines(plan.resources.vcpus)]
 
 
 def _not_tested(plan: Plan) -> list[str]:

@@ -16,6 +16,9 @@ from vtax.counters.whole_host import EXPLAINING, not_counted
 from vtax.doctor import tunables
 from vtax.doctor.finding import Finding, Observation, Severity
 from vtax.doctor.load import HostLoad
+from vtax.host.core_kinds import core_kinds, kinds_of
+from vtax.host.file_systems import memory_below
+from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.study.units import about_size, format_percent
 
@@ -71,6 +74,32 @@ def _sibling_threads(root: Path) -> Observation | None:
         hint = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
         return Observation("warn", Note("doctor-cpus-share-cores"), hint)
     return Observation("ok", Note("doctor-off"))
+
+
+def _core_kinds(root: Path) -> Observation | None:
+    kinds = core_kinds(root)
+    if not kinds:
+        is_shown = (root / "sys/devices/system/cpu").is_dir()
+        return Observation("ok", Note("doctor-one-kind")) if is_shown else None
+    allowed = os.sched_getaffinity(0) if root == Path("/") else {c for k in kinds for c in k.cpus}
+    usable = kinds_of(allowed, kinds)
+    if len(usable) < 2:
+        return Observation("ok", Note("doctor-kind-alone", name=usable[0].name))
+    shown = ", ".join(f"{kind.name} {kind.listed}" for kind in usable)
+    hint = f"keep vtax and its guests to cores of one kind: taskset -c {usable[0].listed} vtax ..."
+    return Observation("warn", shown, hint)
+
+
+def _home_on_disk(root: Path) -> Observation | None:
+    if not (root / "proc/self/mountinfo").exists():
+        return None
+    home = Home.from_environment()
+    memory = memory_below(home.guests, root)
+    if not memory:
+        return Observation("ok", Note("doctor-on-a-disk"))
+    hint = "set VTAX_HOME to a directory on a disk"
+    found = Note("doctor-in-memory", home=str(home.root), memory=memory)
+    return Observation("warn", found, hint)
 
 
 def _transparent_huge_pages(root: Path) -> Observation | None:
@@ -208,6 +237,16 @@ CHECKS = (
         "sibling threads",
         "two threads of a core share its execution units: a busy sibling slows a guest down",
         _sibling_threads,
+    ),
+    HostCheck(
+        "kinds of cores",
+        "guests on efficient cores and peers on performance cores, or some of each, are not measured alike",
+        _core_kinds,
+    ),
+    HostCheck(
+        "home of vtax",
+        "files of guests are there: where it is in memory, benchmarks of disks measure memory",
+        _home_on_disk,
     ),
     HostCheck(
         tunables.TRANSPARENT_HUGE_PAGES.name,

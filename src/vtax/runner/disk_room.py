@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from vtax.benchmarks.base import Context
+from vtax.benchmarks.local import free_bytes_below
 from vtax.errors import BadInput
+from vtax.host.file_systems import memory_below
 from vtax.host.home import Home
 from vtax.image.export import DISK_BYTES, check_host_has, free_bytes
 from vtax.image.image import Image
@@ -27,6 +29,7 @@ def problems(
     found: the platforms of the study; none of its own where no guest has a disk.
     """
     guest = loaded.study.guest
+    yield from _without_room(loaded, points)
     if all(platform.disk is None for platform in found):
         return
     where = f"{loaded.source}: [guest], key disk"
@@ -53,6 +56,47 @@ def problems(
                 where=where,
                 hint=f'disk = "{-(-(needed + size - free) // 1024**3) + 1}GiB" in [guest], or smaller files',
             )
+
+
+def _without_room(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[BadInput]:
+    """Yield a problem for each benchmark whose guests together write more files than the host's disk has room for.
+
+    A benchmark refuses the files of one guest itself. The guests of a block that run at once have theirs at once.
+    """
+    directory = Home.from_environment().guests
+    free = free_bytes_below(directory)
+    needed: dict[str, tuple[int, int]] = {}
+    for point in points:
+        guests = point.colocation.guests
+        together = guests * (_files_bytes(point, _context(loaded)) + _data_bytes(point))
+        needed[point.label] = max(needed.get(point.label, (0, 0)), (together, guests))
+    for label, (together, guests) in needed.items():
+        if free is not None and guests > 1 and together > free:
+            yield BadInput(
+                f"the files of {label} need {about_size(together)} in {guests} guests at once, and the disk of the guests "
+                f"has {about_size(free)} free",
+                where=f"{loaded.source}: [[benchmark]] {label}, key guests",
+                hint="fewer guests, smaller files, or set VTAX_HOME to a directory on a larger disk",
+            )
+
+
+def _data_bytes(point: Point) -> int:
+    """Return about how many bytes of data every guest copies; 0 for a benchmark without data."""
+    benchmark = point.benchmark
+    return benchmark.data(point.parameters).size_bytes if benchmark.makes_data else 0
+
+
+def memory_lines(study_points: Sequence[Point]) -> list[str]:
+    """Return a line for the benchmarks of disks, where the files of guests are in memory."""
+    home = Home.from_environment()
+    memory_kind = memory_below(home.guests)
+    labels = [point.label for point in study_points if point.benchmark.resource == "disk"]
+    if not memory_kind or not labels:
+        return []
+    return [
+        f"{', '.join(dict.fromkeys(labels))}: the files of guests are in memory, since VTAX_HOME ({home.root}) is on "
+        f"{memory_kind}: what is measured is memory, not a disk; set VTAX_HOME to a directory on a disk"
+    ]
 
 
 def cache_lines(

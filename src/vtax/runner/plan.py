@@ -11,10 +11,12 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BadInput
+from vtax.host.core_kinds import core_kinds, kinds_of
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network import registry as topology_registry
@@ -419,6 +421,23 @@ def cpus_of(number: int, vcpus: int) -> tuple[int, ...]:
     """
     allowed = sorted(os.sched_getaffinity(0), reverse=True)
     return tuple(sorted(allowed[(number * vcpus + each) % len(allowed)] for each in range(vcpus)))
+
+
+def core_lines(vcpus: int, root: Path = Path("/")) -> list[str]:
+    """Return a line on the cores of guests and of everything else, where vtax may use cores of several kinds."""
+    guest, rest = split_cpus(vcpus)
+    kinds = core_kinds(root)
+    usable = kinds_of({*guest, *rest}, kinds)
+    if len(usable) < 2:
+        return []
+    of_guest, of_rest = (
+        " and ".join(f"{kind.name} cores {kind.listed}" for kind in kinds_of(cpus, kinds))
+        for cpus in (guest, rest)
+    )
+    return [
+        f"cores are not alike: guests run on {of_guest}, peers and vtax on {of_rest}; for one kind alone: "
+        f"taskset -c {usable[0].listed} vtax run ..."
+    ]
 
 
 def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
