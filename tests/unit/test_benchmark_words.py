@@ -15,7 +15,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.json_report import read_report
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import timed_by_log
-from vtax.benchmarks.words import LONGEST, message_of, said, shortened
+from vtax.benchmarks.words import LONGEST, complaint_of, message_of, said, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -200,3 +200,12 @@ def test_sysbench_1_1_names_two_lines_otherwise():
 )
 def test_the_version_of_another_dd_names_it(printed, version):
     assert registry.get("dd").version_of(printed) == version
+
+
+def test_a_program_that_ended_well_complains_on_either_output():
+    assert (
+        complaint_of(ran("rate 0\nRecv error: Connection reset\n"))
+        == "Recv error: Connection reset"
+    )
+    assert complaint_of(ran("rate 0\n", "no server\n")) == "no server"
+    assert complaint_of(ran('rate 0\n{"lost_packets": 0}\n')) == ""

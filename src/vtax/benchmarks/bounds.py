@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from vtax.benchmarks.base import Benchmark, Context, Metric, Outcome, Role, metrics_of
-from vtax.benchmarks.words import said
+from vtax.benchmarks.words import complaint_of
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -105,7 +105,7 @@ def checked(
         if not (metric.is_aside and math.isfinite(values[metric.name])):
             raise BenchmarkError(
                 f"{benchmark.tool} reports {refusals[0]}",
-                where=said(foreground) if foreground else "",
+                where=complaint_of(foreground) if foreground else "",
                 hint=benchmark.hint_of_zero if _is_zero(metric, outcome) else "",
             )
         warnings.append(Note("figure-left-out", text=refusals[0]))

@@ -14,6 +14,10 @@ from vtax.guest.results import CommandResult
 LONGEST = 300
 """Characters of a message that an error repeats."""
 _LONGEST_LINE = 1000  # of a message; what is longer is data
+_COMPLAINS = re.compile(
+    r"\b(?:error|fail|warn|refus|unable|cannot|could not|unreach|reset|broken|time[d-]? ?out|lost|denied|no route)",
+    re.IGNORECASE,
+)
 _FIGURES = re.compile(
     r'[{}\]"]|\[(?:\s*[\[{"0-9.,-]+)?\s*,?$|[-+0-9.eE]+,$'
 )  # how lines of JSON begin
@@ -31,6 +35,12 @@ def said(result: CommandResult, longest: int = LONGEST) -> str:
     return message_of(result.stderr, longest) or shortened(
         "; ".join(filter(None, result.stdout.split("\n"))), longest, last=True
     )
+
+
+def complaint_of(result: CommandResult, longest: int = LONGEST) -> str:
+    """Return what a program that ended well says is wrong: on standard error, or in words for that in its output."""
+    lines = [line for line in result.stdout.splitlines() if _COMPLAINS.search(line)]
+    return message_of(result.stderr, longest) or message_of("\n".join(lines), longest)
 
 
 def shortened(text: str, longest: int = LONGEST, *, last: bool = False) -> str:
