@@ -55,7 +55,12 @@ def trial(tmp_path, free_port):
         cell = PlannedCell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
             running = SimpleNamespace(
-                is_remote=False, host_cpu_s=lambda: None, parts=(), throttling=dict
+                is_remote=False,
+                host_cpu_s=lambda: None,
+                parts=(),
+                throttling=dict,
+                oom_kills=lambda has_ended=False: None,
+                has_own_kernel=False,
             )
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
             lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from tool_reports import FIXTURES, outcome
@@ -209,3 +210,13 @@ def test_a_program_that_ended_well_complains_on_either_output():
     )
     assert complaint_of(ran("rate 0\n", "no server\n")) == "no server"
     assert complaint_of(ran('rate 0\n{"lost_packets": 0}\n')) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 2**20, "{\n" * 2**19, '{"a":\n' * 2**17, '{"a": [\n' * 2**17, "x\n" * 2**19]
+)
+def test_an_output_that_is_no_report_is_refused_in_little_time(text):
+    started = time.monotonic()
+    with pytest.raises(BenchmarkError, match="no report"):
+        read_report("tool", ran(text, text), "end")
+    assert time.monotonic() - started < 2

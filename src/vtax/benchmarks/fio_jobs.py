@@ -16,7 +16,7 @@ from typing import Any
 from vtax.benchmarks.histograms import of_counts, together
 from vtax.benchmarks.json_report import read_report
 from vtax.benchmarks.printed import Printed
-from vtax.benchmarks.words import said, shortened
+from vtax.benchmarks.words import lines_of, said, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -251,11 +251,11 @@ class FioReport:
 def report_of(result: CommandResult) -> FioReport:
     """Return the report of a run of fio, which prints words around it, on either output. Raises BenchmarkError."""
     if result.status != 0:
-        lines = (result.stdout + result.stderr).splitlines()
+        lines = [*lines_of(result.stdout), *lines_of(result.stderr)]
         words = shortened("; ".join(line for line in lines if line.startswith("fio: ")))
         raise BenchmarkError(f"fio failed with {result.ended_with}: {words or said(result)}")
     report = read_report("fio", result, "jobs")
-    words_beside = [*report.words, *filter(None, map(str.strip, result.stderr.splitlines()))]
+    words_beside = [*report.words, *lines_of(result.stderr)]
     return FioReport(_processes(report.content), [shortened(line) for line in words_beside])
 
 

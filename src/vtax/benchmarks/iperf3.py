@@ -39,7 +39,7 @@ from vtax.benchmarks.network import (
     window_warnings,
     worst,
 )
-from vtax.benchmarks.words import shortened
+from vtax.benchmarks.words import lines_of, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note, quoted
@@ -156,7 +156,7 @@ def _report(client: CommandResult) -> tuple[dict[str, Any], Sequence[str]]:
     """Return the report, and what else iperf3 said."""
     found = read_report("iperf3", client, "end")
     report = found.content
-    words = [*found.words, *filter(None, client.stderr.splitlines())]
+    words = [*found.words, *lines_of(client.stderr)]
     errors = [*filter(None, [report.get("error")]), *lines_of_errors(words, "iperf3")]
     if errors or client.status != 0:
         message = shortened("; ".join(map(str, errors or words)))

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vtax.benchmarks.words import message_of, said, shortened
+from vtax.benchmarks.words import lines_of, message_of, said, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
+_BEGIN = re.compile(r"^\{", re.MULTILINE)
+_MOST_BEGINNINGS = 20  # of what may be a report: a tool prints one, and few words that begin so
 _NEAR = 40  # characters of a report that an error repeats
 _NO_NUMBER = re.compile(r"[-+]?(?:nan|inf)\b", re.IGNORECASE)
 
@@ -32,31 +34,50 @@ def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
     """
     text = result.stdout
     reports: list[dict[str, Any]] = []
-    words: list[str] = []
+    gaps: list[str] = []
     problem = ""
-    position = 0
-    while position < len(text):
-        end = text.find("\n", position) + 1 or len(text)
-        if text[position] == "{":
-            try:
-                content, end = _DECODER.raw_decode(text, position)
-            except json.JSONDecodeError as error:
-                problem = problem or _problem(text, position, error)
-            except RecursionError:
-                problem = problem or "it is nested too deep"
+    end = 0
+    tries = 0
+    for match in _BEGIN.finditer(text):
+        start = match.start()
+        if start < end:
+            continue
+        tries += 1
+        if tries > _MOST_BEGINNINGS:
+            break
+        try:
+            content, after = _DECODER.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            problem = problem or _problem(text, start, error)
+        except RecursionError:
+            problem = problem or "it is nested too deep"
+        else:
+            if key in content or "error" in content:
+                reports.append(content)
+                gaps.append(text[end:start])
+                end = after
+                reports_beside, end = _joined(text, end, key)
+                reports += reports_beside
             else:
-                if key in content or "error" in content:
-                    reports.append(content)
-                    position = end
-                    continue
                 problem = problem or f"it has no {key!r}"
-        words += filter(None, [text[position:end].strip()])
-        position = end
+    words = [line for gap in (*gaps, text[end:]) for line in lines_of(gap)]
     if len(reports) > 1:
         raise BenchmarkError(f"{tool} printed {len(reports)} reports where one was requested")
     if not reports:
         raise BenchmarkError(_no_report(tool, result, problem))
     return JsonReport(reports[0], tuple(words))
+
+
+def _joined(text: str, position: int, key: str) -> tuple[list[dict[str, Any]], int]:
+    """Return further reports that begin on the line on which one ended, and where the last one ends."""
+    found: list[dict[str, Any]] = []
+    while len(found) < _MOST_BEGINNINGS and text[position : position + 1] == "{":
+        try:
+            content, position = _DECODER.raw_decode(text, position)
+        except (json.JSONDecodeError, RecursionError):
+            break
+        found += [content] if key in content else []
+    return found, position
 
 
 def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:

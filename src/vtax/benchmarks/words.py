@@ -13,6 +13,7 @@ from vtax.guest.results import CommandResult
 
 LONGEST = 300
 """Characters of a message that an error repeats."""
+_END = 16_384  # characters of an output that are looked at for words, at both ends
 _LONGEST_LINE = 1000  # of a message; what is longer is data
 _COMPLAINS = re.compile(
     r"\b(?:error|fail|warn|refus|unable|cannot|could not|unreach|reset|broken|time[d-]? ?out|lost|denied|no route)",
@@ -25,21 +26,27 @@ _FIGURES = re.compile(
 
 def message_of(text: str, longest: int = LONGEST) -> str:
     """Return what an output says in words, on one line; empty where it has figures alone."""
-    lines = [line.strip() for line in text.splitlines()]
-    words = [line for line in lines if line and not _is_data(line)]
+    words = [line for line in lines_of(text) if not _is_data(line)]
     return shortened("; ".join(words), longest)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of an output that are not empty, of a long one those at both ends."""
+    if len(text) > 2 * _END:
+        text = f"{text[:_END]}\n{text[-_END:]}"
+    return [line for line in map(str.strip, text.splitlines()) if line]
 
 
 def said(result: CommandResult, longest: int = LONGEST) -> str:
     """Return a program's own message: of its standard error, else the end of its output."""
     return message_of(result.stderr, longest) or shortened(
-        "; ".join(filter(None, result.stdout.split("\n"))), longest, last=True
+        "; ".join(lines_of(result.stdout)), longest, last=True
     )
 
 
 def complaint_of(result: CommandResult, longest: int = LONGEST) -> str:
     """Return what a program that ended well says is wrong: on standard error, or in words for that in its output."""
-    lines = [line for line in result.stdout.splitlines() if _COMPLAINS.search(line)]
+    lines = [line for line in lines_of(result.stdout) if _COMPLAINS.search(line)]
     return message_of(result.stderr, longest) or message_of("\n".join(lines), longest)
 
 
