@@ -74,7 +74,7 @@ def test_every_share_time_and_rate_is_bounded_from_above(benchmark, metric):
 
 
 class New(Benchmark):
-    """A benchmark that knows of no bounds: it prints its figures as JSON."""
+    """A benchmark that knows no bounds: it prints its figures as JSON."""
 
     name = "new"
     title = "new"
@@ -113,7 +113,7 @@ class New(Benchmark):
         ({"values": {"rate": 5.0}, "samples": {"rate": [5.0, -1.0]}}, "within the trial"),
     ],
 )
-def test_a_new_benchmark_is_bounded_by_itself(given, bound):
+def test_a_new_benchmark_is_bounded_whatever_it_declares(given, bound):
     benchmark, parameters = New(), Parameters()
     results = {"single": ran(json.dumps(given), "new: the server went away")}
     with (

@@ -215,7 +215,7 @@ def test_a_job_file_that_cannot_be_read_is_named(tmp_path):
         load(str(study))
 
 
-def test_a_ramp_is_counted_in_no_operation_and_the_measured_time_is_an_effective_setting():
+def test_operations_exclude_the_ramp_and_the_measured_time_stands_beside_them():
     report = read("fio/3.39-two-jobs.json")
     ramped = TWO_JOBS.replace("[global]", "[global]\nramp_time=4")
     longest_ms = max(

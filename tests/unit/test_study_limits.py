@@ -252,6 +252,6 @@ def test_a_size_with_a_unit_is_not_taken_for_one_that_lacks_its_unit(memory):
     assert "MiB write" not in str(refusal.value)
 
 
-def test_a_number_that_lacks_its_unit_has_a_hint_with_it():
+def test_a_number_that_lacks_its_unit_has_a_hint_of_it():
     with pytest.raises(BadInput, match='write memory = "512MiB"'):
         validate({"platforms": ["native"], "guest": {"memory": 512}}, "mine.toml")

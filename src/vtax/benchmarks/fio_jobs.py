@@ -242,7 +242,7 @@ def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]
 
 @dataclass(frozen=True)
 class FioReport:
-    """Text of what fio printed. processes: none failed. words: lines beside the report, such as a cache that stayed."""
+    """Report of fio. processes: none failed. words: lines beside the report, such as a cache that stayed."""
 
     processes: Sequence[Mapping[str, Any]]
     words: Sequence[str]

@@ -1,4 +1,4 @@
-"""Finds what a tool says in words besides its figures: for errors, and for warnings of a report that is whole.
+"""Words of a tool besides its figures: for errors, and for warnings of a report that is whole.
 
 A tool's own message names the cause, and whatever else it prints may be thousands of characters of figures. So the
 figures are left out, and of a long message both ends are kept: the first line is often the cause, the last the end.
