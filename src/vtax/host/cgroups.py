@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from stat import S_ISDIR
 from weakref import WeakKeyDictionary
 
 from vtax.errors import VtaxError
@@ -21,6 +22,7 @@ from vtax.host.journal import Journal, Registration
 from vtax.host.kernel_log import kills_below
 from vtax.host.process import run
 from vtax.host.resources import ControlGroup, RestoreCommand, members
+from vtax.host.walking import below
 from vtax.messages import Note
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
@@ -188,9 +190,10 @@ class Cgroup:
         with suppress(OSError, ValueError, KeyError):
             return int(_fields(path / "memory.events")["oom_kill"])
         counts = []
-        for directory, _, _ in os.walk(path):
+        groups = (name for name, found in below(path, is_strict=False) if S_ISDIR(found.st_mode))
+        for name in ("", *groups):
             with suppress(OSError, ValueError, KeyError):
-                counts.append(int(_fields(Path(directory, "memory.oom_control"))["oom_kill"]))
+                counts.append(int(_fields(path / name / "memory.oom_control")["oom_kill"]))
         known = sum(counts) if counts else None
         return max(known or 0, kills_below(self.runtime_path)) if in_log else known
 
