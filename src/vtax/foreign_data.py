@@ -7,11 +7,17 @@ nested deeper than `limits.DOCUMENT.depth` is refused here, as ValueError, like 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from typing import Any
 
-from vtax.limits import DOCUMENT
+from vtax.limits import DOCUMENT, STUDY
+
+# tomllib needs time that grows with the square of the parts of a key: a.a.a.a...
+_LONG_KEY = re.compile(
+    rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * STUDY.depth}}}"""
+)
 
 
 class NestedTooDeep(ValueError):
@@ -19,6 +25,10 @@ class NestedTooDeep(ValueError):
 
     def __init__(self, levels: int) -> None:
         super().__init__(f"it is nested more than {levels} deep")
+
+
+class LongKey(NestedTooDeep):
+    """A dotted key of TOML has more parts than any document needs: tomllib needs their square in time."""
 
 
 def parse_json(
@@ -44,8 +54,10 @@ def parse_json(
 
 
 def parse_toml(text: str, *, levels: int = DOCUMENT.depth) -> dict[str, Any]:
-    """Return a document of TOML. levels: of lists and tables in it. Raises TOMLDecodeError or NestedTooDeep, both
+    """Return a document of TOML. levels: of lists and tables in it. Raises TOMLDecodeError, LongKey or NestedTooDeep, all
     ValueError."""
+    if _LONG_KEY.search(text):
+        raise LongKey(2 * STUDY.depth)
     try:
         value = tomllib.loads(text)
     except RecursionError:

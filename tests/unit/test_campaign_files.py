@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,21 @@ def test_a_mistake_in_the_settings_is_named_with_its_key(tmp_path, line, said):
 def test_what_is_no_campaign_is_said(tmp_path):
     with pytest.raises(BadInput, match="is no directory of a campaign"):
         Settings.read(tmp_path / "campaign.toml")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "device", "long key"])
+def test_settings_that_would_never_be_read_are_refused(tmp_path, kind):
+    path = tmp_path / "campaign.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_text("a." * 60_000 + "b = 1\n")
+    with pytest.raises(BadInput) as refused:
+        Settings.read(path)
+    assert str(path) in f"{refused.value.what} {refused.value.where}"
 
 
 @pytest.mark.parametrize(

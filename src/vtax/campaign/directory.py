@@ -18,8 +18,10 @@ from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Reason
 from vtax.campaign.settings import Settings
 from vtax.errors import BadInput, Busy
 from vtax.foreign_text import one_line
+from vtax.host.foreign_file import content_of
 from vtax.host.lock import holder_of
 from vtax.host.removal import directories
+from vtax.limits import CAMPAIGN
 from vtax.report.replacing import replacing
 
 FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
@@ -145,7 +147,7 @@ class Campaign:
 
     def _read(self, path: Path) -> CampaignHost:
         try:
-            return CampaignHost.of_text(path.read_text())
+            return CampaignHost.of_text(content_of(path, "a record", CAMPAIGN.size_bytes).decode())
         except OSError as error:
             raise BadInput(f"it cannot be read: {error}", where=str(path)) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:

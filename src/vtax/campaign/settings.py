@@ -13,6 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_toml
 from vtax.foreign_text import one_line
+from vtax.host.foreign_file import content_of
+from vtax.limits import CAMPAIGN
 from vtax.report.replacing import replacing
 from vtax.study.declared import Example
 from vtax.study.limits import MAX_BLOCKS
@@ -149,7 +151,11 @@ class Settings(Wanted):
     def read(cls, path: Path) -> Settings:
         """Read the file. Raises BadInput, naming the key."""
         try:
-            return validated(cls, parse_toml(path.read_text()), hint=HINT)
+            return validated(
+                cls,
+                parse_toml(content_of(path, "a campaign", CAMPAIGN.size_bytes).decode()),
+                hint=HINT,
+            )
         except FileNotFoundError:
             raise BadInput(
                 f"{path.parent} is no directory of a campaign",

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from vtax.errors import BadInput
-from vtax.foreign_data import NestedTooDeep, parse_toml
+from vtax.foreign_data import LongKey, NestedTooDeep, parse_toml
 from vtax.host.foreign_file import content_of
 from vtax.study.declared import cut
-from vtax.study.limits import MAX_BYTES, MAX_DEPTH, MAX_TEXT_CHARS, MAX_VALUES
+from vtax.study.limits import MAX_BYTES, MAX_TEXT_CHARS, MAX_VALUES
 
 _PATH_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
 _SYNTAX_HINT = "correct that place; docs/study-files.md shows how a study is written"
 _TWO_KINDS = "platforms lists names; a platform of your own is made by a table [[platform]]"
-# tomllib needs time that grows with the square of the parts of a key: a.a.a.a...
-_LONG_KEY = re.compile(
-    rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * MAX_DEPTH}}}"""
-)
 
 
 def read(path: Path, what: str = "study") -> bytes:
@@ -73,10 +68,12 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
             where=source,
             hint="save the file as UTF-8",
         ) from error
-    if _LONG_KEY.search(text):
-        raise BadInput("a key of the study has too many parts", where=source, hint=_SYNTAX_HINT)
     try:
         return parse_toml(text, levels=MAX_VALUES)  # study.limits names the place that is too deep
+    except LongKey as error:
+        raise BadInput(
+            "a key of the study has too many parts", where=source, hint=_SYNTAX_HINT
+        ) from error
     except tomllib.TOMLDecodeError as error:
         hint = _TWO_KINDS if "'platforms'" in str(error) else _SYNTAX_HINT
         raise BadInput(f"the study is not valid TOML: {error}", where=source, hint=hint) from error

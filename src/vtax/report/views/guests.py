@@ -12,6 +12,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, styled
 from vtax.report.parts import shared
 from vtax.report.views.base import Options, View
+from vtax.study.model import GuestTable
 
 _SECONDS = doc.Scale("s")
 
@@ -63,14 +64,15 @@ def _rows(analysis: Analysis) -> Iterator[doc.TableRow]:
 
 
 def _shared(analysis: Analysis) -> doc.Inline:
-    guest = analysis.declared.get("guest")
-    if not guest:
+    declared = analysis.declared.get("guest")
+    if not declared:
         return msg("Image {image}.", image=analysis.image_key)
+    guest = GuestTable.model_validate(declared)  # a bundle may leave out what has a default
     return msg(
         "Image {image}; every guest: {cpus} vCPU, {memory} of memory.",
         image=analysis.image_key,
-        cpus=doc.Count(guest["vcpus"]),
-        memory=doc.Size(guest["memory"]),
+        cpus=doc.Count(guest.vcpus),
+        memory=doc.Size(guest.memory),
     )
 
 
