@@ -97,7 +97,7 @@ def run_once(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return given
 
 
-@pytest.mark.usefixtures("unmade_home", "run_once")
+@pytest.mark.usefixtures("private_home", "run_once")
 def test_the_address_has_a_token_beyond_this_host_alone():
     here = CliRunner().invoke(group, ["serve", "--port", "0"])
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\n", here.stdout)
@@ -106,7 +106,7 @@ def test_the_address_has_a_token_beyond_this_host_alone():
     assert "not encrypted" in everywhere.stderr
 
 
-@pytest.mark.usefixtures("unmade_home", "run_once")
+@pytest.mark.usefixtures("private_home", "run_once")
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -119,7 +119,7 @@ def test_an_address_that_this_host_does_not_have_is_bad_input(options, error):
     assert error in str(found.exception)
 
 
-@pytest.mark.usefixtures("unmade_home", "run_once")
+@pytest.mark.usefixtures("private_home", "run_once")
 def test_a_port_in_use_is_bad_input(server):
     found = CliRunner().invoke(group, ["serve", "--port", server.address.rpartition(":")[2]])
     assert "is in use" in str(found.exception)

@@ -238,7 +238,7 @@ def test_a_resumed_run_knows_what_is_done_and_where_to_go_on(store):
     assert again.status == "interrupted"
     assert again.done() == {("c-native", 0, 0), ("c-native", 0, 1), ("s-native", 1, 0)}
     assert again.next_position() == 7
-    assert again.primary_values() == [("c-native", 0, "events", 7.0)]
+    assert again.primary_values() == [("c-native", 0, "events", 7.0, 0.0)]
     again.reopen()
     assert store.open_run("tour-1").status == "running"
 
