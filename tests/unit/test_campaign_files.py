@@ -78,8 +78,10 @@ def test_what_is_no_campaign_is_said(tmp_path):
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("kind", ["pipe", "device", "long key"])
-def test_settings_that_would_never_be_read_are_refused(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "what"), [("pipe", "a named pipe"), ("device", "a device"), ("long key", "nested")]
+)
+def test_settings_that_would_never_be_read_are_refused(tmp_path, kind, what):
     path = tmp_path / "campaign.toml"
     if kind == "pipe":
         os.mkfifo(path)
@@ -87,9 +89,8 @@ def test_settings_that_would_never_be_read_are_refused(tmp_path, kind):
         path.symlink_to("/dev/zero")
     else:
         path.write_text("a." * 60_000 + "b = 1\n")
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(BadInput, match=what):
         Settings.read(path)
-    assert str(path) in f"{refused.value.what} {refused.value.where}"
 
 
 @pytest.mark.parametrize(
