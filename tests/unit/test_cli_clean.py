@@ -100,7 +100,7 @@ def test_files_that_cannot_be_removed_are_put_aside_and_block_no_run(unmade_home
 
 
 @needs_root
-def test_what_something_is_mounted_on_stays_with_the_command_that_removes_it(unmade_home):
+def test_what_something_is_mounted_on_stays_where_it_is_and_blocks_no_run(unmade_home):
     home = Home.from_environment().ensure()
     guest = home.guests / "vtax-abc"
     guest.mkdir()
@@ -110,11 +110,16 @@ def test_what_something_is_mounted_on_stays_with_the_command_that_removes_it(unm
     try:
         cleaned = CliRunner().invoke(group, ["clean", "--json"])
         assert cleaned.exit_code == 1
-        (problem,) = json.loads(cleaned.stdout)["problems"]
-        assert f"umount {guest} && rm -rf --one-file-system {guest}" in problem
+        (line,) = json.loads(cleaned.stdout)["left"]
+        assert f"umount {guest} && rm -rf --one-file-system {guest}" in line
+        assert not any(home.journal.iterdir())
+        prepare_host(home)
+        assert CliRunner().invoke(group, ["clean"]).exit_code == 1
     finally:
         subprocess.run(["umount", guest], check=True)
     assert CliRunner().invoke(group, ["clean"]).exit_code == 0
+    assert not guest.exists()
+    assert not any(home.left.iterdir())
 
 
 def test_no_step_that_fails_keeps_the_others(home, monkeypatch):

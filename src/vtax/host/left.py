@@ -23,12 +23,17 @@ LEFT = "left"
 def put_aside(path: Path, directory: Path, problem: NotRemoved) -> str:
     """Rename what could not be removed into the directory; returns one line that says so, and how to remove it.
 
-    Raises VtaxError where it cannot be renamed either, as when something is mounted on it.
+    What cannot be renamed either, as something is mounted on it, stays, and a link in the directory leads to it.
+    Raises VtaxError where the directory cannot be written.
     """
     target = directory / f"{path.name}-{secrets.token_hex(3)}"
     try:
         private_directory(directory)
-        path.rename(target)
+        try:
+            path.rename(target)
+        except OSError:
+            target.symlink_to(path.absolute())
+            target = path
     except (OSError, VtaxError) as error:
         raise VtaxError(str(problem), where=str(path), hint=_command(path, problem)) from error
     return _line(target, problem)
@@ -40,10 +45,13 @@ def remove_left(directory: Path) -> tuple[list[str], list[str]]:
     stays: list[str] = []
     if directory.exists():
         private_directory(directory)
-        for path in sorted(directory.iterdir()):
+        for entry in sorted(directory.iterdir()):
+            path = entry.readlink() if entry.is_symlink() else entry
             try:
                 if remove_tree(path):
                     gone.append(str(path))
+                if path != entry:
+                    entry.unlink()
             except NotRemoved as problem:
                 stays.append(_line(path, problem))
             except OSError as problem:
