@@ -62,6 +62,7 @@ argv = { guest = ["{entry}", "/app/id"] }
 name = "uid"
 unit = "1"
 better = "higher"
+zero = true
 pattern = "^uid=([0-9]+)"
 [[benchmark]]
 name = "who"

@@ -81,7 +81,7 @@ _NAMES_OF_KEYS = (
     "/proc/timer_stats",
 )
 _DIRECTORIES_OF_PROC = ("/proc/acpi", "/proc/scsi")
-_KEPT_OF_SYS = frozenset({"block", "bus", "class", "dev", "devices", "kernel"})
+_KEPT_OF_SYS = frozenset({"block", "bus", "class", "dev", "devices", "fs", "kernel"})
 _CGROUPS = "/sys/fs/cgroup"
 _FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
@@ -134,9 +134,9 @@ def close(pid: int) -> None:
     removed = [place for place, root in mounted if place == "/proc/kmsg" and "//deleted" in root]
 
     def act() -> None:
-        for place in (*removed, *reversed(cgroups)):
+        for place in removed:
             namespaces.unmount(place)
-        for path in read_only():
+        for path in (*map(Path, cgroups), *read_only()):
             for flags in (MS_BIND, MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS):
                 namespaces.mount(MountStep(path, source=path, flags=flags))
         files, directories = hidden()
@@ -175,6 +175,7 @@ def hidden() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     files += [path for path in map(Path, _NAMES_OF_KEYS) if path.exists() and path not in files]
     directories = [path for path in map(Path, _DIRECTORIES_OF_PROC) if path.is_dir()]
     directories += [path for path in _SYS.iterdir() if path.name not in _KEPT_OF_SYS]
+    directories += [path for path in (_SYS / "fs").iterdir() if str(path) != _CGROUPS]
     for parent in (_SYS / "kernel", _SYS / "kernel/mm", _SYS / "class"):
         below = [path for path in parent.iterdir() if path.is_dir() and path.name != "mm"]
         directories += [path for path in below if any(map(_is_roots, _files(path, 0o400)))]

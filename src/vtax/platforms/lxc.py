@@ -109,8 +109,8 @@ def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[tuple[str, 
         *settings,
         ("lxc.cap.drop", ""),
         ("lxc.cap.keep", " ".join(kept).lower() or "none"),
-        ("lxc.mount.auto", ""),  # with the cgroup, whose limits the guest's root would own
-        ("lxc.mount.auto", "proc:mixed sys:ro"),
+        ("lxc.mount.auto", ""),
+        ("lxc.mount.auto", "cgroup:mixed proc:mixed sys:ro"),
         ("lxc.mount.entry", ""),
     ]
 
