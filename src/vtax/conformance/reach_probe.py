@@ -209,11 +209,8 @@ def _is_written(entry: os.DirEntry[str]) -> bool:
 def _is_roots(entry: os.DirEntry[str]) -> bool:
     """Whether root alone may read a file of the kernel: some act when they are read. Its network's are its own."""
     mode = entry.stat(follow_symlinks=False).st_mode
-    return (
-        stat.S_ISREG(mode)
-        and not mode & 0o004
-        and not entry.path.startswith(("/dev/", "/proc/sys/net/"))
-    )
+    is_roots = stat.S_ISREG(mode) and mode & 0o404 == 0o400
+    return is_roots and not entry.path.startswith(("/dev/", "/proc/sys/net/"))
 
 
 def _below_own_cgroup() -> list[str]:

@@ -133,13 +133,20 @@ def close(pid: int) -> None:
     # nothing can be mounted over the pipe that nspawn has removed from its directory
     removed = [place for place, root in mounted if place == "/proc/kmsg" and "//deleted" in root]
 
+    to_read = MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS
+    unwritten, (files, directories) = (
+        read_only(),
+        hidden(),
+    )  # as this host shows them, not the guest
+
     def act() -> None:
         for place in removed:
             namespaces.unmount(place)
-        for path in (*map(Path, cgroups), *read_only()):
-            for flags in (MS_BIND, MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS):
+        for path in map(Path, cgroups):
+            namespaces.mount(MountStep(path, source=path, flags=to_read))
+        for path in unwritten:
+            for flags in (MS_BIND, to_read):
                 namespaces.mount(MountStep(path, source=path, flags=flags))
-        files, directories = hidden()
         for path in (path for path in files if path.exists()):
             namespaces.mount(MountStep(path, source=HIDDEN, flags=MS_BIND))
         for path in (path for path in directories if path.exists()):
