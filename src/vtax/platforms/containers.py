@@ -126,7 +126,7 @@ def wait_for_init(
 
     def init() -> int:
         for pid in find() if find else guest.group.pids("memory"):
-            if _is_limited(pid) if sandboxed else is_init(pid) and _command_line(pid) == wanted:
+            if _is_limited(pid) if sandboxed else _is_init(pid) and _command_line(pid) == wanted:
                 return pid
         if guest.process.poll() is not None:
             raise failed("the guest ended while it was starting")
@@ -193,7 +193,7 @@ def _is_limited(pid: int) -> bool:
     return False
 
 
-def is_init(pid: int) -> bool:
+def _is_init(pid: int) -> bool:
     """Whether it is the first process of a PID namespace below ours (proc(5), NSpid)."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
