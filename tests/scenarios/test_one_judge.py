@@ -20,7 +20,7 @@ from vtax.store.query import load
 from vtax.store.records import CLOCK_RATE
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 FURTHER = 20  # blocks that the rules allow beyond those that were made
 RULES: tuple[dict[str, Any], ...] = (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from vtax.campaign import prepare
 from vtax.limits import HEADER, PACK, PAYLOAD, TABLE, Limit
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 ROOT = Path(__file__).parents[2]
 

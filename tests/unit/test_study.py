@@ -11,7 +11,7 @@ from vtax.study import text
 from vtax.study.expand import key_of, points
 from vtax.study.load import load, shipped, validate
 from vtax.study.model import Study
-from vtax.study.units import (
+from vtax.units import (
     about_size,
     duration_s,
     format_duration,

@@ -35,7 +35,7 @@ from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
 from vtax.study.model import Size
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _MEBIBYTE = 1024**2
 _LARGEST_DEFAULT_BYTES = (

@@ -30,7 +30,7 @@ from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 TOOL = "vtax-linpack"
 PRECISION_BYTES = {"single": 4, "double": 8}

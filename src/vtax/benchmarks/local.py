@@ -16,7 +16,7 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.messages import Note
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _CPU_ROOM = 1.05  # the guest's accounting ticks, and its start and end are not the controller's
 _CPU_ROOM_S = 0.1

@@ -32,7 +32,7 @@ from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
 from vtax.study.model import Size
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _TOOL = "vtax-memory-latency"
 _LINE_BYTES = 64

@@ -45,7 +45,7 @@ from vtax.image.toolbox import OF_IMAGE
 from vtax.study import limits
 from vtax.study.fields import Privilege
 from vtax.study.programs import ENTRY, FILES, MetricTable, ProgramTable, filled
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _EXCERPT = 300
 _LONGEST_VERSION = 80

@@ -12,7 +12,7 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 Client = Literal["guest", "peer"]
 """Where a client runs: on the CPUs of the guest, which it shares with the server, or on those of the native peer."""

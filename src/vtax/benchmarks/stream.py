@@ -36,7 +36,7 @@ from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
 from vtax.study.model import Size
-from vtax.study.units import format_size
+from vtax.units import format_size
 
 KERNELS = ("copy", "scale", "add", "triad")
 CACHE_MULTIPLE = 4

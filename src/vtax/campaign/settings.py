@@ -19,7 +19,7 @@ from vtax.report.replacing import replacing
 from vtax.study.declared import Example
 from vtax.study.limits import MAX_BLOCKS
 from vtax.study.refusals import RefusedStudy, validated
-from vtax.study.units import duration_s
+from vtax.units import duration_s
 
 MAX_SESSIONS = 999
 HINT = "docs/campaigns.md explains every key"

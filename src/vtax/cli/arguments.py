@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from vtax.errors import BadInput
-from vtax.study.units import share_of
+from vtax.units import share_of
 
 _SHARE_HINT = "write a percentage such as 5%, or a share such as 0.05"
 

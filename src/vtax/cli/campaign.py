@@ -32,7 +32,7 @@ from vtax.cli.trust import trust_option
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import MAX_BLOCKS
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 if TYPE_CHECKING:
     from vtax.campaign.by_hand import Found

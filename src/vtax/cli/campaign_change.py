@@ -11,7 +11,7 @@ import click
 from vtax.cli.output import notify, say
 from vtax.errors import BadInput
 from vtax.study.limits import INTEGERS
-from vtax.study.units import format_count
+from vtax.units import format_count
 
 if TYPE_CHECKING:
     from vtax.campaign.controller import Controller

@@ -23,7 +23,7 @@ from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import INTEGERS, MAX_BLOCKS
 from vtax.study.redesigned import redesigned
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
 _ENDED_WELL = ("done", "paused")

@@ -35,7 +35,7 @@ from vtax.image.recipe import DEFAULT
 from vtax.platforms import _docker_copies as docker_copies
 from vtax.report.replacing import replacing
 from vtax.study.load import load
-from vtax.study.units import about_size, format_size
+from vtax.units import about_size, format_size
 
 
 @click.group("image")

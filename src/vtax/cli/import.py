@@ -9,7 +9,7 @@ import click
 from vtax.cli.output import json_option, print_json, say
 from vtax.described import values_of
 from vtax.host.home import Home
-from vtax.study.units import format_count
+from vtax.units import format_count
 
 
 @click.command("import")

@@ -24,7 +24,7 @@ from vtax.errors import BadInput, NotFound
 from vtax.foreign_text import one_line
 from vtax.report.renderers.language import Language, of_reader
 from vtax.store.records import RunSummary
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 
 @click.command("list")

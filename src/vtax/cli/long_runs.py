@@ -9,7 +9,7 @@ import click
 from vtax.cli.plan import longest_s
 from vtax.errors import BadInput
 from vtax.runner.plan import Plan
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 CONFIRMED_ABOVE_S = 3600.0
 

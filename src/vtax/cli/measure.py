@@ -32,7 +32,7 @@ from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store
-from vtax.study.units import duration_s, format_duration
+from vtax.units import duration_s, format_duration
 
 DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 

@@ -22,7 +22,7 @@ from vtax.runner.points import checked_points
 from vtax.study.load import LoadedStudy, load, shipped
 from vtax.study.model import Study
 from vtax.study.programs import ENTRY
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 
 def packages_for(study: Study) -> tuple[str, ...]:

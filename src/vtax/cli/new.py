@@ -23,7 +23,7 @@ from vtax.study.drafts import DENSE, QUESTIONS, TABLES, Draft, Question
 from vtax.study.fields import checked_name
 from vtax.study.limits import MAX_GUESTS
 from vtax.study.load import shipped
-from vtax.study.units import duration_s, format_count, format_duration, format_percent
+from vtax.units import duration_s, format_count, format_duration, format_percent
 
 BASELINE = "native"
 _NEEDED = "--question, --platforms and --time"

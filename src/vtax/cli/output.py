@@ -23,7 +23,7 @@ from vtax.foreign_text import json_escaped, printable
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -17,7 +17,7 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.report.replacing import replacing
 from vtax.study.load import load
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 
 @click.command("pack")

@@ -17,7 +17,7 @@ from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import GuestLife, Plan, PlannedPlatform, core_lines
 from vtax.runner.points import Point
 from vtax.stats.checks import MINIMUM_BLOCKS
-from vtax.study.units import about_size, format_count, format_duration
+from vtax.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
 _CELLS_LISTED = 100_000

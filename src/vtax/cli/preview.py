@@ -27,7 +27,7 @@ from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.drafts import Draft
 from vtax.study.load import load
-from vtax.study.units import duration_s
+from vtax.units import duration_s
 
 ASSUMED_NOISE = 0.05  # of the ratio of a block: that of a host with a few other programs
 _ASSUMED = BlockNoise(ASSUMED_NOISE, "assumed: no run here has it")

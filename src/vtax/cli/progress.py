@@ -14,7 +14,7 @@ from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
 from vtax.report.renderers.numbers import mean_and_half_width
 from vtax.runner.events import Figure, Observer, Progress
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 
 def block_text(progress: Progress) -> str:

@@ -14,7 +14,7 @@ from vtax.report.analysis.filters import FilterWords, filter_of, narrowed
 from vtax.report.views.trials import Trial, started, trials_of
 from vtax.store.query import OutputRow, load, outputs_of_each
 from vtax.store.store import Store
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 EVERY = "all"
 _NO_OUTPUT = "no output is stored for this trial"

@@ -57,7 +57,7 @@ from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.redesigned import of_design
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 
 def _tags(

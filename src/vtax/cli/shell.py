@@ -30,7 +30,7 @@ from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.platforms.registry import get
 from vtax.runner.check import check_host
 from vtax.runner.plan import split_cpus
-from vtax.study.units import size_bytes
+from vtax.units import size_bytes
 
 _READY_S = 120.0
 ANSWER_WAIT_S = 0.03  # how long one exchange waits for output of the shell

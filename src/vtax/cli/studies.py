@@ -16,7 +16,7 @@ from vtax.study.expand import count_points
 from vtax.study.load import Chosen, find, load, shipped
 from vtax.study.model import BenchmarkTable, Study
 from vtax.study.text import read
-from vtax.study.units import about_size, format_count, format_levels
+from vtax.units import about_size, format_count, format_levels
 
 
 @click.command("studies")

@@ -20,7 +20,7 @@ from vtax.host.core_kinds import core_kinds, kinds_of
 from vtax.host.file_systems import memory_below
 from vtax.host.home import Home
 from vtax.messages import Note
-from vtax.study.units import about_size, format_percent
+from vtax.units import about_size, format_percent
 
 GIB = 1 << 30
 STEAL_WARN, STEAL_BAD = 0.01, 0.05

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.counters.host import HostSample
-from vtax.study.units import format_percent
+from vtax.units import format_percent
 
 _SHOWN = 3
 _SHOWN_SHARE = 0.05

@@ -23,7 +23,7 @@ from vtax.host.lock import is_measuring, measuring_process
 from vtax.image import contents
 from vtax.image.build import SPACE_NEEDED_BYTES, list_images
 from vtax.store.hosts import host_id
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 AGENTS = frozenset({
     "actions-runner", "auditbeat", "buildkite-agent", "chef-client", "clamd", "collectd", "consul", "datadog-agent",

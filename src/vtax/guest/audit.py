@@ -15,7 +15,7 @@ from vtax.errors import GuestError
 from vtax.foreign_text import clean, one_line
 from vtax.guest.facts import is_of
 from vtax.limits import AUDIT
-from vtax.study.units import about_size, size_bytes
+from vtax.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
 _MAX_FACTS = AUDIT.count

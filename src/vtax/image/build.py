@@ -41,7 +41,7 @@ from vtax.image.layer import FORMS, make_layer
 from vtax.image.own import FileSource, make_own, unpack
 from vtax.image.recipe import DEFAULT, PROGRAMS, Recipe
 from vtax.image.tree import BuildRoot, make_build_root, make_tree, package_versions
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 Progress = Callable[[str], None]
 

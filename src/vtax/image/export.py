@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vtax.errors import BadInput
 from vtax.host.process import run
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 DISK_BYTES = 2 * 1024**3
 """Size of the disk as the guest sees it, unless a study sets it; the file is sparse. What the tree leaves free is

@@ -36,7 +36,7 @@ from vtax.image.layer import FORMS, with_base
 from vtax.image.recipe import OwnFiles, Recipe, data
 from vtax.limits import OWN_IMAGE
 from vtax.study.fields import checked_name
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 SOURCES = {
     "docker-archive": "docker-archive",

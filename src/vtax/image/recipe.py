@@ -23,7 +23,7 @@ from vtax.errors import BadInput
 from vtax.guest.bootstrap import TOOLBOX
 from vtax.guest.bootstrap import argv as bootstrap_argv
 from vtax.host.architecture import HOST
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 FORMAT_VERSION = 2
 INITRD_VERSION = 6

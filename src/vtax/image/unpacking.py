@@ -20,7 +20,7 @@ from typing import IO, Any
 from vtax.image.contents import LIST
 from vtax.image.image import MODULES
 from vtax.limits import CARRIED_IMAGE
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 MAX_MEMBERS = CARRIED_IMAGE.count
 MAX_BYTES = CARRIED_IMAGE.size_bytes

@@ -20,7 +20,7 @@ from vtax.runner.points import Point, checked_points
 from vtax.study.claims import METRIC, CheckTable
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.model import Study
-from vtax.study.units import about_size, format_duration
+from vtax.units import about_size, format_duration
 
 _NO_IMAGE = Image("none", Path())
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from vtax.benchmarks.base import Outcome
 from vtax.host import page_cache
 from vtax.messages import Note
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 LEFT = "host_cache_left_bytes"
 """Data of the guest's files that stayed in the host's page cache: an effective setting of cold trials."""

@@ -18,7 +18,7 @@ from vtax.runner import memory
 from vtax.runner.points import Point
 from vtax.store.records import HOST_CACHE
 from vtax.study.load import LoadedStudy
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 
 def problems(

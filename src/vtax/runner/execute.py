@@ -40,7 +40,7 @@ from vtax.runner.trial import TrialResult
 from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 AUDIT_BLOCK = -1  # of guests that are only audited
 

@@ -19,7 +19,7 @@ from vtax.messages import Note
 from vtax.stats.stopping import UNBOUNDED, Rule, rule_of, takes_more_blocks
 from vtax.store.run import RunHandle
 from vtax.study.model import DesignTable
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 if TYPE_CHECKING:
     from vtax.runner.plan import Plan

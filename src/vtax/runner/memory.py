@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vtax.platforms.base import Platform
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 
 @dataclass(frozen=True)

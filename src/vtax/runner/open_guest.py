@@ -40,7 +40,7 @@ from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.trial import TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 READY_TIMEOUT_S = 120.0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from vtax.counters.table import VMSTAT
 from vtax.messages import Note
 from vtax.runner.counting import Counted, Endpoint
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _KILLS = VMSTAT["oom_kill"].name
 

@@ -20,7 +20,7 @@ from vtax.runner import density
 from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import RefusedStudy, validated
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 GuestKind = tuple[str, bool, tuple[int, bool, bool]]
 """Kind of a guest, its network left out: tuning, whether trials start guests of their own, and the kind of

@@ -23,7 +23,7 @@ from vtax.store.hosts import IMAGE_DIGEST
 from vtax.store.provenance import origin_of
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
-from vtax.study.units import format_duration
+from vtax.units import format_duration
 
 SAME_HOST = (
     "cpu_model",

@@ -40,7 +40,7 @@ from vtax.runner.check import check_host
 from vtax.runner.elsewhere import PREFIX
 from vtax.runner.plan import split_cpus
 from vtax.study.fields import Privilege
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _REQUESTS = ("check", "build", "start", "hand_over", "state", "apply", "counters", "close")
 _NAME = "a run on another machine"

@@ -10,7 +10,7 @@ from vtax.messages import Note
 from vtax.platforms.base import Platform
 from vtax.runner import memory, networks, tuning
 from vtax.runner.points import Point
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 
 def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:

@@ -25,7 +25,7 @@ from vtax.study.fields import (
     as_tuple,
     disagreement,
 )
-from vtax.study.units import size_bytes
+from vtax.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
 """Names that a side and `average_over` may have beside factors."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from vtax.messages import Note
-from vtax.study.units import duration_s, format_size, share_of, size_bytes
+from vtax.units import duration_s, format_size, share_of, size_bytes
 
 _UNITS = {
     "_mbit_s": "Mbit/s",

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vtax.messages import packed, restored
-from vtax.study.units import duration_s, share_of
+from vtax.units import duration_s, share_of
 
 Duration = Annotated[
     float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})

@@ -21,7 +21,7 @@ from vtax.study.declared import (
     shown,
     unit_of,
 )
-from vtax.study.units import format_size, size_bytes
+from vtax.units import format_size, size_bytes
 
 Mark = TypeVar("Mark")
 

@@ -15,8 +15,8 @@ from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, Share, StudyTable, disagreement
 from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
-from vtax.study.units import size_bytes
 from vtax.study.variants import Protocols, Scales, problems_of
+from vtax.units import size_bytes
 
 Size = Annotated[
     int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})

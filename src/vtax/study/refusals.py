@@ -30,7 +30,7 @@ from vtax.study.declared import (
     written_bound,
 )
 from vtax.study.limits import Place, values_of
-from vtax.study.units import duration_s, size_bytes
+from vtax.units import duration_s, size_bytes
 
 M = TypeVar("M", bound=BaseModel)
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")

@@ -9,7 +9,7 @@ from typing import Any
 from vtax.errors import BadInput
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.fields import Level
-from vtax.study.units import format_count
+from vtax.units import format_count
 
 _OF_OWN_PLATFORMS = {
     "claim": "claim",

@@ -17,7 +17,7 @@ from vtax.study import limits
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.claims import BENCHMARK, canonical, side_of
 from vtax.study.fields import Level, Name, StudyTable, as_tuple
-from vtax.study.units import format_count, format_size, size_bytes
+from vtax.units import format_count, format_size, size_bytes
 
 
 class ScaledBenchmark(StudyTable):

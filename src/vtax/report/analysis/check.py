@@ -28,7 +28,7 @@ from vtax.stats.planning import detectable_log
 from vtax.stats.ratio import Ratio, exp
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
-from vtax.study.units import format_percent
+from vtax.units import format_percent
 
 Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
 Kind = Literal["passed", "slower", "undecided", "no-result", "not-tested", "blind"]

@@ -15,7 +15,7 @@ from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import LEVELS, MARKS, CellRecord
 from vtax.study.claims import BENCHMARK, METRIC, canonical
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 
 @dataclass(frozen=True)

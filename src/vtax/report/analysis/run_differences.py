@@ -14,7 +14,7 @@ from vtax.report.document import joined, msg
 from vtax.store.records import CellRecord
 from vtax.study.declared import with_units
 from vtax.study.model import DesignTable, GuestTable
-from vtax.study.units import about_size
+from vtax.units import about_size
 
 _MAX_NAMED = 5  # fields of a fact
 _ADAPTIVE = ("precision", "verdict")

@@ -41,7 +41,7 @@ from vtax.store.records import (
     UntestedRecord,
 )
 from vtax.study.claims import number_of
-from vtax.study.units import format_levels
+from vtax.units import format_levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

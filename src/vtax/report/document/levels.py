@@ -7,7 +7,7 @@ from functools import cache
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.study.declared import alternatives_of, conversion_of
-from vtax.study.units import format_size, size_bytes
+from vtax.units import format_size, size_bytes
 
 
 def written_level(factor: str, level: str) -> str:

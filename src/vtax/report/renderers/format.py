@@ -30,7 +30,7 @@ from vtax.report.document.warnings import Warning
 from vtax.report.renderers import numbers
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.stats.verdict import p_text
-from vtax.study.units import about_size, format_duration, format_percent
+from vtax.units import about_size, format_duration, format_percent
 
 SIGNS: Mapping[str, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
 WORDS: Mapping[str, Message] = {

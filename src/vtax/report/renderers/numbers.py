@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from vtax.report.document.cells import Scale
-from vtax.study.units import format_percent
+from vtax.units import format_percent
 
 DIGITS = 4
 Kind = Literal["percent", "slower", "faster", "times"]
