@@ -74,7 +74,7 @@ _END = (
     'guest = NetworkEnd("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)'
 )
 BAD_TOPOLOGY = {
-    "type": ("TOPOLOGY = Topology(", "TOPOLOGY = dict(a=1) or Topology("),
+    "type": ("    Topology(", "    dict(a=1) or Topology("),
     "name": ('"chain", "', '"router", "'),
     "summary": ('"guest and native peer on a bridge"', '""'),
     "settings-model": (', description="a word that is recorded with the link"', ""),
@@ -95,7 +95,7 @@ BAD_TOPOLOGY = {
     "leaks-after-kill": ("    network = segment", "    leak()\n    network = segment"),
 }
 BAD_VIEW = {
-    "type": ('VIEW = View("failures", ', 'VIEW = (lambda *a, **k: 3)("failures", '),
+    "type": ('View("failures", ', '(lambda *a, **k: 3)("failures", '),
     "name": ('View("failures"', 'View("Failed Trials"'),
     "help": ('msg("Failed trials by platform.")', 'msg("")'),
     "document": ("    return doc.Document(", "    return dict(a=1) or doc.Document("),

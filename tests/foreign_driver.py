@@ -4,9 +4,10 @@ from __future__ import annotations
 
 GOOD = """
 from pydantic import BaseModel
-from vtax.platforms.base import Driver
+from vtax.platforms.base import Driver, register_platform
 class Options(BaseModel):
     pass
+@register_platform
 class Made(Driver):
     name = "{name}"
     summary = "somebody else's"
@@ -16,7 +17,6 @@ class Made(Driver):
         raise {error}
     def start(self, options, spec):
         raise RuntimeError("not started here")
-DRIVER = Made()
 """
 
 

@@ -12,15 +12,9 @@ from pathlib import Path
 import pytest
 
 from vtax.benchmarks.registry import benchmarks
-from vtax.host.plugins import ATTRIBUTES
+from vtax.host.plugins import KINDS
 from vtax.network.registry import topologies
 from vtax.platforms.registry import drivers
-
-GROUPS = {
-    "platform": "vtax.platforms",
-    "topology": "vtax.network.topologies",
-    "view": "vtax.report.views",
-}
 
 
 def write_package(
@@ -31,9 +25,7 @@ def write_package(
     info = directory / f"{name}-1.5.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
-    (info / "entry_points.txt").write_text(
-        f"[{GROUPS[kind]}]\n{name} = {name}:{ATTRIBUTES[kind]}\n"
-    )
+    (info / "entry_points.txt").write_text(f"[{KINDS[kind]}]\n{name} = {name}\n")
     if direct_url is not None:
         (info / "direct_url.json").write_text(json.dumps(direct_url))
 

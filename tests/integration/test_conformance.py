@@ -101,7 +101,7 @@ class Stubborn(Links):
         return super().apply(link.model_copy(update={"mtu": 1500}))
 
 
-TOPOLOGY ="""
+register_topology("""
 LEAK = """
 def leak():
     import secrets, sys
@@ -115,7 +115,7 @@ def leak():
         run(["mount", "-t", "tmpfs", "leak", "{directory}/" + name])
 
 
-TOPOLOGY ="""
+register_topology("""
 
 
 def take_back(directory: Path) -> None:
@@ -144,7 +144,8 @@ def test_a_topology_that_is_wrong_fails(name, environment, tmp_path):
     source, directory = changed(TOPOLOGY, BAD_TOPOLOGY[name]), tmp_path / "leaks"
     leak = LEAK.format(is_interface=name == "host-untouched", directory=directory)
     found = target(
-        changed(source, ("\nTOPOLOGY =", STUBBORN if name == "mtu-change" else leak)), tmp_path
+        changed(source, ("\nregister_topology(", STUBBORN if name == "mtu-change" else leak)),
+        tmp_path,
     )
     try:
         result = result_of(topology.CHECKS, name, topology.TopologySubject(found, environment))

@@ -9,7 +9,7 @@ from vtax.host.resources import Tree
 from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, needs_program("unshare"), pytest.mark.root]
-UNSHARE = module_of("add-a-platform.md", "doc_unshare").DRIVER
+UNSHARE = module_of("add-a-platform.md", "doc_unshare").Unshare()
 
 
 @pytest.mark.parametrize("options", UNSHARE.variants.values(), ids=UNSHARE.variants)

@@ -131,10 +131,10 @@ def test_a_peer_that_does_not_answer_is_named(image, journal, private_home):
 def test_a_peer_without_the_tool_fails_the_trial_with_its_name(image, journal, private_home):
     with lab("native", image, journal, private_home) as at:
         result = at.guests["guest"].run(["iperf3", "-c", "198.18.0.1", "-J", "-t", "1"])
-        from vtax.benchmarks.iperf3 import BENCHMARK, Iperf3Parameters
+        from vtax.benchmarks.iperf3 import Iperf3, Iperf3Parameters
 
         with pytest.raises(BenchmarkError, match="Connection refused"):
-            BENCHMARK.parse(Iperf3Parameters(), None, {"client": result})
+            Iperf3().parse(Iperf3Parameters(), None, {"client": result})
 
 
 def test_closing_leaves_no_namespace(journal):

@@ -223,9 +223,9 @@ def test_a_machine_is_held_for_one_run_and_free_once_that_is_killed(
 def hold(machines):
     """The command that holds the lock of the other machine for another run until its stdin ends."""
     program = f"""import sys
-from vtax.platforms.ssh import DRIVER
+from vtax.platforms.ssh import Ssh
 from vtax.platforms.ssh_options import SshOptions
-with DRIVER.hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run", print):
+with Ssh().hold(SshOptions(host="other", config={machines.config!r}, local_user="root"), "another-run", print):
     print("held", flush=True)
     sys.stdin.read()"""
     return ["nsenter", f"--net=/run/netns/{machines.host}", sys.executable, "-c", program]

@@ -18,10 +18,13 @@ pytestmark = [needs_root, pytest.mark.root]
 PLATFORM = '''
 """bare: native under another name, whose guests can also run unpinned."""
 
-from vtax.platforms.base import Driver
-from vtax.platforms.native import DRIVER as NATIVE
+from vtax.platforms.base import Driver, register_platform
+from vtax.platforms.native import Native
+
+NATIVE = Native()
 
 
+@register_platform
 class Bare(Driver):
     name = "bare"
     summary = "native under another name"
@@ -34,9 +37,6 @@ class Bare(Driver):
 
     def start(self, options, spec):
         return NATIVE.start(options, spec)
-
-
-DRIVER = Bare()
 '''
 STUDY = """
 name = "plugged"
@@ -67,15 +67,15 @@ def vtax(*arguments: str, packages: Path | None = None) -> subprocess.CompletedP
 @pytest.fixture
 def plugins(tmp_path: Path) -> Path:
     """A directory with a package for each file, as pip installs them."""
-    for name, group, attribute, source in (
-        ("bare", "vtax.platforms", "DRIVER", PLATFORM),
-        ("chain", "vtax.network.topologies", "TOPOLOGY", TOPOLOGY),
+    for name, group, source in (
+        ("bare", "vtax.platforms", PLATFORM),
+        ("chain", "vtax.network.topologies", TOPOLOGY),
     ):
         info = tmp_path / "packages" / f"my_{name}-1.2.dist-info"
         info.mkdir(parents=True)
         (info.parent / f"my_{name}.py").write_text(source)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: my-{name}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = my_{name}:{attribute}\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = my_{name}\n")
     return tmp_path / "packages"
 
 

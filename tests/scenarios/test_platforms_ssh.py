@@ -33,7 +33,7 @@ def test_a_name_with_a_colon_gives_the_host():
 def test_a_name_may_say_what_joins_the_machine_to_this_host():
     platform = registry.get("ssh:root@web1/eth1:enp3s0/eth2:enp4s0")
     assert platform.identity()["options"]["host"] == "root@web1"
-    assert ssh.DRIVER.uplinks(platform.options) == (
+    assert ssh.Ssh().uplinks(platform.options) == (
         Uplink("eth1", "enp3s0"),
         Uplink("eth2", "enp4s0"),
     )

@@ -4,7 +4,9 @@ import pytest
 from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.compile import BENCHMARK
+from vtax.benchmarks.compile import Compile
+
+BENCHMARK = Compile()
 
 TOOL = Tool("compile", Context(vcpus=2, memory_bytes=2**29, flow=1), outside_s=4.0, user_s=3.5)
 read, parse, command = TOOL.read, TOOL.parse, TOOL.command

@@ -9,11 +9,13 @@ from tool_under_test import Tool
 
 from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import Context, metrics_of
-from vtax.benchmarks.fio import BENCHMARK, FioParameters
+from vtax.benchmarks.fio import Fio, FioParameters
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.runner.points import checked_points
 from vtax.study.load import load
+
+BENCHMARK = Fio()
 
 CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)
 TOOL = Tool("fio", CONTEXT)

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.iperf2 import BENCHMARK, Iperf2Parameters
+from vtax.benchmarks.iperf2 import Iperf2, Iperf2Parameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+
+BENCHMARK = Iperf2()
 
 FIXTURES = Path(__file__).parent / "fixtures" / "iperf2"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")

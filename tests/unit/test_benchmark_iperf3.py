@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.iperf3 import BENCHMARK, Iperf3Parameters
+from vtax.benchmarks.iperf3 import Iperf3, Iperf3Parameters
 from vtax.guest.results import CommandResult
+
+BENCHMARK = Iperf3()
 
 FIXTURES = Path(__file__).parent / "fixtures" / "iperf3"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")

@@ -3,8 +3,10 @@
 import pytest
 from service_reports import CONTEXT, client, commands, read
 
-from vtax.benchmarks.memcached import BENCHMARK, MemcachedParameters
+from vtax.benchmarks.memcached import Memcached, MemcachedParameters
 from vtax.errors import BadInput
+
+BENCHMARK = Memcached()
 
 
 def parse(text, *, outside_s=2.1, cpu_s=0.0, status=0, **parameters):

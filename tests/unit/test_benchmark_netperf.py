@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.netperf import BENCHMARK, NetperfParameters
+from vtax.benchmarks.netperf import Netperf, NetperfParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+
+BENCHMARK = Netperf()
 
 FIXTURES = Path(__file__).parent / "fixtures" / "netperf"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")

@@ -7,8 +7,10 @@ import sys
 import pytest
 from service_reports import CONTEXT, client, commands, read
 
-from vtax.benchmarks.nginx import BENCHMARK, NginxParameters
+from vtax.benchmarks.nginx import Nginx, NginxParameters
 from vtax.benchmarks.service import timed_by_log
+
+BENCHMARK = Nginx()
 
 
 def parse(fixture, *, status=0, change=("", ""), log="", **parameters):

@@ -3,7 +3,9 @@
 import pytest
 from service_reports import CONTEXT, client, commands, read
 
-from vtax.benchmarks.pgbench import BENCHMARK, PgbenchParameters
+from vtax.benchmarks.pgbench import Pgbench, PgbenchParameters
+
+BENCHMARK = Pgbench()
 
 TPCB = {"duration_s": 2, "scale": 1, "clients": 2}
 SELECT = {

@@ -4,7 +4,9 @@ import pytest
 from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.histograms import percentile, requests
-from vtax.benchmarks.redis import BENCHMARK, RedisParameters
+from vtax.benchmarks.redis import Redis, RedisParameters
+
+BENCHMARK = Redis()
 
 
 def parse(text, *, outside_s=10.0, cpu_s=0.0, status=0, stderr="", **parameters):

@@ -8,9 +8,11 @@ import pytest
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.histograms import percentile, requests
-from vtax.benchmarks.sockperf import BENCHMARK, SockperfParameters
+from vtax.benchmarks.sockperf import Sockperf, SockperfParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+
+BENCHMARK = Sockperf()
 
 FIXTURES = Path(__file__).parent / "fixtures" / "sockperf"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")

@@ -7,9 +7,11 @@ import sys
 import pytest
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.start import BENCHMARK, StartParameters
+from vtax.benchmarks.start import Start, StartParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+
+BENCHMARK = Start()
 
 CONTEXT = Context(vcpus=1, memory_bytes=2**28)
 

@@ -6,12 +6,13 @@ from tool_under_test import Tool
 from vtax.benchmarks import stream
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.stream import (
-    BENCHMARK,
+    StreamBenchmark,
     StreamParameters,
     default_array_bytes,
     last_level_cache_bytes,
 )
 
+BENCHMARK = StreamBenchmark()
 MIB = 2**20
 TOOL = Tool("stream", Context(vcpus=2, memory_bytes=512 * MIB), outside_s=2.0)
 command = TOOL.command

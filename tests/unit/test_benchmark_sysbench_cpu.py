@@ -6,9 +6,11 @@ import pytest
 from tool_under_test import Tool
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.sysbench_cpu import BENCHMARK, SysbenchCpuParameters
+from vtax.benchmarks.sysbench_cpu import SysbenchCpu, SysbenchCpuParameters
 from vtax.errors import BenchmarkError
 from vtax.stats.means import average_with
+
+BENCHMARK = SysbenchCpu()
 
 FIXTURES = Path(__file__).parent / "fixtures" / "sysbench"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29)

@@ -2,7 +2,9 @@
 
 from service_reports import CONTEXT, client, commands, read
 
-from vtax.benchmarks.sysbench_oltp import BENCHMARK, SysbenchOltpParameters
+from vtax.benchmarks.sysbench_oltp import SysbenchOltp, SysbenchOltpParameters
+
+BENCHMARK = SysbenchOltp()
 
 POINT_SELECT, READ_ONLY, READ_WRITE, LOAD = (
     "sysbench-oltp/10.11-point_select.txt",

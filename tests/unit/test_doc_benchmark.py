@@ -12,7 +12,7 @@ from vtax.benchmarks.base import Context
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
-TIMEIT = module_of("add-a-benchmark.md", "doc_timeit").BENCHMARK
+TIMEIT = module_of("add-a-benchmark.md", "doc_timeit").Timeit()
 CONTEXT = Context(vcpus=1, memory_bytes=512 << 20)
 
 

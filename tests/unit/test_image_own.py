@@ -288,7 +288,7 @@ def test_nothing_of_the_users_files_runs_on_the_host_to_prepare_a_guest(tmp_path
     assert used == [tmp_path / ("b" * 12) / "tree"]
 
 
-@pytest.mark.parametrize(("driver", "agent"), [(native.DRIVER, b"compiled"), (ssh.DRIVER, b"")])
+@pytest.mark.parametrize(("driver", "agent"), [(native.Native(), b"compiled"), (ssh.Ssh(), b"")])
 def test_only_a_guest_of_the_image_gets_the_agent_that_the_images_python_compiled(
     driver, agent, monkeypatch
 ):

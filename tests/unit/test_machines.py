@@ -17,7 +17,7 @@ from vtax.host.process import start_time_of
 from vtax.messages import Note
 from vtax.platforms import ssh
 from vtax.platforms.base import Platform, Probe
-from vtax.platforms.ssh import DRIVER
+from vtax.platforms.ssh import Ssh
 from vtax.platforms.ssh_options import SshOptions
 from vtax.runner.machines import check_same, held_machines
 from vtax.store.hosts import host_id
@@ -29,7 +29,7 @@ from pathlib import Path
 from vtax.host import lock as locks
 from vtax.platforms import ssh
 locks.HOST_LOCK = Path(sys.argv[1])
-with ssh.DRIVER.hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1", print):
+with ssh.Ssh().hold(ssh.SshOptions(host="lab3", python=sys.executable), "tour-1", print):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -62,7 +62,7 @@ def itself(on_path):
 
 
 def test_a_machine_is_held_for_one_run_and_says_which_it_is(lock):
-    with DRIVER.hold(OPTIONS, "tour-1", pytest.fail) as identity:
+    with Ssh().hold(OPTIONS, "tour-1", pytest.fail) as identity:
         assert is_measuring(lock)
         assert measuring_process(path=lock)[0].startswith("tour-1 of ")
         assert identity == host_id(host_facts())
@@ -73,7 +73,7 @@ def test_a_machine_that_measures_is_refused_with_the_name_of_its_run(lock):
     with (
         measuring_lock("other-7", lock),
         pytest.raises(Busy, match=r"other-7 .* has the machine lab3") as refused,
-        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
+        Ssh().hold(OPTIONS, "tour-1", pytest.fail),
     ):
         pass
     assert refused.value.exit_status == os.EX_TEMPFAIL
@@ -82,8 +82,8 @@ def test_a_machine_that_measures_is_refused_with_the_name_of_its_run(lock):
 @pytest.mark.parametrize("name", ["tour-1", "t" * 250])
 def test_a_second_name_of_a_machine_that_is_held_is_no_other_run(name, lock):
     with (
-        DRIVER.hold(OPTIONS, name, pytest.fail) as first,
-        DRIVER.hold(OPTIONS, name, pytest.fail) as second,
+        Ssh().hold(OPTIONS, name, pytest.fail) as first,
+        Ssh().hold(OPTIONS, name, pytest.fail) as second,
     ):
         assert first == second
 
@@ -92,7 +92,7 @@ def test_this_host_is_no_other_machine(itself):
     with (
         measuring_lock("tour-1"),
         pytest.raises(BadInput, match="is this host itself") as refused,
-        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
+        Ssh().hold(OPTIONS, "tour-1", pytest.fail),
     ):
         pass
     assert not isinstance(refused.value, Busy)
@@ -102,7 +102,7 @@ def test_a_machine_that_does_not_answer_says_why(reach):
     reach("echo no route >&2; exit 255")
     with (
         pytest.raises(BadInput, match="lab3 cannot be reached: no route"),
-        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
+        Ssh().hold(OPTIONS, "tour-1", pytest.fail),
     ):
         pass
 
@@ -121,7 +121,7 @@ def test_a_machine_is_free_once_its_run_is_killed(by, lock):
 def test_a_machine_is_free_once_nothing_is_heard_of_its_run_which_says_so(lock, monkeypatch):
     monkeypatch.setattr(ssh, "_SILENCE_S", 0.3)
     warnings = []
-    with DRIVER.hold(OPTIONS, "tour-1", warnings.append):
+    with Ssh().hold(OPTIONS, "tour-1", warnings.append):
         _eventually_free(lock)
     assert warnings == [Note("lock-lost", host="lab3")]
 
@@ -129,8 +129,8 @@ def test_a_machine_is_free_once_nothing_is_heard_of_its_run_which_says_so(lock, 
 def test_a_run_whose_connection_ends_says_that_the_machine_was_not_held(lock):
     warnings = []
     with (
-        DRIVER.hold(OPTIONS, "tour-1", warnings.append),
-        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),  # a second name of the machine held nothing
+        Ssh().hold(OPTIONS, "tour-1", warnings.append),
+        Ssh().hold(OPTIONS, "tour-1", pytest.fail),  # a second name of the machine held nothing
     ):
         os.kill(measuring_process(path=lock)[1], signal.SIGKILL)
         _eventually_free(lock)
@@ -143,7 +143,7 @@ def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, reach):
     warnings = []
     lock.parent.chmod(0)
     try:
-        with DRIVER.hold(SshOptions(host="lab3"), "tour-1", warnings.append):
+        with Ssh().hold(SshOptions(host="lab3"), "tour-1", warnings.append):
             lock.parent.chmod(0o700)
             assert not is_measuring(lock)
     finally:
@@ -152,7 +152,7 @@ def test_only_root_holds_a_machine_and_a_run_without_says_so(lock, reach):
 
 
 def test_a_run_under_test_holds_its_machine_without_a_link_and_gets_its_warnings(lock):
-    platform = Platform("ssh:lab3", DRIVER, SshOptions(host="lab3", python=sys.executable))
+    platform = Platform("ssh:lab3", Ssh(), SshOptions(host="lab3", python=sys.executable))
     tested = SimpleNamespace(platform=platform, probe=Probe(True))
     plan = SimpleNamespace(points=[SimpleNamespace(topology="", link=None)], platforms=[tested])
     warnings = []
@@ -166,7 +166,7 @@ def test_a_run_under_test_holds_its_machine_without_a_link_and_gets_its_warnings
 def test_this_host_is_under_test_without_uplinks(itself):
     with (
         measuring_lock("t" * 250),
-        DRIVER.hold(
+        Ssh().hold(
             SshOptions(host="lab3", python=sys.executable), "t" * 250, pytest.fail
         ) as identity,
     ):
@@ -182,7 +182,7 @@ def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, reach, tmp_p
     before = time.monotonic()
     with (
         pytest.raises(BadInput, match="lab3 cannot be reached"),
-        DRIVER.hold(OPTIONS, "tour-1", pytest.fail),
+        Ssh().hold(OPTIONS, "tour-1", pytest.fail),
     ):
         pass
     assert time.monotonic() - before < 20
@@ -194,14 +194,14 @@ def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, reach, tmp_p
 
 def test_a_talkative_client_holds_all_the_same(lock, reach):
     reach('head -c 200000 /dev/zero >&2; exec sh -c "$line"')
-    with DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
+    with Ssh().hold(OPTIONS, "tour-1", pytest.fail):
         assert is_measuring(lock)
 
 
 def test_a_machine_that_hears_of_its_run_stays_held(lock, monkeypatch):
     monkeypatch.setattr(ssh, "_SILENCE_S", 2.0)
     monkeypatch.setattr(ssh, "_BEAT_S", 0.2)
-    with DRIVER.hold(OPTIONS, "tour-1", pytest.fail):
+    with Ssh().hold(OPTIONS, "tour-1", pytest.fail):
         time.sleep(3)
         assert is_measuring(lock)
 

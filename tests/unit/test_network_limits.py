@@ -20,7 +20,7 @@ from vtax.runner.trial import cpu_per_gigabyte
 
 def point(topology="point-to-point", **link):
     settings = topologies.settings(topology, link)
-    return Point("k", "iperf3", iperf3.BENCHMARK, iperf3.Iperf3Parameters(), topology, settings, {})
+    return Point("k", "iperf3", iperf3.Iperf3(), iperf3.Iperf3Parameters(), topology, settings, {})
 
 
 def refuse_beyond_platforms(platforms, points, source):
@@ -96,7 +96,7 @@ def test_cpu_per_gigabyte_behind_a_switch_is_that_of_both_for_what_the_switch_ca
         ("link", "switch.cpu_s"): 2.0,
         ("link", "openflow.switched_bytes"): 1e9,
     }
-    assert cpu_per_gigabyte(counted, iperf3.BENCHMARK.metrics)["cpu_per_gigabyte"] == pytest.approx(
+    assert cpu_per_gigabyte(counted, iperf3.Iperf3().metrics)["cpu_per_gigabyte"] == pytest.approx(
         1.5, rel=1e-4
     )
 
@@ -125,7 +125,7 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     difference = counted.differences
     assert difference["layer", "host_cpu_s"] == 1.0
     assert difference["layer", "under_test_cpu_s"] == 5.0
-    assert cpu_per_gigabyte(difference, iperf3.BENCHMARK.metrics) == {"cpu_per_gigabyte": 2.5}
+    assert cpu_per_gigabyte(difference, iperf3.Iperf3().metrics) == {"cpu_per_gigabyte": 2.5}
 
 
 def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():

@@ -6,6 +6,7 @@ import pytest
 from doc_examples import module_of
 
 from vtax.errors import BadInput
+from vtax.host.plugins import registered
 from vtax.image.image import Image
 from vtax.network import registry
 from vtax.network.echo import checksum
@@ -112,7 +113,7 @@ def test_the_checksum_is_that_of_rfc_1071():
 
 
 def test_the_documentations_topology_is_one():
-    topology = module_of("add-a-topology.md", "doc_chain").TOPOLOGY
+    ((_, topology),) = registered(module_of("add-a-topology.md", "doc_chain"))
     topology.check(topology.Settings.of({"mtu": 9000, "label": "large"}))
 
 

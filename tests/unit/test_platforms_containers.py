@@ -203,7 +203,7 @@ def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(
     message = "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
     host_docker(None)
     monkeypatch.setattr(probing, "probe", lambda *_, **__: Probe(False, message))
-    assert docker.DRIVER.probe(docker.DockerOptions(), None).hint == "apt install apparmor"
+    assert docker.Docker().probe(docker.DockerOptions(), None).hint == "apt install apparmor"
 
 
 @pytest.mark.parametrize(

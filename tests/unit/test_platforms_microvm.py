@@ -41,7 +41,7 @@ def checked(name: str, binary: object) -> tuple[str, tuple[str, ...]]:
 
 
 def test_firecracker_is_given_kernel_disk_interfaces_and_no_console(tmp_path):
-    argv = firecracker.DRIVER.command(machine(tmp_path))
+    argv = firecracker.Firecracker().command(machine(tmp_path))
     given = json.loads(Path(argv[argv.index("--config-file") + 1]).read_text())
     source = given["boot-source"]
     assert (source["kernel_image_path"], source["initrd_path"]) == ("/k", "/i")
@@ -58,7 +58,7 @@ def test_firecracker_is_given_kernel_disk_interfaces_and_no_console(tmp_path):
 
 
 def test_cloud_hypervisor_is_given_kernel_disk_interfaces_and_a_console_of_its_own(tmp_path):
-    argv = cloud_hypervisor.DRIVER.command(machine(tmp_path, "disk.qcow2"))
+    argv = cloud_hypervisor.CloudHypervisor().command(machine(tmp_path, "disk.qcow2"))
     given = dict(zip(argv[::2], argv[1::2], strict=True))
     assert (given["--kernel"], given["--initramfs"], given["--cpus"]) == ("/k", "/i", "boot=2")
     assert (given["--memory"], given["--serial"], given["--console"]) == (
@@ -73,13 +73,13 @@ def test_cloud_hypervisor_is_given_kernel_disk_interfaces_and_a_console_of_its_o
 
 def test_offloads_that_a_link_turns_off_are_off_at_the_machine_too(tmp_path):
     nic = Interface(NIC.name, NIC.mac, NIC.addresses, offloads=False)
-    argv = cloud_hypervisor.DRIVER.command(machine(tmp_path, nic=nic))
+    argv = cloud_hypervisor.CloudHypervisor().command(machine(tmp_path, nic=nic))
     assert argv[-1] == f"tap=tap7,mac={NIC.mac},offload_tso=off,offload_ufo=off,offload_csum=off"
 
 
 def test_what_firecracker_would_drop_on_a_full_output_has_a_mebibyte_of_room():
     with ExitStack() as fds:
-        stream = firecracker.DRIVER.make_stream(fds)
+        stream = firecracker.Firecracker().make_stream(fds)
         os.set_blocking(stream.stdout, False)
         assert os.write(stream.stdout, bytes(1 << 20)) == 1 << 20
     os.close(stream.read)
@@ -88,7 +88,7 @@ def test_what_firecracker_would_drop_on_a_full_output_has_a_mebibyte_of_room():
 
 def test_every_byte_passes_the_terminal_of_cloud_hypervisor_unchanged():
     with ExitStack() as fds:
-        stream = cloud_hypervisor.DRIVER.make_stream(fds)
+        stream = cloud_hypervisor.CloudHypervisor().make_stream(fds)
         os.write(stream.write, bytes(range(256)))
         assert os.read(stream.stdin, 1000) == bytes(range(256))
         os.write(stream.stdout, bytes(range(256)))
@@ -186,7 +186,7 @@ def test_a_monitor_is_asked_by_its_socket_however_long_the_path_is(tmp_path):
     directory = tmp_path / ("d" * 120)
     directory.mkdir()
     server = answering(directory, b"HTTP/1.1 204 No Content\r\n\r\n")
-    firecracker.DRIVER.resume(snapshots.Api(directory, "Firecracker"))
+    firecracker.Firecracker().resume(snapshots.Api(directory, "Firecracker"))
     server.join()
     asked = (directory / "asked").read_bytes()
     assert asked.startswith(b"PATCH /vm HTTP/1.1\r\n")
@@ -199,7 +199,9 @@ def test_what_a_monitor_refuses_is_an_error_with_its_words(tmp_path):
         tmp_path, b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n%s" % (len(fault), fault)
     )
     with pytest.raises(PlatformError, match="Firecracker refuses /snapshot/load") as caught:
-        firecracker.DRIVER.load(snapshots.Api(tmp_path, "Firecracker"), machine(tmp_path), tmp_path)
+        firecracker.Firecracker().load(
+            snapshots.Api(tmp_path, "Firecracker"), machine(tmp_path), tmp_path
+        )
     server.join()
     assert "bad magic" in caught.value.where
 
@@ -207,7 +209,7 @@ def test_what_a_monitor_refuses_is_an_error_with_its_words(tmp_path):
 def test_a_monitor_that_never_listens_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "_CONNECT_S", 0.05)
     with pytest.raises(PlatformError, match="does not answer"):
-        cloud_hypervisor.DRIVER.resume(snapshots.Api(tmp_path, "Cloud Hypervisor"))
+        cloud_hypervisor.CloudHypervisor().resume(snapshots.Api(tmp_path, "Cloud Hypervisor"))
 
 
 def test_a_restored_machine_has_taps_of_its_own_and_the_snapshot_stays_as_it_is(tmp_path):
@@ -217,7 +219,7 @@ def test_a_restored_machine_has_taps_of_its_own_and_the_snapshot_stays_as_it_is(
     given = json.dumps({"net": [{"tap": "tap1", "mac": NIC.mac}], "cpus": {"boot_vcpus": 2}})
     (kept / "config.json").write_text(given)
     (kept / "state.json").write_text("state")
-    argv = cloud_hypervisor.DRIVER.restore_command(machine(own), kept)
+    argv = cloud_hypervisor.CloudHypervisor().restore_command(machine(own), kept)
     assert argv[-2:] == ["--restore", f"source_url=file://{own}/snapshot"]
     assert json.loads((own / "snapshot/config.json").read_text())["net"] == [
         {"tap": "tap7", "mac": NIC.mac}
@@ -233,7 +235,7 @@ def test_a_snapshot_whose_configuration_is_damaged_is_an_error(tmp_path, damaged
     own.mkdir()
     (kept / "config.json").write_text(damaged)
     with pytest.raises(PlatformError, match="the snapshot is damaged") as caught:
-        cloud_hypervisor.DRIVER.restore_command(machine(own), kept)
+        cloud_hypervisor.CloudHypervisor().restore_command(machine(own), kept)
     assert caught.value.where == str(kept / "config.json")
 
 

@@ -20,13 +20,14 @@ from vtax.study.load import LoadedStudy, validate
 FILE = """
 from pydantic import BaseModel
 
-from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunningGuest
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunningGuest, register_platform
 
 
 class NarrowOptions(BaseModel):
     pass
 
 
+@register_platform
 class Narrow(Driver):
     name = "narrow"
     summary = "carries small packets only"
@@ -41,9 +42,6 @@ class Narrow(Driver):
 
     def start(self, options, spec: GuestSpec) -> RunningGuest:
         raise NotImplementedError
-
-
-DRIVER = Narrow()
 """
 
 

@@ -287,7 +287,7 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tm
     with pytest.raises(
         PlatformError, match="VBoxManage createmedium failed with status 1"
     ) as failed:
-        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+        driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == "Could not find file"
     called = [
         line.split()[2] for line in log.read_text().splitlines() if line.startswith("VBoxManage")
@@ -307,7 +307,7 @@ def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(
     have(f'case $0 in *Headless) echo "{said}"; exit 1 ;; esac')
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="no connection to") as failed:
-        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+        driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == message
     assert "rmmod kvm_intel, on AMD: rmmod kvm_amd" in failed.value.hint
     assert journal.close() == []
@@ -333,7 +333,7 @@ def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path, monkeypatch
     monkeypatch.setenv("VBOX_USER_HOME", "/root/.config/VirtualBox")
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="createvm failed"):
-        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+        driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     called = [line for line in log.read_text().splitlines() if line.startswith("VBox")]
     assert [line.split()[0] for line in called] == ["VBoxSVC", "VBoxManage"]
     assert {line.rpartition(" in ")[2] for line in called} == {
@@ -349,7 +349,7 @@ def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch, hav
     log = have("", service="echo 'VBoxSVC: no room' >&2; exit 1")
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match=r"VBoxSVC did not start \(status 1\)") as failed:
-        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+        driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == "VBoxSVC: no room"
     assert "VBoxManage" not in log.read_text()
     assert journal.close() == []
@@ -370,11 +370,11 @@ def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path, monkeypatc
     )
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError):
-        driver.DRIVER.start(
+        driver.VirtualBox().start(
             VirtualBoxOptions(), replace(spec(tmp_path, journal), plugboard=Plugboard())
         )
     assert (["ethtool", "-K", "guest-eth0", "tx", "off"], "lab") in called
-    assert not driver.DRIVER.network_limits(VirtualBoxOptions()).links_change
+    assert not driver.VirtualBox().network_limits(VirtualBoxOptions()).links_change
     journal.close()
 
 
@@ -402,7 +402,7 @@ def test_a_service_directory_of_somebody_else_is_left_alone(tmp_path, monkeypatc
     monkeypatch.setattr(machine, "service_directory", lambda name: taken)
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="exists already, and is not of this run"):
-        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+        driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert taken.exists()
     assert journal.close() == []
 
@@ -446,9 +446,9 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
 
 def test_probe_says_why_not(taken_for_root, installed):
     installed()
-    found = driver.DRIVER.probe(VirtualBoxOptions(), None)
+    found = driver.VirtualBox().probe(VirtualBoxOptions(), None)
     assert (found.available, found.reason) == (False, "VBoxManage is not installed")
-    assert driver.NEVER_ON_HARDWARE in driver.DRIVER.summary
+    assert driver.NEVER_ON_HARDWARE in driver.VirtualBox().summary
 
 
 def test_clean_removes_a_veth_pair_and_accepts_one_that_is_gone(have):

@@ -203,14 +203,14 @@ def test_a_domain_of_the_users_with_the_same_name_is_left_alone(tmp_path, xl, do
     xl(info=INFO.strip(), list=LIST.strip())
     journal = Journal(tmp_path / "journal")
     with pytest.raises(PlatformError, match="a domain vtax-810477 exists already"):
-        driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, "vtax-810477"))
+        driver.Xen().start(XenOptions(), spec(tmp_path, journal, "vtax-810477"))
     assert journal.close() == []
 
 
 def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(tmp_path, xl, dom0):
     xl(info=INFO.strip(), list=LIST.strip())
     with Journal(tmp_path / "journal") as journal, pytest.raises(PlatformError) as refused:
-        driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, memory=4 << 30))
+        driver.Xen().start(XenOptions(), spec(tmp_path, journal, memory=4 << 30))
     assert refused.value.what == "the hypervisor has 2772 MiB free, and vtax-1 needs 4120"
     assert "dom0_mem" in refused.value.hint
 

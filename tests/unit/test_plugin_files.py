@@ -58,8 +58,11 @@ def test_the_origin_of_a_file_is_its_name_and_hash(file: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("x = 1", "defines none of DRIVER, BENCHMARK, TOPOLOGY, VIEW"),
-        ("DRIVER = 1", "a driver must be an instance of"),
+        ("x = 1", "registers no platform, benchmark, topology, view"),
+        (
+            "from vtax.platforms.base import register_platform\nregister_platform(dict)",
+            "a driver must be an instance of",
+        ),
         ("raise RuntimeError('no')", "cannot be imported: RuntimeError: no"),
         (good("docker", "{}"), "a plug-in with the name 'docker' exists already"),
     ],

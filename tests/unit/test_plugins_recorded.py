@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import pkgutil
+import shutil
+import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from shown import english, values
 from synthetic_run import begin
 
-import vtax.benchmarks
 import vtax.network.topologies
-import vtax.platforms
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.errors import StoreError
-from vtax.host.plugins import SHIPPED, Origin
+from vtax.host import plugins
+from vtax.host.plugins import Origin
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.platforms import registry as platform_registry
@@ -32,16 +34,12 @@ from vtax.runner.plugins import plugins_of
 from vtax.store.records import PluginRecord
 from vtax.study.load import load
 
-ATTRIBUTES = {
-    vtax.platforms: "DRIVER",
-    vtax.benchmarks: "BENCHMARK",
-    vtax.network.topologies: "TOPOLOGY",
-}
 DRIVER = """
 from pydantic import BaseModel
-from vtax.platforms.base import Driver
+from vtax.platforms.base import Driver, register_platform
 class Options(BaseModel):
     pass
+@register_platform
 class Theirs(Driver):
     name = "theirs"
     summary = "somebody else's"
@@ -51,13 +49,12 @@ class Theirs(Driver):
         raise RuntimeError("not probed here")
     def start(self, options, spec):
         raise RuntimeError("not started here")
-DRIVER = Theirs()
 """
 TOPOLOGY = """
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 def wire(lab, settings):
     raise NotImplementedError
-TOPOLOGY = Topology("theirs", "somebody else's", wire)
+register_topology(Topology("theirs", "somebody else's", wire))
 """
 STUDY = """
 name = "plugged"
@@ -74,17 +71,9 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@pytest.mark.parametrize("package", ATTRIBUTES, ids=lambda package: package.__name__)
-def test_what_is_shipped_is_what_is_there(package):
-    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
-    modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
-    found = {name for name, module in modules.items() if hasattr(module, ATTRIBUTES[package])}
-    assert found == set(SHIPPED[package.__name__].split()), (
-        "add new modules of vtax to SHIPPED in host/plugins.py"
-    )
-
-
 def test_shipped_plugins_have_no_origin(install):
+    """A new module of vtax has none once it is added to Git."""
+    assert "native" in plugins.shipped_names("platform")
     assert (
         platform_registry.foreign()
         == topology_registry.foreign()
@@ -127,6 +116,57 @@ def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(
         }
     finally:
         sys.modules.pop("vtax.network.topologies.own", None)
+
+
+def put_aside(directory: Path) -> ModuleType:
+    """A checkout of vtax with one more module among its platforms, which is not imported."""
+    file = directory / "src/vtax/platforms/own.py"
+    file.parent.mkdir(parents=True)
+    (directory / "src/vtax/__init__.py").touch()
+    file.touch()
+    module = ModuleType("vtax.platforms.own")
+    module.__file__ = str(file)
+    return module
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_in_a_checkout_what_git_tracks_is_part_of_vtax(tmp_path, monkeypatch):
+    module = put_aside(tmp_path)
+    monkeypatch.setattr(vtax, "__file__", str(tmp_path / "src/vtax/__init__.py"))
+    assert plugins._is_part_of_vtax(module)  # without Git everything is
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C"]
+    subprocess.run([*git, tmp_path, "init", "-q"], check=True)
+    subprocess.run([*git, tmp_path, "add", "src/vtax/__init__.py"], check=True)
+    assert not plugins._is_part_of_vtax(module)
+    subprocess.run([*git, tmp_path, "commit", "-qm", "first"], check=True)
+    tree = tmp_path / "worktree"
+    subprocess.run([*git, tmp_path, "worktree", "add", "-q", tree], check=True)
+    beside = put_aside(tree / "further")
+    shutil.copytree(tree / "further/src", tree / "src", dirs_exist_ok=True)
+    beside.__file__ = str(tree / "src/vtax/platforms/own.py")
+    monkeypatch.setattr(vtax, "__file__", str(tree / "src/vtax/__init__.py"))
+    assert not plugins._is_part_of_vtax(beside)
+    subprocess.run([*git, tree, "add", "src/vtax/platforms/own.py"], check=True)
+    assert plugins._is_part_of_vtax(beside)
+
+
+def test_of_an_installed_vtax_its_list_of_files_says_what_is_part_of_it(tmp_path, monkeypatch):
+    module = put_aside(tmp_path)
+    monkeypatch.setattr(vtax, "__file__", str(tmp_path / "src/vtax/__init__.py"))
+    files = {"vtax/__init__.py"}
+    monkeypatch.setattr(plugins, "_installed_files", lambda: files)
+    assert not plugins._is_part_of_vtax(module)
+    files.add("vtax/platforms/own.py")
+    assert plugins._is_part_of_vtax(module)
+
+
+def test_no_list_of_files_where_vtax_is_not_installed(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    assert any(name.startswith("vtax-") for name in plugins._installed_files())
+    monkeypatch.setattr(plugins, "distribution", missing)
+    assert plugins._installed_files() == set()
 
 
 def test_a_plan_names_what_it_uses_and_nothing_else(install, tmp_path):

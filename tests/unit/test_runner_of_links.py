@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from vtax.benchmarks.base import Outcome
-from vtax.benchmarks.netperf import BENCHMARK, NetperfParameters
+from vtax.benchmarks.netperf import Netperf, NetperfParameters
 from vtax.counters.table import LINK, RX_BYTES, RX_PACKETS, TX_BYTES, TX_PACKETS
 from vtax.network.settings import LinkSettings
 from vtax.runner.trial import of_links
+
+BENCHMARK = Netperf()
 
 REQUEST_RESPONSE = NetperfParameters(test="tcp_rr", request_size=512, response_size="equal")
 WIRE_PER_S = 10_382  # of 512 B there and back at 100 Mbit/s

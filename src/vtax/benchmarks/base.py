@@ -1,7 +1,8 @@
 """Base of every benchmark: a real tool, typed parameters, a command per role, and a parser to metrics.
 
-A benchmark is one module in this package (or an entry point of the group `vtax.benchmarks`) that defines
-`BENCHMARK`. It knows nothing of platforms, topologies or designs.
+A benchmark is one module in this package, or in another one that has an entry point of the group `vtax.benchmarks`,
+with a class that derives from `Benchmark` below and has the decorator `register_benchmark`. It knows nothing of
+platforms, topologies or designs.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.host.plugins import register
 from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
@@ -420,6 +422,15 @@ class Benchmark(ABC):
     ) -> Outcome:
         """Return metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood,
         or it did not do what was requested. What no tool can measure, `benchmarks.bounds` refuses for all of them."""
+
+
+_B = TypeVar("_B", bound=Benchmark)
+
+
+def register_benchmark(benchmark: type[_B]) -> type[_B]:
+    """Make a benchmark known, as a decorator of its class. One instance serves all of its trials."""
+    register("benchmark", benchmark())
+    return benchmark
 
 
 class NetworkPair(Benchmark):

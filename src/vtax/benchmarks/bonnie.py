@@ -28,6 +28,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.benchmarks.printed import printed
@@ -89,6 +90,7 @@ def host_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
     return int(match[1]) * 1024 if match else 0
 
 
+@register_benchmark
 class Bonnie(Benchmark):
     name = "bonnie"
     title = "file system by a large file and many small ones (Bonnie++)"
@@ -262,6 +264,3 @@ def _warnings(size_bytes: int, context: Context, too_fast: Sequence[str]) -> lis
     if too_fast:
         warnings.append(Note("too-fast-to-time", names=tuple(too_fast)))
     return warnings
-
-
-BENCHMARK = Bonnie()

@@ -31,6 +31,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
@@ -91,6 +92,7 @@ class CompileParameters(Parameters):
     )
 
 
+@register_benchmark
 class Compile(Benchmark):
     name = "compile"
     title = "building a C library (gcc, make)"
@@ -175,6 +177,3 @@ class Compile(Benchmark):
 
 def _jobs(parameters: CompileParameters, context: Context) -> int:
     return parameters.jobs or context.vcpus
-
-
-BENCHMARK = Compile()

@@ -32,6 +32,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.benchmarks.printed import printed
@@ -85,6 +86,7 @@ class DdParameters(Parameters):
         return self
 
 
+@register_benchmark
 class Dd(Benchmark):
     name = "dd"
     title = "sequential file throughput (dd)"
@@ -194,6 +196,3 @@ def _if_not_counted(parameters: DdParameters) -> str:
     if parameters.direction == "write" or parameters.cache in ("cached", "cold"):
         return ""
     return Note("cache-below")
-
-
-BENCHMARK = Dd()

@@ -40,6 +40,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Tail,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
@@ -142,6 +143,7 @@ class FioParameters(Parameters):
         return self
 
 
+@register_benchmark
 class Fio(Benchmark):
     name = "fio"
     title = "file reads and writes (fio)"
@@ -463,6 +465,3 @@ def _if_not_counted(p: FioParameters) -> str:
     if p.rw in ("write", "randwrite") or p.cold:
         return ""
     return Note("cache-below")
-
-
-BENCHMARK = Fio()

@@ -25,6 +25,7 @@ from vtax.benchmarks.base import (
     NetworkPair,
     Outcome,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
@@ -72,6 +73,7 @@ class ReportLine:
     loss_percent: float | None = None
 
 
+@register_benchmark
 class Iperf2(NetworkPair):
     name = "iperf2"
     title = "network throughput (iperf 2)"
@@ -184,6 +186,3 @@ def lines(report: str, port: int) -> Iterable[ReportLine]:
 
 def _messages(results: Mapping[Role, CommandResult]) -> str:
     return "; ".join(filter(None, map(said, results.values()))) or "no output"
-
-
-BENCHMARK = Iperf2()

@@ -25,6 +25,7 @@ from vtax.benchmarks.base import (
     NetworkPair,
     Outcome,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.json_report import lines_of_errors, read_report
 from vtax.benchmarks.network import (
@@ -61,6 +62,7 @@ class Iperf3Parameters(ThroughputParameters):
     )
 
 
+@register_benchmark
 class Iperf3(NetworkPair):
     name = "iperf3"
     title = "network throughput (iperf3)"
@@ -257,6 +259,3 @@ def _warnings(effective: Mapping[str, Any], p: Iperf3Parameters, context: Contex
         if requested is not None and value not in (None, NOT_REPORTED, requested):
             warnings.append(Note("not-as-requested", name=name, requested=requested, found=value))
     return [*warnings, *congestion_warnings(effective, context)]
-
-
-BENCHMARK = Iperf3()

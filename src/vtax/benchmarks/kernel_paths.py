@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     OwnProgram,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
@@ -80,6 +81,7 @@ class KernelPathsParameters(Parameters):
     )
 
 
+@register_benchmark
 class KernelPaths(OwnProgram):
     name = "kernel-paths"
     title = "one operation of the kernel (system call, switch, fault, ...)"
@@ -148,6 +150,3 @@ class KernelPaths(OwnProgram):
 
 def _loops(parameters: KernelPathsParameters) -> int:
     return parameters.loops or DEFAULT_LOOPS[parameters.operation]
-
-
-BENCHMARK = KernelPaths()

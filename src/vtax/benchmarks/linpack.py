@@ -25,6 +25,7 @@ from vtax.benchmarks.base import (
     OwnProgram,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report
@@ -152,6 +153,7 @@ def _tail(result: CommandResult) -> str:
     return "; ".join(result.stdout.splitlines()[-6:])
 
 
+@register_benchmark
 class Linpack(OwnProgram):
     name = "linpack"
     title = "linear equations, one thread (LINPACK rules)"
@@ -175,6 +177,3 @@ class Linpack(OwnProgram):
     def _argv(self, parameters: LinpackParameters, context: Context) -> tuple[str, ...]:
         p = parameters
         return command(p.order, p.precision, p.repetitions, context)
-
-
-BENCHMARK = Linpack()

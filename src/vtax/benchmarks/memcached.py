@@ -23,6 +23,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Service,
+    register_benchmark,
 )
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.printed import printed
@@ -57,6 +58,7 @@ class MemcachedParameters(Parameters):
     cache: Size = Field(64 * _MEBIBYTE, ge=8 * _MEBIBYTE, description="bytes of the cache")
 
 
+@register_benchmark
 class Memcached(Service):
     name = "memcached"
     title = "cache server (memcached, memcaslap)"
@@ -136,6 +138,3 @@ class Memcached(Service):
         }
         effective = {"client": p.client, "connections": p.connections, "requests": requests}
         return Outcome(values, effective, tuple(warnings))
-
-
-BENCHMARK = Memcached()

@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     OwnProgram,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
@@ -62,6 +63,7 @@ class MemoryLatencyParameters(Parameters):
     )
 
 
+@register_benchmark
 class MemoryLatency(OwnProgram):
     name = "memory-latency"
     title = "time of a dependent load (pointer chase)"
@@ -141,6 +143,3 @@ def _loads(parameters: MemoryLatencyParameters) -> int:
     return parameters.loads or (
         _LOADS_SMALL if parameters.working_set <= _SMALL_BYTES else _LOADS_LARGE
     )
-
-
-BENCHMARK = MemoryLatency()

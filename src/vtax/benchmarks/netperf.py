@@ -34,6 +34,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Tail,
+    register_benchmark,
 )
 from vtax.benchmarks.network import (
     check_datagram,
@@ -173,6 +174,7 @@ class NetperfParameters(Parameters):
             )
 
 
+@register_benchmark
 class Netperf(NetworkPair):
     name = "netperf"
     title = "network streams and transactions (netperf)"
@@ -474,6 +476,3 @@ def _warnings(reported: Mapping[str, str], p: NetperfParameters) -> list[str]:
             Note("confidence-missed", iterations=reported["CONFIDENCE_ITERATION"], **given)
         )
     return warnings
-
-
-BENCHMARK = Netperf()

@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Service,
+    register_benchmark,
 )
 from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.printed import printed
@@ -94,6 +95,7 @@ class NginxParameters(Parameters):
     rate: float = Field(0, ge=0, le=1e7, description="requests per second; 0 is as fast as it goes")
 
 
+@register_benchmark
 class Nginx(Service):
     name = "nginx"
     title = "web server (nginx, h2load)"
@@ -202,6 +204,3 @@ class Nginx(Service):
         values = {"requests": rate, **found["ms"]}
         samples, interval = samples_of(found, "requests", p.duration_s)
         return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
-
-
-BENCHMARK = Nginx()

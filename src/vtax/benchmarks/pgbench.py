@@ -27,6 +27,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Service,
+    register_benchmark,
 )
 from vtax.benchmarks.local import number_in, succeeded
 from vtax.benchmarks.service import (
@@ -122,6 +123,7 @@ class PgbenchParameters(Parameters):
         return self
 
 
+@register_benchmark
 class Pgbench(Service):
     name = "pgbench"
     title = "database transactions (PostgreSQL, pgbench)"
@@ -264,6 +266,3 @@ def _version_in(report: str) -> int | None:
             hint=f"install PostgreSQL {_OLDEST} or later",
         )
     return int(match[1]) if match else None
-
-
-BENCHMARK = Pgbench()

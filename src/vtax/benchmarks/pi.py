@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
@@ -50,6 +51,7 @@ class PiParameters(Parameters):
     )
 
 
+@register_benchmark
 class Pi(Benchmark):
     name = "pi"
     title = "π in one thread (CLN, as Super Pi)"
@@ -107,6 +109,3 @@ class Pi(Benchmark):
             del values["cpu_time"]
         effective = {"digits": parameters.digits, "last_digits": match[1]}
         return Outcome(values, effective, tuple(warnings))
-
-
-BENCHMARK = Pi()

@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     OwnProgram,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
 from vtax.benchmarks.own_program import Report
@@ -57,6 +58,7 @@ class PiFlintParameters(Parameters):
     )
 
 
+@register_benchmark
 class PiFlint(OwnProgram):
     name = "pi-flint"
     title = "π in all threads (FLINT, as y-cruncher)"
@@ -130,6 +132,3 @@ class PiFlint(OwnProgram):
 
 def _threads(parameters: PiFlintParameters, context: Context) -> int:
     return parameters.threads or context.vcpus
-
-
-BENCHMARK = PiFlint()

@@ -33,6 +33,7 @@ from vtax.benchmarks.base import (
     Role,
     Service,
     Tail,
+    register_benchmark,
 )
 from vtax.benchmarks.histograms import of_cumulated, percentile, together
 from vtax.benchmarks.histograms import requests as counted
@@ -114,6 +115,7 @@ def _shares(p: RedisParameters) -> list[tuple[int, int]]:
     return [(part(p.requests, n), part(p.clients, n)) for n in range(clients)]
 
 
+@register_benchmark
 class Redis(Service):
     name = "redis"
     title = "key-value server (Redis, redis-benchmark)"
@@ -290,6 +292,3 @@ def _of_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
             counts.get(found[which], 0), -(-requests * int(which[1:]) // 100)
         )
     return {"rate": float(rate[1]), **{name: found[name] for name in _TITLES}}, of_cumulated(counts)
-
-
-BENCHMARK = Redis()

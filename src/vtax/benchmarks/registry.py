@@ -1,4 +1,4 @@
-"""Finds benchmarks: every module of this package that defines `BENCHMARK`, and entry points of `vtax.benchmarks`."""
+"""Finds benchmarks: modules that register one, of this package, of files and of other packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 
-import vtax.benchmarks
 from vtax.benchmarks.base import Benchmark, Resource
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
@@ -16,13 +15,13 @@ from vtax.host.plugins import Origin, discover, origins
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
     """Return all benchmarks by name."""
-    found: Mapping[str, Benchmark] = discover(vtax.benchmarks, "BENCHMARK", Benchmark)
+    found: Mapping[str, Benchmark] = discover("benchmark", Benchmark)
     return found
 
 
 def foreign() -> Mapping[str, Origin]:
     """Return where benchmarks that vtax does not ship come from, by name."""
-    return origins(vtax.benchmarks, "BENCHMARK", Benchmark)
+    return origins("benchmark", Benchmark)
 
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:

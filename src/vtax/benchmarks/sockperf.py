@@ -28,6 +28,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Tail,
+    register_benchmark,
 )
 from vtax.benchmarks.histograms import of_counts, percentile, requests, together
 from vtax.benchmarks.network import (
@@ -105,6 +106,7 @@ class SockperfParameters(Parameters):
         return self
 
 
+@register_benchmark
 class Sockperf(NetworkPair):
     name = "sockperf"
     title = "message latency (sockperf)"
@@ -283,6 +285,3 @@ def _found(pattern: str, text: str) -> float:
             f"sockperf's output lacks what {pattern!r} should find; its format is not known to vtax"
         )
     return printed(match[1])
-
-
-BENCHMARK = Sockperf()

@@ -39,6 +39,7 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.errors import BenchmarkError
 from vtax.foreign_data import parse_json
@@ -86,6 +87,7 @@ class StartParameters(Parameters):
     )
 
 
+@register_benchmark
 class Start(Benchmark):
     name = "start"
     title = "start of a guest, by stages"
@@ -164,6 +166,3 @@ def _counts(name: str, starts: Sequence[Mapping[str, Any]]) -> list[float]:
         if type(value) is not int or not 0 <= value < _MAX_COUNT:
             raise BenchmarkError(f"a start has {value!r:.40} {name}")
     return list(map(float, values))
-
-
-BENCHMARK = Start()

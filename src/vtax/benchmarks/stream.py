@@ -29,6 +29,7 @@ from vtax.benchmarks.base import (
     OwnProgram,
     Parameters,
     Role,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.benchmarks.printed import printed
@@ -94,6 +95,7 @@ def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
     return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
 
 
+@register_benchmark
 class StreamBenchmark(OwnProgram):
     name = "stream"
     title = "memory bandwidth (STREAM rules)"
@@ -201,6 +203,3 @@ def _warnings(effective: Mapping[str, Any], shortest_s: float) -> list[str]:
     if shortest_s < _MIN_S:
         warnings.append(Note("kernel-short"))
     return warnings
-
-
-BENCHMARK = StreamBenchmark()

@@ -27,6 +27,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Tail,
+    register_benchmark,
 )
 from vtax.benchmarks.local import check_cpu, check_threads, number_in, succeeded, thread_warnings
 from vtax.errors import BenchmarkError
@@ -67,6 +68,7 @@ class SysbenchCpuParameters(Parameters):
     )
 
 
+@register_benchmark
 class SysbenchCpu(Benchmark):
     name = "sysbench-cpu"
     title = "integer computation (sysbench cpu)"
@@ -184,6 +186,3 @@ def _warnings(effective: Mapping[str, int], context: Context) -> list[str]:
     if effective["events"] < _FEW_EVENTS:
         warnings.append(Note("few-events", found=effective["events"]))
     return warnings
-
-
-BENCHMARK = SysbenchCpu()

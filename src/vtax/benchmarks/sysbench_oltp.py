@@ -29,6 +29,7 @@ from vtax.benchmarks.base import (
     Role,
     Service,
     Tail,
+    register_benchmark,
 )
 from vtax.benchmarks.histograms import of_counts
 from vtax.benchmarks.local import number_in, succeeded
@@ -109,6 +110,7 @@ class SysbenchOltpParameters(Parameters):
         return self
 
 
+@register_benchmark
 class SysbenchOltp(Service):
     name = "sysbench-oltp"
     title = "database transactions (MariaDB, sysbench OLTP)"
@@ -310,6 +312,3 @@ def percentiles(report: str, events: int) -> dict[str, float]:
                 found[name] = value
                 break
     return found
-
-
-BENCHMARK = SysbenchOltp()

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from vtax.errors import BadInput
-from vtax.host.plugins import ATTRIBUTES, SHIPPED, module_of
+from vtax.host.plugins import (
+    KINDS,
+    NO_PLUGIN,
+    module_of,
+    plugins_of_entry,
+    registered,
+    shipped_names,
+)
 
-GROUPS = {
-    "platform": "vtax.platforms",
-    "benchmark": "vtax.benchmarks",
-    "topology": "vtax.network.topologies",
-    "view": "vtax.report.views",
-}
 _FORMS = "a file such as my_package/unshare.py, a module such as my_package.unshare, or the name of an entry point"
 
 
 @dataclass(frozen=True)
 class Target:
-    """The plug-in under test. kind: a key of ATTRIBUTES. argument: of the command line."""
+    """The plug-in under test. kind: a key of KINDS. argument: of the command line."""
 
     kind: str
     plugin: Any
@@ -32,12 +32,12 @@ class Target:
     @property
     def shipped_names(self) -> frozenset[str]:
         """Names of shipped plug-ins of this kind; empty when the plug-in itself is shipped."""
-        modules = "" if self.argument.startswith("vtax.") else SHIPPED.get(GROUPS[self.kind], "")
-        return frozenset(modules.replace("_", "-").split())
+        is_shipped = self.argument.startswith("vtax.")
+        return frozenset() if is_shipped else shipped_names(self.kind)
 
 
 def find(argument: str) -> list[Target]:
-    """Return all plug-ins of a file, a module or an entry point, in the order of ATTRIBUTES.
+    """Return all plug-ins of a file, a module or an entry point, in the order of the file.
 
     Raises BadInput when there is none, or when the import fails.
     """
@@ -50,33 +50,21 @@ def find(argument: str) -> list[Target]:
             f"{argument} cannot be loaded: {type(error).__name__}: {error}", hint=f"name {_FORMS}"
         ) from error
     if not found:
-        hint = f"define one of them in it, or name {_FORMS}"
-        raise BadInput(f"{argument} defines none of {', '.join(ATTRIBUTES.values())}", hint=hint)
+        hint = f"register one in it, or name {_FORMS}"
+        raise BadInput(f"{argument} {NO_PLUGIN}", hint=hint)
     return [Target(kind, plugin, argument) for kind, plugin in found]
 
 
 def _plugins(argument: str) -> list[tuple[str, Any]]:
+    """Return kind and plug-in of all that an argument names. Raises whatever an import raises."""
     if argument.endswith(".py") or Path(argument).is_file():
-        return _defined(module_of(Path(argument)))
-    entries = [
-        (k, e)
-        for k, group in GROUPS.items()
-        for e in entry_points(group=group)
-        if e.name == argument
-    ]
-    if entries:
-        return [(kind, _loaded(kind, entry)) for kind, entry in entries]
-    return _defined(importlib.import_module(argument))
-
-
-def _loaded(kind: str, entry: EntryPoint) -> Any:
-    """Return the plug-in of an entry point. Raises BadInput for a whole module, and what its package raises."""
-    plugin = entry.load()
-    if isinstance(plugin, ModuleType):
-        what = f"the entry point {entry.name} = {entry.value} is a module, not a {kind}"
-        raise BadInput(what, where=GROUPS[kind], hint=f"write {entry.value}:{ATTRIBUTES[kind]}")
-    return plugin
-
-
-def _defined(module: ModuleType) -> list[tuple[str, Any]]:
-    return [(kind, vars(module)[name]) for kind, name in ATTRIBUTES.items() if name in vars(module)]
+        return registered(module_of(Path(argument)))
+    found: list[tuple[str, Any]] = []
+    for kind, group in KINDS.items():
+        for entry in entry_points(group=group, name=argument):
+            try:
+                plugins = plugins_of_entry(entry, kind)
+            except ValueError as error:
+                raise BadInput(str(error), where=group) from error
+            found += [(kind, plugin) for plugin in plugins]
+    return found or registered(importlib.import_module(argument))

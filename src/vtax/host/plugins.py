@@ -1,8 +1,9 @@
-"""Discovers plug-ins: modules of a package with a known attribute, single files, and entry points of other packages.
+"""Finds plug-ins: platforms, benchmarks, topologies and views, each in a module that registers it.
 
-A module of the package that defines the attribute holds a plug-in, or a tuple of them, and so does a file that
-`add_file` was called with; every entry point of the group named like the package is one. All are objects with a
-`name`. A broken third-party package disables only its own plug-ins.
+`register_platform`, `register_benchmark`, `register_topology` and `register_view` register what they are called with in
+the module that calls them. Modules are looked for in three places: the directory of the kind's package, files that
+`add_file` was called with, and entry points of other packages, whose group is named like the package of the kind. All
+plug-ins have a `name`. A broken third-party package disables only its own plug-ins.
 A third-party plug-in has an `Origin`, which is recorded with every run that uses it.
 """
 
@@ -17,33 +18,32 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import (
+    Distribution,
+    EntryPoint,
+    PackageNotFoundError,
+    distribution,
+    entry_points,
+)
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
+import vtax
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_json
 from vtax.host.trust import refuse_file_of_others
 
-ATTRIBUTES = {
-    "platform": "DRIVER",
-    "benchmark": "BENCHMARK",
-    "topology": "TOPOLOGY",
-    "view": "VIEW",
+KINDS = {
+    "platform": "vtax.platforms",
+    "benchmark": "vtax.benchmarks",
+    "topology": "vtax.network.topologies",
+    "view": "vtax.report.views",
 }
-"""Kind of plug-in -> what its module calls it."""
-SHIPPED = {
-    "vtax.benchmarks": "bonnie compile dd fio iperf2 iperf3 kernel_paths linpack memcached "
-    "memory_latency netperf nginx pgbench pi pi_flint redis sockperf start stream sysbench_cpu sysbench_oltp",
-    "vtax.network.topologies": "guest_to_guest guest_to_host multi_nic point_to_point router router_openflow "
-    "vlan_pairs",
-    "vtax.platforms": "bubblewrap cloud_hypervisor containerd docker firecracker gvisor libvirt lxc native nspawn "
-    "podman qemu ssh virtualbox xen xen_dom0",
-}
-"""Modules with plug-ins that are part of vtax. Any other module in these packages is found and works as well, and is
-recorded as an `Origin`, since no version of vtax brings it back. Of a package that is not here (views, on which no
-figure depends) every module beside its `__init__.py` is taken for a part of vtax."""
+"""Kind of plug-in -> the package whose directory has the shipped ones, which is also the group of entry points."""
+NO_PLUGIN = f"registers no {', '.join(KINDS)}"
+"""Problem of a module in which nothing is registered."""
+_REGISTERED = "_vtax_plugins"  # the name of a module's list of them, in the module
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,30 @@ _FILES: list[ModuleType] = []
 """Modules of add_file."""
 
 
-def discover(
-    package: ModuleType, attribute: str, shape: type, notify: Callable[[str], None] | None = None
-) -> dict[str, Any]:
-    """Plug-ins by their `name`, the shipped ones first: an entry point may not replace one of them.
+def register(kind: str, plugin: Any) -> None:
+    """Register a plug-in in the module that called the caller, which is `register_platform` or one of its like."""
+    sys._getframe(2).f_globals.setdefault(_REGISTERED, []).append((kind, plugin))
 
-    shape: what an entry point must be, see problem_of. notify: called with a line for
-    each skipped entry point, by default on stderr. Skipped entry points raise nothing.
+
+def registered(module: ModuleType) -> list[tuple[str, Any]]:
+    """Return kind and plug-in of all that a module registered, in its order."""
+    return list(vars(module).get(_REGISTERED, ()))
+
+
+def discover(kind: str, shape: type, notify: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Return all plug-ins of a kind by their `name`, the shipped ones first: nothing else may replace one of them.
+
+    kind: a key of KINDS.
+    shape: what a plug-in of somebody else must be, see problem_of.
+    notify: called with a line for each skipped entry point, by default on stderr. They raise nothing.
     """
-    return {
-        plugin.name: plugin for plugin, _ in _found(package, attribute, shape, notify or _on_stderr)
-    }
+    return {plugin.name: plugin for plugin, _ in _find(kind, shape, notify or _print_on_stderr)}
+
+
+def shipped_names(kind: str) -> frozenset[str]:
+    """Return the names of the plug-ins of a kind that are part of vtax."""
+    modules = [module for module in _modules_beside(kind) if _is_part_of_vtax(module)]
+    return frozenset(plugin.name for module in modules for plugin in _of_kind(module, kind))
 
 
 def module_of(path: Path) -> ModuleType:
@@ -104,81 +117,140 @@ def add_file(path: Path) -> None:
         raise BadInput(
             f"{path} cannot be imported: {type(error).__name__}: {error}", where="--plugin"
         ) from error
-    if not any(hasattr(module, name) for name in ATTRIBUTES.values()):
-        what = f"{path} defines none of {', '.join(ATTRIBUTES.values())}"
+    if not registered(module):
+        what = f"{path} {NO_PLUGIN}"
         raise BadInput(what, where="--plugin", hint="vtax conformance FILE checks a plug-in")
     _FILES.append(module)
 
 
-def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origin]:
-    """Return the origins of third-party plug-ins that `discover` finds, by name. Prints nothing."""
-    found = _found(package, attribute, shape, lambda _: None)
-    return {plugin.name: _origin(entry) for plugin, entry in found if entry is not None}
+def origins(kind: str, shape: type) -> dict[str, Origin]:
+    """Return the origins of the third-party plug-ins that `discover` finds, by name. Prints nothing."""
+    return {
+        plugin.name: _origin(source)
+        for plugin, source in _find(kind, shape, lambda _: None)
+        if not _is_part_of_vtax(source)
+    }
 
 
-def _found(
-    package: ModuleType, attribute: str, shape: type, notify: Callable[[str], None]
-) -> Iterator[tuple[Any, EntryPoint | ModuleType | None]]:
-    """Yield every plug-in, with its entry point or, where it is no part of vtax, its module."""
-    names = set()
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{module_info.name}")
-        given = getattr(module, attribute, ())
-        for plugin in given if isinstance(given, tuple) else (given,):
-            names.add(plugin.name)
-            yield plugin, None if _is_shipped(package, module_info.name, module) else module
-    for module in _FILES:
-        given = getattr(module, attribute, ())
-        for plugin in given if isinstance(given, tuple) else (given,):
-            problem = problem_of(plugin, shape)
-            if not problem and plugin.name in names:
-                problem = f"a plug-in with the name {plugin.name!r} exists already"
-            if problem:
-                raise BadInput(
-                    problem,
-                    where=f"--plugin {module.__file__}",
-                    hint="vtax conformance FILE checks it",
-                )
+def _find(
+    kind: str, shape: type, notify: Callable[[str], None]
+) -> Iterator[tuple[Any, EntryPoint | ModuleType]]:
+    """Yield every plug-in of a kind, with its module, or with its entry point where it has one."""
+    names: set[str] = set()
+    for module in _modules_beside(kind):
+        for plugin in _of_kind(module, kind):
             names.add(plugin.name)
             yield plugin, module
-    for entry in entry_points(group=package.__name__):
+    for module in _FILES:
         try:
-            plugin = _loaded(entry, attribute, shape)
-            if plugin.name in names:
-                raise ValueError(f"a plug-in with the name {plugin.name!r} exists already")
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # a third-party package may raise anything on import
-            reason = (
-                f"{type(error).__name__}: {error}"
-                if not isinstance(error, ValueError)
-                else str(error)
-            )
-            notify(
-                f"skipped plug-in: {entry.name} ({entry.value}) of {_package_of(entry)}: {reason}"
-            )
-        else:
+            plugins = _checked(_of_kind(module, kind), shape, names)
+        except ValueError as error:
+            where = f"--plugin {module.__file__}"
+            raise BadInput(
+                str(error), where=where, hint="vtax conformance FILE checks it"
+            ) from None
+        for plugin in plugins:
+            names.add(plugin.name)
+            yield plugin, module
+    for entry in entry_points(group=KINDS[kind]):
+        try:
+            plugins = _checked(plugins_of_entry(entry, kind), shape, names)
+        except (Exception, SystemExit) as error:  # a third-party package may raise anything
+            is_ours = isinstance(error, ValueError)
+            reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
+            place = f"{entry.name} ({entry.value}) of {_package_of(entry)}"
+            notify(f"skipped plug-in: {place}: {reason}")
+            continue
+        for plugin in plugins:
             names.add(plugin.name)
             yield plugin, entry
 
 
-def _is_shipped(package: ModuleType, name: str, module: ModuleType) -> bool:
-    if package.__name__ in SHIPPED:
-        return name in SHIPPED[package.__name__].split()
-    return Path(str(module.__file__)).parent == Path(str(package.__file__)).parent
+def _modules_beside(kind: str) -> Iterator[ModuleType]:
+    """Yield the modules in the directory of a kind's package, imported."""
+    package = importlib.import_module(KINDS[kind])
+    for module in pkgutil.iter_modules(package.__path__):
+        yield importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-def _origin(found: EntryPoint | ModuleType) -> Origin:
-    module = found if isinstance(found, ModuleType) else sys.modules[found.module]
+def _of_kind(module: ModuleType, kind: str) -> list[Any]:
+    return [plugin for of, plugin in registered(module) if of == kind]
+
+
+def plugins_of_entry(entry: EntryPoint, kind: str) -> list[Any]:
+    """Return the plug-ins of a kind that the module of an entry point registers.
+
+    Raises ValueError where it names no module, or one that registers none; and whatever its package raises.
+    """
+    module = entry.load()
+    if not isinstance(module, ModuleType):
+        raise ValueError(f"{entry.value} is not a module; write {entry.module}")
+    plugins = _of_kind(module, kind)
+    if not plugins:
+        raise ValueError(f"{entry.value} registers no {kind}")
+    return plugins
+
+
+def _checked(plugins: list[Any], shape: type, names: set[str]) -> list[Any]:
+    """Return plug-ins of somebody else. Raises ValueError for one of a wrong shape, or with a name of `names`."""
+    for plugin in plugins:
+        problem = problem_of(plugin, shape)
+        if not problem and plugin.name in names:
+            problem = f"a plug-in with the name {plugin.name!r} exists already"
+        if problem:
+            raise ValueError(problem)
+    return plugins
+
+
+def _is_part_of_vtax(source: EntryPoint | ModuleType) -> bool:
+    """Tell whether whoever has this version of vtax has the file of a plug-in as well.
+
+    The list of files of an installed package says so. In a checkout, what Git tracks is part of vtax; a file that was
+    only put there is not. Without Git, every file in the directory of vtax is taken for a part of it.
+    """
+    package = Path(vtax.__file__).parent
+    file = Path(str(getattr(source, "__file__", "")))
+    if not file.is_relative_to(package):
+        return False
+    name = file.relative_to(package.parent).as_posix()
+    installed = _installed_files()
+    if f"{package.name}/__init__.py" in installed:
+        return name in installed
+    tracked = _git_index(package.parents[1])
+    is_compressed = tracked[4:8] == b"\0\0\0\4"  # version 4: names are not in it as they are
+    return not tracked or is_compressed or f"{package.parent.name}/{name}\0".encode() in tracked
+
+
+def _installed_files() -> set[str]:
+    """Return the files of the installed package of vtax; of an editable one these are no modules."""
+    try:
+        record = distribution("vtax").read_text("RECORD") or ""
+    except PackageNotFoundError:
+        return set()
+    return {line.partition(",")[0] for line in record.splitlines()}
+
+
+def _git_index(checkout: Path) -> bytes:
+    """Return the content of Git's index of a checkout; nothing where there is none that can be read."""
+    directory = checkout / ".git"
+    try:
+        if directory.is_file():  # of a worktree: a line that says where it is
+            directory = checkout / directory.read_text().removeprefix("gitdir:").strip()
+        return (directory / "index").read_bytes()
+    except OSError:
+        return b""
+
+
+def _origin(source: EntryPoint | ModuleType) -> Origin:
+    module = source if isinstance(source, ModuleType) else sys.modules[source.module]
     path, sha256 = inspect.getsourcefile(module), ""
     if path is not None:
         with suppress(OSError):
             sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     file = Path(path).name if path else ""
-    if isinstance(found, ModuleType) or found.dist is None:
+    if isinstance(source, ModuleType) or source.dist is None:
         return Origin(file=file, sha256=sha256)
-    return Origin(found.dist.name, found.dist.version, _source(found.dist), file, sha256)
+    return Origin(source.dist.name, source.dist.version, _source(source.dist), file, sha256)
 
 
 def _source(distribution: Distribution) -> str:
@@ -191,18 +263,6 @@ def _source(distribution: Distribution) -> str:
         return f"{vcs['vcs']}+{direct['url']}@{vcs['commit_id']}" if vcs else "local"
     except (ValueError, KeyError, TypeError, AttributeError):
         return "local"
-
-
-def _loaded(entry: EntryPoint, attribute: str, shape: type) -> Any:
-    """Return the plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
-    plugin = entry.load()
-    if isinstance(plugin, ModuleType):
-        raise ValueError(
-            f"it is a module, not a {shape.__name__.lower()}; write {entry.value}:{attribute}"
-        )
-    if problem := problem_of(plugin, shape):
-        raise ValueError(problem)
-    return plugin
 
 
 def problem_of(plugin: Any, shape: type) -> str:
@@ -249,6 +309,6 @@ def _package_of(entry: EntryPoint) -> str:
     )
 
 
-def _on_stderr(text: str) -> None:
+def _print_on_stderr(text: str) -> None:
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)

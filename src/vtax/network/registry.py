@@ -1,4 +1,5 @@
-"""Finds topologies: modules of `vtax.network.topologies` that define `TOPOLOGY`, and entry points of that group.
+"""Finds topologies: modules that register one, of `vtax.network.topologies`, of files and of other
+packages.
 
 Whoever asks for a topology by its name knows its settings as LinkSettings only. They are an instance of its own class
 when they come from `settings`, and `Topology.own` refuses any other.
@@ -11,7 +12,6 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-import vtax.network.topologies
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 from vtax.network.settings import LinkSettings
@@ -21,15 +21,13 @@ from vtax.network.topology import Topology
 @cache
 def topologies() -> Mapping[str, Topology[LinkSettings]]:
     """Return all topologies by name."""
-    found: Mapping[str, Topology[LinkSettings]] = discover(
-        vtax.network.topologies, "TOPOLOGY", Topology
-    )
+    found: Mapping[str, Topology[LinkSettings]] = discover("topology", Topology)
     return found
 
 
 def foreign() -> Mapping[str, Origin]:
     """Return where topologies that vtax does not ship come from, by name."""
-    return origins(vtax.network.topologies, "TOPOLOGY", Topology)
+    return origins("topology", Topology)
 
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Base of every topology: where the ends stand and how they are joined.
 
-A topology is one module in `vtax.network.topologies` (or an entry point of that group) that defines `TOPOLOGY`. It
-knows nothing of platforms or benchmarks: it makes ends, and the runner starts a guest at each.
+A topology is one module in `vtax.network.topologies`, or in another package that has an entry point of that group,
+which calls `register_topology`. It knows nothing of platforms or benchmarks: it makes ends, and the runner starts a guest at each.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Generic, TypeVar
 
 from vtax.errors import BadInput
 from vtax.host.journal import Journal
+from vtax.host.plugins import register
 from vtax.network.lab import Lab
 from vtax.network.links import Links
 from vtax.network.settings import Attachment, LinkSettings, check_congestion
 from vtax.network.wire import check_wire
 
-__all__ = ["Links", "Topology"]
+__all__ = ["Links", "Topology", "register_topology"]
 _THERE = "peer"
 S = TypeVar("S", bound=LinkSettings)
 
@@ -117,3 +118,9 @@ class Topology(Generic[S]):
         except BaseException:
             lab.close()
             raise
+
+
+def register_topology(topology: Topology[S]) -> Topology[S]:
+    """Make a topology known. Returns it."""
+    register("topology", topology)
+    return topology

@@ -1,8 +1,8 @@
 """Base of every platform: a driver with options, and three verbs - probe, start, stop.
 
-A driver is one module in this package (or an entry point of the group `vtax.platforms`) that defines `DRIVER`, an
-instance of a class derived from `Driver` below. The registry finds and checks it; nothing else needs an edit. A
-driver knows nothing of topologies, designs or benchmarks: it is handed an image, resources and a `Plugboard` that
+A driver is one module in this package, or in another one that has an entry point of the group `vtax.platforms`, with a
+class that derives from `Driver` below and has the decorator `register_platform`. Nothing else needs an edit. A driver
+knows nothing of topologies, designs or benchmarks: it is handed an image, resources and a `Plugboard` that
 joins its network interface to whatever the topology is.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -27,6 +27,7 @@ from vtax.guest.channel import Channel
 from vtax.host.cgroups import CpuTime
 from vtax.host.guest_memory import GuestMemory
 from vtax.host.journal import Journal
+from vtax.host.plugins import register
 from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.network.plugboard import Plugboard, Uplink
@@ -293,6 +294,15 @@ class Driver(ABC):
     def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
         """Start a guest. Everything made is journalled first. Raises PlatformError; after a failed start
         the journal has every resource that remains."""
+
+
+_D = TypeVar("_D", bound=Driver)
+
+
+def register_platform(driver: type[_D]) -> type[_D]:
+    """Make the platforms of a driver known, as a decorator of its class. One instance serves all of its guests."""
+    register("platform", driver())
+    return driver
 
 
 @runtime_checkable

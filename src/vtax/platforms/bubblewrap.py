@@ -13,7 +13,7 @@ from vtax.counters.layer import Part
 from vtax.host import namespaces
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
 from vtax.platforms import confinement, containers, stdio
-from vtax.platforms.base import GuestSpec
+from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import Root
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
@@ -22,6 +22,7 @@ from vtax.platforms.stdio import Program, StdioGuest
 PARTS = (Part("runtime", "bwrap"),)
 
 
+@register_platform
 class Bubblewrap(LaunchedDriver):
     name = "bubblewrap"
     summary = "bubblewrap sandbox"
@@ -74,6 +75,3 @@ def _own_sys(root: Root) -> MountStep:
     return MountStep(
         root.path / "sys", "sysfs", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY
     )
-
-
-DRIVER = Bubblewrap()

@@ -24,7 +24,7 @@ from vtax.network.plugboard import Interface
 from vtax.platforms import _microvm_snapshots as snapshots
 from vtax.platforms import virtual_machine
 from vtax.platforms._microvm_snapshots import Api
-from vtax.platforms.base import GuestSpec, RunsAsRoot
+from vtax.platforms.base import GuestSpec, RunsAsRoot, register_platform
 from vtax.platforms.microvm import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
 from vtax.study.declared import Example
 
@@ -44,6 +44,7 @@ class CloudHypervisorOptions(MicroVmOptions):
     )
 
 
+@register_platform
 class CloudHypervisor(MicroVm):
     name = "cloud-hypervisor"
     summary = "a microVM of Cloud Hypervisor"
@@ -131,9 +132,6 @@ class CloudHypervisor(MicroVm):
 
     def said(self, directory: Path) -> str:
         return virtual_machine.console_errors(directory / _CONSOLE)
-
-
-DRIVER = CloudHypervisor()
 
 
 def _interface(nic: Interface, tap: str) -> str:

@@ -34,7 +34,7 @@ from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, stdio
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
@@ -107,6 +107,7 @@ def short_version(line: str) -> str:
     return " ".join([name, *more[1:2]])
 
 
+@register_platform
 class Containerd(LaunchedDriver):
     name = "containerd"
     version_argv = ("containerd", "--version")
@@ -291,6 +292,3 @@ def _serving(daemon: ContainerdDaemon, name: str) -> list[int]:
             if name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 found.append(pid)
     return found
-
-
-DRIVER = Containerd()

@@ -19,7 +19,7 @@ from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import oci_confinement
 from vtax.platforms.docker_daemon import (
@@ -48,6 +48,7 @@ class DockerOptions(OciOptions):
     )
 
 
+@register_platform
 class Docker(LaunchedDriver):
     name = "docker"
     summary = "Docker container"
@@ -229,6 +230,3 @@ def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> Platfo
         Note("docker-differs", difference=difference),
         hint=Note("hint-docker-option", option=option),
     )
-
-
-DRIVER = Docker()

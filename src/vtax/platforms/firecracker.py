@@ -22,7 +22,7 @@ from vtax.network.plugboard import Interface
 from vtax.platforms import _microvm_snapshots as snapshots
 from vtax.platforms import microvm, virtual_machine
 from vtax.platforms._microvm_snapshots import Api
-from vtax.platforms.base import GuestSpec, RunsAsRoot
+from vtax.platforms.base import GuestSpec, RunsAsRoot, register_platform
 from vtax.platforms.microvm import PROGRAM_PATTERN, Machine, MicroVm, MicroVmOptions, Stream
 from vtax.study.declared import Example
 
@@ -42,6 +42,7 @@ class FirecrackerOptions(MicroVmOptions):
     )
 
 
+@register_platform
 class Firecracker(MicroVm):
     name = "firecracker"
     summary = "a microVM of Firecracker"
@@ -98,9 +99,6 @@ class Firecracker(MicroVm):
             fds.callback(os.close, fd)
         fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return Stream(stdin, stdout, read, write)
-
-
-DRIVER = Firecracker()
 
 
 def _common(machine: Machine) -> list[str]:

@@ -28,7 +28,7 @@ from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.network.namespace import NAMES
 from vtax.platforms import containers, oci_runtime, probing, stdio
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.platforms.probing import LaunchedDriver
@@ -58,6 +58,7 @@ class GvisorOptions(CpuLimited):
     )
 
 
+@register_platform
 class Gvisor(LaunchedDriver):
     name = "gvisor"
     summary = "gVisor sandbox: a kernel in user space"
@@ -124,6 +125,3 @@ def command_line(options: GvisorOptions, spec: GuestSpec) -> list[str]:
         f"--bundle={spec.directory}",
         spec.name,
     ]
-
-
-DRIVER = Gvisor()

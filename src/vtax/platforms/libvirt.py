@@ -27,7 +27,14 @@ from vtax.host.resources import RestoreCommand
 from vtax.image.image import Image
 from vtax.messages import Note, together
 from vtax.platforms import probing
-from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
+from vtax.platforms.base import (
+    Driver,
+    GuestSpec,
+    Probe,
+    RunningGuest,
+    RunsAsRoot,
+    register_platform,
+)
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.options import DriverOptions
 from vtax.study.declared import Example
@@ -103,6 +110,7 @@ class LibvirtGuest(RunningGuest):
                 ) from error
 
 
+@register_platform
 class Libvirt(Driver):
     name = "libvirt"
     summary = "a libvirt domain you have, through its virtio channel: its own files, limits and interfaces"
@@ -241,6 +249,3 @@ def _virsh(options: LibvirtOptions, *words: str) -> Result:
         raise PlatformError(
             f"libvirt: {message}", where=options.uri, hint=Note("hint-virsh-list")
         ) from error
-
-
-DRIVER = Libvirt()

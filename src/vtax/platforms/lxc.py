@@ -16,7 +16,7 @@ from vtax.counters.layer import Part
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
 from vtax.platforms import confinement, containers, stdio
-from vtax.platforms.base import GuestSpec
+from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
@@ -27,6 +27,7 @@ COMMON_USERNS = Path("/usr/share/lxc/config/userns.conf")
 PARTS = (Part("runtime", "lxc-.*"),)
 
 
+@register_platform
 class Lxc(LaunchedDriver):
     name = "lxc"
     summary = "LXC container"
@@ -123,6 +124,3 @@ def _owned_by_root(ids: IdRange | None, directory: Path) -> list[MountStep]:
             (directory / path.name).write_text(f"root:{ids.first}:{ids.count}\n")
             steps.append(bind(directory / path.name, path))
     return steps
-
-
-DRIVER = Lxc()

@@ -15,7 +15,7 @@ from typing import Any
 
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
 from vtax.platforms import containers, stdio
-from vtax.platforms.base import GuestSpec
+from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root
 from vtax.platforms.cpu_limits import CpuLimited
@@ -23,6 +23,7 @@ from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 
+@register_platform
 class Native(LaunchedDriver):
     name = "native"
     summary = "the image's files on the host's kernel, same limits, nothing else isolated"
@@ -73,6 +74,3 @@ def _host_views(root: Root, network: bool) -> list[MountStep]:
         MountStep(root.path / "sys", "sysfs", "sysfs", flags),
         bind(Path("/sys/fs/cgroup"), root.path / "sys/fs/cgroup"),
     ]
-
-
-DRIVER = Native()

@@ -14,7 +14,7 @@ from vtax.counters.layer import Part
 from vtax.host import cgroup_mounts, namespaces
 from vtax.host.namespaces import MountStep
 from vtax.platforms import confinement, containers, stdio
-from vtax.platforms.base import GuestSpec
+from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
@@ -36,6 +36,7 @@ PARTS = (Part("runtime", "systemd-nspawn"),)
 _OS_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 
 
+@register_platform
 class Nspawn(LaunchedDriver):
     name = "nspawn"
     summary = "systemd-nspawn container"
@@ -113,6 +114,3 @@ def _confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:
     kept = confinement.capabilities(spec.privileges, options.confinement)
     dropped = ",".join(map(str, confinement.other_capabilities(kept)))
     return [*privileges, f"--drop-capability={dropped}"]
-
-
-DRIVER = Nspawn()

@@ -18,7 +18,7 @@ from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.platforms import containers, oci_runtime, stdio, user_network
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root, oci_confinement
 from vtax.platforms.oci_runtime import OciOptions
@@ -37,6 +37,7 @@ _STORAGE_CONF = (
 PARTS = (Part("runtime", f"podman|conmon|{oci_runtime.PROGRAMS}"),)
 
 
+@register_platform
 class Podman(LaunchedDriver):
     name = "podman"
     version_argv = ("podman", "--version")
@@ -144,6 +145,3 @@ def command_line(
         str(root.path),
         *argv,
     ]
-
-
-DRIVER = Podman()

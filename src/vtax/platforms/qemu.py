@@ -36,7 +36,15 @@ from vtax.platforms import _qemu_probe, _qemu_shares, stdio, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
-from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.base import (
+    Driver,
+    GuestDisk,
+    GuestSpec,
+    NetworkLimits,
+    Probe,
+    Resources,
+    register_platform,
+)
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.qmp import Monitor
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
@@ -60,6 +68,7 @@ _MAX_MTU = {
 _ENGINE_MTU = 1500  # of libslirp
 
 
+@register_platform
 class Qemu(Driver):
     name = "qemu"
     summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, NIC model, disk, caching"
@@ -101,9 +110,6 @@ class Qemu(Driver):
             raise
         except (VtaxError, OSError) as error:
             raise start_error(spec, error) from error
-
-
-DRIVER = Qemu()
 
 
 def boot_files(options: QemuOptions, image: Image) -> virtual_machine.Boot:

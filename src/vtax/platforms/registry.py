@@ -1,4 +1,4 @@
-"""Finds drivers: every module of this package that defines `DRIVER`, and entry points of `vtax.platforms`."""
+"""Finds drivers: modules that register one, of this package, of files and of other packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-import vtax.platforms
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 from vtax.platforms.base import Driver, Platform
@@ -19,13 +18,13 @@ _MOST_OF_A_FAMILY = 6  # suggested
 @cache
 def drivers() -> Mapping[str, Driver]:
     """Return all drivers by name, the shipped ones first."""
-    found: Mapping[str, Driver] = discover(vtax.platforms, "DRIVER", Driver)
+    found: Mapping[str, Driver] = discover("platform", Driver)
     return found
 
 
 def foreign() -> Mapping[str, Origin]:
     """Return where drivers that vtax does not ship come from, by name."""
-    return origins(vtax.platforms, "DRIVER", Driver)
+    return origins("platform", Driver)
 
 
 def names() -> list[str]:

@@ -45,7 +45,7 @@ from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.uplink import check_nic, check_usable
 from vtax.platforms import probing, stdio
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunningGuest, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.ssh_options import SshOptions
@@ -112,6 +112,7 @@ class SshGuest(RunningGuest):
         self.ssh.stop()
 
 
+@register_platform
 class Ssh(LaunchedDriver):
     name = "ssh"
     summary = "any machine you have, over OpenSSH: its own files, limits and interfaces"
@@ -385,6 +386,3 @@ def _as_user(name: str) -> list[str]:
     except KeyError as error:
         raise BadInput(f"this host has no user {name!r}", where="option local_user") from error
     return ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--init-groups", "--"]
-
-
-DRIVER = Ssh()

@@ -37,7 +37,15 @@ from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import _virtualbox_tools as tools
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
-from vtax.platforms.base import Driver, GuestDisk, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.base import (
+    Driver,
+    GuestDisk,
+    GuestSpec,
+    NetworkLimits,
+    Probe,
+    Resources,
+    register_platform,
+)
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
 
@@ -54,6 +62,7 @@ _PID_S = 2.0
 _MAX_MTU = 16110
 
 
+@register_platform
 class VirtualBox(Driver):
     name = "virtualbox"
     summary = f"a machine of VirtualBox ({NEVER_ON_HARDWARE})"
@@ -98,9 +107,6 @@ class VirtualBox(Driver):
             raise
         except (VtaxError, OSError, ValueError) as error:
             raise start_error(spec, error) from error
-
-
-DRIVER = VirtualBox()
 
 
 def _host() -> tuple[str, tuple[str, ...]]:

@@ -32,7 +32,15 @@ from vtax.platforms import _xen_tools as tools
 from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._xen_guest import PARTS, XenGuest, destroy, log_files
 from vtax.platforms._xen_options import VARIANTS, XenOptions
-from vtax.platforms.base import Driver, GuestDisk, GuestSpec, HypervisorMemory, NetworkLimits, Probe
+from vtax.platforms.base import (
+    Driver,
+    GuestDisk,
+    GuestSpec,
+    HypervisorMemory,
+    NetworkLimits,
+    Probe,
+    register_platform,
+)
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.stdio import Claim, claim, start_error
 
@@ -47,6 +55,7 @@ _MAX_MTU = {"e1000": 16110, "rtl8139": 4096}
 _PV_MAX_MTU = 65517  # of netback and netfront: 65535 bytes less an Ethernet header with a VLAN tag
 
 
+@register_platform
 class Xen(Driver):
     name = "xen"
     summary = "a domain of Xen by xl: PV, PVH or HVM, emulated or paravirtual devices"
@@ -93,9 +102,6 @@ class Xen(Driver):
             raise
         except (VtaxError, OSError, ValueError) as error:
             raise start_error(spec, error) from error
-
-
-DRIVER = Xen()
 
 
 def _host() -> tuple[str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from vtax.image.image import Image
 from vtax.messages import Note, at
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import native
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import GuestSpec, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.options import DriverOptions
 from vtax.platforms.probing import LaunchedDriver
@@ -27,6 +27,7 @@ from vtax.platforms.stdio import StdioGuest
 _NAME = "Domain-0"
 
 
+@register_platform
 class XenDom0(LaunchedDriver):
     name = "xen-dom0"
     summary = "dom0 of Xen, with the virtual CPUs and the memory that dom0 has"
@@ -64,6 +65,3 @@ class XenDom0(LaunchedDriver):
             tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, CpuTime(domain.vcpus)
         )
         return guest
-
-
-DRIVER = XenDom0()

@@ -9,7 +9,7 @@ from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.segment import BridgeSegment, Segment
 from vtax.network.settings import Elsewhere, LinkSettings
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 
 
 class GuestToGuestSettings(LinkSettings):
@@ -51,13 +51,15 @@ def _peer(
     return NetworkEnd("peer", [(interface, network)], under_test=True, is_there=is_there)
 
 
-TOPOLOGY = Topology(
-    "guest-to-guest",
-    "two guests of the platform on one network",
-    wire,
-    GuestToGuestSettings,
-    guests=lambda settings: 2,
-    natives=(),
-    attachments=("bridge", "veth", *translation.ATTACHMENTS),
-    wire_there=wire_there,
+register_topology(
+    Topology(
+        "guest-to-guest",
+        "two guests of the platform on one network",
+        wire,
+        GuestToGuestSettings,
+        guests=lambda settings: 2,
+        natives=(),
+        attachments=("bridge", "veth", *translation.ATTACHMENTS),
+        wire_there=wire_there,
+    )
 )

@@ -22,7 +22,7 @@ from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 from vtax.network.wire import is_shaped
 
 _PEER, _GUEST = 1, 2
@@ -129,11 +129,13 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     return Links(lab, settings, [peer, *guests], flows)
 
 
-TOPOLOGY = Topology(
-    "guest-to-host",
-    "guest and the host side of its own link",
-    wire,
-    GuestToHostSettings,
-    attachments=("bridge", *translation.ATTACHMENTS),
-    joins_several=True,
+register_topology(
+    Topology(
+        "guest-to-host",
+        "guest and the host side of its own link",
+        wire,
+        GuestToHostSettings,
+        attachments=("bridge", *translation.ATTACHMENTS),
+        joins_several=True,
+    )
 )

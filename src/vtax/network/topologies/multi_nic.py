@@ -12,7 +12,7 @@ from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.settings import Elsewhere, LinkSettings
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 
 _PEER, _GUEST = 1, 2
 
@@ -48,11 +48,13 @@ def wire(lab: Lab, settings: MultiNicSettings) -> Links:
     return Links(lab, settings, [peer, guest], flows)
 
 
-TOPOLOGY = Topology(
-    "multi-nic",
-    "guest and native peer with several interfaces, a flow over each",
-    wire,
-    MultiNicSettings,
-    interfaces=lambda settings: settings.interfaces,
-    attachments=("bridge", "veth"),
+register_topology(
+    Topology(
+        "multi-nic",
+        "guest and native peer with several interfaces, a flow over each",
+        wire,
+        MultiNicSettings,
+        interfaces=lambda settings: settings.interfaces,
+        attachments=("bridge", "veth"),
+    )
 )

@@ -14,7 +14,7 @@ from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.segment import Segment
 from vtax.network.settings import Elsewhere, LinkSettings
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 
 _PEER, _GUEST = 1, 2
 
@@ -54,11 +54,13 @@ def wire(lab: Lab, settings: PointToPointSettings) -> Links:
     return Links(lab, settings, [peer, *guests], flows)
 
 
-TOPOLOGY = Topology(
-    "point-to-point",
-    "guest and native peer on one network",
-    wire,
-    PointToPointSettings,
-    joins_several=True,
-    attachments=("bridge", "veth", "macvtap", *translation.ATTACHMENTS),
+register_topology(
+    Topology(
+        "point-to-point",
+        "guest and native peer on one network",
+        wire,
+        PointToPointSettings,
+        joins_several=True,
+        attachments=("bridge", "veth", "macvtap", *translation.ATTACHMENTS),
+    )
 )

@@ -11,7 +11,7 @@ from vtax.network.end import NetworkEnd
 from vtax.network.lab import Lab, address, address6, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.settings import Elsewhere, LinkSettings
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 
 _END, _ROUTER = 1, 2
 
@@ -76,14 +76,16 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     return Links(lab, settings, [*ends, *routers], flows)
 
 
-TOPOLOGY = Topology(
-    "router",
-    "native generator, guest with two interfaces routing, native receiver",
-    wire,
-    RouterSettings,
-    interfaces=lambda settings: 2,
-    natives=("generator", "receiver"),
-    forwards=True,
-    joins_several=True,
-    attachments=("bridge", "veth"),
+register_topology(
+    Topology(
+        "router",
+        "native generator, guest with two interfaces routing, native receiver",
+        wire,
+        RouterSettings,
+        interfaces=lambda settings: 2,
+        natives=("generator", "receiver"),
+        forwards=True,
+        joins_several=True,
+        attachments=("bridge", "veth"),
+    )
 )

@@ -31,7 +31,7 @@ from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
 from vtax.network.topologies.router import RouterSettings, sides
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 
 _END, _GUEST, _STANDBY, _GATEWAY = 1, 2, 3, 254
 _COOKIE = 0x76740001
@@ -222,15 +222,17 @@ def _counters(switch: Switch, planes: Sequence[_Plane]) -> Mapping[str, float]:
     }
 
 
-TOPOLOGY = Topology(
-    "router-openflow",
-    "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
-    wire,
-    RouterOpenflowSettings,
-    guests=lambda settings: 2 if settings.move_after_s else 1,
-    natives=("generator", "receiver"),
-    joins_several=True,
-    packages=("python3-os-ken",),
-    max_mtu=MAX_MTU,
-    check_host=check_installed,
+register_topology(
+    Topology(
+        "router-openflow",
+        "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
+        wire,
+        RouterOpenflowSettings,
+        guests=lambda settings: 2 if settings.move_after_s else 1,
+        natives=("generator", "receiver"),
+        joins_several=True,
+        packages=("python3-os-ken",),
+        max_mtu=MAX_MTU,
+        check_host=check_installed,
+    )
 )

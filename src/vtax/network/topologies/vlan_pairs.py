@@ -19,7 +19,7 @@ from vtax.network.lab import Lab, make_interface, numbered
 from vtax.network.links import Flow, Links
 from vtax.network.openvswitch import MAX_MTU, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.settings import Elsewhere, LinkSettings
-from vtax.network.topology import Topology
+from vtax.network.topology import Topology, register_topology
 
 _FIRST_VLAN = 100
 _LEFT, _RIGHT = "left", "right"
@@ -134,15 +134,17 @@ def _end(
     )
 
 
-TOPOLOGY = Topology(
-    "vlan-pairs",
-    "pairs of guests, each pair on a VLAN of its own over trunks that they share",
-    wire,
-    VlanPairsSettings,
-    guests=lambda settings: 2 * settings.pairs,
-    natives=(),
-    max_mtu=MAX_MTU,
-    check_host=check_installed,
-    wire_there=wire_there,
-    trunks=lambda settings: settings.trunks,
+register_topology(
+    Topology(
+        "vlan-pairs",
+        "pairs of guests, each pair on a VLAN of its own over trunks that they share",
+        wire,
+        VlanPairsSettings,
+        guests=lambda settings: 2 * settings.pairs,
+        natives=(),
+        max_mtu=MAX_MTU,
+        check_host=check_installed,
+        wire_there=wire_there,
+        trunks=lambda settings: settings.trunks,
+    )
 )

@@ -11,7 +11,7 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.audit import Audit, audit
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, muted
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.report.views.sessions import changes_part
 
 _WORDS: dict[str, doc.Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
@@ -166,6 +166,12 @@ def _plain(found: Audit) -> dict[str, Any]:
     }
 
 
-VIEW = View(
-    "audit", msg("Audit"), msg("Differences between guests; with --all, every fact."), document, 40
+VIEW = register_view(
+    View(
+        "audit",
+        msg("Audit"),
+        msg("Differences between guests; with --all, every fact."),
+        document,
+        40,
+    )
 )

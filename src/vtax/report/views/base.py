@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vtax.host.plugins import register
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 
@@ -47,3 +48,9 @@ class View:
     place: int = 0
     has_chapters: bool = False
     command: str = ""
+
+
+def register_view(view: View) -> View:
+    """Make a view known. Returns it."""
+    register("view", view)
+    return view

@@ -16,7 +16,7 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import joined, more_blocks, msg, plural, styled, term
 from vtax.report.parts import published as published_numbers
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.stats.claims import Judgement
 from vtax.study.claims import BENCHMARK, METRIC, CheckTable
 
@@ -417,11 +417,13 @@ def _range(compared: ClaimedComparison) -> doc.Inline:
     return msg("below {bound}", bound=_amount(compared.high))
 
 
-VIEW = View(
-    "claims",
-    msg("Published findings"),
-    msg("What this run says of the published findings of its study."),
-    document,
-    place=15,
-    command="claims",
+VIEW = register_view(
+    View(
+        "claims",
+        msg("Published findings"),
+        msg("What this run says of the published findings of its study."),
+        document,
+        place=15,
+        command="claims",
+    )
 )

@@ -9,7 +9,7 @@ from vtax.report.analysis import Analysis
 from vtax.report.analysis.counters import Counted, counted_cells
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, levels_of, msg
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 
 
 def document(source: Source, _: Options) -> doc.Document:
@@ -118,10 +118,12 @@ def _number(value: float | None) -> doc.Inline:
     return doc.Nothing() if value is None else doc.Number(value, 3)
 
 
-VIEW = View(
-    "counters",
-    msg("Counters"),
-    msg("CPU time, traffic and drops of the network benchmarks."),
-    document,
-    26,
+VIEW = register_view(
+    View(
+        "counters",
+        msg("Counters"),
+        msg("CPU time, traffic and drops of the network benchmarks."),
+        document,
+        26,
+    )
 )

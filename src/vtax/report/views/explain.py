@@ -13,7 +13,7 @@ from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
 from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 
 _BRIEF, _NAMED = 10, 8
 _PER: Mapping[str, doc.Inline] = {
@@ -355,11 +355,13 @@ def _not_counted(missing: Mapping[str, str]) -> list[doc.Part]:
     return [doc.Paragraph(msg("Not available on this host:"), "muted"), doc.Bullets(tuple(items))]
 
 
-VIEW = View(
-    "explain",
-    msg("Counters that moved"),
-    msg("Which counters moved together with a difference."),
-    document,
-    place=27,
-    command="explain",
+VIEW = register_view(
+    View(
+        "explain",
+        msg("Counters that moved"),
+        msg("Which counters moved together with a difference."),
+        document,
+        place=27,
+        command="explain",
+    )
 )

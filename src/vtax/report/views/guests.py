@@ -11,7 +11,7 @@ from vtax.report.analysis.facts import fact_value
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, styled
 from vtax.report.parts import shared
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.study.model import GuestTable
 
 _SECONDS = doc.Scale("s")
@@ -90,10 +90,12 @@ def _plain(analysis: Analysis) -> list[dict[str, object]]:
     ]
 
 
-VIEW = View(
-    "guests",
-    msg("Guests"),
-    msg("The guests: versions, options, missing limits, start times."),
-    document,
-    35,
+VIEW = register_view(
+    View(
+        "guests",
+        msg("Guests"),
+        msg("The guests: versions, options, missing limits, start times."),
+        document,
+        35,
+    )
 )

@@ -9,7 +9,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, term
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.store.records import PluginRecord
 
 
@@ -62,4 +62,6 @@ def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[doc.Inline, doc.Inline
             yield name, fact_value(key, value)
 
 
-VIEW = View("host", msg("Host"), msg("The host of the run and its plug-ins."), document, 50)
+VIEW = register_view(
+    View("host", msg("Host"), msg("The host of the run and its plug-ins."), document, 50)
+)

@@ -23,7 +23,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.document import first_of, joined, msg, plural, styled
 from vtax.report.parts import host_change, host_groups, host_matrix, shared
 from vtax.report.parts.host_matrix import Line
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 
 _MAX_ODD, _MAX_FACTS = 5, 3  # of the summary
 _MAX_ALONE = 8  # facts that hosts alone have
@@ -277,10 +277,12 @@ def _plain(found: _Found, analysis: Analysis) -> dict[str, Any]:
     }
 
 
-VIEW = View(
-    "hosts",
-    msg("Hosts"),
-    msg("Each host of several: ratios, odd and missing ones, a change."),
-    document,
-    22,
+VIEW = register_view(
+    View(
+        "hosts",
+        msg("Hosts"),
+        msg("Each host of several: ratios, odd and missing ones, a change."),
+        document,
+        22,
+    )
 )

@@ -11,7 +11,7 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, plural
 from vtax.report.parts import typical
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.report.views.host import package_of
 from vtax.stats.assumptions import FEWEST_TO_TEST
 from vtax.store.records import PluginRecord
@@ -280,10 +280,12 @@ def _warmup(warmup: int) -> doc.Inline:
     )
 
 
-VIEW = View(
-    "method",
-    msg("Method"),
-    msg("How the run was made and how its figures were computed."),
-    document,
-    60,
+VIEW = register_view(
+    View(
+        "method",
+        msg("Method"),
+        msg("How the run was made and how its figures were computed."),
+        document,
+        60,
+    )
 )

@@ -20,7 +20,7 @@ from vtax.report.document import joined, listed, msg, muted, plural, scale_for
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right_of, title_of
 from vtax.report.parts.published import of_publication
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.stats.checks import Better
 from vtax.study.claims import BENCHMARK, METRIC
 from vtax.study.figures import Quantity
@@ -293,10 +293,12 @@ def _exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
     return FiguresResult(analysis, repeated(analysis), figures)
 
 
-VIEW = View(
-    "figures",
-    msg("Figures of the publication"),
-    msg("The figures and tables of the publication that the study repeats, from this run."),
-    document,
-    place=13,
+VIEW = register_view(
+    View(
+        "figures",
+        msg("Figures of the publication"),
+        msg("The figures and tables of the publication that the study repeats, from this run."),
+        document,
+        place=13,
+    )
 )

@@ -13,7 +13,7 @@ from vtax.report.analysis.workload import Missing, Unmeasured
 from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.header import run_line
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.stats.intervals import Interval as Bounds
 
 
@@ -361,10 +361,12 @@ def _switch(each: RankSwitch, found: Recommendation, weight: float) -> doc.Inlin
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
 
 
-VIEW = View(
-    "recommend",
-    msg("Recommendation"),
-    msg("The platforms ranked over all resources alike; vtax recommend takes weights."),
-    document,
-    command="recommend",
+VIEW = register_view(
+    View(
+        "recommend",
+        msg("Recommendation"),
+        msg("The platforms ranked over all resources alike; vtax recommend takes weights."),
+        document,
+        command="recommend",
+    )
 )

@@ -1,11 +1,10 @@
-"""Finds views: every module of this package that defines `VIEW`, and entry points of `vtax.report.views`."""
+"""Finds views: modules that register one, of this package, of files and of other packages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
 
-import vtax.report.views
 from vtax.host.plugins import Origin, discover, origins
 from vtax.report.views.base import View
 
@@ -15,7 +14,7 @@ DEFAULT = "result"
 @cache
 def views() -> Mapping[str, View]:
     """Return all views by name, the one that is shown when none is asked for first."""
-    found: Mapping[str, View] = discover(vtax.report.views, "VIEW", View)
+    found: Mapping[str, View] = discover("view", View)
     return dict(
         sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0]))
     )
@@ -23,7 +22,7 @@ def views() -> Mapping[str, View]:
 
 def foreign() -> Mapping[str, Origin]:
     """Return where views that vtax does not ship come from, by name."""
-    return origins(vtax.report.views, "VIEW", View)
+    return origins("view", View)
 
 
 def in_reports() -> list[View]:

@@ -6,7 +6,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 
 
 def document(source: Source, _: Options) -> doc.Document:
@@ -28,10 +28,12 @@ def document(source: Source, _: Options) -> doc.Document:
     return doc.Document(VIEW.title, parts, data={"commands": lines, "study": toml})
 
 
-VIEW = View(
-    "reproduce",
-    msg("How to reproduce"),
-    msg("The study and the commands that repeat the run."),
-    document,
-    70,
+VIEW = register_view(
+    View(
+        "reproduce",
+        msg("How to reproduce"),
+        msg("The study and the commands that repeat the run."),
+        document,
+        70,
+    )
 )

@@ -32,7 +32,7 @@ from vtax.report.parts.first_screen import answer_line, caution_line, next_line
 from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.store.records import PlatformRecord, UntestedRecord
 
 _MOST_NAMED = 4
@@ -410,11 +410,13 @@ def _more(analysis: Analysis, shown: int) -> Iterator[doc.Inline]:
         yield joined([f"vtax show {analysis.name} --warnings", of], ": ")
 
 
-VIEW = View(
-    "result",
-    msg("Result"),
-    msg("The result; the default view."),
-    document,
-    place=10,
-    has_chapters=True,
+VIEW = register_view(
+    View(
+        "result",
+        msg("Result"),
+        msg("The result; the default view."),
+        document,
+        place=10,
+        has_chapters=True,
+    )
 )

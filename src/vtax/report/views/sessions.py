@@ -16,7 +16,7 @@ from vtax.report.analysis.sessions import HostChange, host_changes, of_hosts, sc
 from vtax.report.analysis.source import Source
 from vtax.report.document import msg
 from vtax.report.parts import shared
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.stats.ratio import Nesting
 from vtax.stats.ratio import Ratio as RatioOfBlocks
 
@@ -285,10 +285,12 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
     }
 
 
-VIEW = View(
-    "sessions",
-    msg("Sessions"),
-    msg("Sessions of the run, and what the next one may show."),
-    document,
-    45,
+VIEW = register_view(
+    View(
+        "sessions",
+        msg("Sessions"),
+        msg("Sessions of the run, and what the next one may show."),
+        document,
+        45,
+    )
 )

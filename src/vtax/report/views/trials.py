@@ -16,7 +16,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.filters import narrowed
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, levels_of, msg, muted, styled
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord
 
@@ -143,9 +143,11 @@ def _row(trial: Trial, platform: doc.Inline, *, has_disks: bool) -> doc.TableRow
     return doc.TableRow((*cells, muted(doc.Nothing()) if ratio is None else doc.Number(ratio, 3)))
 
 
-VIEW = View(
-    "trials",
-    msg("Trials"),
-    msg("Every trial: block, order, platform, outcome, duration, start time."),
-    document,
+VIEW = register_view(
+    View(
+        "trials",
+        msg("Trials"),
+        msg("Every trial: block, order, platform, outcome, duration, start time."),
+        document,
+    )
 )

@@ -20,7 +20,7 @@ from vtax.report.analysis.variance import (
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import msg, muted, plural
 from vtax.report.parts import figures, shared
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 from vtax.stats.variance import Replication
 
 
@@ -340,10 +340,14 @@ def _figure_row(cell: CellVariance, analysis: Analysis) -> doc.FigureRow:
     )
 
 
-VIEW = View(
-    "variance",
-    msg("Variance"),
-    msg("Variance between blocks, between and within trials; drift; blocks and trials to plan."),
-    document,
-    place=24,
+VIEW = register_view(
+    View(
+        "variance",
+        msg("Variance"),
+        msg(
+            "Variance between blocks, between and within trials; drift; blocks and trials to plan."
+        ),
+        document,
+        place=24,
+    )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 from vtax.report.document import msg
-from vtax.report.views.base import Options, View
+from vtax.report.views.base import Options, View, register_view
 
 
 def document(source: Source, _: Options) -> doc.Document:
@@ -15,4 +15,6 @@ def document(source: Source, _: Options) -> doc.Document:
     return doc.Document(VIEW.title, (part,), data=warnings)
 
 
-VIEW = View("warnings", msg("Warnings"), msg("Every warning, with all its places."), document, 30)
+VIEW = register_view(
+    View("warnings", msg("Warnings"), msg("Every warning, with all its places."), document, 30)
+)
