@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +16,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import synthetic_run
-import vl_convert
 from golden_files import Golden, golden_of
 from hypothesis import settings
 
@@ -26,13 +25,15 @@ from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image import build as images
 from vtax.image.image import Image
-from vtax.report.analysis import Analysis, analyse
-from vtax.store import database
-from vtax.store.store import Store
 
+# Modules that load the store and reports are imported where they are used: tests of parsers need neither, and
+# begin at once.
 if TYPE_CHECKING:
     from installed_package import Install
     from stubbed_host import Machine
+
+    from vtax.report.analysis import Analysis
+    from vtax.store.store import Store
 
 # How long an example takes says nothing on a shared machine. `pytest --hypothesis-profile thorough` looks longer.
 settings.register_profile("vtax", deadline=None, max_examples=40)
@@ -273,15 +274,30 @@ def drawn_once() -> Iterator[None]:
 
         return once
 
+    if not has_imported("vtax.report"):
+        yield
+        return
+    import vl_convert
+
     with pytest.MonkeyPatch.context() as patch:
         for name in ("javascript_bundle", "vegalite_to_svg"):
             patch.setattr(vl_convert, name, kept(getattr(vl_convert, name)))
         yield
 
 
+def has_imported(*modules: str) -> bool:
+    """Whether a collected test imports one of these modules."""
+    return any(module in sys.modules for module in modules)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[str]:
     """What this process writes need survive no power cut. The fixture is how vtax has SQLite write for its users."""
+    if not has_imported("vtax.store.database", "vtax.report"):
+        yield ""
+        return
+    from vtax.store import database
+
     with pytest.MonkeyPatch.context() as patch:
         of_users = database.SYNCHRONOUS
         patch.setattr(database, "SYNCHRONOUS", "OFF")
@@ -346,6 +362,8 @@ def private_home(unmade_home: Path, shared_home: Home) -> Home:
 @pytest.fixture
 def store(tmp_path: Path, use_store: Callable[[Path], None]) -> Iterator[Store]:
     """A store of the test's own, which commands use too (`VTAX_STORE`)."""
+    from vtax.store.store import Store
+
     use_store(tmp_path / "store.sqlite")
     with Store.open(tmp_path / "store.sqlite") as opened:
         yield opened
@@ -354,6 +372,8 @@ def store(tmp_path: Path, use_store: Callable[[Path], None]) -> Iterator[Store]:
 @pytest.fixture(scope="module")
 def module_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store of the module's own, which commands use too (`VTAX_STORE`)."""
+    from vtax.store.store import Store
+
     file = tmp_path_factory.mktemp("module") / "store.sqlite"
     with Store.open(file) as opened, pytest.MonkeyPatch.context() as patch:
         patch.setenv("VTAX_STORE", f"sqlite:///{file}")
@@ -363,6 +383,10 @@ def module_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def tour_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a store with a finished run, `tour-1` of synthetic_run. Tests that write copy it."""
+    import synthetic_run
+
+    from vtax.store.store import Store
+
     file = tmp_path_factory.mktemp("tour") / "store.sqlite"
     with Store.open(file) as opened:
         synthetic_run.fill(synthetic_run.begin(opened))
@@ -372,6 +396,9 @@ def tour_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tour_analysis(tour_file: Path) -> Analysis:
     """What reports say of that run."""
+    from vtax.report.analysis import analyse
+    from vtax.store.store import Store
+
     with Store.open(tour_file) as opened:
         return analyse(opened)
 

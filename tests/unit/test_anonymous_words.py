@@ -117,6 +117,7 @@ def test_facts_that_are_not_listed_are_left_out():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filling",
     [

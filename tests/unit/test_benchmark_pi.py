@@ -42,6 +42,7 @@ def test_computed_digits_are_those_of_another_algorithm():
     assert pi_digits.last_digits(100).endswith("3421170679")
 
 
+@pytest.mark.slow
 def test_the_table_is_right_where_it_can_be_computed_again():
     assert pi_digits.KNOWN[100_000] == chudnovsky(100_000)
     assert all(len(last) == pi_digits.SHOWN for last in pi_digits.KNOWN.values())

@@ -179,6 +179,7 @@ def test_a_program_that_fails_is_no_figure():
         read(program(), "took 1 s", "out of luck\n", status=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(?:(x)|a|aa)+$", "(.*).*.*.*.*=x"])
 def test_a_catastrophic_pattern_ends_in_bounded_time(pattern):
     before, made = time.monotonic(), program({"pattern": pattern})

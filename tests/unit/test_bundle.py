@@ -214,6 +214,7 @@ REFUSED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(case, home, elsewhere):
     change, says = REFUSED[case]

@@ -37,6 +37,8 @@ from vtax.store.transfer import rows_of
 from vtax.study.load import load
 from vtax.study.redesigned import redesigned
 
+pytestmark = pytest.mark.slow
+
 STUDY = 'name = "mine"\nplatforms = ["native"]\n[[benchmark]]\nname = "sysbench-cpu"\n'
 FACTS = {"cpu": "Some CPU", "machine_id": "m1", "hardware_id": "d1", IMAGE_DIGEST: "cd" * 32}
 

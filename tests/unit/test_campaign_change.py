@@ -202,6 +202,7 @@ def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign)
     assert "controls" in printed
 
 
+@pytest.mark.slow
 def test_a_second_report_merges_nothing_again_and_writes_html(campaign, tmp_path):
     first = json.loads(vtax("report", str(campaign.root), "--json").stdout)["run"]
     page = tmp_path / "report.html"

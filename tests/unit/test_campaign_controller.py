@@ -186,6 +186,7 @@ def test_a_canary_that_fails_twice_stops_the_rest(tmp_path, fleet):
     assert list(reasons(campaign).values()) == ["run-refused"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "code"),
     [

@@ -358,6 +358,7 @@ def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place):
     assert found.bundle.endswith("run.vtax.gz")
 
 
+@pytest.mark.slow
 def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, without_systemd):
     began = time.monotonic()
     start(place, Request("/nonexistent/mine.toml", ""))
@@ -367,6 +368,7 @@ def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, with
     assert not is_measuring(place.lock)
 
 
+@pytest.mark.slow
 def test_a_real_process_writes_a_bundle_that_others_can_read(place, without_systemd):
     requested(place)
     stored(place, "finished")
@@ -398,6 +400,7 @@ def test_where_systemd_runs_a_unit_of_its_own_holds_the_process(place):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["check", "--json"], ["status"], ["run", "c1-s1", "tour"]])
 def test_a_measuring_host_loads_nothing_that_only_draws(place, arguments):
     """Nor the run that it makes, whose plan is the command of a run that nothing is measured by."""

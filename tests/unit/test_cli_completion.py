@@ -130,6 +130,7 @@ def test_files_are_offered_where_no_study_begins_so():
     assert [(item.type, item.value) for item in found] == [("file", "./my")]
 
 
+@pytest.mark.slow
 def test_a_real_bash_completes_with_the_script_it_is_given():
     script = (
         'eval "$(_VTAX_COMPLETE=bash_source "$1")"; COMP_WORDS=("$1" show tour-1 --platform d); COMP_CWORD=4; '
@@ -155,6 +156,7 @@ def test_every_shell_gets_a_script(shell):
     assert "_VTAX_COMPLETE" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["gone", "garbage", "server"])
 def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(damage, home, use_store):
     file = home.root / "store.sqlite"

@@ -109,6 +109,7 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store):
         assert each.ratio.half_width > 0.01
 
 
+@pytest.mark.slow
 def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(tmp_path):
     """One run looked at its data after every block (`verdict`), the other did not: a plain test would decide."""
     random, contradictions = np.random.default_rng(2), 0
@@ -261,6 +262,7 @@ def test_a_contrast_across_runs_withholds_for_coarse_figures(tmp_path):
         assert "withheld-resolution" in {note.code for note in found.warnings}
 
 
+@pytest.mark.slow
 def test_a_contrast_across_runs_withholds_for_failed_trials(tmp_path):
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         for name in ("old-1", "new-1"):
@@ -357,6 +359,7 @@ def test_metrics_and_benchmarks_can_be_named(store):
     assert list(ratios(found)) == ["sysbench-cpu latency"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["bad-1:native", "good-1:native"])
 @pytest.mark.parametrize(
     ("values", "reason"),

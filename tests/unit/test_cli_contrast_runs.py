@@ -189,6 +189,7 @@ def own_store(tmp_path: Path, use_store) -> None:
     use_store(tmp_path / "store.sqlite")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_store")
 @pytest.mark.parametrize(
     ("changes", "reason"),

@@ -81,6 +81,7 @@ def test_variance_is_of_the_whole_run_too():
     assert all(each in whole for each in part)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", sorted(v.name for v in views().values() if not v.command and v.name != DEFAULT)
 )

@@ -212,6 +212,7 @@ def test_the_axis_names_every_run_or_day_once_in_the_language_and_zone_of_the_ta
     assert labels_of(days, "en")[:2] == ["2026-11-22", "2026-11-23"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("zone")
 def test_every_label_of_the_axis_is_drawn_whatever_fraction_of_a_second_a_run_began_at(tour):
     chart = spaced(tour, 4, DAY + 19597.132519 / 3)
@@ -247,6 +248,7 @@ def test_a_key_that_only_a_newer_version_records_does_not_part_runs(store):
     assert len(history(store, "newer").plots) == 1
 
 
+@pytest.mark.slow
 def test_the_chart_shows_every_run_and_the_change(tour):
     document = document_of(tour)
     (chart,) = document.figures()

@@ -54,6 +54,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_follows_the_locale_and_programs_get_the_same_values(command, set_locale):
     def printed(*options: str) -> str:
@@ -66,6 +67,7 @@ def test_every_command_follows_the_locale_and_programs_get_the_same_values(comma
     assert json.loads(values)
 
 
+@pytest.mark.slow
 def test_a_page_follows_the_locale(tmp_path, set_locale):
     set_locale("pt_BR")
     output_of("report", "-o", str(tmp_path / "x.html"))

@@ -164,6 +164,7 @@ def test_a_byte_order_mark_is_written_once(encoding, redirected):
     assert out.read_bytes() == err.read_bytes() == "one\ntwo\n".encode(encoding)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("evil_run")
 def test_a_locale_without_characters_of_ours_will_do():
     done = started("show", env={"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"})
@@ -171,6 +172,7 @@ def test_a_locale_without_characters_of_ours_will_do():
     assert b"tour-1: failed: 3 blocks" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [("--help",), ("studies",), ("show",), ("show", "--json"), ("list",), ("schema",)]
 )
@@ -189,6 +191,7 @@ def test_an_output_that_is_full_is_an_error_in_words(command, redirected, monkey
     assert "bug" not in err.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 @pytest.mark.usefixtures("evil_run")
 def test_closed_streams_are_no_error(closed):

@@ -35,6 +35,8 @@ from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.platforms import registry
 
+pytestmark = pytest.mark.slow
+
 GOOD_OUTPUT = "2000 loops, best of 5: 7.5 usec per loop\n"
 LIVE_PLATFORM = {"probe-without-image", "probe", "probe-leaks", "start", "confinement", "network"}
 LIVE_BENCHMARK = {"runs", "version-in-guest"}

@@ -310,6 +310,7 @@ def test_equal_platforms_are_probed_once_and_all_are_answered(tmp_path):
     assert printed[-1] == "3 of 3 platforms"
 
 
+@pytest.mark.slow
 def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path, private_home):
     book = tmp_path / "book"
     wanted = [
@@ -353,6 +354,7 @@ def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
     assert [name for name, probe in probes.items() if probe.available] == ["answers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 10.0])
 def test_an_emulated_host_has_ten_times_the_time(monkeypatch, factor):
     deadlines = []

@@ -128,6 +128,7 @@ def test_every_package_that_is_asked_for_has_a_name_in_each_family_or_is_listed_
     assert list(table) == sorted(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("os_release", "manager"), [(UBUNTU, "apt-get"), (ALMA, "dnf"), (LEAP, "zypper")]
 )

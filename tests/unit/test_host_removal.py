@@ -12,6 +12,7 @@ from vtax.host import removal
 from vtax.host.removal import NotRemoved, directories, remove_tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d", "d" * 255])
 def test_no_depth_stops_a_removal(tmp_path, name):
     nest(tmp_path / "top", 3000, name)

@@ -25,6 +25,7 @@ def test_names_of_a_directory_are_in_order_where_that_is_asked_for(tmp_path):
     assert [name for name, _ in below(tmp_path, in_order=True)] == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_no_number_of_levels_is_too_many(tmp_path):
     nest(tmp_path / "top", 1500)
     assert sum(1 for _ in below(tmp_path / "top")) == 1501

@@ -131,6 +131,7 @@ def test_what_killed_processes_set_one_after_the_other_is_undone_last_made_first
     assert setting.read_text() == "0"
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_had_run_does_not_go_on_making_things(tmp_path):
     script = """
 made = Path(sys.argv[2]); Journal(Path(sys.argv[1])).register(Tree(str(made)))
@@ -145,6 +146,7 @@ run(["sh", "-c", f"echo now >/proc/{os.getpid()}/fd/1; sleep 1; mkdir {made}"])
     assert not made.exists()
 
 
+@pytest.mark.slow
 def test_what_was_forked_but_not_executed_when_vtax_was_killed_is_ended_too(tmp_path):
     script = """
 made = Path(sys.argv[2]); journal = Journal(Path(sys.argv[1]))

@@ -107,6 +107,7 @@ def test_a_machine_that_does_not_answer_says_why(reach):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_a_machine_is_free_once_its_run_is_killed(by, lock):
     with subprocess.Popen(
@@ -173,6 +174,7 @@ def test_this_host_is_under_test_without_uplinks(itself):
         assert identity == host_id(host_facts())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["echo no route >&2; exit 255", "sleep 30"])
 def test_what_a_client_started_delays_no_refusal_and_is_ended(ends, reach, tmp_path, monkeypatch):
     """A ProxyCommand has the client's stderr, and may outlive it."""
@@ -198,6 +200,7 @@ def test_a_talkative_client_holds_all_the_same(lock, reach):
         assert is_measuring(lock)
 
 
+@pytest.mark.slow
 def test_a_machine_that_hears_of_its_run_stays_held(lock, monkeypatch):
     monkeypatch.setattr(ssh, "_SILENCE_S", 2.0)
     monkeypatch.setattr(ssh, "_BEAT_S", 0.2)

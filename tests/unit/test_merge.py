@@ -33,6 +33,8 @@ from vtax.store.query import load, outputs
 from vtax.store.rows import checked
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 HOSTS = (
     {"cpus": 2, "machine_id": "aaaaaaaaaaaa", "kernel": "6.1"},
     {"cpus": 8, "machine_id": "bbbbbbbbbbbb"},

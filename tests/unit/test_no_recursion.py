@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src/vtax"
 _LIBRARY = frozenset(
     {"rmtree", "copytree", "os.fwalk", "rglob", "os.walk", "removedirs", "TemporaryDirectory"}
@@ -235,12 +237,14 @@ def _dotted(node: ast.Attribute | ast.Name) -> str:
     return f"{node.value.id if isinstance(node.value, ast.Name) else ''}.{node.attr}"
 
 
+@pytest.mark.slow
 def test_functions_that_call_themselves_are_listed_with_a_reason():
     found = {f"{path}:{name}" for path, tree in modules() for name in recursive(tree)}
     assert sorted(found - {*RECURSIVE}) == []
     assert sorted({*RECURSIVE} - found) == []
 
 
+@pytest.mark.slow
 def test_functions_of_the_library_that_call_themselves_are_listed_with_a_reason():
     found = {f"{path}:{name}" for path, tree in modules() for name in of_library(tree)}
     assert sorted(found - {*LIBRARY}) == []

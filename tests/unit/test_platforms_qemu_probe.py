@@ -157,6 +157,7 @@ def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hin
 BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "reason", "hint"),
     [

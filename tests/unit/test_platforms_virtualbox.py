@@ -296,6 +296,7 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tm
     assert journal.close() == []
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.usefixtures("ready")
 def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(

@@ -418,6 +418,7 @@ def test_statistical_cautions_come_first_and_requests_are_none(store):
     assert "trusted" not in caution
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("better", ["higher", "lower"])
 def test_a_report_explains_percents_of_times_where_it_has_times_only(store, better):
     found = analysed(store, {"64": KNOWN})

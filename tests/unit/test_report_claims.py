@@ -29,6 +29,7 @@ def word(**check: Any) -> str:
     return judged({"benchmark": "small", **check}, blocks=12).word
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "expected"),
     [

@@ -19,6 +19,8 @@ from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import OVER_BLOCKS
 from vtax.study.load import load, shipped
 
+pytestmark = pytest.mark.slow
+
 
 def with_boot_of_native(analysis: Analysis) -> Analysis:
     """The run as if native had a boot of the host to itself."""

@@ -21,6 +21,8 @@ from vtax.report.views.registry import views
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = (60, 80, 100, 120, 132, 140, 150, 160, 200)
 SAYS_MORE = re.compile(r"(\d+\s% )?interval|±\s?\d+\s%")
 """Titles of columns that say nothing without another one."""

@@ -22,6 +22,8 @@ from vtax.report.views.paper_figures import document_of
 from vtax.study.claims import METRIC
 from vtax.study.load import Chosen, load, shipped
 
+pytestmark = pytest.mark.slow
+
 STUDIES = ("ufla2010", "santos2008", "mauricio2013", "trindade2018")
 
 

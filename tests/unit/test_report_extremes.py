@@ -16,6 +16,8 @@ from vtax.report.renderers import numbers
 from vtax.report.renderers.format import efficiency_bar
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 def compared(path: Path, native: float, docker: float) -> Analysis:
     with Store.open(f"sqlite:///{path / 'store.sqlite'}") as store:

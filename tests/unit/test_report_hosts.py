@@ -22,6 +22,8 @@ from vtax.report.views.hosts import VIEW
 from vtax.stats.host_change import effect_of_change
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 HOSTS = tuple(f"web{number}" for number in range(8))
 FIRST = ("web0", "web3", "web5", "web6")
 COST, WINDOW = 0.97, 1.03

@@ -41,6 +41,8 @@ from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 WIDE = {
     ord(letter): ord(letter) + 0xFEE0

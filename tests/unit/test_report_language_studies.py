@@ -17,6 +17,8 @@ from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.study.load import Chosen, load, shipped
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = {name: load(name).study for name in shipped()}
 PAPERS = [name for name, study in STUDIES.items() if study.paper]

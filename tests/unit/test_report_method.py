@@ -56,6 +56,7 @@ def test_the_order_that_guests_started_in_is_data_too(store):
     ]
 
 
+@pytest.mark.slow
 def test_reports_name_no_driver():
     texts = {
         node.value

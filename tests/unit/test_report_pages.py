@@ -14,6 +14,8 @@ from vtax.report.renderers import vega
 from vtax.report.renderers.figures import spec_of
 from vtax.report.renderers.format import Formatter
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def analysis(unmade_home, tour_analysis):
@@ -52,6 +54,7 @@ def test_ratios_near_each_other_stand_on_a_linear_axis():
     assert "type" not in scale
 
 
+@pytest.mark.slow
 def test_a_page_has_contents_and_shows_figures_and_long_chapters_on_demand(analysis):
     page = page_of(analysis)
     contents = re.search(r'<nav class="contents".*?</nav>', page, re.S)

@@ -48,6 +48,7 @@ def starts(tmp_path: Path, unmade_home: Path, use_store) -> dict[str, list[float
     return found
 
 
+@pytest.mark.slow
 def test_percentiles_are_of_all_single_values(starts, golden):
     by_name = {cell["row"]: cell for cell in pivot("--rows", "platform", "--value", "p95")}
     for name, times in starts.items():

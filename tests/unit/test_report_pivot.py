@@ -141,6 +141,7 @@ def result_row(platform: str, **levels: int) -> dict[str, Any]:
     return dict(row)
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_result():
     found = pivot(
         "--rows",
@@ -180,6 +181,7 @@ def test_figures_are_those_of_the_result():
     assert values(ratios)["native", "64"] == 1.0
 
 
+@pytest.mark.slow
 def test_any_recorded_factor_is_a_row_a_column_or_a_panel():
     found = pivot("--rows", "message_size", "--cols", "platform", "--panel", "link.mtu")
     assert (found["rows"], found["columns"], found["panels"]) == (

@@ -69,6 +69,7 @@ def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path, monkeypatch):
     assert values.mean(axis=1) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stop"),
     [

@@ -23,6 +23,8 @@ from vtax.report.renderers.format import Formatter, english
 from vtax.store.records import HISTOGRAMS, SAMPLES, CellRecord, MetricRecord
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 SLOWER = {"native": 1.0, "docker": 1.1, "lxc": 1.02, "qemu-tcg": 25.0}
 RATES = (1000, 2000, 4000)
 METRICS = (

@@ -8,6 +8,7 @@ from tool_reports import REPORTS, outcome, texts_of
 from vtax.errors import BenchmarkError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters", "files"), REPORTS)
 def test_the_real_report_is_understood(name, parameters, files):
     assert outcome(name, parameters, texts_of(files)).values

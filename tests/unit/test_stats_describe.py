@@ -67,6 +67,7 @@ def test_no_labels_are_grouped_into_none():
     assert [each.tolist() for each in grouped(np.array([], dtype=np.int64))] == [[], [], []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [3, 10])
 def test_the_medians_interval_covers_as_often_as_it_says_with_several_trials_a_block(trials):
     """1000 studies of 10 blocks whose shared noise is as large as a trial's: chance is +-1.3 %."""

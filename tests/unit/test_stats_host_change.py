@@ -59,6 +59,7 @@ def test_the_halves_of_an_odd_number_have_welchs_freedom():
     assert (found.p_value, found.df) == pytest.approx((expected.pvalue, expected.df))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosts", [(2, 8), (8, 2), (2, 28)])
 @pytest.mark.parametrize("scatter", [0.3, 2.0, 5.0])
 def test_unequal_sides_are_covered_however_each_scatters(hosts, scatter):

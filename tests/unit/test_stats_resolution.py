@@ -61,6 +61,7 @@ def test_an_interval_that_noise_makes_wider_than_a_step_stays():
     assert coarse.ratio.warnings == exact.ratio.warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.01, 0.03, 0.1])
 @pytest.mark.parametrize("noise", [0.0, 0.002, 0.01])
 def test_a_quantized_tool_gives_no_more_false_equivalents_than_alpha(step, noise):

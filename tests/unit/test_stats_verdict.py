@@ -90,6 +90,7 @@ def test_next_to_the_margin_a_word_must_hold_in_both_directions():
     assert judge_unordered([above], 0.02, ["higher"])[0].kind == "undecided"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 7, 30])
 def test_holm_is_statsmodels(size):
     p = rng.random(size).round(1) ** 3  # with ties

@@ -202,6 +202,7 @@ def test_values_that_are_one_level_in_two_spellings_are_refused():
     assert "[[benchmark]] number 1 (iperf3)" in caught.value.where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("benchmark", "share"),
     [

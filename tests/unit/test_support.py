@@ -25,6 +25,7 @@ def held(lock: Path, seconds: float) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["measuring", "testing"])
 def test_tests_of_guests_wait_for_what_measures_or_tests_and_say_so(name, tmp_path):
     lines: list[str] = []
@@ -43,3 +44,13 @@ def test_tests_of_guests_go_on_after_a_limit(tmp_path):
             assert process.poll() is None
         assert time.monotonic() - started_at < 30
         process.kill()
+
+
+def test_tests_of_parsers_load_neither_the_store_nor_the_statistics():
+    helpers = "conftest, tool_under_test, tool_reports, service_reports"
+    loads = f"import sys, {helpers}; print({{'scipy', 'sqlalchemy', 'rich'}} & {{*sys.modules}})"
+    tests = Path(__file__).parents[1]
+    found = subprocess.run(
+        [sys.executable, "-c", loads], capture_output=True, text=True, check=True, cwd=tests
+    )
+    assert found.stdout == "set()\n"
