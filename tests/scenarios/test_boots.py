@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from stubbed_host import NATIVE, XEN, Machine, look, planned
 
-from vtax.campaign.host_runs import End, Place, Request
+from vtax.campaign.host_runs import End, Request, RequestedRun
 from vtax.cli import host_boots, resume
 from vtax.cli.main import group
 from vtax.cli.output import resume_hint
@@ -177,7 +177,7 @@ def test_abort_ends_a_run_and_keeps_why_it_ended_before(commands, status, expect
 
 def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, monkeypatch):
     """What a controller asks of a host from boot to boot, whose run has the id c1-s1."""
-    machine, place = commands.machine, Place.of(commands.home, "c1-s1")
+    machine, place = commands.machine, RequestedRun.of(commands.home, "c1-s1")
     monkeypatch.setattr("vtax.runner.resume._image_of", lambda *_: commands.plan.image)
     place.write_request(Request("two.toml", "ab" * 32, has_boots=True))
     assert "has begun here" in str(commands.invoke("host", "boot", "c1-s1").exception)

@@ -13,7 +13,7 @@ import tomli_w
 from click.testing import CliRunner, Result
 from fleet import DAY_S, START, measure
 
-from vtax.campaign.change import change_of, draw
+from vtax.campaign.change import change_of, plan_change
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.settings import Settings
@@ -113,7 +113,7 @@ def test_a_host_that_cannot_measure_is_not_drawn(campaign, state):
     found: set[str] = set()
     for seed in range(8):
         campaign.settings.model_copy(update={"change": None}).write(campaign.root / FILE)
-        found.update(draw(Campaign.open(campaign.root), "kernel", seed=seed).first)
+        found.update(plan_change(Campaign.open(campaign.root), "kernel", seed=seed).first)
     assert found == {*HOSTS} - {"web1"}, "nor is web9, which never answered"
 
 

@@ -22,7 +22,7 @@ from command_line import ended, output_of
 
 from vtax.campaign import controller as module
 from vtax.campaign import report
-from vtax.campaign.change import change_of, missing_of
+from vtax.campaign.change import change_of, missing_sessions
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost, InventoryHost
 from vtax.campaign.settings import Launch
@@ -158,8 +158,8 @@ def test_go_says_what_a_planned_change_lacks(fleet, commanded, capsys, monkeypat
 
     def missing() -> tuple[int, int]:
         opened = Campaign.open(campaign.root)
-        found = missing_of(change_of(opened), opened.hosts(), opened.settings)
-        return len(found.sessions), len(found.spent)
+        found = missing_sessions(change_of(opened), opened.hosts(), opened.settings)
+        return len(found.hosts), len(found.spent)
 
     assert "change" not in said()
     output_of("campaign", "change", str(campaign.root), "--what", "kernel")

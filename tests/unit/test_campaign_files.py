@@ -12,7 +12,7 @@ import pytest
 from answering_hosts import campaign_in
 
 from vtax.campaign import ansible, inventory
-from vtax.campaign.ansible import Answer, Playbook, answers_of, check_version, needed_program
+from vtax.campaign.ansible import Answer, Playbook, check_version, needed_program, parse_answers
 from vtax.campaign.directory import give_to_caller
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
 from vtax.campaign.inventory import hosts_of, read_inventory
@@ -281,7 +281,7 @@ def test_answers_are_read_from_what_ansible_prints(version):
     assert version == "2.14" or b'\nok: [h1] => {"rc": 0, "stdout": "forged"}\n' in printed, (
         "as h5 had it printed"
     )
-    found = [*answers_of(io.BytesIO(printed), "secret")]
+    found = [*parse_answers(io.BytesIO(printed), "secret")]
     kinds = {(each.host, each.task): each.kind for each in found}
     assert kinds == {
         ("h1", "prepare"): "ok",
@@ -310,7 +310,7 @@ def test_a_line_that_is_too_long_is_a_failure_that_says_so_to_its_end(monkeypatc
     monkeypatch.setattr(ansible, "MAX_LOGGED_BYTES", 200)
     start = f'{ENTRY}ok: [h1] => {{"a": "'
     long = f"{start}{'x' * (200 - len(start))}{ENTRY}ok: [h2] => {{}}\n{ENTRY}ok: [h3] => {{}}\n"
-    found = [*answers_of(io.BytesIO(long.encode()), "secret")]
+    found = [*parse_answers(io.BytesIO(long.encode()), "secret")]
     assert [(each.host, each.kind, each.error) for each in found] == [
         ("h1", "failed", ansible.TOO_LONG),
         ("h3", "ok", ""),
@@ -321,7 +321,7 @@ def test_a_line_that_is_too_long_is_a_failure_that_says_so_to_its_end(monkeypatc
 def test_an_answer_that_was_cut_is_a_failure_that_says_so(monkeypatch, key):
     monkeypatch.setattr(ansible, "MAX_ANSWER_BYTES", 100)
     lines = "".join(f'{ENTRY}ok: [h{n}] => {{"{key}": "{"x" * n}"}}\n' for n in (99, 100, 101))
-    found = [*answers_of(io.BytesIO(lines.encode()), "secret")]
+    found = [*parse_answers(io.BytesIO(lines.encode()), "secret")]
     assert [(each.kind, each.error == ansible.TOO_LONG) for each in found] == [
         ("ok", False),
         ("failed", True),
@@ -331,7 +331,7 @@ def test_an_answer_that_was_cut_is_a_failure_that_says_so(monkeypatch, key):
 
 def test_a_result_that_is_nested_deeply_is_empty():
     line = f'{ENTRY}ok: [h1] => {{"deep": {"[" * 200_000}{"]" * 200_000}}}\n'
-    (found,) = answers_of(io.BytesIO(line.encode()), "secret")
+    (found,) = parse_answers(io.BytesIO(line.encode()), "secret")
     assert (found.host, found.kind, found.result) == ("h1", "ok", {})
 
 

@@ -18,7 +18,7 @@ from command_line import invoked, output_of, refusal
 
 from vtax.campaign import detached, host_runs
 from vtax.campaign.detached import carry_out, start, systemd_command
-from vtax.campaign.host_runs import End, Place, Request, ids, state_of
+from vtax.campaign.host_runs import End, Request, RequestedRun, ids, state_of
 from vtax.errors import BadInput, NotFound, RunInterrupted, VtaxError
 from vtax.extras import EXTRAS
 from vtax.host.home import Home
@@ -31,9 +31,9 @@ STARTED_S = 30.0
 
 
 @pytest.fixture
-def place(private_home: Home) -> Place:
+def place(private_home: Home) -> RequestedRun:
     """The place of the id `c1-s1`, for which nothing was requested yet."""
-    return Place.of(private_home, "c1-s1")
+    return RequestedRun.of(private_home, "c1-s1")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def stored(place: Place, status: str, because: str = "", tag: str = "") -> None:
+def stored(place: RequestedRun, status: str, because: str = "", tag: str = "") -> None:
     """A run of the store with the tag, of four blocks, that ended so."""
     synthetic_run.put_store(place.home.store_file, measure, status, because, tag or place.tag)
 
@@ -61,7 +61,7 @@ def measure(store: Store, status: str, because: str, tag: str) -> None:
         run.finish(status, because, 1_700_000_900.0)
 
 
-def requested(place: Place, end: End | None = None) -> None:
+def requested(place: RequestedRun, end: End | None = None) -> None:
     place.write_request(REQUEST)
     if end is not None:
         place.write_end(end)
@@ -78,7 +78,7 @@ def test_nothing_that_was_never_requested_is_there(place):
 @pytest.mark.parametrize("text", ["", "-a", "A", "a/b", "..", "a" * 31, "a b", "a\n"])
 def test_an_id_is_a_plain_name(private_home, text):
     with pytest.raises(BadInput, match="is no id of a run"):
-        Place.of(private_home, text)
+        RequestedRun.of(private_home, text)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_the_command_requests_a_study_by_its_path_and_digest(
         output_of("host", "run", "c1-s1", "santos2008", "--scale", "quick", "--seed", "7", "--json")
     )
     assert (found["schema"], found["id"]) == ("vtax.host-run/1", "c1-s1")
-    request = Place.of(private_home, "c1-s1").request()
+    request = RequestedRun.of(private_home, "c1-s1").request()
     assert (Path(request.study).name, request.scale, request.seed, len(request.digest)) == (
         "santos2008.toml",
         "quick",
@@ -240,7 +240,7 @@ def test_the_command_requests_a_study_by_its_path_and_digest(
         64,
     )
     output_of("host", "run", "c1-s2", "tour", "--blocks", "12", "--json")
-    assert Place.of(private_home, "c1-s2").request().blocks == 12
+    assert RequestedRun.of(private_home, "c1-s2").request().blocks == 12
     assert "there is no study 'toor'" in str(refusal("host", "run", "c1-s1", "toor"))
     assert "has no scale 'slow'" in str(refusal("host", "run", "c1-s1", "tour", "--scale", "slow"))
     assert launched == ["c1-s1", "c1-s2"]
@@ -283,7 +283,7 @@ def test_its_process_does_what_is_missing_and_writes_the_bundle(place, status, r
         stored(place, status)
     called = []
 
-    def vtax(place: Place, arguments: list[str]) -> int:
+    def vtax(place: RequestedRun, arguments: list[str]) -> int:
         assert is_measuring(place.lock)
         called.append(list(arguments))
         if arguments[0] == "export":
@@ -312,7 +312,7 @@ def test_its_process_does_what_is_missing_and_writes_the_bundle(place, status, r
 def test_in_the_foreground_the_exit_status_is_that_of_the_run(
     place, taken_for_root, monkeypatch, status, end, ends
 ):
-    def carried_out(place: Place) -> None:
+    def carried_out(place: RequestedRun) -> None:
         if status:
             stored(place, status)
         place.write_end(end)
@@ -332,11 +332,11 @@ def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_noth
     assert (state_of(place).state, state_of(place).reason) == ("interrupted", "the disk is full")
     called: list[str] = []
 
-    def vtax(place: Place, arguments: list[str]) -> int:
+    def vtax(place: RequestedRun, arguments: list[str]) -> int:
         called.append(arguments[0])
         return Path(arguments[-1]).write_bytes(b"a bundle") and 0
 
-    monkeypatch.setattr(detached, "_vtax", vtax)
+    monkeypatch.setattr(detached, "_run_vtax", vtax)
     start(place, REQUEST, in_foreground=True)
     assert (state_of(place).state, called) == ("done", ["export"])
 
@@ -344,7 +344,7 @@ def test_a_bundle_that_cannot_be_written_is_written_by_the_next_request_and_noth
 def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place):
     requested(place)
 
-    def vtax(place: Place, arguments: list[str]) -> int:
+    def vtax(place: RequestedRun, arguments: list[str]) -> int:
         if arguments[0] == "run":
             stored(place, "interrupted", "stopped on request (SIGTERM)")
             raise RunInterrupted("stopped on request (SIGTERM)", signal=signal.SIGTERM)
@@ -432,7 +432,7 @@ def test_a_measuring_host_loads_nothing_that_only_draws(place, arguments):
 
 def test_ids_are_listed_in_order(private_home):
     for name in ("b", "a"):
-        requested(Place.of(private_home, name))
+        requested(RequestedRun.of(private_home, name))
     (host_runs.host_runs_of(private_home) / "NOT").mkdir()
     assert ids(private_home) == ["a", "b"]
 
@@ -444,8 +444,8 @@ def test_a_run_over_several_boots_goes_on_when_it_is_requested_again(place, laun
     stored(place, "paused")
     assert start(place, request).state == "paused"  # as none is started here
     assert launched == ["c1-s1"]
-    assert detached._command(place, request) == ["resume", "tour-1"]
-    assert detached._command(place, REQUEST) == []
+    assert detached._next_command(place, request) == ["resume", "tour-1"]
+    assert detached._next_command(place, REQUEST) == []
 
 
 @pytest.mark.parametrize("command", ["status", "stop"])

@@ -104,75 +104,85 @@ class Answer:
     at: float = 0.0
 
     def json(self) -> Mapping[str, Any]:
-        """Return the JSON that a command printed, after what a login may print. Raises ValueError for anything
-        else."""
-        said = str(self.result.get("stdout", ""))
-        found = parse_json(said[max(said.find("{"), 0) :])
-        if not isinstance(found, dict):
+        """Return the JSON object that a command printed, without what the login printed before it.
+
+        Raises ValueError where the command printed anything else.
+        """
+        stdout = self._text("stdout")
+        document = parse_json(stdout[max(stdout.find("{"), 0) :])
+        if not isinstance(document, dict):
             raise ValueError("no object")
-        return found
+        return document
 
     @property
     def error(self) -> str:
-        """The error on one line, as vtax said it there, or else as Ansible says."""
-        said = _CLOSED.sub("", str(self.result.get("stderr") or "")) or str(
-            self.result.get("stdout") or ""
-        )
-        _, found, own = said.rpartition("vtax: ")
-        text = (
-            own
-            if found
-            else said or str(self.result.get("module_stderr") or self.result.get("msg") or "")
-        )
-        return one_line(text, MAX_DETAIL)
+        """The error on one line: that of vtax on the host, or else what the command or Ansible printed."""
+        output = _CLOSED.sub("", self._text("stderr")) or self._text("stdout")
+        _, marker, error_of_vtax = output.rpartition("vtax: ")
+        if marker:
+            output = error_of_vtax
+        elif not output:
+            output = self._text("module_stderr") or self._text("msg")
+        return one_line(output, MAX_DETAIL)
 
     @property
     def status(self) -> int:
         """Exit status of the command; -1 where there is none."""
-        found = self.result.get("rc")
-        return found if isinstance(found, int) else -1
+        status = self.result.get("rc")
+        return status if isinstance(status, int) else -1
+
+    def _text(self, key: str) -> str:
+        return str(self.result.get(key) or "")
 
 
 def needed_program(name: str) -> str:
     """Return the path of a program of Ansible. Raises BadInput where it is not on PATH."""
-    if found := find_program(name):
-        return found
-    raise BadInput(
-        f"{name} is not on PATH",
-        hint=f"{packages_hint('ansible-core')}; or without it: vtax campaign pack",
-    )
+    path = find_program(name)
+    if not path:
+        raise BadInput(
+            f"{name} is not on PATH",
+            hint=f"{packages_hint('ansible-core')}; or without it: vtax campaign pack",
+        )
+    return path
 
 
 def check_version() -> None:
     """Raise BadInput for an Ansible that is missing, or older than this needs."""
-    said = run([needed_program("ansible-playbook"), "--version"], environment=ENVIRONMENT).stdout
-    found = re.search(r"core (\d+)\.(\d+)", said.partition("\n")[0])
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+    command = [needed_program("ansible-playbook"), "--version"]
+    first_line, _, _ = run(command, environment=ENVIRONMENT).stdout.partition("\n")
+    version = re.search(r"core (\d+)\.(\d+)", first_line)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
         raise BadInput(
-            f"this ansible-playbook is too old: {one_line(said.partition(chr(10))[0], 60)}",
+            f"this ansible-playbook is too old: {one_line(first_line, 60)}",
             hint=f"vtax needs ansible-core {OLDEST[0]}.{OLDEST[1]} or newer: {packages_hint('ansible-core')}",
         )
 
 
 @dataclass(frozen=True)
 class Playbook:
-    """Runs of the playbook. inventory: Ansible's. log: gets what it prints. held: a lock's descriptor."""
+    """Runs tasks of the playbook on hosts.
+
+    inventory: of Ansible.
+    log: file that gets what Ansible prints.
+    forks: how many hosts Ansible speaks to at once.
+    lock: descriptor of the campaign's lock, which Ansible holds too while it runs.
+    """
 
     inventory: Path
     log: Path
     forks: int
-    held: int
+    lock: int
 
     def run(
         self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]
     ) -> Generator[Answer]:
-        """Carry out tasks on hosts, and yield the answers as they come. variables: host -> those of the tasks.
+        """Carry out tasks on hosts, and yield the answers as they come. variables: host -> its variables.
 
         Raises VtaxError where ansible-playbook itself fails. The program is ended when the iterator is closed.
         """
-        with TemporaryDirectory(prefix="vtax-campaign-") as made, self.log.open("ab") as log:
-            own, limit = Path(made, "vtax.json"), Path(made, "limit")
-            own.write_text(json.dumps({"all": {"hosts": variables}}))
+        with TemporaryDirectory(prefix="vtax-campaign-") as directory, self.log.open("ab") as log:
+            inventory, limit = Path(directory, "vtax.json"), Path(directory, "limit")
+            inventory.write_text(json.dumps({"all": {"hosts": variables}}))
             limit.write_text("".join(f"{name}\n" for name in variables))
             command = [
                 needed_program("ansible-playbook"),
@@ -180,7 +190,7 @@ class Playbook:
                 "-i",
                 str(self.inventory),
                 "-i",
-                str(own),
+                str(inventory),
                 "--forks",
                 str(self.forks),
                 "--limit",
@@ -191,24 +201,24 @@ class Playbook:
             ]
             secret = token_hex(16)
             with _pipe() as (printed, writing):
-                own_log = {"ANSIBLE_LOG_PATH": f"/dev/fd/{writing}", "LOGNAME": secret}
+                log_settings = {"ANSIBLE_LOG_PATH": f"/dev/fd/{writing}", "LOGNAME": secret}
                 process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=(self.held, writing),
-                    env=_environment(tasks, own_log),
+                    pass_fds=(self.lock, writing),
+                    env=_environment(tasks, log_settings),
                     cwd=self.inventory.parent,
                     start_new_session=True,
                 )
             try:
-                any_answer = False
-                for answer in answers_of(printed, secret):
-                    any_answer = True
+                has_answer = False
+                for answer in parse_answers(printed, secret):
+                    has_answer = True
                     yield answer
                 status = process.wait()
-                if not any_answer:
+                if not has_answer:
                     raise VtaxError(
                         f"ansible-playbook ended with exit status {status}, without an answer",
                         where=str(self.log),
@@ -221,9 +231,9 @@ class Playbook:
 
 @contextmanager
 def _pipe() -> Iterator[tuple[IO[bytes], int]]:
-    """Make a pipe; yield what reads it, and a descriptor for a program, which opens it by /dev/fd.
+    """Yield the reading end of a new pipe, and the descriptor of its other end, which a program opens by /dev/fd.
 
-    It has no name of its own: to open such a one waits for a reader, for ever where this process was killed.
+    A named pipe would not do: a program that opens one waits for a reader, for ever where this process was killed.
     """
     reading, writing = os.pipe()
     try:
@@ -232,44 +242,54 @@ def _pipe() -> Iterator[tuple[IO[bytes], int]]:
         os.close(writing)
 
 
-def _environment(tasks: Sequence[str], own_log: Mapping[str, str]) -> dict[str, str]:
+def _environment(tasks: Sequence[str], log_settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of ansible-playbook, in which connections of ssh are bounded for these tasks."""
-    found = child_environment({**ENVIRONMENT, **own_log})
+    environment = child_environment({**ENVIRONMENT, **log_settings})
     most_bytes = _SLURPED_BYTES if "fetch" in tasks else MAX_ANSWER_BYTES
-    found |= {"VTAX_SSH_PATH": found["PATH"], "VTAX_MOST_BYTES": str(most_bytes)}
-    found["VTAX_PYTHON"] = sys.executable
-    return found | {"PATH": f"{BOUNDED}:{found['PATH']}"}
+    path = environment["PATH"]
+    return environment | {
+        "VTAX_SSH_PATH": path,
+        "VTAX_MOST_BYTES": str(most_bytes),
+        "VTAX_PYTHON": sys.executable,
+        "PATH": f"{BOUNDED}:{path}",
+    }
 
 
-def answers_of(printed: IO[bytes], secret: str) -> Iterator[Answer]:
-    """Yield the answers of what Ansible logs. secret: the user that it runs as, in its log.
+def parse_answers(log: IO[bytes], secret: str) -> Iterator[Answer]:
+    """Yield the answers in what Ansible logs. secret: the user that it runs as, in its log.
 
-    A line that is too long is a failure that says so, to its end.
+    A line that is too long becomes a failed answer that says so; the rest of the line is passed over.
     """
     task, began = "", time.time()
-    before: dict[str, float] = {}
+    answered: dict[str, float] = {}
     entry, is_whole = re.compile(_ENTRY.format(secret=secret)), True
-    while line := printed.readline(MAX_LOGGED_BYTES):
+    while line := log.readline(MAX_LOGGED_BYTES):
         is_start, is_whole = is_whole, line.endswith(b"\n")
-        text = (line if is_whole else line[:_BEGIN_BYTES]).decode(errors="replace").rstrip("\n")
-        if not (is_start and (start := entry.match(text))):
+        pattern = _RESULT
+        if not is_whole:
+            line, pattern = line[:_BEGIN_BYTES], _BEGUN
+        text = line.decode(errors="replace").rstrip("\n")
+        start = entry.match(text)
+        if start is None or not is_start:
             continue
         text = text[start.end() :]
         if banner := _BANNER.match(text):
             task = banner[1]
-        elif found := (_RESULT if is_whole else _BEGUN).match(text):
-            host, at = found[2], time.time()
-            kind, result = _kind(found[1], found[3]), _object(found[4]) if is_whole else {}
+        elif match := pattern.match(text):
+            host, at = match[2], time.time()
+            kind, result = _kind(match[1], match[3]), dict[str, Any]()
+            if is_whole:
+                result = _object(match[4])
             if not is_whole or _is_cut(result):
                 kind, result = "failed", {"msg": TOO_LONG}
-            yield Answer(host, task, kind, result, before.get(host, began), at)
-            before[host] = at
+            yield Answer(host, task, kind, result, answered.get(host, began), at)
+            answered[host] = at
 
 
 def _is_cut(result: Mapping[str, Any]) -> bool:
     """Return whether a host printed more than it may, of which the rest was never read."""
-    printed = [str(result.get(f"{origin}{stream}", "")) for origin, stream in _PRINTED]
-    return any(len(each.encode(errors="replace")) >= MAX_ANSWER_BYTES for each in printed)
+    outputs = [str(result.get(f"{origin}{stream}", "")) for origin, stream in _PRINTED]
+    return any(len(output.encode(errors="replace")) >= MAX_ANSWER_BYTES for output in outputs)
 
 
 def _kind(word: str, failure: str | None) -> Kind:
@@ -278,16 +298,16 @@ def _kind(word: str, failure: str | None) -> Kind:
     return "skipped" if word == "skipping" else "ok"
 
 
-def _object(text: str | None) -> Mapping[str, Any]:
+def _object(text: str | None) -> dict[str, Any]:
     with suppress(ValueError):
-        found = parse_json(text or "{}")
-        if isinstance(found, dict):
-            return found
+        value = parse_json(text or "{}")
+        if isinstance(value, dict):
+            return value
     return {}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End ansible-playbook and what it started, if it runs still; what it began on a host may be repeated."""
+    """End ansible-playbook and what it started, where it still runs. A task that is cut off is repeated later."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             os.killpg(process.pid, number)

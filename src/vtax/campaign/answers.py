@@ -24,7 +24,7 @@ _OBSTACLES: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
 """Obstacles of a check that have a reason of their own; any other keeps a host from measuring, too."""
 _NO_SUCH_COMMAND = 127
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SAID: tuple[tuple[str, Code], ...] = (
+_CAUSES: tuple[tuple[str, Code], ...] = (
     ("No space left", "space"),
     ("has the digest", "digest"),
     ("is for Python", "python"),
@@ -38,9 +38,10 @@ def after_prepare(host: CampaignHost, answer: Answer, now: float) -> CampaignHos
         return replace(host, at=now)
     if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
         return _in(host, "busy", Reason("lock-held", answer.error), now)
-    return _without_answer(
-        host, answer, now, next((code for said, code in _SAID if said in answer.error), None)
-    )
+    for words, code in _CAUSES:
+        if words in answer.error:
+            return _without_answer(host, answer, now, code)
+    return _without_answer(host, answer, now)
 
 
 def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: float) -> CampaignHost:
@@ -48,43 +49,37 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
     if answer.kind != "ok":
         return _without_answer(host, answer, now)
     try:
-        said = answer.json()
-        found = replace(
+        check = answer.json()
+        checked = replace(
             host,
-            identity=one_line(str(said["identity"]), 64),
-            facts=dict(cleaned(dict(said["host"]))),
-            agents=tuple(one_line(str(each["name"]), 60) for each in said["agents"][:100]),
+            identity=one_line(str(check["identity"]), 64),
+            facts=dict(cleaned(dict(check["host"]))),
+            agents=tuple(one_line(str(agent["name"]), 60) for agent in check["agents"][:100]),
         )
-        at = datetime.fromisoformat(str(said["time"])).timestamp()
-        obstacles = [(str(each["code"]), str(each["detail"])) for each in said["obstacles"]]
-        digests = {str(each["digest"]) for each in said["images"]}
-        version = one_line(str(said["vtax_version"]), 40)
+        host_time = datetime.fromisoformat(str(check["time"])).timestamp()
+        obstacles = [(str(item["code"]), str(item["detail"])) for item in check["obstacles"]]
+        digests = {str(image["digest"]) for image in check["images"]}
+        version = one_line(str(check["vtax_version"]), 40)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        return _in(
-            host,
-            "refused",
-            Reason("no-answer", one_line(f"its check cannot be read: {error}", MAX_DETAIL)),
-            now,
-        )
+        detail = one_line(f"its check cannot be read: {error}", MAX_DETAIL)
+        return _in(host, "refused", Reason("no-answer", detail), now)
     for code, detail in obstacles:
         if code == "lock-held":
-            return _in(found, "busy", Reason("lock-held", one_line(detail, MAX_DETAIL)), now)
+            return _in(checked, "busy", Reason("lock-held", one_line(detail, MAX_DETAIL)), now)
+    offset = host_time - min(max(host_time, answer.since), answer.at)
     if obstacles:
-        return _in(found, "refused", _reason_of(obstacles), now)
-    if version != settings.vtax_version:
-        return _in(
-            found, "refused", Reason("version", f"{version}, not {settings.vtax_version}"), now
-        )
-    if settings.image_digest not in digests:
-        return _in(found, "refused", Reason("digest", settings.image_digest[:12]), now)
-    offset = at - min(max(at, answer.since), answer.at)
-    if not abs(offset) <= CLOCK_S:
-        return _in(found, "refused", Reason("clock", f"{offset:+.0f} s"), now)
-    if host.identity and host.identity != found.identity:
-        return replace(
-            host, state="refused", reason=Reason("other-host", f"was {host.identity}"), at=now
-        )
-    return _in(found, "ready", Reason(), now)
+        reason = _reason_of(obstacles)
+    elif version != settings.vtax_version:
+        reason = Reason("version", f"{version}, not {settings.vtax_version}")
+    elif settings.image_digest not in digests:
+        reason = Reason("digest", settings.image_digest[:12])
+    elif not abs(offset) <= CLOCK_S:
+        reason = Reason("clock", f"{offset:+.0f} s")
+    elif host.identity and host.identity != checked.identity:
+        return _in(host, "refused", Reason("other-host", f"was {host.identity}"), now)
+    else:
+        return _in(checked, "ready", Reason(), now)
+    return _in(checked, "refused", reason, now)
 
 
 def _reason_of(obstacles: Sequence[tuple[str, str]]) -> Reason:
@@ -98,34 +93,35 @@ def _reason_of(obstacles: Sequence[tuple[str, str]]) -> Reason:
 
 
 def twins(hosts: Iterable[CampaignHost]) -> list[CampaignHost]:
-    """Return the hosts that are ready and may not measure: a second name of another one, or a copy of it."""
-    named = [host for host in hosts if host.identity and host.state not in ("skipped",)]
-    copies = {*cloned(host.facts for host in named)}
-    first: dict[str, CampaignHost] = {}
-    for host in sorted(
-        named, key=lambda each: (not each.sessions, each.state == "refused", each.name)
-    ):
-        first.setdefault(host.identity, host)
-    found = []
-    for host in named:
+    """Return the ready hosts that must not measure, refused: second names of a host, and clones of another host.
+
+    Of the names of one host the first remains: one with sessions before others, then by name.
+    """
+    identified = [host for host in hosts if host.identity and host.state != "skipped"]
+    cloned_ids = {*cloned(host.facts for host in identified)}
+    first_names: dict[str, str] = {}
+    for host in sorted(identified, key=_twin_order):
+        first_names.setdefault(host.identity, host.name)
+    refused = []
+    for host in identified:
         if host.state != "ready":
             continue
-        machine = host.facts.get(MACHINE_ID)
-        if machine in copies:
-            others = [
-                each.name
-                for each in named
-                if each is not host and each.facts.get(MACHINE_ID) == machine
-            ]
-            detail = f"its machine-id is that of {', '.join(others[:5])}"
-            found.append(replace(host, state="refused", reason=Reason("cloned", detail)))
-        elif first[host.identity].name != host.name:
-            found.append(
-                replace(
-                    host, state="refused", reason=Reason("same-host", first[host.identity].name)
-                )
-            )
-    return found
+        machine_id = host.facts.get(MACHINE_ID)
+        first_name = first_names[host.identity]
+        if machine_id in cloned_ids:
+            same_id = [twin for twin in identified if twin.facts.get(MACHINE_ID) == machine_id]
+            names = [twin.name for twin in same_id if twin is not host]
+            reason = Reason("cloned", f"its machine-id is that of {', '.join(names[:5])}")
+        elif first_name != host.name:
+            reason = Reason("same-host", first_name)
+        else:
+            continue
+        refused.append(replace(host, state="refused", reason=reason))
+    return refused
+
+
+def _twin_order(host: CampaignHost) -> tuple[bool, bool, str]:
+    return not host.sessions, host.state == "refused", host.name
 
 
 def after_run(
@@ -137,41 +133,44 @@ def after_run(
     *,
     is_launch: bool,
 ) -> CampaignHost:
-    """Return a host after `vtax host run`, `status` or `stop` of a session that was launched. is_launch: after `run`,
-    whose failure is a refusal; any other leaves what is known of the session."""
+    """Return a host after `vtax host run`, `status` or `stop` of a session that was launched.
+
+    host, session: as they are known so far.
+    answer: of that command.
+    settings: of the campaign.
+    now: Unix time.
+    is_launch: whether it was `run`, whose failure is a refusal; a failure of the others leaves the session as it is.
+    """
     if answer.kind == "unreachable":  # whatever was launched goes on there
-        return replace(
-            host, state="unreachable", reason=Reason("unreachable", answer.error), at=now
-        )
+        return _in(host, "unreachable", Reason("unreachable", answer.error), now)
     if answer.kind == "failed":
         has_run = answer.status != -1  # else Ansible ended it, or could not begin
         if has_run and (answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error):
-            return settled(host.with_session(_never(session)), settings, now)
+            return settled(host.with_session(_never_launched(session)), settings, now)
         if not (has_run and is_launch):
-            return replace(
-                host, state="unreachable", reason=Reason("no-answer", answer.error), at=now
-            )
+            return _in(host, "unreachable", Reason("no-answer", answer.error), now)
         reason = Reason("run-refused", answer.error)
         refused = replace(
             session, state="refused", reason=reason, started_at=session.measured_since
         )
         return settled(host.with_session(refused), settings, now)
     try:
-        found = _session(session, _run_of(answer, session), now)
-    except (ValueError, KeyError, TypeError, StopIteration):
-        return replace(
-            host,
-            state="unreachable",
-            reason=Reason("no-answer", "its state cannot be read"),
-            at=now,
-        )
-    return settled(host.with_session(found), settings, now)
+        session = _updated(session, _run_of(answer, session), now)
+    except (ValueError, KeyError, TypeError):
+        return _in(host, "unreachable", Reason("no-answer", "its state cannot be read"), now)
+    return settled(host.with_session(session), settings, now)
 
 
 def after_boot(
     host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float
 ) -> CampaignHost:
-    """Return a host after `vtax host boot`: its session has the boot that was set, and none where it is in that."""
+    """Return a host after `vtax host boot`: its session names the boot that was set, or none where it is in it already.
+
+    host, session: as they are known so far.
+    answer: of that command.
+    settings: of the campaign.
+    now: Unix time.
+    """
     if answer.kind == "failed" and answer.status == os.EX_TEMPFAIL:
         busy = replace(
             session,
@@ -181,40 +180,43 @@ def after_boot(
         )
         return settled(host.with_session(busy), settings, now)
     if answer.kind == "failed" and answer.status != -1:
-        reason = Reason("boot-refused", answer.error)
-        return settled(
-            host.with_session(replace(session, state="refused", reason=reason)), settings, now
-        )
+        refused = replace(session, state="refused", reason=Reason("boot-refused", answer.error))
+        return settled(host.with_session(refused), settings, now)
     try:
         next_boot = one_line(str(answer.json()["next_boot"]), _BOOT)
     except (ValueError, KeyError):
         code: Code = "unreachable" if answer.kind == "unreachable" else "no-answer"
-        return replace(host, state="unreachable", reason=Reason(code, answer.error), at=now)
+        return _in(host, "unreachable", Reason(code, answer.error), now)
     return settled(host.with_session(replace(session, next_boot=next_boot)), settings, now)
 
 
 def after_reboot(
     host: CampaignHost, session: HostSession, answer: Answer, settings: Settings, now: float
 ) -> CampaignHost:
-    """Return a host after its reboot, and after the `vtax host status` that follows: refused in another boot than was
-    set."""
+    """Return a host after its reboot, or after the `vtax host status` that follows it.
+
+    Its session is refused where the host came up in another boot than was set.
+
+    host, session: as they are known so far.
+    answer: of the reboot or of that command.
+    settings: of the campaign.
+    now: Unix time.
+    """
     if answer.task == "reboot":
         if answer.kind == "ok":
             return replace(host, at=now)
-        return replace(
-            host, state="unreachable", reason=Reason("not-rebooted", answer.error), at=now
-        )
-    found = after_run(host, session, answer, settings, now, is_launch=False)
-    there = found.session(session.number)
-    if found.state == "unreachable" or there is None:
-        return found
-    if there.next_boot:
-        here = one_line(str(_run_of(answer, session).get("boot") or "none of the study's"), _BOOT)
-        reason = Reason("wrong-boot", f"{here}, not {there.next_boot}")
-        return settled(
-            host.with_session(replace(session, state="refused", reason=reason)), settings, now
-        )
-    return settled(host.with_session(replace(session, next_boot="")), settings, now)
+        return _in(host, "unreachable", Reason("not-rebooted", answer.error), now)
+    rebooted = after_run(host, session, answer, settings, now, is_launch=False)
+    status = rebooted.session(session.number)
+    if rebooted.state == "unreachable" or status is None:
+        return rebooted
+    if status.next_boot:
+        boot = one_line(str(_run_of(answer, session).get("boot") or "none of the study's"), _BOOT)
+        reason = Reason("wrong-boot", f"{boot}, not {status.next_boot}")
+        session = replace(session, state="refused", reason=reason)
+    else:
+        session = replace(session, next_boot="")
+    return settled(host.with_session(session), settings, now)
 
 
 def settled(host: CampaignHost, settings: Settings, now: float) -> CampaignHost:
@@ -224,87 +226,82 @@ def settled(host: CampaignHost, settings: Settings, now: float) -> CampaignHost:
 
 
 def _state(host: CampaignHost, settings: Settings) -> tuple[HostState, Reason]:
-    states = {each.state: each for each in host.sessions}
-    if "running" in states:
+    by_state = {session.state: session for session in host.sessions}
+    if "running" in by_state:
         return "running", Reason()
-    if "failed" in states:
-        return "failed", states["failed"].reason
-    for each in host.sessions:
-        if each.state in ("interrupted", "refused") and each.attempts >= settings.launch.attempts:
-            return "given-up", Reason("attempts", f"{each.attempts}: {each.reason}")
-    if "refused" in states:
-        return "refused", states["refused"].reason
-    if "busy" in states:
-        return "busy", states["busy"].reason
-    if "interrupted" in states:
-        return "waiting", states["interrupted"].reason
-    if "paused" in states:
-        return "waiting", states["paused"].reason
-    measured = [
-        each for each in host.sessions if each.number and each.state in ("done", "collected")
-    ]
-    reason = next((each.reason for each in measured if each.state == "done"), Reason())
-    if len(measured) >= settings.sessions:
-        return (
-            "collected" if all(each.state == "collected" for each in measured) else "done"
-        ), reason
-    return ("waiting" if measured else "ready"), reason
+    if "failed" in by_state:
+        return "failed", by_state["failed"].reason
+    attempts = settings.launch.attempts
+    for session in host.sessions:
+        if session.state in ("interrupted", "refused") and session.attempts >= attempts:
+            return "given-up", Reason("attempts", f"{session.attempts}: {session.reason}")
+    if "refused" in by_state:
+        return "refused", by_state["refused"].reason
+    if "busy" in by_state:
+        return "busy", by_state["busy"].reason
+    if "interrupted" in by_state:
+        return "waiting", by_state["interrupted"].reason
+    if "paused" in by_state:
+        return "waiting", by_state["paused"].reason
+    measured = host.measured_sessions
+    done = [session for session in measured if session.state == "done"]
+    reason = done[0].reason if done else Reason()
+    if len(measured) < settings.sessions:
+        return ("waiting" if measured else "ready"), reason
+    return ("done" if done else "collected"), reason
 
 
 def _run_of(answer: Answer, session: HostSession) -> Mapping[str, Any]:
-    """Return what a host states of the run of a session. Raises ValueError, KeyError, TypeError, StopIteration."""
-    said: Mapping[str, Any] = answer.json()
-    return (
-        said if "state" in said else next(each for each in said["runs"] if each["id"] == session.id)
-    )
+    """Return what a host states of the run of a session. Raises ValueError, KeyError, TypeError."""
+    document: Mapping[str, Any] = answer.json()
+    if "state" in document:
+        return document
+    for run in document["runs"]:
+        if run["id"] == session.id:
+            return dict(run)
+    raise KeyError(session.id)
 
 
-def _session(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
+def _updated(session: HostSession, run: Mapping[str, Any], now: float) -> HostSession:
     """Return a session as `vtax host` states it. Raises ValueError, KeyError, TypeError."""
-    state, said, trials = (
-        str(run["state"]),
-        one_line(str(run["reason"]), MAX_DETAIL),
-        _count(run["done_trials"]),
-    )
-    is_begun = bool(trials) or state in ("running", "done", "failed")
+    state, detail = str(run["state"]), one_line(str(run["reason"]), MAX_DETAIL)
     sha256 = str(run["bundle_sha256"])
-    found = replace(
+    updated = replace(
         session,
-        block=None if run["block"] is None else _count(run["block"]),
-        blocks=None if run["blocks"] is None else _count(run["blocks"]),
+        block=_optional_count(run["block"]),
+        blocks=_optional_count(run["blocks"]),
         bundle_sha256=sha256 if _SHA256.fullmatch(sha256) else "",
-        done_trials=trials,
+        done_trials=_count(run["done_trials"]),
         failed_trials=_count(run["failed_trials"]),
         next_boot=one_line(str(run["next_boot"]), _BOOT),
-        started_at=session.started_at if is_begun else None,
     )
+    if not updated.done_trials and state not in ("running", "done", "failed"):
+        updated = replace(updated, started_at=None)
     match state:
         case "absent":
-            return _never(found)
+            return _never_launched(updated)
         case "running":
-            return replace(found, state="running", reason=Reason())
+            return replace(updated, state="running", reason=Reason())
         case "done":
-            return replace(found, state="done", reason=Reason(), ended_at=now)
+            return replace(updated, state="done", reason=Reason(), ended_at=now)
         case "busy":
-            return replace(
-                found, state="busy", reason=Reason("lock-held", said), attempts=found.attempts - 1
-            )
+            reason = Reason("lock-held", detail)
+            return replace(updated, state="busy", reason=reason, attempts=updated.attempts - 1)
         case "refused":
-            return replace(found, state="refused", reason=Reason("run-refused", said))
+            return replace(updated, state="refused", reason=Reason("run-refused", detail))
         case "paused":
-            return replace(
-                found, state="paused", reason=Reason("boot", found.next_boot), attempts=0
-            )
+            reason = Reason("boot", updated.next_boot)
+            return replace(updated, state="paused", reason=reason, attempts=0)
         case "interrupted":
-            return replace(
-                found, state="interrupted", reason=Reason("interrupted", said), ended_at=now
-            )
+            reason = Reason("interrupted", detail)
+            return replace(updated, state="interrupted", reason=reason, ended_at=now)
         case "failed":
-            return replace(found, state="failed", reason=Reason("run-failed", said), ended_at=now)
+            reason = Reason("run-failed", detail)
+            return replace(updated, state="failed", reason=reason, ended_at=now)
     raise ValueError(f"no state of a run: {one_line(state, 40)}")
 
 
-def _never(session: HostSession) -> HostSession:
+def _never_launched(session: HostSession) -> HostSession:
     """Return a session as one that was never launched: the host knows nothing of it."""
     return HostSession(session.number, session.id, again=session.again)
 
@@ -313,6 +310,10 @@ def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 53:
         raise ValueError(f"no number: {one_line(str(value), 40)}")
     return value
+
+
+def _optional_count(value: Any) -> int | None:
+    return None if value is None else _count(value)
 
 
 def _without_answer(

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from vtax.campaign.settings import MAX_SESSIONS
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.foreign_file import copied
+from vtax.host.walking import below
 from vtax.store.bundle import A_BUNDLE
 from vtax.store.bundle_lines import MAX_BYTES
 from vtax.store.hosts import host_id
@@ -65,8 +66,8 @@ exit "$status"
 
 
 @dataclass(frozen=True)
-class Found:
-    """A bundle that was looked at. host: its name in the campaign; empty where it was not loaded, for that reason."""
+class BundleOutcome:
+    """Outcome of loading a bundle. host: its name in the campaign; empty where the bundle was not loaded, for `reason`."""
 
     file: str
     host: str = ""
@@ -76,16 +77,16 @@ class Found:
 
 
 def write_directory(campaign: Campaign, target: Path) -> None:
-    """Write the pack, the script and ten lines to a new directory. Raises BadInput where it exists."""
+    """Write the pack, the script that runs it and a README to a new directory. Raises BadInput where it exists."""
     settings = campaign.settings
-    with new_directory(target) as made:
+    with new_directory(target) as directory:
         try:
-            os.link(campaign.pack, made / PACK)
+            os.link(campaign.pack, directory / PACK)
         except OSError:
-            shutil.copyfile(campaign.pack, made / PACK)
+            shutil.copyfile(campaign.pack, directory / PACK)
         names = {"name": settings.name, "pack": PACK, "home": HOME, "last": MAX_SESSIONS}
-        options = "".join(f" {shlex.quote(each)}" for each in settings.run_options(settings.scale))
-        script = made / SCRIPT
+        options = shlex.join(settings.run_options(settings.scale))
+        script = directory / SCRIPT
         script.write_text(
             _RUN_HERE.format(
                 **names,
@@ -96,11 +97,11 @@ def write_directory(campaign: Campaign, target: Path) -> None:
                 bundle=BUNDLE,
                 usage=os.EX_USAGE,
                 study=shlex.quote(settings.study),
-                options=options,
+                options=f" {options}" if options else "",
             )
         )
         script.chmod(0o755)
-        (made / "README").write_text(
+        (directory / "README").write_text(
             _README.format(**names, study=settings.study_name, script=SCRIPT)
         )
 
@@ -111,72 +112,88 @@ def slurm_line(directory: Path, hosts: str = "HOSTS") -> str:
     return f"sbatch --nodes={hosts} --ntasks-per-node=1 --exclusive --wrap={shlex.quote(f'srun sudo {script} 1')}"
 
 
-def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Iterator[Found]:
+def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Iterator[BundleOutcome]:
     """Add every bundle below a directory to the store, once; yield what became of each.
 
-    Raises BadInput for no directory, and StoreError once the store cannot be read any more.
+    Directories that cannot be read are passed over. Raises BadInput where `directory` is none, and StoreError once
+    the store cannot be read any more.
     """
     if not directory.is_dir():
         raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR BUNDLES")
-    hosts = campaign.hosts()
-    by_identity = {host.identity: host for host in hosts if host.identity}
-    sessions = [(host, each) for host in hosts for each in host.sessions if each.run_identity]
-    by_run = {each.run_identity: host for host, each in sessions}
-    before = loader.noted()
-    loaded = {each.identity for each in before}
-    noted = {(each.host, each.session): each.run for each in before}
-    by_content = {
-        each.bundle_sha256: (host.name, noted[place])
-        for host, each in sessions
-        if (place := (host.name, each.number)) in noted
-    }
-    for path in sorted(_bundles_below(directory)):
+    hosts = _KnownHosts(campaign, loader)
+    names = [name for name, _ in below(directory, is_strict=False) if name.endswith(".vtax.gz")]
+    for path in sorted(directory / name for name in names):
         try:
-            digest = _copied(path)
-            if (known := by_content.get(digest)) is not None:
-                yield Found(str(path), *known)
+            digest = _copy_bundle(path)
+            if digest in hosts.outcomes:
+                yield replace(hosts.outcomes[digest], file=str(path))
                 continue
             added = loader.add(path, _check)
         except OSError as error:
-            yield Found(str(path), reason=f"it cannot be read: {error.strerror}")
+            yield BundleOutcome(str(path), reason=f"it cannot be read: {error.strerror}")
             continue
         except (BadInput, StoreError) as error:
             if isinstance(error, StoreError):
                 loader.noted()  # of a store that is gone no other bundle need be tried
-            yield Found(str(path), reason=one_line(error.what, MAX_DETAIL))
+            yield BundleOutcome(str(path), reason=one_line(error.what, MAX_DETAIL))
             continue
-        if (host := by_run.get(added.identity)) is None:
-            host = by_identity.get(host_id(added.host)) or _host(
-                path, added, {each.name for each in hosts}
-            )
-            host = _with_run(campaign, host, added, path, digest)
-            campaign.keep(host)
-            hosts.append(host)
-            by_identity[host.identity] = by_run[added.identity] = host
-        for each in host.sessions:
-            if each.run_identity == added.identity:
-                loader.note(host.name, each.number, added.identity)
-        yield Found(str(path), host.name, added.run, is_new=added.identity not in loaded)
-        loaded.add(added.identity)
+        host = hosts.with_run(added, path, digest)
+        for session in host.sessions:
+            if session.run_identity == added.identity:
+                loader.note(host.name, session.number, added.identity)
+        is_new = added.identity not in hosts.loaded
+        hosts.loaded.add(added.identity)
+        yield BundleOutcome(str(path), host.name, added.run, is_new)
 
 
-def _bundles_below(directory: Path) -> Iterator[Path]:
-    """Yield what is called as a bundle, however deep it lies; links to directories lead nowhere."""
-    waiting = [directory]
-    while waiting:
-        try:
-            entries = [*os.scandir(waiting.pop())]
-        except OSError:  # not to be read, or its path is too long: no bundle is loaded from there
-            continue
-        for entry in entries:
-            if entry.name.endswith(".vtax.gz"):
-                yield Path(entry.path)
-            elif entry.is_dir(follow_symlinks=False):
-                waiting.append(Path(entry.path))
+class _KnownHosts:
+    """The hosts of a campaign while bundles are loaded: a host is known again by its runs and by its identity.
+
+    loaded: identities of the runs that the store has. outcomes: SHA-256 of a bundle that the store has -> its outcome.
+    """
+
+    def __init__(self, campaign: Campaign, loader: Loader) -> None:
+        self._campaign = campaign
+        self._names: set[str] = set()
+        self._by_identity: dict[str, CampaignHost] = {}
+        self._by_run: dict[str, CampaignHost] = {}
+        self.loaded: set[str] = set()
+        self.outcomes: dict[str, BundleOutcome] = {}
+        runs = {}
+        for stored in loader.noted():
+            self.loaded.add(stored.identity)
+            runs[stored.host, stored.session] = stored.run
+        for host in campaign.hosts():
+            self._names.add(host.name)
+            if host.identity:
+                self._by_identity[host.identity] = host
+            for session in host.sessions:
+                if not session.run_identity:
+                    continue
+                self._by_run[session.run_identity] = host
+                run = runs.get((host.name, session.number))
+                if run is not None:
+                    self.outcomes[session.bundle_sha256] = BundleOutcome("", host.name, run)
+
+    def with_run(self, added: Added, path: Path, digest: str) -> CampaignHost:
+        """Return the host of a run that was added, which is kept with it; a new host where none is known.
+
+        added: the run.
+        path: its bundle.
+        digest: SHA-256 of the bundle.
+        """
+        if added.identity in self._by_run:
+            return self._by_run[added.identity]
+        host = self._by_identity.get(host_id(added.host)) or _new_host(path, added, self._names)
+        host = _with_session(self._campaign, host, added, path, digest)
+        self._campaign.keep(host)
+        self._names.add(host.name)
+        self._by_identity[host.identity] = self._by_run[added.identity] = host
+        return host
 
 
-def _copied(path: Path, target: Path | None = None) -> str:
-    """Return the SHA-256 of a bundle that was found, after it was copied to a target. Raises BadInput, OSError."""
+def _copy_bundle(path: Path, target: Path | None = None) -> str:
+    """Return the SHA-256 of a bundle, after it was copied to a target. Raises BadInput, OSError."""
     return copied(path, A_BUNDLE, MAX_BYTES, target, follows_links=False)
 
 
@@ -189,35 +206,43 @@ def _check(run: RunHandle) -> None:
         raise BadInput("the bundle does not say which host measured it", hint="it is anonymized")
 
 
-def _host(path: Path, added: Added, names: set[str]) -> CampaignHost:
-    """Return a new host, called as the file of its bundle says; with its identity where another one is called so."""
+def _new_host(path: Path, added: Added, names: set[str]) -> CampaignHost:
+    """Return a host named after the file of its bundle, and by its identity too where `names` has that already."""
     identity = host_id(added.host)
-    ids = [tag.removeprefix(TAG) for tag in added.tags if tag.startswith(TAG)]
-    stems = [
-        path.name.removesuffix(f"-{id_}.vtax.gz")
-        for id_ in ids
-        if path.name.endswith(f"-{id_}.vtax.gz")
-    ]
-    stem = stems[0].removesuffix(f"-{identity}") if stems else ""
-    name = stem if _NAME.fullmatch(stem) and stem.strip(".") else identity
-    return CampaignHost(
-        f"{name}-{identity}" if name in names else name, identity=identity, facts=dict(added.host)
-    )
+    name = _name_in_file(path, identity, added.tags)
+    if not _NAME.fullmatch(name) or not name.strip("."):
+        name = identity
+    if name in names:
+        name = f"{name}-{identity}"
+    return CampaignHost(name, identity=identity, facts=dict(added.host))
 
 
-def _number(name: str, tag: str) -> int | None:
-    """Return the session that a tag names as the id of a campaign's run does; None for any other tag."""
-    found = re.fullmatch(rf"{re.escape(TAG + name)}-s([1-9][0-9]{{0,2}})(\.[0-9]+)?", tag)
-    return int(found[1]) if found else None
+def _name_in_file(path: Path, identity: str, tags: Sequence[str]) -> str:
+    """Return the name of a host in that of its bundle, `NAME-IDENTITY-ID.vtax.gz`; empty for other names."""
+    for tag in tags:
+        suffix = f"-{tag.removeprefix(TAG)}.vtax.gz"
+        if tag.startswith(TAG) and path.name.endswith(suffix):
+            return path.name.removesuffix(suffix).removesuffix(f"-{identity}")
+    return ""
 
 
-def _with_run(
+def _session_number(campaign: str, tags: Sequence[str]) -> int:
+    """Return the session that the tag of a run names in the id of its request; 1 where no tag does."""
+    for tag in tags:
+        match = re.fullmatch(rf"{re.escape(TAG + campaign)}-s([1-9][0-9]{{0,2}})(\.[0-9]+)?", tag)
+        if match:
+            return int(match[1])
+    return 1
+
+
+def _with_session(
     campaign: Campaign, host: CampaignHost, added: Added, path: Path, digest: str
 ) -> CampaignHost:
-    """Return a host with one more session that is collected, of the number that its run was requested by."""
+    """Return a host with one more collected session: the one that was requested, or the next without a run."""
     settings = campaign.settings
-    number = next(filter(None, (_number(settings.name, tag) for tag in added.tags)), 1)
-    while (there := host.session(number)) is not None and there.run:
+    number = _session_number(settings.name, added.tags)
+    with_runs = {session.number for session in host.sessions if session.run}
+    while number in with_runs:
         number += 1
     session = HostSession(
         number,
@@ -231,6 +256,6 @@ def _with_run(
     )
     target = campaign.bundle(host.name, session.id)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _copied(path, target)
+    _copy_bundle(path, target)
     session = replace(session, bundle=str(target.relative_to(campaign.root)))
     return settled(host.with_session(session), settings, time.time())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,64 +18,65 @@ _MIN_HOSTS = 4  # two a side
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """Sessions that a change lacks. sessions: hosts without one before it, or without one after it once
-    it was carried out.
+class MissingSessions:
+    """Names of hosts whose sessions do not suffice to judge a change.
 
-    spent: hosts without one after it that have had all sessions of the campaign.
+    hosts: those without a session before the change, or, once it was carried out, without one after it.
+    spent: those without a session after it that have had all sessions of the campaign.
     """
 
-    sessions: tuple[str, ...]
+    hosts: tuple[str, ...]
     spent: tuple[str, ...]
 
 
 def change_of(campaign: Campaign) -> Change | None:
     """Return the change that a campaign plans; None without one. Raises BadInput for hosts that it cannot have."""
-    if change := campaign.settings.change:
+    change = campaign.settings.change
+    if change is not None:
         _check(change, [host.name for host in campaign.hosts()], f"{campaign.root / FILE}: change")
     return change
 
 
-def draw(
-    campaign: Campaign, what: str, named: Sequence[str] = (), seed: int | None = None
+def plan_change(
+    campaign: Campaign, what: str, first: Sequence[str] = (), seed: int | None = None
 ) -> Change:
-    """Plan a change and write it to the campaign's file. named: hosts that change first; drawn where none are, of
-    those that can measure, as far as is known.
+    """Plan a change and write it to the campaign's file.
 
-    seed: of drawing; a new one where None. Raises BadInput for a change that is planned already, too few hosts, and
-    names that are no hosts of the campaign.
+    what: what changes, such as `kernel`.
+    first: names of the hosts that change first. Where none are given, half of the hosts that can measure is drawn.
+    seed: of the drawing; a new one where None.
+
+    Raises BadInput for a change that is planned already, too few hosts, and names that are no hosts of the campaign.
     """
-    if (planned := change_of(campaign)) is not None:
+    planned = change_of(campaign)
+    if planned is not None:
         raise BadInput(
             f"the campaign plans a change already: {planned.what} on {', '.join(planned.first)}",
             hint="what was drawn stays; a further change is a further campaign",
         )
-    hosts = [host for host in campaign.hosts() if host.state != "skipped" and not host.skip]
-    usable = [
-        host
-        for host in hosts
-        if host.state not in FAILURES and (host.sessions or host.state != "unreachable")
-    ]
+    hosts = [host for host in campaign.hosts() if not host.is_skipped]
+    usable = [host for host in hosts if _can_measure(host)]
     if len(usable) < _MIN_HOSTS:
         raise BadInput(
             f"a change needs {_MIN_HOSTS} hosts, two a side, and the campaign has {len(usable)}"
         )
-    if named and seed is not None:
+    if first and seed is not None:
         raise BadInput(
             "hosts that are named are not drawn", where="--seed", hint="leave out --seed or --hosts"
         )
-    if named:
-        change = validated(Change, {"what": what, "first": tuple(named)})
-    else:
+    if not first:
         seed = secrets.randbelow(2**31) if seed is None else seed
-        first = random_half(_groups(usable), seed)
-        change = validated(Change, {"what": what, "first": first, "seed": seed})
+        first = random_half({host.name: _group(host) for host in usable}, seed)
+    change = validated(Change, {"what": what, "first": tuple(first), "seed": seed})
     _check(change, [host.name for host in hosts], "--hosts")
-    return _kept(campaign, change)
+    return _write(campaign, change)
 
 
-def carried_out(campaign: Campaign, moment: datetime, *, rest: bool = False) -> Change:
-    """Write down that the first hosts have changed, or with `rest` the others too. Raises BadInput out of order."""
+def record_change(campaign: Campaign, moment: datetime, *, rest: bool = False) -> Change:
+    """Write down when the first hosts have changed, or with `rest` the others too.
+
+    Raises BadInput where nothing is planned, and where that was written down already, or comes too early.
+    """
     change = change_of(campaign)
     if change is None:
         raise BadInput(
@@ -92,46 +92,48 @@ def carried_out(campaign: Campaign, moment: datetime, *, rest: bool = False) -> 
             "the first hosts have not changed yet",
             hint="vtax campaign change --now, once they have",
         )
-    return _kept(campaign, change.model_copy(update={"rest" if rest else "when": moment}))
+    return _write(campaign, change.model_copy(update={"rest" if rest else "when": moment}))
 
 
-def missing_of(change: Change, hosts: Iterable[CampaignHost], settings: Settings) -> Lacking:
-    """Return what a change lacks yet: first sessions before it, once it was carried out sessions after it."""
-    when, rest = (each.timestamp() if each else math.inf for each in (change.when, change.rest))
-    lacking, spent = [], []
+def missing_sessions(
+    change: Change, hosts: Iterable[CampaignHost], settings: Settings
+) -> MissingSessions:
+    """Return which hosts lack a session before a change, or after it once it was carried out."""
+    missing, spent = [], []
     for host in hosts:
-        begun = [
-            each.started_at
-            for each in host.sessions
-            if each.number and each.state in ("done", "collected")
-        ]
-        used = len(begun) >= settings.sessions
-        after = [at for at in begun if at is not None and when <= at < rest]
-        if not after and (change.when or not begun):
-            lacking.append(host.name)
-        if not after and used:
+        measured = host.measured_sessions
+        starts = [session.started_at for session in measured if session.started_at is not None]
+        if any(change.is_between(start) for start in starts):
+            continue
+        if change.when or not measured:
+            missing.append(host.name)
+        if len(measured) >= settings.sessions:
             spent.append(host.name)
-    return Lacking(tuple(lacking), tuple(spent))
+    return MissingSessions(tuple(missing), tuple(spent))
 
 
-def _groups(hosts: Sequence[CampaignHost]) -> dict[str, str]:
-    """Host -> what it is drawn within: its group, and its CPU and kernel where they are known."""
-    return {
-        host.name: "\t".join(
-            [host.group, *(str(host.facts.get(fact, "")) for fact in ("cpu_model", "kernel"))]
-        )
-        for host in hosts
-    }
+def _can_measure(host: CampaignHost) -> bool:
+    """Return whether a host can measure, as far as is known: one that was never reached is not expected to."""
+    if host.state in FAILURES:
+        return False
+    return bool(host.sessions) or host.state != "unreachable"
+
+
+def _group(host: CampaignHost) -> str:
+    """Return what a host is drawn within: its group, and its CPU and kernel where they are known."""
+    cpu, kernel = host.facts.get("cpu_model", ""), host.facts.get("kernel", "")
+    return f"{host.group}\t{cpu}\t{kernel}"
 
 
 def _check(change: Change, names: Sequence[str], where: str) -> None:
     """Raise BadInput for hosts that are not there, or that leave no control."""
-    if unknown := [name for name in change.first if name not in names]:
-        raise BadInput(
-            f"{unknown[0]} is no host of the campaign",
-            where=where,
-            hint="vtax campaign status lists them",
-        )
+    for name in change.first:
+        if name not in names:
+            raise BadInput(
+                f"{name} is no host of the campaign",
+                where=where,
+                hint="vtax campaign status lists them",
+            )
     if len(set(change.first)) < len(change.first):
         raise BadInput("a host is named twice", where=where)
     if not set(names) - set(change.first):
@@ -140,6 +142,6 @@ def _check(change: Change, names: Sequence[str], where: str) -> None:
         )
 
 
-def _kept(campaign: Campaign, change: Change) -> Change:
+def _write(campaign: Campaign, change: Change) -> Change:
     campaign.settings.model_copy(update={"change": change}).write(campaign.root / FILE)
     return change

@@ -34,8 +34,8 @@ from vtax.study.redesigned import redesigned
 _MAY_COME: tuple[Code, ...] = ("damaged-bundle", "not-stored")
 
 
-class Foreign(BadInput):
-    """A bundle that is none of this campaign. code: kind of reason."""
+class ForeignBundle(BadInput):
+    """A bundle that does not belong to this campaign. code: kind of reason."""
 
     def __init__(self, code: Code, what: str, hint: str = "") -> None:
         super().__init__(what, hint=hint)
@@ -44,7 +44,7 @@ class Foreign(BadInput):
 
 @dataclass(frozen=True)
 class Added:
-    """A run that is in the store. run: its name there. host: facts of who measured it."""
+    """A run that was added to the store. run: its name there. host: facts of the host that measured it."""
 
     run: str
     identity: str
@@ -73,50 +73,46 @@ class Loader:
         target = self._campaign.bundle(host.name, session.id)
         try:
             if not arrived.is_file():
-                raise Foreign("damaged-bundle", "the bundle did not arrive")
+                raise ForeignBundle("damaged-bundle", "the bundle did not arrive")
             if copied(arrived, A_BUNDLE, MAX_BYTES, None) != session.bundle_sha256:
-                raise Foreign(
+                raise ForeignBundle(
                     "damaged-bundle",
                     "the bundle is another one than its host named; it is brought again",
                 )
-            found = self.add(arrived, lambda run: _check_host(run, host))
-            self.note(host.name, session.number, found.identity)
+            added = self.add(arrived, lambda run: _check_host(run, host))
+            self.note(host.name, session.number, added.identity)
         except (BadInput, StoreError) as error:
             code = _code(error)
             return _not_collected(host, session, Reason(code, one_line(error.what, MAX_DETAIL)))
         target.parent.mkdir(parents=True, exist_ok=True)
         arrived.replace(target)
-        state = "collected" if session.state == "done" or found.is_finished else session.state
-        bundle = str(target.relative_to(self._campaign.root))
-        reason = (
-            NONE if state == "collected" or session.reason.code in _MAY_COME else session.reason
+        loaded = replace(
+            session,
+            bundle=str(target.relative_to(self._campaign.root)),
+            run=added.run,
+            run_identity=added.identity,
         )
-        return host.with_session(
-            replace(
-                session,
-                state=state,
-                reason=reason,
-                bundle=bundle,
-                run=found.run,
-                run_identity=found.identity,
-            )
-        )
+        if session.state == "done" or added.is_finished:
+            loaded = replace(loaded, state="collected", reason=NONE)
+        elif session.reason.code in _MAY_COME:
+            loaded = replace(loaded, reason=NONE)
+        return host.with_session(loaded)
 
     def add(self, path: Path, check: Callable[[RunHandle], None]) -> Added:
-        """Add the run of a bundle to the store. check: raises BadInput for one that is not wanted.
+        """Add the run of a bundle to the store. check: raises BadInput for a run that is not wanted.
 
-        Raises BadInput for a bundle that is damaged, or of another campaign, too.
+        Raises BadInput too for a bundle that is damaged, or of another campaign.
         """
-        seen: list[RunHandle] = []
+        accepted: list[RunHandle] = []
 
         def accept(run: RunHandle) -> None:
             self._check(run)
             check(run)
-            seen.append(run)
+            accepted.append(run)
 
         bundle = Bundle(path, follows_links=False)
         name = import_bundle(self._store.engine, bundle, self._machine_id, accept=accept).name
-        (run,) = seen
+        (run,) = accepted
         return Added(
             name,
             run.identity,
@@ -127,7 +123,12 @@ class Loader:
         )
 
     def note(self, host: str, session: int, identity: str) -> None:
-        """Have the store know whose session a run is. host: its name. identity: of the run."""
+        """Have the store know which session of which host a run is.
+
+        host: its name.
+        session: its number.
+        identity: of the run.
+        """
         add_session(self._store.engine, self._campaign.settings.name, host, session, identity)
 
     def noted(self) -> list[CampaignSession]:
@@ -137,20 +138,20 @@ class Loader:
     def _check(self, run: RunHandle) -> None:
         settings = self._campaign.settings
         if run.study != settings.study_name:
-            raise Foreign(
+            raise ForeignBundle(
                 "other-study", f"the bundle is of the study {run.study}, not {settings.study_name}"
             )
         if run.vtax_version != settings.vtax_version:
-            raise Foreign(
+            raise ForeignBundle(
                 "version", f"vtax {run.vtax_version} measured it, not {settings.vtax_version}"
             )
         if _comparable(run.declared) != self._declared:
-            raise Foreign(
+            raise ForeignBundle(
                 "other-study", f"the bundle is of other settings of the study {run.study}"
             )
         digest = str(run.session.host.get(IMAGE_DIGEST, ""))
         if run.image_key != settings.image_key or digest != settings.image_digest:
-            raise Foreign("digest", "the bundle is of an image of other files")
+            raise ForeignBundle("digest", "the bundle is of an image of other files")
 
 
 def _refuse_changed(campaign: Campaign) -> None:
@@ -165,10 +166,10 @@ def _refuse_changed(campaign: Campaign) -> None:
         with ZipFile(campaign.pack) as archive:
             files = read_manifest(archive)[0].files
         for name, (_, digest) in files.items():
+            if not name.startswith(f"{STUDY}/"):
+                continue
             file = campaign.root / name
-            if name.startswith(f"{STUDY}/") and (
-                not file.is_file() or sha256_of_file(file) != digest
-            ):
+            if not file.is_file() or sha256_of_file(file) != digest:
                 raise BadInput(
                     "the study of the campaign was changed: its pack has another",
                     where=str(file),
@@ -179,24 +180,24 @@ def _refuse_changed(campaign: Campaign) -> None:
 
 
 def _code(error: BadInput | StoreError) -> Code:
-    if isinstance(error, Foreign):
+    if isinstance(error, ForeignBundle):
         return error.code
     return "not-stored" if isinstance(error, StoreError) else "damaged-bundle"
 
 
 def _check_host(run: RunHandle, host: CampaignHost) -> None:
-    """Raise Foreign for a run of another host."""
-    found = host_id(run.host)
-    if host.identity and host.identity != found:
-        raise Foreign("other-host", f"the bundle is of the host {found}")
+    """Raise ForeignBundle for a run of another host."""
+    identity = host_id(run.host)
+    if host.identity and host.identity != identity:
+        raise ForeignBundle("other-host", f"the bundle is of the host {identity}")
 
 
 def _not_collected(host: CampaignHost, session: HostSession, reason: Reason) -> CampaignHost:
-    """Return a host without that bundle, which may come again; one of another study is a failure."""
+    """Return a host whose session failed for a reason, or stays as it is where its bundle may come again."""
     state = session.state if reason.code in _MAY_COME else "failed"
     return host.with_session(replace(session, state=state, reason=reason))
 
 
 def _comparable(declared: Mapping[str, Any]) -> Any:
-    """Return what a study declares as a bundle holds it, wherever the pack is on a host."""
+    """Return what a study declares in the form of a bundle, which does not depend on where the pack is on a host."""
     return with_names_of_files(json.loads(json.dumps(declared)))

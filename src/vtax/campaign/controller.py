@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,47 +28,57 @@ from vtax.campaign.settings import is_open
 from vtax.errors import BadInput
 
 Progress = Callable[[str], None]
+_ABORTABLE = ("new", "ready", "waiting", "busy", "refused")
 
 
 @contextmanager
 def controller(
     campaign: Campaign, progress: Progress, *, aborts: bool = False
 ) -> Iterator[Controller]:
-    """Yield the one controller of a campaign. progress: gets a line for what is done. aborts: nothing more is
-    launched, by another one that controls it now either.
+    """Yield the one controller of a campaign.
 
-    Raises Busy while another one controls it, BadInput without Ansible, and for an inventory that cannot be read.
+    campaign: with an inventory.
+    progress: is called with a line for each step.
+    aborts: nothing more is launched, not even by another controller that runs now.
+
+    Raises Busy while another controller runs, BadInput without Ansible, and for an inventory that cannot be read.
     """
     if not campaign.settings.inventory:
         hint = "vtax campaign pack, and vtax campaign load; or name one in campaign.toml"
         raise BadInput("this campaign has no inventory", where=str(campaign.root), hint=hint)
     if aborts:
         campaign.abort()
-    with campaign.lock() as held:
+    with campaign.lock() as lock:
         check_version()
         inventory = campaign.root / campaign.settings.inventory
-        playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, held)
-        yield Controller(campaign, playbook, merged(campaign, read_inventory(inventory)), progress)
+        playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, lock)
+        hosts = merge_inventory(campaign, read_inventory(inventory))
+        yield Controller(campaign, playbook, hosts, progress)
 
 
-def merged(campaign: Campaign, listed: Iterable[InventoryHost]) -> dict[str, CampaignHost]:
-    """Return what is known of the hosts of an inventory; hosts that it has no more stay on disk, as
-    skipped ones that are asked nothing."""
-    known, found = {host.name: host for host in campaign.hosts()}, dict[str, CampaignHost]()
-    for each in listed:
-        host = known.pop(each.name, None) or CampaignHost(each.name)
-        new = replace(host, **asdict(each))
-        if each.skip:
-            new = replace(new, state="skipped", reason=Reason("skipped", each.skip))
+def merge_inventory(
+    campaign: Campaign, inventory: Iterable[InventoryHost]
+) -> dict[str, CampaignHost]:
+    """Return the hosts of an inventory by name, with what is known of them; the campaign keeps them.
+
+    Known hosts that the inventory has no more stay on disk, as skipped ones.
+    """
+    known = {host.name: host for host in campaign.hosts()}
+    hosts: dict[str, CampaignHost] = {}
+    for listed in inventory:
+        host = known.pop(listed.name, None) or CampaignHost(listed.name)
+        merged = replace(host, **asdict(listed))
+        if listed.skip:
+            merged = replace(merged, state="skipped", reason=Reason("skipped", listed.skip))
         elif host.state in ("skipped", "collected"):  # or `sessions` was raised
-            new = answers.settled(new, campaign.settings, host.at or 0.0)
-        if new != host or host.at is None:
-            campaign.keep(new)
-        found[each.name] = new
+            merged = answers.settled(merged, campaign.settings, host.at or 0.0)
+        if merged != host or host.at is None:
+            campaign.keep(merged)
+        hosts[listed.name] = merged
     for host in known.values():
         if not host.skip and host.reason.code != "damaged":
             campaign.keep(replace(host, skip="the inventory has it no more"))
-    return found
+    return hosts
 
 
 @dataclass(frozen=True)
@@ -80,8 +90,14 @@ class Collected:
 
 
 class Controller:
-    """The controller of a campaign, while it holds the lock. hosts: of the inventory, by name. now: Unix time, in
-    seconds."""
+    """The controller of a campaign, while it holds the lock.
+
+    campaign: whose lock is held.
+    playbook: of its inventory.
+    hosts: of the inventory, by name.
+    progress: is called with a line for each step.
+    now: returns the Unix time, in seconds.
+    """
 
     def __init__(
         self,
@@ -98,42 +114,34 @@ class Controller:
         """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
         for host in self.hosts.values():
             if host.state in ("failed", "given-up", "refused"):
-                sessions = tuple(map(self._again, host.sessions))
-                kept = replace(host, sessions=sessions, identity="")
-                self._keep(answers.settled(kept, self.settings, self._now()))
+                sessions = tuple(map(self._retried, host.sessions))
+                self._settle(replace(host, sessions=sessions, identity=""))
 
-    def silent(self) -> list[str]:
-        """Return the hosts that were launched and do not answer; launching goes on without them."""
-        return [
-            host.name
-            for host in self.hosts.values()
-            if host.running and host.state == "unreachable"
-        ]
+    def unreachable(self) -> list[str]:
+        """Return the names of the hosts that were launched and do not answer; launching goes on without them."""
+        unreachable = [host for host in self.hosts.values() if host.state == "unreachable"]
+        return [host.name for host in unreachable if host.running]
 
     def look(self) -> None:
         """Ask the hosts that were launched how far they are."""
-        self._ask("looked at", ["status"], self._running(), self._of_run)
+        self._ask("looked at", ["status"], self._running(), self._after_status)
 
     def launch(self) -> str:
         """Prepare and launch whoever is due; return why nothing is launched any more, empty while that goes on."""
         self._refuse_aborted()
-        refused = [
-            host.name
-            for host in self.hosts.values()
-            if host.state == "refused" and not host.running and self._is_open(host.name)
-        ]
-        self._check(refused)
-        asked = {name for name in refused if self.hosts[name].state != "ready"}
-        while due := next_batch([*self.hosts.values()], self.settings, self._now(), asked):
+        refused = [host for host in self.hosts.values() if host.state == "refused"]
+        idle = [host.name for host in refused if not host.running]
+        rechecked = [name for name in idle if self._is_open(name)]
+        self._check(rechecked)
+        asked = {name for name in rechecked if self.hosts[name].state != "ready"}
+        while batch := next_batch([*self.hosts.values()], self.settings, self._now(), asked):
             self._refuse_aborted()
-            names = [each.host for each in due]
-            asked |= {*names}
+            names = [due.host for due in batch]
+            asked.update(names)
             self._check(names)
             self._refuse_aborted()
-            ready = {
-                name for name in names if self.hosts[name].state == "ready" and self._is_open(name)
-            }
-            self._launch([each for each in due if each.host in ready])
+            ready = [due for due in batch if self.hosts[due.host].state == "ready"]
+            self._launch([due for due in ready if self._is_open(due.host)])
         return too_many_failed(self.hosts.values(), self.settings)
 
     def _refuse_aborted(self) -> None:
@@ -154,7 +162,7 @@ class Controller:
             "stopped",
             ["command"],
             self._running(),
-            self._of_run,
+            self._after_status,
             verb=lambda _, session: ["stop", session.id],
         )
         for host in self.hosts.values():
@@ -162,20 +170,18 @@ class Controller:
 
     def restore_boots(self) -> None:
         """Reboot hosts that measure nothing more, once, from the boot that a run needed into their default."""
-        due = {
-            host.name: HostSession(0, "")
-            for host in self.hosts.values()
-            if host.boot and not host.skip and host.state in ENDED and self._is_open(host.name)
-        }
+        due = {}
+        for host in self.hosts.values():
+            has_ended = not host.skip and host.state in ENDED
+            if host.boot and has_ended and self._is_open(host.name):
+                due[host.name] = HostSession(0, "")
 
         def rebooted(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
             if answer.task != "reboot":
                 return host
-            return replace(
-                host,
-                boot="",
-                reason=host.reason if answer.kind == "ok" else Reason("not-rebooted", answer.error),
-            )
+            if answer.kind != "ok":
+                host = replace(host, reason=Reason("not-rebooted", answer.error))
+            return replace(host, boot="")
 
         if self.settings.reboot:  # fails where another command has the host
             self._ask(
@@ -188,30 +194,35 @@ class Controller:
 
     def collect(self, loader: Loader) -> Collected:
         """Bring the bundles of sessions that ended, and load each once."""
-        found: list[bool] = []
-        tried: set[str] = set()
+        loaded: list[bool] = []
+        tried: set[tuple[str, str]] = set()
         while pending := self._pending(tried):
-            tried |= {session.id + name for name, session in pending.items()}
-            found += self._fetch(pending, loader)
-        return Collected(found.count(True), found.count(False))
+            tried.update((name, session.id) for name, session in pending.items())
+            loaded += self._fetch(pending, loader)
+        return Collected(loaded.count(True), loaded.count(False))
 
     def _running(self) -> dict[str, HostSession]:
-        return {
-            host.name: session
-            for host in self.hosts.values()
-            if not host.skip and (session := host.running)
-        }
+        running = {}
+        for host in self.hosts.values():
+            if host.running and not host.skip:
+                running[host.name] = host.running
+        return running
 
-    def _pending(self, tried: set[str]) -> dict[str, HostSession]:
-        found: dict[str, HostSession] = {}
-        for host in (each for each in self.hosts.values() if not each.skip):
-            ends = self.campaign.is_aborted or host.state == "given-up"
+    def _pending(self, tried: Collection[tuple[str, str]]) -> dict[str, HostSession]:
+        """Return the next session of each host whose bundle is to be brought. tried: names and sessions to leave."""
+        pending: dict[str, HostSession] = {}
+        for host in self.hosts.values():
+            if host.skip:
+                continue
+            states = ["done", "failed"]
+            if self.campaign.is_aborted or host.state == "given-up":
+                states += ["interrupted", "paused"]
             for session in host.sessions:
-                ended = ("done", "failed", *(("interrupted", "paused") if ends else ()))
-                is_there = session.number and session.bundle_sha256 and session.state in ended
-                if is_there and not session.run and session.id + host.name not in tried:
-                    found.setdefault(host.name, session)
-        return found
+                has_bundle = session.number and session.bundle_sha256 and not session.run
+                is_untried = (host.name, session.id) not in tried
+                if has_bundle and is_untried and session.state in states:
+                    pending.setdefault(host.name, session)
+        return pending
 
     def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> list[bool]:
         self.campaign.incoming.mkdir(exist_ok=True)
@@ -228,12 +239,12 @@ class Controller:
                 if answer.result.get("failed_when_result") is True:
                     why = f"it is larger than {MAX_BUNDLE_BYTES >> 20} MiB"
                 reason = Reason("damaged-bundle", f"the bundle did not arrive: {why}")
-                return answers.settled(
-                    host.with_session(replace(session, reason=reason)), self.settings, self._now()
-                )
-            found = loader.load(host, session, self._target(host.name, session))
-            loaded.append(any(each.run for each in found.sessions if each.number == session.number))
-            return answers.settled(found, self.settings, self._now())
+                host = host.with_session(replace(session, reason=reason))
+            else:
+                host = loader.load(host, session, self._target(host.name, session))
+                collected = host.session(session.number)
+                loaded.append(collected is not None and bool(collected.run))
+            return answers.settled(host, self.settings, self._now())
 
         self._ask("brought", ["fetch"], pending, arrived)
         return loaded
@@ -252,22 +263,21 @@ class Controller:
                 self.hosts[name], state="unreachable", reason=Reason("no-answer")
             )
         self._ask("checked", ["prepare", "check"], sessions, checked)
-        left = [
-            host for host in self.campaign.hosts() if host.sessions and host.name not in self.hosts
-        ]
-        for host in answers.twins(
-            [*self.hosts.values(), *left]
-        ):  # one may have another name in the inventory now
+        hosts = [*self.hosts.values()]
+        for host in self.campaign.hosts():  # it may have another name in the inventory now
+            if host.sessions and host.name not in self.hosts:
+                hosts.append(host)
+        for host in answers.twins(hosts):
             if host.name in self.hosts:
                 self._keep(host)
 
-    def _launch(self, due: Sequence[Due]) -> None:
+    def _launch(self, batch: Sequence[Due]) -> None:
         launched = {}
-        for each in due:
-            host = self.hosts[each.host]
-            session = host.session(each.number) or HostSession(
-                each.number, self.settings.run_id(each.number)
-            )
+        for due in batch:
+            host = self.hosts[due.host]
+            session = host.session(due.number)
+            if session is None:
+                session = HostSession(due.number, self.settings.run_id(due.number))
             begun = replace(
                 session,
                 state="running",
@@ -275,16 +285,15 @@ class Controller:
                 attempts=session.attempts + 1,
                 started_at=session.started_at or self._now(),
             )
-            launched[each.host] = begun
-            self._keep(answers.settled(host.with_session(begun), self.settings, self._now()))
+            launched[due.host] = begun
+            self._settle(host.with_session(begun))
         self._boot({name: session for name, session in launched.items() if session.next_boot})
-        there = self._in_window(
-            {n: session for n, session in launched.items() if self.hosts[n].state == "running"}
-        )
-        self._ask("launched", ["command"], there, self._after_launch, verb=self._run)
+        running = [name for name in launched if self.hosts[name].state == "running"]
+        sessions = self._in_window({name: launched[name] for name in running})
+        self._ask("launched", ["command"], sessions, self._after_launch, verb=self._run)
 
     def _boot(self, sessions: Mapping[str, HostSession]) -> None:
-        """Reboot hosts into the boots that their runs need; those where that is done run still, by their state.
+        """Reboot hosts into the boots that their runs need; hosts that were rebooted keep the state `running`.
 
         The boot is set once more just before the reboot, which fails where another command has the host by then.
         """
@@ -298,19 +307,18 @@ class Controller:
             return
 
         def booted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            received = answers.after_boot if answer.task == "command" else answers.after_reboot
-            return received(host, session, answer, self.settings, self._now())
+            after = answers.after_boot if answer.task == "command" else answers.after_reboot
+            return after(host, session, answer, self.settings, self._now())
 
         def set_boot(_: CampaignHost, session: HostSession) -> list[str]:
             return ["boot", session.id]
 
         self._ask("set to boot", ["command"], sessions, booted, verb=set_boot)
-        known = {name: self.hosts[name] for name in sessions}
-        due = {
-            n: s
-            for n, host in known.items()
-            if host.state == "running" and (s := host.running) and s.next_boot
-        }
+        due = {}
+        for name in sessions:
+            host = self.hosts[name]
+            if host.state == "running" and host.running and host.running.next_boot:
+                due[name] = host.running
         self._refuse_aborted()
         due = self._in_window(due)
         for name, session in due.items():  # before the reboot, in which this process may end
@@ -319,26 +327,31 @@ class Controller:
         self._refuse_aborted()
 
     def _in_window(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:
-        """Return those of hosts whose window is open still; the others wait for the next."""
-        closed = {name: session for name, session in sessions.items() if not self._is_open(name)}
+        """Return the sessions of hosts whose window is still open; the others wait for the next window."""
+        due, closed = {}, {}
+        for name, session in sessions.items():
+            if self._is_open(name):
+                due[name] = session
+            else:
+                closed[name] = session
         self._hold(closed, Reason("window"))
-        return {name: session for name, session in sessions.items() if name not in closed}
+        return due
 
     def _hold(self, sessions: Mapping[str, HostSession], reason: Reason) -> None:
-        """Have sessions wait that were to be launched, and are not; that was no attempt."""
+        """Have sessions wait that were to be launched and are not; this does not count as an attempt."""
         for name, session in sessions.items():
-            held = replace(
+            waiting = replace(
                 session,
                 state="paused",
                 reason=reason,
                 attempts=session.attempts - 1,
                 started_at=session.measured_since,
             )
-            self._keep(
-                answers.settled(self.hosts[name].with_session(held), self.settings, self._now())
-            )
+            self._settle(self.hosts[name].with_session(waiting))
 
-    def _of_run(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+    def _after_status(
+        self, host: CampaignHost, session: HostSession, answer: Answer
+    ) -> CampaignHost:
         return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=False)
 
     def _after_launch(
@@ -348,7 +361,7 @@ class Controller:
 
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
-        study = f"{self._place(host)}/{STUDY}/{self.settings.study}"
+        study = f"{self._unpacked(host)}/{STUDY}/{self.settings.study}"
         return ["run", session.id, study, *self.settings.run_options(scale)]
 
     def _ask(
@@ -356,40 +369,43 @@ class Controller:
         did: str,
         tasks: Sequence[str],
         sessions: Mapping[str, HostSession],
-        received: Callable[[CampaignHost, HostSession, Answer], CampaignHost],
+        after: Callable[[CampaignHost, HostSession, Answer], CampaignHost],
         verb: Callable[[CampaignHost, HostSession], list[str]] = lambda host, session: [],
     ) -> None:
-        """Carry out tasks on hosts and keep what each answered. did: what that is called. verb: of `vtax host`."""
+        """Carry out tasks on hosts, and keep each host as it is after its answers.
+
+        did: the tasks in the words of a line of progress.
+        tasks: of the playbook.
+        sessions: name of a host -> the session that it is asked about.
+        after: returns a host as it is after an answer.
+        verb: arguments of `vtax host`.
+        """
         if not sessions:
             return
-        asked = [(self.hosts[name], session) for name, session in sessions.items()]
-        variables = {
-            host.name: self._variables(host, session, verb(host, session))
-            for host, session in asked
-        }
-        with closing(self._playbook.run(tasks, variables)) as found:
-            for answer in found:
+        variables = {}
+        for name, session in sessions.items():
+            host = self.hosts[name]
+            variables[name] = self._variables(host, session, verb(host, session))
+        with closing(self._playbook.run(tasks, variables)) as received:
+            for answer in received:
                 if answer.host in sessions:
                     host = self.hosts[answer.host]
-                    self._keep(received(host, sessions[answer.host], answer))
+                    self._keep(after(host, sessions[answer.host], answer))
         states = Counter(self.hosts[name].state for name in sessions)
-        self._progress(
-            f"{did}: {', '.join(f'{count} {state}' for state, count in sorted(states.items()))}"
-        )
+        counts = [f"{count} {state}" for state, count in sorted(states.items())]
+        self._progress(f"{did}: {', '.join(counts)}")
 
     def _variables(
         self, host: CampaignHost, session: HostSession, verb: Sequence[str]
     ) -> dict[str, Any]:
-        """Return the variables of the playbook for a host. Nothing that a host said is in them: Ansible expands
-        them."""
-        settings = self.settings
-        place = self._place(host)
-        vtax = ["env", f"VTAX_HOME={host.home}", f"{place}/{PROGRAM}", "host"]
+        """Return the variables of the playbook for a host. Nothing that a host sent is in them: Ansible expands
+        templates in them."""
+        pack, digest = str(self.campaign.pack), self.settings.pack_digest
+        unpacked = self._unpacked(host)
+        vtax = ["env", f"VTAX_HOME={host.home}", f"{unpacked}/{PROGRAM}", "host"]
         return {
-            "vtax_prepare": shlex.join(
-                [str(self.campaign.pack), "--home", host.home, "--digest", settings.pack_digest]
-            ),
-            "vtax_creates": f"{place}/{MARK}",
+            "vtax_prepare": shlex.join([pack, "--home", host.home, "--digest", digest]),
+            "vtax_creates": f"{unpacked}/{MARK}",
             "vtax_python": host.python,
             "vtax_check": [*vtax, "check", "--json"],
             "vtax_command": [*vtax, *verb, "--json"],
@@ -399,15 +415,14 @@ class Controller:
             "vtax_target": str(self._target(host.name, session)),
         }
 
-    def _place(self, host: CampaignHost) -> str:
+    def _unpacked(self, host: CampaignHost) -> str:
         return f"{host.home}/packs/{self.settings.pack_digest[:SHORT]}"
 
     def _target(self, host: str, session: HostSession) -> Path:
-        return self.campaign.incoming / self.campaign.bundle(host, session.id).relative_to(
-            self.campaign.root
-        )
+        bundle = self.campaign.bundle(host, session.id)
+        return self.campaign.incoming / bundle.relative_to(self.campaign.root)
 
-    def _again(self, session: HostSession) -> HostSession:
+    def _retried(self, session: HostSession) -> HostSession:
         if session.state in ("running", "done", "collected"):
             return session
         if session.state == "failed" or session.run:  # loaded once, by that id
@@ -416,14 +431,12 @@ class Controller:
             return HostSession(session.number, id_, again=again)
         return replace(session, attempts=0)
 
+    def _settle(self, host: CampaignHost) -> None:
+        """Keep a host in the state that follows from its sessions."""
+        self._keep(answers.settled(host, self.settings, self._now()))
+
     def _keep(self, host: CampaignHost) -> None:
-        if self.campaign.is_aborted and host.state in (
-            "new",
-            "ready",
-            "waiting",
-            "busy",
-            "refused",
-        ):
+        if self.campaign.is_aborted and host.state in _ABORTABLE:
             host = replace(host, state="aborted")
         self.hosts[host.name] = host
         self.campaign.keep(host)

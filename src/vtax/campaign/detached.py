@@ -17,7 +17,16 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from vtax.campaign.host_runs import BEGUN, End, HostRun, Place, Request, last_line, run_of, state_of
+from vtax.campaign.host_runs import (
+    BEGUN,
+    End,
+    HostRun,
+    Request,
+    RequestedRun,
+    last_line,
+    run_of,
+    state_of,
+)
 from vtax.described import moment
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.digest import sha256_of_file
@@ -25,18 +34,18 @@ from vtax.host.lock import is_measuring, measuring_lock, measuring_process
 from vtax.host.process import find_program
 from vtax.host.waiting import wait_until
 
-Vtax = Callable[[Place, Sequence[str]], int]
+RunVtax = Callable[[RequestedRun, Sequence[str]], int]
 SYSTEMD = Path("/run/systemd/system")
 _AGAIN = ("absent", "interrupted", "busy", "refused")
 """States in which a further request starts it, or resumes its run."""
-_KEPT = ("PATH", "HOME", "LANG")
+_ENVIRONMENT = ("PATH", "HOME", "LANG")
 _START_S = 60.0
 _STOP_S = 300.0  # as TimeoutStopSec
 _POLL_S = 0.05
 _PROPERTIES = ("KillMode=mixed", "TimeoutStopSec=5min", "TasksMax=infinity")
 
 
-def start(place: Place, request: Request, *, in_foreground: bool = False) -> HostRun:
+def start(requested: RequestedRun, request: Request, *, in_foreground: bool = False) -> HostRun:
     """Have a run carried out in the background unless it is, or has ended; return its state.
 
     One that was interrupted is resumed. in_foreground: this process carries it out, and returns at its end. Raises
@@ -49,116 +58,123 @@ def start(place: Place, request: Request, *, in_foreground: bool = False) -> Hos
             where="VTAX_STORE",
             hint=hint,
         )
-    place.directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    requested.directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(requested.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(
-            descriptor, fcntl.LOCK_EX
-        )  # of two requests at once the second one reads what the first one did
+        # of two requests at once the second one reads what the first one did
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
-            known = place.request()
+            known = requested.request()
         except BadInput:
             known = None
         if known is not None and _measured(known) != _measured(request):
             raise BadInput(
-                f"{place.id} is the id of another study, scale or number of blocks",
+                f"{requested.id} is the id of another study, scale or number of blocks",
                 where=known.study,
                 hint="request it by a new id",
             )
-        found = state_of(place) if known is not None else HostRun(place.id, "absent")
-        is_due = found.state in _AGAIN or (
-            found.state == "paused" and (request.next_session or request.has_boots)
-        )
+        state = "absent" if known is None else state_of(requested).state
+        goes_on = request.next_session or request.has_boots
+        is_due = state in _AGAIN or (state == "paused" and goes_on)
         if is_due:
-            place.write_request(request)
-            with place.log.open("a") as log:
+            requested.write_request(request)
+            with requested.log.open("a") as log:
                 log.write(f"{BEGUN}{moment(time.time())}\n")
             if not in_foreground:
-                _launch(place)
+                _launch(requested)
     finally:
         os.close(descriptor)
     if is_due and in_foreground:
-        carry_out(place)
-    return state_of(place)
+        carry_out(requested)
+    return state_of(requested)
 
 
-def stop(place: Place) -> HostRun:
+def stop(requested: RequestedRun) -> HostRun:
     """End the process of a run, which keeps what it measured and writes its bundle; return the state.
 
     Raises NotFound where nothing was requested, VtaxError where it does not end.
     """
-    place.request()
-    _, worker = measuring_process(path=place.lock)
+    requested.request()
+    _, worker = measuring_process(path=requested.lock)
     if worker is not None:
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGTERM)
         wait_until(
-            lambda: not is_measuring(place.lock),
+            lambda: not is_measuring(requested.lock),
             _STOP_S,
             _POLL_S,
             otherwise=lambda: VtaxError(
-                f"the process of {place.id} did not end within {_STOP_S:g} s",
-                where=str(place.log),
+                f"the process of {requested.id} did not end within {_STOP_S:g} s",
+                where=str(requested.log),
                 hint=f"kill -9 {worker}, then vtax clean",
             ),
         )
-    return state_of(place)
+    return state_of(requested)
 
 
-def carry_out(place: Place, vtax: Vtax | None = None) -> None:
-    """Run, resume, or begin the next session of what was requested, and write its bundle; for the process itself.
+def carry_out(requested: RequestedRun, run_vtax: RunVtax | None = None) -> None:
+    """Run, resume, or begin the next session of a requested run, and write its bundle; in this process.
 
-    vtax: runs a command of it and returns the exit status; in a process of its own unless given. Raises NotFound
+    run_vtax: runs a command of vtax and returns its exit status; in a process of its own where None. Raises NotFound
     where nothing was requested, RunInterrupted when this process is to end.
     """
-    request, vtax = place.request(), vtax or _vtax
-    with measuring_lock(f"vtax host work {place.id}", place.lock):
-        place.end.unlink(missing_ok=True)
-        status, stopped = 0, None
+    request, run_vtax = requested.request(), run_vtax or _run_vtax
+    with measuring_lock(f"vtax host work {requested.id}", requested.lock):
+        requested.end.unlink(missing_ok=True)
+        status, interruption = 0, None
         try:
-            if command := _command(place, request):
-                status = vtax(place, command)
-        except RunInterrupted as stop:
-            status, stopped = stop.exit_status, stop
-        end = End(status, last_line(place.log) if status else "")
-        if run := run_of(place):
-            if (exported := vtax(place, ["export", run.name, "-o", str(place.bundle)])) == 0:
-                end = replace(
-                    end, bundle=str(place.bundle), bundle_sha256=sha256_of_file(place.bundle)
-                )
+            command = _next_command(requested, request)
+            if command:
+                status = run_vtax(requested, command)
+        except RunInterrupted as error:
+            status, interruption = error.exit_status, error
+        end = End(status, last_line(requested.log) if status else "")
+        run = run_of(requested)
+        if run:
+            bundle = requested.bundle
+            export_status = run_vtax(requested, ["export", run.name, "-o", str(bundle)])
+            if export_status == 0:
+                end = replace(end, bundle=str(bundle), bundle_sha256=sha256_of_file(bundle))
             else:
-                end = End(status or exported, last_line(place.log))
-        place.write_end(end)
-    if stopped is not None:
-        raise stopped
+                end = End(status or export_status, last_line(requested.log))
+        requested.write_end(end)
+    if interruption is not None:
+        raise interruption
 
 
 def _measured(request: Request) -> tuple[str, str, int]:
     return request.digest, request.scale, request.blocks
 
 
-def _command(place: Place, request: Request) -> list[str]:
-    """Return the arguments of vtax that bring it nearer to its end; none where only its bundle is missing."""
-    options = [
-        *(["--trust"] if request.trust else []),
-        *(["--tune-host"] if request.tune_host else []),
-    ]
-    run = run_of(place)
+def _next_command(requested: RequestedRun, request: Request) -> list[str]:
+    """Return the arguments of vtax that begin or continue a requested run; none where it has ended."""
+    run = run_of(requested)
     if run is None:
-        scale = ["--scale", request.scale] if request.scale else []
-        blocks = ["--blocks", str(request.blocks)] if request.blocks else []
-        seed = [] if request.seed is None else ["--seed", str(request.seed)]
-        return ["run", request.study, "--yes", "--tag", place.tag, *scale, *blocks, *seed, *options]
-    if run.status == "paused" and request.next_session:
-        return ["resume", run.name, "--session", *options]
-    if run.status == "paused" and request.has_boots:
-        return ["resume", run.name, *options]
-    return [] if run.status in ("paused", "finished", "failed") else ["resume", run.name, *options]
+        command = ["run", request.study, "--yes", "--tag", requested.tag]
+        if request.scale:
+            command += ["--scale", request.scale]
+        if request.blocks:
+            command += ["--blocks", str(request.blocks)]
+        if request.seed is not None:
+            command += ["--seed", str(request.seed)]
+    elif run.status in ("finished", "failed"):
+        return []
+    elif run.status != "paused" or request.has_boots or request.next_session:
+        command = ["resume", run.name]
+        if run.status == "paused" and request.next_session:
+            command.append("--session")
+    else:
+        return []
+    if request.trust:
+        command.append("--trust")
+    if request.tune_host:
+        command.append("--tune-host")
+    return command
 
 
-def _vtax(place: Place, arguments: Sequence[str]) -> int:
+def _run_vtax(requested: RequestedRun, arguments: Sequence[str]) -> int:
     """Run a command of vtax with its stderr in the log; return its exit status. A request to stop is passed on."""
-    with place.log.open("ab") as log:
+    with requested.log.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "vtax", *arguments],
             stdin=subprocess.DEVNULL,
@@ -173,15 +189,15 @@ def _vtax(place: Place, arguments: Sequence[str]) -> int:
         raise
 
 
-def _launch(place: Place) -> None:
+def _launch(requested: RequestedRun) -> None:
     """Start the process, and wait until it holds its lock or has ended. Raises VtaxError."""
-    place.end.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "vtax", "host", "work", place.id]
-    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    environment["VTAX_HOME"] = str(place.home.root)
-    with place.log.open("ab") as log:
+    requested.end.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "vtax", "host", "work", requested.id]
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    environment["VTAX_HOME"] = str(requested.home.root)
+    with requested.log.open("ab") as log:
         if SYSTEMD.is_dir() and find_program("systemd-run"):
-            command = systemd_command(place, command, environment)
+            command = systemd_command(requested, command, environment)
         process = subprocess.Popen(
             command,
             env=environment,
@@ -191,22 +207,25 @@ def _launch(place: Place) -> None:
             stderr=log,
             start_new_session=True,
         )
-    if not wait_until(lambda: is_measuring(place.lock) or place.end.exists(), _START_S, _POLL_S):
+    if not wait_until(
+        lambda: is_measuring(requested.lock) or requested.end.exists(), _START_S, _POLL_S
+    ):
         with suppress(OSError):
             process.kill()
         raise VtaxError(
-            f"the process of {place.id} did not start", where=str(place.log), hint="read that log"
+            f"the process of {requested.id} did not start",
+            where=str(requested.log),
+            hint="read that log",
         )
 
 
 def systemd_command(
-    place: Place, command: Sequence[str], environment: Mapping[str, str]
+    requested: RequestedRun, command: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
     """Return the command that has systemd run another one in a unit of its own, which no login ends."""
-    return [
-        *("systemd-run", "--quiet", "--collect", f"--unit=vtax-host-run-{place.id}"),
-        *(f"--property={each}" for each in (*_PROPERTIES, f"StandardError=append:{place.log}")),
-        *(f"--setenv={name}={value}" for name, value in sorted(environment.items())),
-        "--",
-        *command,
-    ]
+    wrapper = ["systemd-run", "--quiet", "--collect", f"--unit=vtax-host-run-{requested.id}"]
+    for setting in (*_PROPERTIES, f"StandardError=append:{requested.log}"):
+        wrapper.append(f"--property={setting}")
+    for name, value in sorted(environment.items()):
+        wrapper.append(f"--setenv={name}={value}")
+    return [*wrapper, "--", *command]

@@ -29,20 +29,21 @@ FILE, PACK, STUDY = "campaign.toml", "pack.vtax-pack", "study"
 
 def give_to_caller(directory: Path) -> None:
     """Give a new directory, and all in it, to the user who called sudo: further commands need no root."""
-    ids = [os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
-    if os.geteuid() != 0 or not all(each.isdecimal() for each in ids):
+    user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() != 0 or not (user.isdecimal() and group.isdecimal()):
         return
-    user, group = map(int, ids)
+    uid, gid = int(user), int(group)
     for at, name in directories(directory):
-        each = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=at)
         try:
-            with os.scandir(each) as entries:
+            with os.scandir(descriptor) as entries:
                 for entry in entries:
                     if not entry.is_dir(follow_symlinks=False):
-                        os.chown(entry.name, user, group, dir_fd=each, follow_symlinks=False)
+                        os.chown(entry.name, uid, gid, dir_fd=descriptor, follow_symlinks=False)
         finally:
-            os.close(each)
-        os.chown(name, user, group, dir_fd=at, follow_symlinks=False)
+            os.close(descriptor)
+        os.chown(name, uid, gid, dir_fd=at, follow_symlinks=False)
 
 
 @dataclass(frozen=True)

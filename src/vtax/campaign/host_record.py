@@ -91,7 +91,7 @@ class Reason:
     detail: Annotated[str, Means("what was found")] = ""
 
     def __str__(self) -> str:
-        """Return both on one line."""
+        """Return code and detail on one line."""
         return " ".join(filter(None, (self.code, self.detail)))
 
 
@@ -100,10 +100,7 @@ NONE = Reason()
 
 @dataclass(frozen=True)
 class HostSession:
-    """A session of a host. number: from 1; 0 for the canary's, which is not collected. again: which retry.
-
-    run, run_identity: of the store of the controller, once it is collected.
-    """
+    """A session of a host, as its controller knows it. The canary's has the number 0 and is not collected."""
 
     number: Annotated[int, Means("number of the session, from 1; 0 for the canary's smaller run")]
     id: Annotated[str, Means("id of its run on the host")]
@@ -130,7 +127,7 @@ class HostSession:
 
     @property
     def measured_since(self) -> float | None:
-        """Return when it began, Unix time; None where it was launched without measuring anything."""
+        """Unix time at which it began; None where it was launched and has measured nothing."""
         return self.started_at if self.done_trials else None
 
 
@@ -166,29 +163,38 @@ class CampaignHost(InventoryHost):
     ] = ""
     sessions: Annotated[tuple[HostSession, ...], Means("sessions that were launched")] = ()
 
+    @property
+    def is_skipped(self) -> bool:
+        """Whether nothing is asked of it."""
+        return self.state == "skipped" or bool(self.skip)
+
     def session(self, number: int) -> HostSession | None:
-        """Return a session; None for one that was never launched."""
-        return next((each for each in self.sessions if each.number == number), None)
+        """Return the session of a number; None where it was never launched."""
+        return next((session for session in self.sessions if session.number == number), None)
 
     def with_session(self, session: HostSession) -> CampaignHost:
-        """Return it with a session in place of that of its number."""
-        others = [each for each in self.sessions if each.number != session.number]
-        return replace(
-            self, sessions=tuple(sorted([*others, session], key=lambda each: each.number))
-        )
+        """Return the host with a session in place of the one of the same number."""
+        sessions = {known.number: known for known in self.sessions} | {session.number: session}
+        return replace(self, sessions=tuple(sessions[number] for number in sorted(sessions)))
 
     @property
     def running(self) -> HostSession | None:
         """The session that was launched, and of which no end was seen."""
-        return next((each for each in self.sessions if each.state == "running"), None)
+        return next((session for session in self.sessions if session.state == "running"), None)
+
+    @property
+    def measured_sessions(self) -> list[HostSession]:
+        """The sessions that were measured to their end, without the canary's."""
+        ended = [session for session in self.sessions if session.state in ("done", "collected")]
+        return [session for session in ended if session.number]
 
     def text(self) -> str:
-        """Return it as it is kept."""
+        """Return the host as the text of its file."""
         return json.dumps({"schema": "vtax.campaign-host/1", **asdict(self)}, indent=1)
 
     @classmethod
     def of_text(cls, text: str) -> CampaignHost:
-        """Return what `text` wrote. Raises ValueError, KeyError, TypeError, AttributeError for anything else."""
+        """Return the host that `text` wrote. Raises ValueError, KeyError, TypeError, AttributeError for other text."""
         values = parse_json(text)
         if values.pop("schema") != "vtax.campaign-host/1":
             raise ValueError("another schema")

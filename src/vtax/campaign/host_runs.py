@@ -79,10 +79,16 @@ class HostRun:
 
 @dataclass(frozen=True)
 class Request:
-    """A run that was requested. study: path, or name of a shipped one. digest: SHA-256 of its file.
+    """A request of a controller to a host.
 
-    scale: of the study; empty for the whole. blocks: 0 for the study's own. seed: None for any. next_session: of a
-    paused run, begin the next one. has_boots: it is measured in several boots of the host.
+    study: path, or name of a shipped study.
+    digest: SHA-256 of its file.
+    scale: of the study; empty for the whole study.
+    blocks: 0 for the study's own.
+    seed: None for any.
+    trust, tune_host: as the options of `vtax run`.
+    next_session: whether the next session of a paused run begins.
+    has_boots: whether the study is measured in several boots of the host.
     """
 
     study: str
@@ -98,7 +104,7 @@ class Request:
 
 @dataclass(frozen=True)
 class End:
-    """The end of the process of a run. status: its exit status. reason: its error."""
+    """How the process of a run ended. status: its exit status. reason: its error."""
 
     status: int
     reason: str = ""
@@ -107,25 +113,25 @@ class End:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The directory of a requested run."""
+class RequestedRun:
+    """A run that was requested under an id, and its directory."""
 
     home: Home
     id: str
 
     @classmethod
-    def of(cls, home: Home, id_: str) -> Place:
-        """Return that of an id. Raises BadInput for what is no id."""
+    def of(cls, home: Home, id_: str) -> RequestedRun:
+        """Return the run of an id, which need not be requested yet. Raises BadInput for a text that is no id."""
         if not _ID.fullmatch(id_):
-            what = f"{one_line(id_, 60)!r} is no id of a run"
             raise BadInput(
-                what, hint="an id has lower-case letters, digits, dots and hyphens, at most 30"
+                f"{one_line(id_, 60)!r} is no id of a run",
+                hint="an id has lower-case letters, digits, dots and hyphens, at most 30",
             )
         return cls(home, id_)
 
     @property
     def directory(self) -> Path:
-        """Where its files are."""
+        """The directory of its files."""
         return host_runs_of(self.home) / self.id
 
     @property
@@ -140,7 +146,7 @@ class Place:
 
     @property
     def end(self) -> Path:
-        """How it ended."""
+        """The file that says how that process ended."""
         return self.directory / "end.json"
 
     @property
@@ -163,12 +169,12 @@ class Place:
             ) from None
 
     def write_request(self, request: Request) -> None:
-        """Keep what is requested, whole."""
+        """Replace the file of the request."""
         self.directory.mkdir(parents=True, exist_ok=True)
         _write(self.directory / "request.json", request)
 
     def write_end(self, end: End) -> None:
-        """Keep how it ended, whole."""
+        """Replace the file of the end."""
         _write(self.end, end)
 
 
@@ -180,63 +186,68 @@ def host_runs_of(home: Home) -> Path:
 def ids(home: Home) -> list[str]:
     """Return the ids of all requested runs."""
     with suppress(FileNotFoundError):
-        return sorted(
-            each.name for each in host_runs_of(home).iterdir() if _ID.fullmatch(each.name)
-        )
+        names = [path.name for path in host_runs_of(home).iterdir()]
+        return sorted(name for name in names if _ID.fullmatch(name))
     return []
 
 
-def state_of(place: Place) -> HostRun:
+def state_of(requested: RequestedRun) -> HostRun:
     """Return the state of a requested run. Changes nothing. Raises StoreError."""
-    found = _state_of(place)
-    if found.run and found.state not in ("running", "done", "failed") and place.request().has_boots:
+    state = _state_without_boots(requested)
+    is_waiting = state.run and state.state not in ("running", "done", "failed")
+    if is_waiting and requested.request().has_boots:
         with suppress(BadInput):  # the run itself will say what is wrong
-            here, next_boot = boots_of(place, found.run)
-            return replace(found, boot=here.name, next_boot=next_boot)
-    return found
+            here, next_boot = boots_of(requested, state.run)
+            return replace(state, boot=here.name, next_boot=next_boot)
+    return state
 
 
-def boots_of(place: Place, run_name: str) -> tuple[Here, str]:
-    """See needed_boot, of a run of the home's store."""
+def boots_of(requested: RequestedRun, run_name: str) -> tuple[Here, str]:
+    """Return the boot that this host is in, and the name of the boot that a run of the home's store needs next.
+
+    The name is empty where this boot will do. Raises as `needed_boot` does.
+    """
     from vtax.runner.resume import needed_boot  # it imports every driver
 
-    with Store.open_read_only(place.home.store_file) as store:
-        return needed_boot(store.open_run(run_name), place.home)
+    with Store.open_read_only(requested.home.store_file) as store:
+        return needed_boot(store.open_run(run_name), requested.home)
 
 
-def _state_of(place: Place) -> HostRun:
-    if not place.directory.is_dir():
-        return HostRun(place.id, "absent")
-    run, end = run_of(place), _end(place)
-    found = _progress(place, run) if run else HostRun(place.id, "running")
-    if is_measuring(place.lock):
-        return replace(found, state="running")
+def _state_without_boots(requested: RequestedRun) -> HostRun:
+    if not requested.directory.is_dir():
+        return HostRun(requested.id, "absent")
+    run, end = run_of(requested), _end(requested)
+    state = _progress(requested, run) if run else HostRun(requested.id, "running")
+    if is_measuring(requested.lock):
+        return state
     if end is None:  # killed before it could say how it ended
-        return replace(found, state="interrupted", reason=last_line(place.log))
-    found = replace(found, reason=end.reason, bundle=end.bundle, bundle_sha256=end.bundle_sha256)
+        return replace(state, state="interrupted", reason=last_line(requested.log))
+    state = replace(state, reason=end.reason, bundle=end.bundle, bundle_sha256=end.bundle_sha256)
     if end.status == os.EX_TEMPFAIL:
-        return replace(found, state="busy")
+        return replace(state, state="busy")
     if run is None:
-        return replace(found, state="refused")
-    state, reason = (
-        _STATES[run.status],
-        end.reason or ("" if run.status == "finished" else str(run.stopped_because)),
-    )
-    if state == "paused" and end.status != 0:
-        state = "interrupted"
-    if (
-        state == "done" and end.status != 0
-    ):  # all was measured; without a bundle that alone is missing
-        state = "failed" if end.bundle else "interrupted"
-    return replace(found, state=state, reason=reason)
+        return replace(state, state="refused")
+    state = replace(state, state=_STATES[run.status])
+    if run.status != "finished" and not end.reason:
+        state = replace(state, reason=str(run.stopped_because))
+    if end.status == 0:
+        return state
+    if state.state == "paused":
+        return replace(state, state="interrupted")
+    if state.state == "done":  # all was measured; without a bundle that alone is missing
+        return replace(state, state="failed" if end.bundle else "interrupted")
+    return state
 
 
-def run_of(place: Place) -> RunSummary | None:
+def run_of(requested: RequestedRun) -> RunSummary | None:
     """Return the run of the store that has the tag; None where there is none yet. Raises StoreError."""
-    if not place.home.store_file.exists():
+    if not requested.home.store_file.exists():
         return None
-    with Store.open_read_only(place.home.store_file) as store:
-        return next((run for run in store.runs() if place.tag in run.tags and not run.origin), None)
+    with Store.open_read_only(requested.home.store_file) as store:
+        for run in store.runs():
+            if requested.tag in run.tags and not run.origin:
+                return run
+    return None
 
 
 def last_line(log: Path) -> str:
@@ -244,23 +255,29 @@ def last_line(log: Path) -> str:
     beginning."""
     with suppress(OSError):
         text = log.read_bytes()[-_LOG_BYTES:].decode(errors="replace").rpartition(BEGUN)[2]
-        _, found, error = f"\n{text}".rpartition("\nvtax: ")
-        return one_line(" ".join(error.split()), _REASON_CHARS) if found else ""
+        _, marker, error = f"\n{text}".rpartition("\nvtax: ")
+        if marker:
+            return one_line(" ".join(error.split()), _REASON_CHARS)
     return ""
 
 
-def _progress(place: Place, run: RunSummary) -> HostRun:
+def _progress(requested: RequestedRun, run: RunSummary) -> HostRun:
     """Return where a run is, or was at its end."""
-    at = LiveRun(place.home.store_file, place.home, run.name).state().progress
-    block = None if at.block is None else max(at.block, 0) + 1
+    progress = LiveRun(requested.home.store_file, requested.home, run.name).state().progress
     return HostRun(
-        place.id, "running", "", run.name, block, at.blocks, at.done_trials, at.failed_trials
+        requested.id,
+        "running",
+        run=run.name,
+        block=None if progress.block is None else max(progress.block, 0) + 1,
+        blocks=progress.blocks,
+        done_trials=progress.done_trials,
+        failed_trials=progress.failed_trials,
     )
 
 
-def _end(place: Place) -> End | None:
+def _end(requested: RequestedRun) -> End | None:
     with suppress(OSError, ValueError, TypeError):
-        return End(**parse_json(place.end.read_text()))
+        return End(**parse_json(requested.end.read_text()))
     return None
 
 

@@ -34,7 +34,10 @@ _TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 def read_inventory(inventory: Path) -> list[InventoryHost]:
-    """Return the hosts of an inventory, by name. Raises BadInput: none there, no host in it, or one twice."""
+    """Return the hosts of an inventory, sorted by name.
+
+    Raises BadInput where the file is missing or cannot be read, and for an inventory without hosts, or with a host twice.
+    """
     if not inventory.exists():
         raise BadInput(
             "there is no such inventory", where=str(inventory), hint="it is a file of Ansible's"
@@ -49,7 +52,8 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
             environment=strict,
             cwd=inventory.absolute().parent,
         )
-        if twice := _TWICE.search(" ".join(listed.stderr.replace("-\n", "-").split())):
+        warnings = " ".join(listed.stderr.replace("-\n", "-").split())
+        if twice := _TWICE.search(warnings):
             raise BadInput(
                 f"{twice[1]} is there twice", where=str(inventory), hint="remove one of them"
             )
@@ -66,49 +70,63 @@ def read_inventory(inventory: Path) -> list[InventoryHost]:
 
 
 def hosts_of(listed: Mapping[str, Any], where: str) -> list[InventoryHost]:
-    """Return the hosts of what `ansible-inventory --list` printed. where: the inventory. Raises as above."""
+    """Return the hosts in the JSON of `ansible-inventory --list`, sorted by name. where: the inventory, for errors.
+
+    Raises BadInput for an inventory without hosts, or with a host twice.
+    """
     variables = listed.get("_meta", {}).get("hostvars", {})
-    groups = {
-        group: of for group, of in listed.items() if group != "_meta" and isinstance(of, dict)
-    }
-    names = {*variables}.union(*(of.get("hosts", ()) for of in groups.values()))
-    if both := sorted(names & {*groups, "all"}):
+    names, groups = {*variables}, {"all"}
+    for group, content in listed.items():
+        if group != "_meta" and isinstance(content, dict):
+            groups.add(group)
+            names.update(content.get("hosts", ()))
+    both = sorted(names & groups)
+    if both:
         raise BadInput(
             f"{both[0]} is the name of a host and of a group",
             where=where,
             hint="give one of them another name: Ansible takes both for the group",
         )
-    found = [_host(name, variables.get(name, {}), where) for name in sorted(names)]
-    if not found:
+    hosts = [_host(name, variables.get(name, {}), where) for name in sorted(names)]
+    if not hosts:
         raise BadInput(
             "the inventory has no host", where=where, hint=f"ansible-inventory -i {where} --graph"
         )
-    named: dict[str, str] = {}
-    for host in found:
+    by_address: dict[str, str] = {}
+    for host in hosts:
         if host.skip or _TEMPLATE.search(host.address):  # what Ansible puts there is not known here
             continue
         address = host.address.lower()  # DNS knows no case
-        if address in named:
+        if address in by_address:
             raise BadInput(
-                f"{named[address]} and {host.name} are two names of the host {host.address}",
+                f"{by_address[address]} and {host.name} are two names of the host {host.address}",
                 where=where,
                 hint="remove one of them, or set its vtax_skip",
             )
-        named[address] = host.name
-    return found
+        by_address[address] = host.name
+    return hosts
 
 
 def _host(name: str, variables: Mapping[str, Any], where: str) -> InventoryHost:
-    def text(key: str, otherwise: str = "") -> str:
-        return one_line(str(variables.get(key, otherwise)), 200)
+    def text(key: str, default: str = "") -> str:
+        return one_line(str(variables.get(key, default)), 200)
 
     port = str(variables.get("ansible_port", _PORT))
-    address = text("ansible_host", name) + ("" if port == str(_PORT) else f":{port}")
+    address = text("ansible_host", name)
+    if port != str(_PORT):
+        address = f"{address}:{port}"
     if "\n" in name or not name.strip():
         raise BadInput("the inventory has a host without a name", where=where)
     check_window(text("vtax_window"), f"{where}: vtax_window of {name}")
     home = text("vtax_home", HOME)
     if not home.startswith("/"):
         raise BadInput(f"{home!r} is no absolute path", where=f"{where}: vtax_home of {name}")
-    texts = {key: text(f"vtax_{key}") for key in ("group", "skip", "window")}
-    return InventoryHost(name, address, home=home, python=text("vtax_python", "python3"), **texts)
+    return InventoryHost(
+        name,
+        address,
+        group=text("vtax_group"),
+        skip=text("vtax_skip"),
+        window=text("vtax_window"),
+        home=home,
+        python=text("vtax_python", "python3"),
+    )

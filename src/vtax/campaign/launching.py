@@ -17,6 +17,7 @@ from vtax.campaign.settings import Settings, is_open
 _AT_ONCE = 4  # hosts of a batch, in forks
 _FEW_FAILURES = 1  # a single host that fails says nothing of the others
 _ENDED_WELL = ("done", "collected")
+_LAUNCHABLE = ("absent", "paused", "interrupted", "busy", "refused")
 
 
 @dataclass(frozen=True)
@@ -40,28 +41,33 @@ def too_many_failed(hosts: Iterable[CampaignHost], settings: Settings) -> str:
 def next_batch(
     hosts: Sequence[CampaignHost], settings: Settings, now: float, asked: Collection[str]
 ) -> tuple[Due, ...]:
-    """Return what is to be launched now; empty when nothing is, or what runs is to end before.
+    """Return what is to be launched now; empty when nothing is, or when hosts that run must end first.
 
-    asked: names of the hosts that were asked already, and are not asked again. now: Unix time.
+    hosts: of the campaign.
+    settings: of the campaign.
+    now: Unix time.
+    asked: names of the hosts that were asked already, and are not asked again.
     """
     if too_many_failed(hosts, settings):
         return ()
-    there = _ordered([host for host in hosts if not host.skip], settings)
-    free = [
-        host
-        for host in there
-        if host.state not in ENDED
-        and host.name not in asked
-        and is_open(host.window or settings.window, now)
-    ]
+    included = _ordered([host for host in hosts if not host.skip], settings)
+    free = []
+    for host in included:
+        is_free = host.state not in ENDED and host.name not in asked
+        if is_free and is_open(host.window or settings.window, now):
+            free.append(host)
     launch = settings.launch
-    first = math.ceil(launch.first_percent * len(there) / 100)
+    first = math.ceil(launch.first_percent * len(included) / 100)
     for number, count in ((0 if launch.canary_scale else 1, launch.canary), (1, first)):
-        if count and (held := _gate(there, free, number, count, settings, now)) is not None:
-            return tuple(Due(host.name, number) for host in held)
-    due = [(host.name, due_session(host, settings, now)) for host in free]
-    found = [Due(name, number) for name, number in due if number is not None]
-    return tuple(found[: _AT_ONCE * launch.forks])
+        group = _first_group(included, free, number, count, settings, now) if count else None
+        if group is not None:
+            return tuple(Due(host.name, number) for host in group)
+    batch = []
+    for host in free:
+        due = due_session(host, settings, now)
+        if due is not None:
+            batch.append(Due(host.name, due))
+    return tuple(batch[: _AT_ONCE * launch.forks])
 
 
 def due_session(host: CampaignHost, settings: Settings, now: float) -> int | None:
@@ -71,59 +77,56 @@ def due_session(host: CampaignHost, settings: Settings, now: float) -> int | Non
     """
     if host.running:
         return None
-    begun = [each.started_at for each in host.sessions if each.number and each.state in _ENDED_WELL]
-    before = max((each for each in begun if each is not None), default=None)
     for number in range(1, settings.sessions + 1):
         session = host.session(number)
-        if session is None or session.state in (
-            "absent",
-            "paused",
-            "interrupted",
-            "busy",
-            "refused",
-        ):
-            is_early = before is not None and now < before + settings.every_s
+        if session is None or session.state in _LAUNCHABLE:
+            is_early = any(
+                measured.started_at is not None and now < measured.started_at + settings.every_s
+                for measured in host.measured_sessions
+            )
             return None if is_early else number
         if session.state not in _ENDED_WELL:
             return None
     return None
 
 
-def _gate(
-    there: Sequence[CampaignHost],
+def _first_group(
+    hosts: Sequence[CampaignHost],
     free: Sequence[CampaignHost],
     number: int,
     count: int,
     settings: Settings,
     now: float,
 ) -> Sequence[CampaignHost] | None:
-    """Return who is launched of the hosts that measure before the others; None when these may.
+    """Return which hosts to launch now of the group that measures before the others; None when the others may start.
 
-    number: the session that so many of them, count, must have ended. Where the others of them do not answer, those
-    that ended are enough.
+    While the group measures, nothing may be left to launch: the result is empty then. Where hosts of the group do not
+    answer, those that ended are enough.
+
+    hosts: all that are not skipped.
+    free: those of them that can be launched.
+    number: the session that the group must have ended.
+    count: how many hosts the group has.
+    settings: of the campaign.
+    now: Unix time.
     """
-    passed = [host for host in there if _is(host, number, *_ENDED_WELL)]
-    usable = [host for host in there if host.state not in ENDED or _is(host, number, *_ENDED_WELL)]
+    passed = [host for host in hosts if _has_ended_well(host, number)]
+    usable = [host for host in hosts if host.state not in ENDED or host in passed]
     if len(passed) >= min(count, len(usable)):
         return None if passed else ()
-    running = [
-        host for host in there if host.running and host.state != "unreachable"
-    ]  # which may be away for ever
-    waiting = [
-        host
-        for host in free
-        if host not in passed
-        and not host.running
-        and (not number or due_session(host, settings, now) == number)
-    ]
+    running = [host for host in hosts if host.running]
+    running = [host for host in running if host.state != "unreachable"]  # it may be away for ever
+    waiting = [host for host in free if host not in passed and not host.running]
+    if number:
+        waiting = [host for host in waiting if due_session(host, settings, now) == number]
     if waiting:
         return waiting[: max(count - len(passed) - len(running), 0)]
     return None if passed and not running else ()
 
 
-def _is(host: CampaignHost, number: int, *states: str) -> bool:
+def _has_ended_well(host: CampaignHost, number: int) -> bool:
     session = host.session(number)
-    return session is not None and session.state in states
+    return session is not None and session.state in _ENDED_WELL
 
 
 def _ordered(hosts: Iterable[CampaignHost], settings: Settings) -> list[CampaignHost]:

@@ -21,13 +21,15 @@ from vtax.study.load import LoadedStudy
 from vtax.study.redesigned import redesigned
 
 CANARY_SCALE = "quick"
-_NAMED = 15  # characters of a study's name in that of its campaign
+_STUDY_CHARS = 15  # of a study's name, in that of its campaign
 
 
 def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
-    """Raise BadInput for a study that cannot be measured by several hosts: that has sessions of its own, but those of
-    boots, or a rule by which every host would decide for itself when it has enough. And for one of boots without
-    consent to reboots."""
+    """Raise BadInput for a study that several hosts cannot measure together.
+
+    That is one with sessions of its own, other than those of boots; one whose stopping rule would have every host
+    decide for itself when it has enough; and one with boots where the user did not consent to reboots.
+    """
     study, source = loaded.study, loaded.source
     if study.design.sessions != 1 and not study.boot:
         hint = "remove it: --sessions says how many each host has"
@@ -41,7 +43,7 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
             hint="--blocks N; or in the study stop = 'fixed', 'open' or 'budget', and a randomized order",
         )
     if study.boot and wanted.inventory and not wanted.reboot:
-        boots = ", ".join(each.name for each in study.boot)
+        boots = ", ".join(boot.name for boot in study.boot)
         raise BadInput(
             f"hosts are rebooted into {boots}",
             where=f"{source}: boot",
@@ -50,9 +52,9 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
 
 
 def campaign_name(study: str) -> str:
-    """Return a name that no other campaign has: hosts keep runs by it."""
-    stem = re.sub(r"[^a-z0-9]+", "-", study.lower()).strip("-")[:_NAMED].rstrip("-") or "study"
-    return f"{stem}-{secrets.token_hex(2)}"
+    """Return a new name for a campaign of a study. It is unique, since hosts keep runs by it."""
+    stem = re.sub(r"[^a-z0-9]+", "-", study.lower()).strip("-")[:_STUDY_CHARS].rstrip("-")
+    return f"{stem or 'study'}-{secrets.token_hex(2)}"
 
 
 def is_pack(path: Path) -> bool:
@@ -66,17 +68,17 @@ def new_directory(target: Path) -> Iterator[Path]:
     if target.exists():
         raise BadInput(f"{target} is there already", hint="choose another place with -o")
     try:
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+        directory = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
     except OSError as error:
         raise BadInput(
             f"{target} cannot be made: {error.strerror}", hint="choose another place with -o"
         ) from error
     try:
-        yield made
-        made.chmod(0o755)
-        made.rename(target)
+        yield directory
+        directory.chmod(0o755)
+        directory.rename(target)
     except BaseException:
-        remove_tree(made)
+        remove_tree(directory)
         raise
 
 
@@ -120,7 +122,7 @@ def _unpack(pack: Path, directory: Path) -> tuple[Manifest, str]:
     return manifest, digest
 
 
-def opened(directory: Path) -> Campaign:
+def open_campaign(directory: Path) -> Campaign:
     """Open a campaign. Raises BadInput where its pack or its study is missing."""
     campaign = Campaign.open(directory)
     for path in (campaign.pack, campaign.study):

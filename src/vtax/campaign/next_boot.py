@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from vtax.campaign.host_runs import Place, boots_of, run_of
+from vtax.campaign.host_runs import RequestedRun, boots_of, run_of
 from vtax.described import Means
 from vtax.errors import NotFound
 from vtax.host import boot_loaders
@@ -24,21 +24,23 @@ class NextBoot:
     entry: Annotated[str, Means("its entry of the boot loader")] = ""
 
 
-def set_next_boot(place: Place) -> NextBoot:
+def set_next_boot(requested: RequestedRun) -> NextBoot:
     """Set the entry of the boot that a run needs next, unless this boot of the host will do.
 
     Raises NotFound without such a run, Busy while one measures, and VtaxError for what the boot loader refuses.
     """
-    with measuring_lock(f"vtax host boot {place.id}"):
-        found = run_of(place)
+    with measuring_lock(f"vtax host boot {requested.id}"):
+        found = run_of(requested)
         if found is None:
-            raise NotFound(f"no run of {place.id} has begun here", hint="vtax host run begins it")
-        here, next_boot = boots_of(place, found.name)
+            raise NotFound(
+                f"no run of {requested.id} has begun here", hint="vtax host run begins it"
+            )
+        here, next_boot = boots_of(requested, found.name)
         if not next_boot:
-            return NextBoot(place.id, here.name, "")
+            return NextBoot(requested.id, here.name, "")
         entry = here.entries[next_boot]
         boot_loaders.loader().set_next(entry)
-        return NextBoot(place.id, here.name, next_boot, entry.id)
+        return NextBoot(requested.id, here.name, next_boot, entry.id)
 
 
 def no_next_boot() -> NextBoot:

@@ -54,32 +54,38 @@ def write_pack(
     pythons: Sequence[str],
     progress: Progress = lambda stage: None,
 ) -> Pack:
-    """Write a pack. study: the file of a valid study. image: of the study, checked.
+    """Write a pack.
 
-    Raises BadInput for a file of the study that is not beside it, an image that cannot be carried, and where vtax or
-    pip is not installed; VtaxError where a wheel is not to be had; ImageError.
+    study: the file of a valid study.
+    image: of the study; it must be valid.
+    target: the file to write.
+    pythons: Pythons of the hosts, such as `3.11`.
+    progress: is called with the name of each stage.
+
+    Raises BadInput for a file of the study that is not beside it, an image that cannot be exported, and where vtax or
+    pip is not installed; VtaxError where a wheel cannot be downloaded; ImageError.
     """
     beside = [study.name, *files_beside(study)]
-    with tempfile.TemporaryDirectory(prefix="vtax-pack-") as made:
-        directory = Path(made)
+    with tempfile.TemporaryDirectory(prefix="vtax-pack-") as temporary:
+        directory = Path(temporary)
         wheel = write_wheel(directory)
-        wheels = {}
+        hashes: dict[str, dict[str, str]] = {}
+        wheels = {wheel.name}
         for python in dict.fromkeys(pythons):
             progress(f"wheels for Python {python}")
-            wheels[python] = (*download(wheel, python, directory), wheel.name)
+            names = (*download(wheel, python, directory), wheel.name)
+            hashes[python] = {name: sha256_of_file(directory / name) for name in names}
+            wheels.update(names)
         progress(f"image {image.key}")
         carrying.export_image(image, directory / IMAGE)
-        archive_wheels(directory, {name for names in wheels.values() for name in names})
-        hashes = {
-            python: {name: sha256_of_file(directory / name) for name in names}
-            for python, names in wheels.items()
-        }
-        members = {f"study/{name}": study.parent / name for name in beside}
-        members |= {
+        archive_wheels(directory, wheels)
+        members = {
             MAIN: Path(prepare.__file__),
             IMAGE: directory / IMAGE,
             WHEELS: directory / WHEELS,
         }
+        for name in beside:
+            members[f"study/{name}"] = study.parent / name
         manifest = Manifest(
             __version__,
             platform.machine(),
@@ -96,7 +102,7 @@ def write_pack(
         target.stat().st_size,
         digest,
         manifest.study,
-        tuple(wheels),
+        tuple(hashes),
         manifest.image_key,
         manifest.image_digest,
         __version__,
@@ -106,10 +112,10 @@ def write_pack(
 def archive_wheels(directory: Path, names: Iterable[str]) -> None:
     """Write wheels of a directory to one archive beside them. Raises CommandFailed.
 
-    Much of a wheel is the same in those for other Pythons, to the byte: a long window finds it.
+    Wheels for several Pythons have long pieces in common, which zstd finds with a long window.
     """
-    plain = directory / "wheels.tar"
-    with tarfile.open(plain, "w", format=tarfile.USTAR_FORMAT) as archive:
+    tar = directory / "wheels.tar"
+    with tarfile.open(tar, "w", format=tarfile.USTAR_FORMAT) as archive:
         for name in sorted(names):
             path = directory / name
             member = tarfile.TarInfo(name)
@@ -117,10 +123,10 @@ def archive_wheels(directory: Path, names: Iterable[str]) -> None:
             with path.open("rb") as file:
                 archive.addfile(member, file)
     run(
-        ["zstd", "-q", "-3", "--long=27", "-f", plain, "-o", directory / WHEELS],
+        ["zstd", "-q", "-3", "--long=27", "-f", tar, "-o", directory / WHEELS],
         timeout_s=_TIMEOUT_S,
     )
-    plain.unlink()
+    tar.unlink()
 
 
 def write_members(target: Path, manifest: Manifest, members: Mapping[str, Path]) -> str:

@@ -76,8 +76,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """Contents of a pack. files: name -> (bytes, SHA-256), of all but the manifest. wheels: Python -> name in the
-    archive of wheels -> SHA-256, vtax's own and pip's among them. study: name of its file."""
+    """Contents of a pack.
+
+    study: name of its file in the pack.
+    wheels: Python -> name in the archive of wheels -> SHA-256; vtax's own and pip's are among them.
+    files: name -> (bytes, SHA-256), of all files but the manifest.
+    """
 
     vtax_version: str
     machine: str
@@ -88,17 +92,19 @@ class Manifest:
     files: Mapping[str, tuple[int, str]]
 
     def text(self) -> bytes:
-        """Return it as it is in a pack; its SHA-256 is the digest of the pack."""
-        return (
-            json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True) + "\n"
-        ).encode()
+        """Return the manifest as it is in a pack; its SHA-256 is the digest of the pack."""
+        text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, sort_keys=True)
+        return f"{text}\n".encode()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Answer of `vtax host prepare`. is_new: whether anything was done. vtax, study: paths on this host.
+    """Answer of `vtax host prepare`.
 
-    pack: digest of the pack. install_s, import_s: durations in s, 0 for what was there.
+    pack: digest of the pack.
+    is_new: whether anything was done.
+    vtax, study: paths on this host.
+    install_s, import_s: durations in s; 0 where nothing was to be done.
     """
 
     pack: str
@@ -115,9 +121,13 @@ class Prepared:
 
 
 def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
-    """Install what a pack holds into a home; what is there is left as it is.
+    """Install what a pack holds into a home; what was installed from it before stays as it is.
 
-    digest: that the pack must have; empty for any. Raises Refused, and OSError for a host without space.
+    pack: the file.
+    home: VTAX_HOME.
+    digest: that the pack must have; empty for any.
+
+    Raises Refused, and OSError for a host without space.
     """
     if os.geteuid() != 0:
         raise Refused("preparing a host needs root", "run it again with sudo")
@@ -132,14 +142,11 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
         place = home / "packs" / found[:SHORT]
         place.parent.mkdir(parents=True, exist_ok=True)
         with _lock(place.parent / "lock", "another command prepares this host"):
-            install_s = (
-                0.0 if _is_installed(place) else _install(archive, manifest, python, place, home)
-            )
-            import_s = (
-                0.0
-                if _has_image(manifest, place, home)
-                else _import_image(archive, manifest, place, home)
-            )
+            install_s = import_s = 0.0
+            if not _is_installed(place):
+                install_s = _install(archive, manifest, python, place, home)
+            if not _has_image(manifest, place, home):
+                import_s = _import_image(archive, manifest, place, home)
             with suppress(FileExistsError):
                 (place / MARK).symlink_to("venv/bin/python")
     return Prepared(
@@ -166,29 +173,26 @@ def read_manifest(archive: zipfile.ZipFile) -> tuple[Manifest, str]:
     values = json.loads(content)
     if values.pop("schema") != SCHEMA:
         raise Refused("this is no pack of this version of vtax", "write it again: vtax pack")
-    files = {
-        str(name): (int(size), str(digest)) for name, (size, digest) in values.pop("files").items()
-    }
-    wheels = {
-        str(python): {str(k): str(v) for k, v in names.items()}
-        for python, names in values.pop("wheels").items()
-    }
-    manifest = Manifest(
-        files=files, wheels=wheels, **{name: str(value) for name, value in values.items()}
-    )
-    named = [manifest.study, IMAGE, WHEELS]
-    for name in [
-        *files,
-        *named,
-        f"images/{manifest.image_key}",
-        *(name for names in wheels.values() for name in names),
-    ]:
+    files = {}
+    for name, (size, digest) in values.pop("files").items():
+        files[str(name)] = (int(size), str(digest))
+    wheels = {}
+    for python, digests in values.pop("wheels").items():
+        wheels[str(python)] = {str(name): str(digest) for name, digest in digests.items()}
+    texts = {name: str(value) for name, value in values.items()}
+    manifest = Manifest(files=files, wheels=wheels, **texts)
+    needed = [manifest.study, IMAGE, WHEELS]
+    names = [*files, *needed, f"images/{manifest.image_key}"]
+    for digests in wheels.values():
+        names += digests
+    for name in names:
         path = PurePosixPath(name)
         is_deep = len(path.parts) > _MAX_DEPTH
         if path.is_absolute() or ".." in path.parts or str(path) != name or is_deep:
             raise ValueError(f"{name[:80]!r} is no name in a pack")
-    if missing := [name for name in named if name not in files]:
-        raise ValueError(f"{missing[0][:80]} is missing")
+    for name in needed:
+        if name not in files:
+            raise ValueError(f"{name[:80]} is missing")
     return manifest, hashlib.sha256(content).hexdigest()
 
 
@@ -248,7 +252,7 @@ def _program(place: Path) -> Path:
 
 
 def _is_installed(place: Path) -> bool:
-    """Whether all of a pack is there and starts."""
+    """Return whether all of a pack is installed, and its vtax starts."""
     if not (place / MARK).exists():
         return False
     with suppress(OSError):
@@ -280,55 +284,22 @@ def _install(
         pip = _unpack_wheels(wheels, manifest.wheels[python])
         versioned = os.path.realpath(sys.executable)  # python3 may become another one
         _run([versioned, "-I", "-m", "venv", "--without-pip", str(environment)], home)
-        _run(
-            [
-                *(
-                    str(environment / "bin" / "python"),
-                    "-I",
-                    f"{pip}/pip",
-                    "--isolated",
-                    "install",
-                    "--quiet",
-                ),
-                *(
-                    "--no-index",
-                    "--find-links",
-                    str(wheels),
-                    "--require-hashes",
-                    "--only-binary",
-                    ":all:",
-                ),
-                *(
-                    "--no-cache-dir",
-                    "--no-compile",
-                    "--disable-pip-version-check",
-                    "-r",
-                    str(wheels / _REQUIREMENTS),
-                ),
-            ],
-            home,
-        )
+        interpreter = [str(environment / "bin" / "python"), "-I"]
+        pip_install = [f"{pip}/pip", "--isolated", "install", "--quiet", "--no-index"]
+        pip_install += ["--find-links", str(wheels), "--require-hashes", "--only-binary", ":all:"]
+        pip_install += ["--no-cache-dir", "--no-compile", "--disable-pip-version-check"]
+        pip_install += ["-r", str(wheels / _REQUIREMENTS)]
+        _run(interpreter + pip_install, home)
         shutil.rmtree(wheels)
-        compile_all = [
-            str(environment / "bin" / "python"),
-            "-I",
-            "-m",
-            "compileall",
-            "-q",
-            "-j",
-            "0",
-            "-x",
-            _TESTS,
-        ]
-        _run(
-            [*compile_all, str(environment)], home, check=False
-        )  # some files of packages are of other Pythons
+        compile_all = ["-m", "compileall", "-q", "-j", "0", "-x", _TESTS, str(environment)]
+        # some files of packages are for other Pythons and do not compile
+        _run(interpreter + compile_all, home, check=False)
         os.sync()
     return time.monotonic() - started
 
 
 def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
-    """Unpack wheels beside their archive, and write what pip is to install; return that of pip. Raises Refused."""
+    """Unpack wheels beside their archive, and write what pip is to install; return the wheel of pip. Raises Refused."""
     if shutil.which("zstd") is None:
         raise Refused("zstd is not installed", "install the package zstd")
     command = ["zstd", "-dcq", str(directory / WHEELS)]
@@ -342,26 +313,25 @@ def _unpack_wheels(directory: Path, wheels: Mapping[str, str]) -> Path:
             if hashlib.sha256((directory / name).read_bytes()).hexdigest() != digest:
                 raise ValueError(f"{name[:80]} is not what its manifest says")
         pip = next(directory / name for name in wheels if name.startswith("pip-"))
-    lines = (
-        "{}=={} --hash=sha256:{}\n".format(*name.split("-")[:2], digest)
-        for name, digest in wheels.items()
-    )
-    (directory / _REQUIREMENTS).write_text(
-        "".join(line for line in lines if not line.startswith("pip=="))
-    )
+    requirements = ""
+    for name, digest in wheels.items():
+        package, version = name.split("-")[:2]
+        if package != "pip":
+            requirements += f"{package}=={version} --hash=sha256:{digest}\n"
+    (directory / _REQUIREMENTS).write_text(requirements)
     return pip
 
 
 def _has_image(manifest: Manifest, place: Path, home: Path) -> bool:
-    """Whether the image of a pack is there, by its vtax. Raises Refused for another one."""
+    """Return whether the image of a pack is in the home. Raises Refused for another image of the same key."""
     key = manifest.image_key
     if not (home / "images" / key).is_dir():
         return False
-    found = json.loads(_run([str(_program(place)), "image", "list", "--json"], home))
-    here = next((str(each["digest"]) for each in found if each["key"] == key), "")
-    if here != manifest.image_digest:
+    images = json.loads(_run([str(_program(place)), "image", "list", "--json"], home))
+    digest = next((str(image["digest"]) for image in images if image["key"] == key), "")
+    if digest != manifest.image_digest:
         raise Refused(
-            f"image {key} here has the digest {here[:SHORT]}, not {manifest.image_digest[:SHORT]}",
+            f"image {key} here has the digest {digest[:SHORT]}, not {manifest.image_digest[:SHORT]}",
             f"VTAX_HOME={home} {_program(place)} image remove {key}, then prepare it again",
         )
     return True
@@ -392,9 +362,10 @@ def _import_image(archive: zipfile.ZipFile, manifest: Manifest, place: Path, hom
 
 def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
     """Run a program without this user's settings of pip and Python; return what it printed. Raises Refused."""
-    environment = {
-        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_", "VTAX_", "LC_"))
-    }
+    environment = dict(os.environ)
+    for name in os.environ:
+        if name.startswith(("PYTHON", "PIP_", "VTAX_", "LC_")):
+            del environment[name]
     environment.update(PIP_CONFIG_FILE=os.devnull, VTAX_HOME=str(home), LC_ALL="C.UTF-8")
     try:
         done = subprocess.run(
@@ -410,22 +381,22 @@ def _run(argv: Sequence[str], home: Path, *, check: bool = True) -> bytes:
             f"{Path(argv[0]).name} did not end within {_TIMEOUT_S:g} s", status=1
         ) from None
     if check and done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()[-_TAIL:]
+        output = done.stderr.decode(errors="replace").strip()[-_TAIL:]
         status = done.returncode if done.returncode in (_REFUSED, _BUSY) else 1
         hint = "install Python's module venv (Debian: python3-venv)" if "venv" in argv[3:4] else ""
-        raise Refused(f"{Path(argv[0]).name} failed: {said}", hint, status)
+        raise Refused(f"{Path(argv[0]).name} failed: {output}", hint, status)
     return done.stdout
 
 
 @contextmanager
-def _lock(path: Path, held: str) -> Iterator[int]:
-    """Hold a lock file. held: why it cannot be held. Raises Refused."""
+def _lock(path: Path, reason: str) -> Iterator[int]:
+    """Hold a lock file. Raises Refused, with that reason, where another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(held, "try again later", _BUSY) from None
+            raise Refused(reason, "try again later", _BUSY) from None
         yield descriptor
     finally:
         os.close(descriptor)
@@ -461,7 +432,7 @@ def _opened(pack: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest, str]]:
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """Raise Refused for whatever a pack cannot be read for."""
+    """Raise Refused in place of any error that a damaged pack causes."""
     try:
         yield
     except _DAMAGE as error:
@@ -479,21 +450,18 @@ def main() -> int:
         "--home", default=os.environ.get("VTAX_HOME") or HOME, help="VTAX_HOME [%(default)s]"
     )
     parser.add_argument("--digest", default="", help="refuse a pack with another digest")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        found = prepare(Path(sys.argv[0]), Path(given.home).absolute(), given.digest)
+        prepared = prepare(Path(sys.argv[0]), Path(arguments.home).absolute(), arguments.digest)
     except Refused as error:
-        print(
-            error.what,
-            *([f"  hint: {error.hint}"] if error.hint else []),
-            sep="\n",
-            file=sys.stderr,
-        )
+        print(error.what, file=sys.stderr)
+        if error.hint:
+            print(f"  hint: {error.hint}", file=sys.stderr)
         return error.status
     except OSError as error:
-        print(f"{error.filename or given.home}: {error.strerror}", file=sys.stderr)
+        print(f"{error.filename or arguments.home}: {error.strerror}", file=sys.stderr)
         return 1
-    print(json.dumps({"schema": "vtax.host-prepare/1", **asdict(found)}, indent=2))
+    print(json.dumps({"schema": "vtax.host-prepare/1", **asdict(prepared)}, indent=2))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from vtax.campaign.change import change_of
@@ -15,22 +15,22 @@ from vtax.store.store import Store
 
 
 def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> str:
-    """Return the merged run of all sessions that were collected, with what is known of every host.
+    """Return the name of the merged run of all collected sessions, with what is known of every host.
 
     Raises BadInput where fewer than two are finished, and for runs that cannot be merged; StoreError.
     """
     settings, change = campaign.settings, change_of(campaign)
-    runs_of: dict[str, list[str]] = {}
     runs: dict[str, str] = {}
-    for each in finished_sessions(store.engine, settings.name):
-        runs[each.run] = each.identity
-        runs_of.setdefault(each.host, []).append(each.run)
-    known = campaign.hosts()
-    lost = [
-        CampaignHost(name, state="collected")
-        for name in runs_of.keys() - {host.name for host in known}
-    ]
-    hosts = [_host(host, settings.sessions, runs_of.get(host.name, ())) for host in (*known, *lost)]
+    runs_of: dict[str, list[str]] = {}
+    for session in finished_sessions(store.engine, settings.name):
+        runs[session.run] = session.identity
+        runs_of.setdefault(session.host, []).append(session.run)
+    hosts = []
+    for host in campaign.hosts():
+        hosts.append(_host_record(host, settings.sessions, runs_of.pop(host.name, ())))
+    for name, runs_of_host in runs_of.items():  # of hosts that the campaign has lost
+        lost = CampaignHost(name, state="collected")
+        hosts.append(_host_record(lost, settings.sessions, runs_of_host))
     record = {"name": settings.name, "hosts": hosts, "change": change.record() if change else None}
     if len(runs) < 2:
         raise BadInput(
@@ -42,14 +42,15 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
     return merged_campaign(store, runs, record, watch)
 
 
-def _host(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, Any]:
-    """Return what a merged run keeps of a host. runs: of its finished sessions."""
-    reason = host.reason
-    if reason == NONE:
-        reason = next(
-            (each.reason for each in reversed(host.sessions) if each.reason != NONE), NONE
-        )
-    found: Mapping[str, Any] = {
+def _host_record(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, Any]:
+    """Return what a merged run keeps of a host.
+
+    planned: how many sessions it was to measure.
+    runs: of its finished sessions.
+    """
+    reasons = [host.reason, *(session.reason for session in reversed(host.sessions))]
+    reason = next((reason for reason in reasons if reason != NONE), NONE)
+    return {
         "host": host.name,
         "group": host.group,
         "agents": list(host.agents),
@@ -59,4 +60,3 @@ def _host(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, An
         "detail": reason.detail,
         "runs": list(runs),
     }
-    return dict(found)

@@ -48,11 +48,14 @@ class CampaignTable(BaseModel):
 
 
 class Launch(CampaignTable):
-    """Table `launch`. canary: hosts that measure first, 0 for none. canary_scale: of the study, for these alone;
-    empty for the whole study, which counts as their first session.
+    """Table `launch`: in which order hosts are launched, and when no more are.
 
-    first_percent: of the hosts, that come next. max_failed_percent: of the hosts that tried; when more failed,
-    nothing more is launched. forks: hosts that are spoken to at once. attempts: of a session that is interrupted.
+    canary: how many hosts measure first; 0 for none.
+    canary_scale: scale of the study for these alone; empty for the whole study, which counts as their first session.
+    first_percent: how many of the hosts come next.
+    max_failed_percent: nothing more is launched when more of the hosts that tried have failed.
+    forks: hosts that are spoken to at once.
+    attempts: how often a session that is interrupted is launched.
     """
 
     canary: int = Field(2, ge=0, le=1000)
@@ -64,11 +67,13 @@ class Launch(CampaignTable):
 
 
 class Change(CampaignTable):
-    """Table `change`, a planned change. first: the hosts that change first; the others are controls until they change
-    too.
+    """Table `change`: a planned change of hosts.
 
-    seed: that drew them; None where they were named. when: sessions that begin from then on are after the change;
-    rest: from when on the controls have changed too, so that later sessions do not count. None: not yet.
+    what: what changes.
+    first: the hosts that change first; the others are controls until they change too.
+    seed: of the drawing of `first`; None where they were named.
+    when: sessions that begin from this moment on are after the change; None: not yet.
+    rest: from this moment on the controls have changed too, so that later sessions do not count; None: not yet.
     """
 
     what: Annotated[
@@ -80,24 +85,33 @@ class Change(CampaignTable):
     rest: Moment | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return it as a merged run keeps it, see report.analysis.campaign."""
-        at, until = (each.timestamp() if each else None for each in (self.when, self.rest))
+        """Return the change as a merged run keeps it, with Unix times; report.analysis.campaign reads it."""
         return {
             "what": self.what,
             "first": list(self.first),
             "seed": self.seed,
-            "at": at,
-            "until": until,
+            "at": self.when.timestamp() if self.when else None,
+            "until": self.rest.timestamp() if self.rest else None,
         }
+
+    def is_between(self, at: float) -> bool:
+        """Return whether a Unix time is after the first hosts changed and before the others did."""
+        if self.when is None or at < self.when.timestamp():
+            return False
+        return self.rest is None or at < self.rest.timestamp()
 
 
 class Wanted(CampaignTable):
-    """The wishes for a campaign, beside its pack. scale: of the study; empty for the whole. blocks: of each session;
-    0 for as many as the study has by itself.
+    """The settings of a campaign that its user chooses, beside its pack.
 
-    every: time between the starts of two sessions on a host. inventory: path of Ansible's; empty without an engine.
-    window: of the day, of this machine's clock, in which sessions are launched; empty for any time. reboot: consent
-    to reboots of the hosts.
+    scale: of the study; empty for the whole study.
+    blocks: of each session; 0 for as many as the study has by itself.
+    sessions: on each host.
+    every: time between the starts of two sessions on a host.
+    inventory: path of Ansible's; empty where hosts are started by hand.
+    window: of the day, by this machine's clock, in which sessions are launched; empty for any time.
+    trust, tune_host: as the options of `vtax run`.
+    reboot: consent to reboots of the hosts.
     """
 
     scale: str = ""
@@ -133,14 +147,22 @@ class Settings(Wanted):
 
     def run_id(self, number: int, again: int = 0) -> str:
         """Return the id of a session's run on every host. number: from 1; 0 for the canary. again: which retry."""
-        return f"{self.name}-{f's{number}' if number else 'c'}{f'.{again}' if again else ''}"
+        session = f"s{number}" if number else "c"
+        retry = f".{again}" if again else ""
+        return f"{self.name}-{session}{retry}"
 
     def run_options(self, scale: str) -> list[str]:
-        """Return the options of `vtax host run`. scale: of the run; blocks belong to the campaign's own."""
-        options = ["--scale", scale] if scale else []
+        """Return the options of `vtax host run` for a scale; `blocks` hold for the scale of the campaign alone."""
+        options = []
+        if scale:
+            options += ["--scale", scale]
         if self.blocks and scale == self.scale:
             options += ["--blocks", str(self.blocks)]
-        return options + ["--trust"] * self.trust + ["--tune-host"] * self.tune_host
+        if self.trust:
+            options.append("--trust")
+        if self.tune_host:
+            options.append("--tune-host")
+        return options
 
     def write(self, path: Path) -> None:
         """Write the file, whole."""
@@ -177,9 +199,13 @@ def check_window(text: str, where: str) -> None:
 
 def is_open(window: str, now: float) -> bool:
     """Return whether a time is in a window of the day, by this machine's clock; one without a window always is."""
-    if not (found := _WINDOW.fullmatch(window)):
+    match = _WINDOW.fullmatch(window)
+    if match is None:
         return True
-    first, second = (int(found[i]) * 60 + int(found[i + 1]) for i in (1, 3))
-    at = datetime.fromtimestamp(now)
-    minute = at.hour * 60 + at.minute
-    return first <= minute < second if first <= second else minute >= first or minute < second
+    begin = int(match[1]) * 60 + int(match[2])
+    end = int(match[3]) * 60 + int(match[4])
+    time = datetime.fromtimestamp(now)
+    minute = time.hour * 60 + time.minute
+    if begin <= end:
+        return begin <= minute < end
+    return minute >= begin or minute < end

@@ -25,22 +25,20 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: vtax\nRoot-Is-Purelib: true\nTag: py3-n
 def write_wheel(directory: Path) -> Path:
     """Write the wheel into a directory and return its path. Raises BadInput where vtax is not installed, or another
     version than runs."""
-    found = _distribution()
+    found = _installed_vtax()
     name = f"vtax-{found.version}"
     target, records = directory / f"{name}-py3-none-any.whl", []
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
         for member, content, mode in sorted(_members(found, f"{name}.dist-info")):
             _add(archive, member, content, mode)
-            digest = (
-                base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-            )
-            records.append(f"{member},sha256={digest},{len(content)}\n")
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
+            records.append(f"{member},sha256={digest.rstrip('=')},{len(content)}\n")
         record = f"{name}.dist-info/RECORD"
         _add(archive, record, "".join([*records, f"{record},,\n"]).encode(), 0o644)
     return target
 
 
-def _distribution() -> Distribution:
+def _installed_vtax() -> Distribution:
     hint = "install it: pip install vtax, or ./quickstart --install-only in a checkout"
     try:
         found = distribution("vtax")
@@ -65,25 +63,25 @@ def _members(found: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]
     )
     yield f"{info}/entry_points.txt", (found.read_text("entry_points.txt") or "").encode(), 0o644
     for file in found.files or ():
-        _, is_license, below = file.as_posix().partition(".dist-info/licenses/")
+        _, is_license, name = file.as_posix().partition(".dist-info/licenses/")
         if is_license:
-            yield f"{info}/licenses/{below}", file.read_binary(), 0o644
+            yield f"{info}/licenses/{name}", file.read_binary(), 0o644
     yield f"{info}/WHEEL", _WHEEL.encode(), 0o644
 
 
 def _metadata(found: Distribution, project: Path) -> str:
-    """Return the metadata. A checkout's are as old as its installation: there the file says what vtax depends on."""
+    """Return the metadata of a wheel. project: pyproject.toml of a checkout, whose installed metadata may be older."""
     text = found.read_text("METADATA") or ""
     if not project.is_file():
         return text
     head, gap, rest = text.partition("\n\n")
-    kept = [
-        line
-        for line in head.splitlines()
-        if not line.startswith(("Requires-Dist:", "Provides-Extra:"))
-    ]
-    needed = parse_toml(project.read_text())["project"]["dependencies"]
-    return "\n".join([*kept, *(f"Requires-Dist: {each}" for each in needed)]) + gap + rest
+    lines = []
+    for line in head.splitlines():
+        if not line.startswith(("Requires-Dist:", "Provides-Extra:")):
+            lines.append(line)
+    for dependency in parse_toml(project.read_text())["project"]["dependencies"]:
+        lines.append(f"Requires-Dist: {dependency}")
+    return "\n".join(lines) + gap + rest
 
 
 def _add(archive: ZipFile, name: str, content: bytes, mode: int) -> None:

@@ -26,53 +26,54 @@ _SHOWN = 600
 def download(wheel: Path, python: str, directory: Path) -> tuple[str, ...]:
     """Download the wheels of vtax's dependencies, and pip's, for a Python; return their names, sorted.
 
-    wheel: of vtax, which names the dependencies. directory: where they are put; several Pythons may share it.
-    Raises BadInput without pip, VtaxError where a wheel is not to be had.
+    wheel: of vtax, which names the dependencies.
+    python: such as `3.11`.
+    directory: where the wheels are put; several Pythons may share it.
+
+    Raises BadInput without pip, VtaxError where a wheel cannot be downloaded.
     """
     if python not in PYTHONS:
         raise BadInput(
             f"vtax does not run on Python {python}", hint=f"it runs on {', '.join(PYTHONS)}"
         )
-    versions, found = directory / "versions.txt", directory / f"wheels-{python}"
+    versions, downloads = directory / "versions.txt", directory / f"wheels-{python}"
     versions.write_text("".join(f"{line}\n" for line in installed_versions()))
-    found.mkdir()
+    downloads.mkdir()
     machine = platform.machine()
-    platforms = [
-        f"manylinux2014_{machine}",
-        *(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC),
-    ]
-    _pip(
-        *("download", "--quiet", "--disable-pip-version-check", "--no-input", "--dest", str(found)),
-        *("--only-binary", ":all:", "--implementation", "cp", "--python-version", python),
-        *(word for each in platforms for word in ("--platform", each)),
-        *("--constraint", str(versions), str(wheel), "pip"),
-        python=python,
-    )
+    command = ["download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--dest", str(downloads), "--only-binary", ":all:"]
+    command += ["--implementation", "cp", "--python-version", python]
+    command += ["--platform", f"manylinux2014_{machine}"]
+    for minor in _GLIBC:
+        command += ["--platform", f"manylinux_2_{minor}_{machine}"]
+    _pip([*command, "--constraint", str(versions), str(wheel), "pip"], python)
     names = []
-    for path in sorted(found.iterdir()):
+    for path in sorted(downloads.iterdir()):
         path.replace(directory / path.name)
-        names.append(path.name)
-    found.rmdir()
+        if path.name != wheel.name:
+            names.append(path.name)
+    downloads.rmdir()
     versions.unlink()
-    return tuple(name for name in names if name != wheel.name)
+    return tuple(names)
 
 
 def installed_versions() -> list[str]:
-    """Return `name==version` of what is installed here, but vtax, pip and versions that no registry has."""
-    found = {
-        re.sub(r"[-_.]+", "-", each.name).lower(): each.version
-        for each in distributions()
-        if each.name and each.version
-    }
-    return [
-        f"{name}=={version}"
-        for name, version in sorted(found.items())
-        if name not in ("vtax", "pip") and "+" not in version
-    ]
+    """Return `name==version` of the packages that are installed here.
+
+    Left out are vtax and pip, and local versions, which no registry has.
+    """
+    versions = {}
+    for package in distributions():
+        if not package.name or not package.version:
+            continue
+        name = re.sub(r"[-_.]+", "-", package.name).lower()
+        if name not in ("vtax", "pip") and "+" not in package.version:
+            versions[name] = package.version
+    return [f"{name}=={version}" for name, version in sorted(versions.items())]
 
 
-def _pip(*arguments: str, python: str) -> None:
-    command: Sequence[str] = [sys.executable, "-m", "pip", *arguments]
+def _pip(arguments: Sequence[str], python: str) -> None:
+    command = [sys.executable, "-m", "pip", *arguments]
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     try:
         done = subprocess.run(

@@ -35,7 +35,7 @@ from vtax.study.limits import MAX_BLOCKS
 from vtax.units import format_duration
 
 if TYPE_CHECKING:
-    from vtax.campaign.by_hand import Found
+    from vtax.campaign.by_hand import BundleOutcome
     from vtax.campaign.collecting import Loader
     from vtax.campaign.directory import Campaign
     from vtax.campaign.host_record import CampaignHost
@@ -139,7 +139,7 @@ def go(directory: Path, retry: bool) -> None:
         why = found.launch()
         found.restore_boots()
         _print_counts(found.hosts.values())
-        if silent := found.silent():
+        if silent := found.unreachable():
             notify(f"these were launched and do not answer: {', '.join(silent)}")
         notify_missing(found)
     if why:
@@ -239,7 +239,7 @@ def load(directory: Path, bundles: Path) -> None:
     from vtax.campaign.by_hand import load_directory
 
     campaign = _opened(directory)
-    found: list[Found] = []
+    found: list[BundleOutcome] = []
     try:
         with campaign.lock(), _loader(campaign) as loader:
             found.extend(load_directory(campaign, bundles, loader))
@@ -266,9 +266,9 @@ def roles() -> None:
 
 
 def _opened(directory: Path) -> Campaign:
-    from vtax.campaign.making import opened
+    from vtax.campaign.making import open_campaign
 
-    return opened(directory)
+    return open_campaign(directory)
 
 
 def _write_pack(study: str, wanted: Wanted, target: Path) -> None:

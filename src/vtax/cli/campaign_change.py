@@ -46,7 +46,7 @@ def command(
     Prints the hosts to change, one a line, as ansible-playbook --limit @FILE reads them. Nothing is changed on them.
     Sessions before --now are before the change, later ones after it.
     """
-    from vtax.campaign.change import carried_out, change_of, draw
+    from vtax.campaign.change import change_of, plan_change, record_change
     from vtax.campaign.directory import Campaign
 
     if sum(map(bool, (what, is_done, is_rest))) > 1:
@@ -59,13 +59,13 @@ def command(
     with Campaign.locked(directory) as campaign:
         if what:
             names = [name for name in map(str.strip, hosts.split(",")) if name]
-            change = draw(campaign, what, names, seed)
+            change = plan_change(campaign, what, names, seed)
             drawn = f"drawn by seed {change.seed}" if change.seed is not None else "named"
             notify(
                 f"hosts that change first, {drawn}: {len(change.first)}; once they have: vtax campaign change --now"
             )
         elif is_done or is_rest:
-            change = carried_out(
+            change = record_change(
                 campaign, datetime.now().astimezone().replace(microsecond=0), rest=is_rest
             )
         else:
@@ -82,13 +82,13 @@ def command(
 
 def notify_missing(found: Controller) -> None:
     """Say what the change that a campaign plans lacks, if it plans one. Raises BadInput for a wrong table."""
-    from vtax.campaign.change import change_of, missing_of
+    from vtax.campaign.change import change_of, missing_sessions
 
     if (change := change_of(found.campaign)) is None:
         return
     hosts = [host for host in found.hosts.values() if not host.skip]
-    missing = missing_of(change, hosts, found.settings)
-    what, lacking = change.what, len(missing.sessions)
+    missing = missing_sessions(change, hosts, found.settings)
+    what, lacking = change.what, len(missing.hosts)
     waiting = f"the change of {what} waits: {lacking} of {format_count(len(hosts), 'host')} without a session"
     if lacking and change.when is None:
         notify(f"{waiting} before it")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from vtax.campaign import detached, host_runs
-from vtax.campaign.host_runs import HostRun, Place, Request
+from vtax.campaign.host_runs import HostRun, Request, RequestedRun
 from vtax.campaign.next_boot import no_next_boot, set_next_boot
 from vtax.campaign.prepare import Refused
 from vtax.campaign.prepare import prepare as prepare_host
@@ -143,7 +143,7 @@ def run(
         next_session,
         bool(loaded.study.boot),
     )
-    found = detached.start(Place.of(home, id_), request, in_foreground=foreground)
+    found = detached.start(RequestedRun.of(home, id_), request, in_foreground=foreground)
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
     else:
@@ -163,9 +163,10 @@ def status(id_: str | None, as_json: bool) -> None:
     """
     home = Home.from_environment() if as_json else Home.existing()
     if id_ and not as_json:
-        Place.of(home, id_).request()
+        RequestedRun.of(home, id_).request()
     found = [
-        host_runs.state_of(Place.of(home, each)) for each in ([id_] if id_ else host_runs.ids(home))
+        host_runs.state_of(RequestedRun.of(home, each))
+        for each in ([id_] if id_ else host_runs.ids(home))
     ]
     if as_json:
         print_json({"schema": "vtax.host-status/1", "runs": found})
@@ -183,7 +184,7 @@ def boot(id_: str | None, as_json: bool) -> None:
     """
     need_root("setting the next boot")
     home = Home.existing()
-    found = set_next_boot(Place.of(home, id_)) if id_ else no_next_boot()
+    found = set_next_boot(RequestedRun.of(home, id_)) if id_ else no_next_boot()
     if as_json:
         print_json({"schema": "vtax.host-boot/1", **values_of(found)})
     elif found.next_boot:
@@ -200,7 +201,7 @@ def boot(id_: str | None, as_json: bool) -> None:
 def stop(id_: str, as_json: bool) -> None:
     """Stop the run ID in order: what it measured is kept, and its bundle written; vtax host run resumes it."""
     need_root("stopping a run")
-    found = detached.stop(Place.of(Home.existing(), id_))
+    found = detached.stop(RequestedRun.of(Home.existing(), id_))
     if as_json:
         print_json({"schema": "vtax.host-run/1", **values_of(found)})
     else:
@@ -211,7 +212,7 @@ def stop(id_: str, as_json: bool) -> None:
 @click.argument("id_", metavar="ID")
 def work(id_: str) -> None:
     """Carry out what vtax host run requested, in the process that it started."""
-    detached.carry_out(Place.of(Home.existing(), id_))
+    detached.carry_out(RequestedRun.of(Home.existing(), id_))
 
 
 def _print_runs(runs: Sequence[HostRun]) -> None:
