@@ -54,6 +54,7 @@ class TrueBenchmark(Benchmark):
     title = "a program that does nothing"
     tool = "true"
     Parameters = Parameters
+    work = None
     metrics = (Metric("seconds", "s", "lower", primary=True),)
     version_argv = ("true", "--version")
 

@@ -74,7 +74,7 @@ _END = (
     'guest = NetworkEnd("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)'
 )
 BAD_TOPOLOGY = {
-    "type": ("    Topology(", "    dict(a=1) or Topology("),
+    "type": ("register_topology(Topology(", "register_topology(dict(a=1) or Topology("),
     "name": ('"chain", "', '"router", "'),
     "summary": ('"guest and native peer on a bridge"', '""'),
     "settings-model": (', description="a word that is recorded with the link"', ""),

@@ -113,6 +113,7 @@ class ScriptBenchmark(Benchmark):
     tool = "python3"
     Parameters = ScriptParameters
     metrics: Sequence[Metric] = (Metric("figure", "x/s", "higher", primary=True),)
+    work = None
     version_argv = (sys.executable, "--version")
 
     def version_of(self, output: str) -> str:

@@ -80,6 +80,7 @@ class New(Benchmark):
     title = "new"
     tool = "new"
     Parameters = Parameters
+    work = None
     metrics = (
         Metric("rate", "things/s", "higher", primary=True),
         Metric("latency_avg", "ms", "lower"),

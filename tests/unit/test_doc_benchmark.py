@@ -36,7 +36,7 @@ def test_it_measures(parameters, result):
     outcome = TIMEIT.parse(parameters, CONTEXT, {"single": result})
     assert outcome.values.keys() == {metric.name for metric in TIMEIT.metrics}
     assert 10 < outcome.values["time"] < 1e9
-    assert outcome.effective == {"loops": 200, "repetitions": 3}
+    assert outcome.effective == {"loops": 200, "repetitions": 3, "documents": 600}
 
 
 @pytest.mark.parametrize(

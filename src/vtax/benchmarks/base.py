@@ -335,22 +335,31 @@ def merged_resolutions(
 
 
 class Benchmark(ABC):
-    """A real tool. A benchmark derives from this class, or from `NetworkPair`, `Service` or `OwnProgram`; what it
-    leaves out has these defaults.
+    """A real tool. A benchmark derives from this class, or from `NetworkPair`, `Service` or `OwnProgram`.
 
-    name: of the benchmark. title: one line. tool: the program. Parameters: a model of what a study may fix or vary.
-    metrics: what it measures, at least one of them primary. version_argv: prints the tool's version in the guest;
-    version_pattern: finds it there, as its group, `^` and `$` at every line. needs_network: whether it needs a peer
-    and a topology. resource: of the guest that it loads, by which recommendations weigh it; `kernel` is system calls
-    and processes, `start` the start of guests, `application` several. packages: Debian packages of its tool; those
-    that the base image lacks are a layer over it in the image of every study that has the benchmark.
-    same_everywhere: effective settings that every platform should have alike, such as the code path that its tool
-    chose by the CPU it saw; platforms that differ in one are a warning of the run. stages: of a benchmark of starting
-    guests, whose stages the runner times, in their order, each with its metric; the runner runs its command in each
-    guest, and its `parse` reads what the runner writes as the output of role `single`: a JSON object a line and
-    start, stage -> seconds since the request. work: the unit of what a trial does, of which the runner measures what
-    one costs the host. load: parameters that load it more the larger they are, over which latencies are drawn.
-    hint_of_zero: for a trial that fails since a metric is 0.
+    It must have the first seven of these; the others, from version_pattern on, have defaults.
+
+    name: of the benchmark, as studies call it.
+    title: one line for reports.
+    tool: the program.
+    Parameters: a model of what a study may fix or vary.
+    metrics: what it measures, at least one of them primary.
+    work: the unit of what a trial does, such as a request, for the cost of one to the host. None where no such cost can
+        be counted; the class then says why.
+    version_argv: prints the tool's version in the guest.
+    version_pattern: finds it there, as its group; `^` and `$` match at every line.
+    needs_network: whether it needs a peer and a topology.
+    resource: of the guest that it loads, by which recommendations weigh it. `kernel` is system calls and processes,
+        `start` the start of guests, `application` several resources.
+    packages: Debian packages of its tool. Those that the base image lacks are a layer over it in the image of every
+        study that has the benchmark.
+    same_everywhere: effective settings that every platform should have alike, such as the code path that its tool chose
+        by the CPU it saw. Platforms that differ in one are a warning of the run.
+    stages: of a benchmark of starting guests, whose stages the runner times, in their order, each with its metric. The
+        runner runs its command in each guest, and its `parse` reads what the runner writes as the output of role
+        `single`: a JSON object a line and start, stage -> seconds since the request.
+    load: parameters that load it more the larger they are. Reports draw latencies over them.
+    hint_of_zero: the hint of a trial that fails because a metric is 0.
     """
 
     name: str
@@ -358,6 +367,7 @@ class Benchmark(ABC):
     tool: str
     Parameters: type[Parameters]
     metrics: Sequence[Metric]
+    work: Operations | None
     version_argv: tuple[str, ...]
     version_pattern: str = r"(?!)"
     needs_network: bool = False
@@ -365,7 +375,6 @@ class Benchmark(ABC):
     packages: tuple[str, ...] = ()
     same_everywhere: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
-    work: Operations | None = None
     load: tuple[str, ...] = ()
     hint_of_zero: str = ""
 

@@ -79,6 +79,7 @@ class Iperf2(NetworkPair):
     title = "network throughput (iperf 2)"
     tool = "iperf"
     Parameters = Iperf2Parameters
+    work = None  # CPU_PER_GIGABYTE is the cost of what it moves
     metrics: Sequence[Metric] = (
         *THROUGHPUTS,
         Metric("loss", "%", "lower", "UDP datagram loss"),

@@ -68,6 +68,7 @@ class Iperf3(NetworkPair):
     title = "network throughput (iperf3)"
     tool = "iperf3"
     Parameters = Iperf3Parameters
+    work = None  # CPU_PER_GIGABYTE is the cost of what it moves
     metrics: Sequence[Metric] = (
         *THROUGHPUTS,
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),

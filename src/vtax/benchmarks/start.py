@@ -95,6 +95,7 @@ class Start(Benchmark):
     resource = "start"
     stages = ("executing", "agent_ready", "server_answer")
     Parameters = StartParameters
+    work = None  # nothing is counted around starts
     metrics: Sequence[Metric] = (
         Metric("server_answer", "s", "lower", "request to first answer of a server", primary=True),
         Metric("agent_ready", "s", "lower", "request to agent ready"),
