@@ -84,11 +84,11 @@ def skip_without_free_huge_pages(kind: int) -> None:
 
     kind: MAP_PRIVATE, or MAP_SHARED as gVisor's guests have it. Call this once a level with huge pages is in force.
     """
-    before = huge_pages.of_process(os.getpid())
+    before = huge_pages.bytes_of_process(os.getpid())
     with mmap.mmap(-1, TOUCHED, kind | mmap.MAP_ANONYMOUS) as memory:
         for at in range(0, TOUCHED, mmap.PAGESIZE):
             memory[at] = 1
-        given = huge_pages.of_process(os.getpid()) - before
+        given = huge_pages.bytes_of_process(os.getpid()) - before
     if given < TOUCHED / 2:
         pytest.skip(
             f"this host has {given >> 20} MiB in huge pages to give where {TOUCHED >> 20} were touched"
@@ -121,9 +121,9 @@ def test_the_memory_of_a_virtual_machine_is_in_huge_pages_inside_and_out(
     image, private_home, journal
 ):
     spec, guest = started("qemu-tcg", "pinned+hugepages", image, private_home.guests, journal)
-    if huge_pages.of_process(qemu_of(spec)) <= MEMORY / 4:
+    if huge_pages.bytes_of_process(qemu_of(spec)) <= MEMORY / 4:
         skip_without_free_huge_pages(mmap.MAP_PRIVATE)
-    assert huge_pages.of_process(qemu_of(spec)) > MEMORY / 4
+    assert huge_pages.bytes_of_process(qemu_of(spec)) > MEMORY / 4
     assert guest.facts()["transparent_huge_pages"] == "always"
 
 

@@ -41,13 +41,13 @@ def test_entries_of_grub_are_known_by_title_id_and_submenu(machine):
 def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine):
     loader = boot_loaders.loader()
     native, xen = loader.find(NATIVE), loader.find(XEN)
-    assert boot_loaders.current(loader, [native, xen]) == native
+    assert boot_loaders.current_entry(loader, [native, xen]) == native
     machine.boot(XEN)
-    assert boot_loaders.current(loader, [native, xen]) == xen
+    assert boot_loaders.current_entry(loader, [native, xen]) == xen
     (machine.root / "sys/hypervisor/properties/features").write_text(
         "0\n"
     )  # a guest of Xen, not its dom0
-    assert boot_loaders.current(loader, [native, xen]) is None
+    assert boot_loaders.current_entry(loader, [native, xen]) is None
 
 
 def test_the_configuration_of_a_debian_host_with_xen_is_read(machine):
@@ -73,16 +73,16 @@ def test_the_configuration_of_a_debian_host_with_xen_is_read(machine):
     command_line.write_text(
         f"BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 ro console=ttyS0 {more}\n"
     )
-    assert boot_loaders.current(loader, named) == named[0]
+    assert boot_loaders.current_entry(loader, named) == named[0]
     machine.boot(XEN)
     command_line.write_text(f"placeholder root=/dev/vda1 ro console=hvc0 {more}\n")
-    assert boot_loaders.current(loader, named) == named[1]
+    assert boot_loaders.current_entry(loader, named) == named[1]
 
 
 def test_entries_that_boot_the_same_are_refused(machine):
     loader = boot_loaders.loader()
     with pytest.raises(BadInput, match="look the same") as caught:
-        boot_loaders.current(loader, [loader.find(NATIVE), loader.find(ADVANCED)])
+        boot_loaders.current_entry(loader, [loader.find(NATIVE), loader.find(ADVANCED)])
     assert "vtax.boot=" in caught.value.hint
 
 
@@ -130,7 +130,7 @@ def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(systemd_boo
     loader = boot_loaders.loader()
     assert isinstance(loader, SystemdBoot)
     assert loader.entries() == [Entry("one.conf", "Debian"), Entry("two.efi", "two.efi")]
-    assert boot_loaders.current(loader, loader.entries()) == loader.find("Debian")
+    assert boot_loaders.current_entry(loader, loader.entries()) == loader.find("Debian")
     loader.set_next(loader.find("two.efi"))
     assert systemd_boot.next_entry == "two.efi"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput
-from vtax.host.foreign_file import content_of, copied, opened
+from vtax.host.foreign_file import copy_foreign, open_foreign, read_foreign
 
 MOST = 1000
 
@@ -38,9 +38,9 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
 ) -> None:
     make(tmp_path / "odd")
     for read in (
-        lambda: opened(tmp_path / "odd", "a bundle", MOST).__enter__(),
-        lambda: content_of(tmp_path / "odd", "a bundle", MOST),
-        lambda: copied(tmp_path / "odd", "a bundle", MOST, tmp_path / "copy"),
+        lambda: open_foreign(tmp_path / "odd", "a bundle", MOST).__enter__(),
+        lambda: read_foreign(tmp_path / "odd", "a bundle", MOST),
+        lambda: copy_foreign(tmp_path / "odd", "a bundle", MOST, tmp_path / "copy"),
     ):
         with pytest.raises(BadInput, match=f"is {kind}, not a bundle"):
             read()
@@ -50,20 +50,20 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
 def test_a_link_is_followed_only_where_a_user_named_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    assert content_of(tmp_path / "link", "a bundle", MOST) == b"x"
+    assert read_foreign(tmp_path / "link", "a bundle", MOST) == b"x"
     with pytest.raises(BadInput, match="is a symbolic link"):
-        content_of(tmp_path / "link", "a bundle", MOST, follows_links=False)
+        read_foreign(tmp_path / "link", "a bundle", MOST, follows_links=False)
 
 
 def test_a_file_holds_as_much_as_it_may_and_not_a_byte_more(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * MOST)
-    assert len(content_of(tmp_path / "file", "a bundle", MOST)) == MOST
-    for read in (content_of, lambda *given: copied(*given, None)):
+    assert len(read_foreign(tmp_path / "file", "a bundle", MOST)) == MOST
+    for read in (read_foreign, lambda *given: copy_foreign(*given, None)):
         with pytest.raises(BadInput, match="a bundle holds at most 999 bytes"):
             read(tmp_path / "file", "a bundle", MOST - 1)
 
 
 def test_a_file_that_says_that_it_is_empty_is_bounded_as_it_is_read() -> None:
-    for read in (content_of, lambda *given: copied(*given, None)):
+    for read in (read_foreign, lambda *given: copy_foreign(*given, None)):
         with pytest.raises(BadInput, match="holds at most"):
             read(Path("/proc/self/environ"), "a bundle", 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vtax.doctor import checks
-from vtax.host.core_kinds import CoreKind, core_kinds, kinds_of, listed
+from vtax.host.core_kinds import CoreKind, core_kinds, cpu_ranges, kinds_of
 from vtax.host.file_systems import memory_below
 from vtax.runner import plan
 
@@ -47,11 +47,11 @@ def host(root: Path, files: dict[str, str]) -> Path:
 )
 def test_kinds_of_cores_are_those_that_the_kernel_tells(tmp_path, files, kinds):
     found = core_kinds(host(tmp_path, files))
-    assert [(kind.name, kind.listed) for kind in found] == kinds
+    assert [(kind.name, kind.cpu_ranges) for kind in found] == kinds
 
 
 def test_cpus_are_listed_as_ranges():
-    assert listed((3, 0, 1, 8, 2)) == "0-3,8"
+    assert cpu_ranges((3, 0, 1, 8, 2)) == "0-3,8"
     performance = CoreKind("performance", (0, 1))
     assert kinds_of((1, 5), (performance, CoreKind("efficient", (2, 3)))) == (
         CoreKind("performance", (1,)),

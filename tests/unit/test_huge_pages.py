@@ -16,7 +16,7 @@ def policy(directory: Path) -> Path:
 def test_it_is_set_where_it_is_not_and_put_back_when_released(tmp_path):
     place = policy(tmp_path)
     with Journal(tmp_path / "journal") as journal:
-        registered = huge_pages.always(journal, place)
+        registered = huge_pages.turn_on(journal, place)
         assert [(place / name).read_text() for name in ("enabled", "shmem_enabled")] == [
             "always",
             "always",
@@ -31,7 +31,7 @@ def test_a_kernel_without_some_of_the_settings_is_served(tmp_path):
     place = policy(tmp_path)
     (place / "shmem_enabled").unlink()
     with Journal(tmp_path / "journal") as journal:
-        assert len(huge_pages.always(journal, place)) == 1
+        assert len(huge_pages.turn_on(journal, place)) == 1
 
 
 def test_a_host_without_huge_pages_is_known(tmp_path):
@@ -40,4 +40,4 @@ def test_a_host_without_huge_pages_is_known(tmp_path):
 
 
 def test_a_process_that_is_gone_has_none():
-    assert huge_pages.of_process(2**22) == 0
+    assert huge_pages.bytes_of_process(2**22) == 0

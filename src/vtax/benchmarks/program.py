@@ -38,7 +38,7 @@ from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.guest.results import CommandResult
-from vtax.host.foreign_file import opened
+from vtax.host.foreign_file import open_foreign
 from vtax.host.trust import refuse_file_of_others
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.image.toolbox import OF_IMAGE
@@ -238,7 +238,7 @@ def _content(path: Path, limit: int) -> bytes:
     """Return what a file holds."""
     hint = "name files, not directories or devices"
     try:
-        with opened(path, "a file of a program", limits.MAX_FILES_BYTES, hint=hint) as file:
+        with open_foreign(path, "a file of a program", limits.MAX_FILES_BYTES, hint=hint) as file:
             refuse_file_of_others(path, os.fstat(file.fileno()))
             content = file.read(limit + 1) or b""
     except (OSError, ValueError) as error:

@@ -21,8 +21,8 @@ from vtax.campaign.prepare import HOME, PROGRAM, SHORT
 from vtax.campaign.settings import MAX_SESSIONS
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
-from vtax.host.foreign_file import copied
-from vtax.host.walking import below
+from vtax.host.foreign_file import copy_foreign
+from vtax.host.walking import walk
 from vtax.store.bundle import A_BUNDLE
 from vtax.store.bundle_lines import MAX_BYTES
 from vtax.store.hosts import host_id
@@ -121,7 +121,7 @@ def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Itera
     if not directory.is_dir():
         raise BadInput(f"{directory} is no directory", hint="vtax campaign load DIR BUNDLES")
     hosts = _KnownHosts(campaign, loader)
-    names = [name for name, _ in below(directory, is_strict=False) if name.endswith(".vtax.gz")]
+    names = [name for name, _ in walk(directory, is_strict=False) if name.endswith(".vtax.gz")]
     for path in sorted(directory / name for name in names):
         try:
             digest = _copy_bundle(path)
@@ -194,7 +194,7 @@ class _KnownHosts:
 
 def _copy_bundle(path: Path, target: Path | None = None) -> str:
     """Return the SHA-256 of a bundle, after it was copied to a target. Raises BadInput, OSError."""
-    return copied(path, A_BUNDLE, MAX_BYTES, target, follows_links=False)
+    return copy_foreign(path, A_BUNDLE, MAX_BYTES, target, follows_links=False)
 
 
 def _check(run: RunHandle) -> None:

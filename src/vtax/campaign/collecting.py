@@ -20,7 +20,7 @@ from vtax.campaign.prepare import Refused, read_manifest
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import one_line
 from vtax.host.digest import sha256_of_file
-from vtax.host.foreign_file import copied
+from vtax.host.foreign_file import copy_foreign
 from vtax.store.bundle import A_BUNDLE, Bundle
 from vtax.store.bundle_lines import MAX_BYTES
 from vtax.store.campaigns import CampaignSession, add_session, finished_sessions
@@ -74,7 +74,7 @@ class Loader:
         try:
             if not arrived.is_file():
                 raise ForeignBundle("damaged-bundle", "the bundle did not arrive")
-            if copied(arrived, A_BUNDLE, MAX_BYTES, None) != session.bundle_sha256:
+            if copy_foreign(arrived, A_BUNDLE, MAX_BYTES, None) != session.bundle_sha256:
                 raise ForeignBundle(
                     "damaged-bundle",
                     "the bundle is another one than its host named; it is brought again",

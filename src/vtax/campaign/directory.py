@@ -18,7 +18,7 @@ from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Reason
 from vtax.campaign.settings import Settings
 from vtax.errors import BadInput, Busy
 from vtax.foreign_text import one_line
-from vtax.host.foreign_file import content_of
+from vtax.host.foreign_file import read_foreign
 from vtax.host.lock import holder_of
 from vtax.host.removal import directories
 from vtax.limits import CAMPAIGN
@@ -148,7 +148,9 @@ class Campaign:
 
     def _read(self, path: Path) -> CampaignHost:
         try:
-            return CampaignHost.of_text(content_of(path, "a record", CAMPAIGN.size_bytes).decode())
+            return CampaignHost.of_text(
+                read_foreign(path, "a record", CAMPAIGN.size_bytes).decode()
+            )
         except OSError as error:
             raise BadInput(f"it cannot be read: {error}", where=str(path)) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:

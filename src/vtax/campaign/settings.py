@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_toml
 from vtax.foreign_text import one_line
-from vtax.host.foreign_file import content_of
+from vtax.host.foreign_file import read_foreign
 from vtax.limits import CAMPAIGN
 from vtax.report.replacing import replacing
 from vtax.study.declared import Example
@@ -175,7 +175,7 @@ class Settings(Wanted):
         try:
             return validated(
                 cls,
-                parse_toml(content_of(path, "a campaign", CAMPAIGN.size_bytes).decode()),
+                parse_toml(read_foreign(path, "a campaign", CAMPAIGN.size_bytes).decode()),
                 hint=HINT,
             )
         except FileNotFoundError:

@@ -17,7 +17,7 @@ from vtax.host import journal as journals
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.waiting import wait_until
-from vtax.host.walking import below
+from vtax.host.walking import walk
 
 TAG = "VTAX_CONFORMANCE"
 """Environment variable that every process started by a check inherits."""
@@ -149,6 +149,6 @@ def _entries(directory: Path) -> list[Path]:
 
 def _control_groups() -> Iterator[str]:
     """Paths of control groups named after vtax; groups that are removed meanwhile are left out."""
-    for name, seen in below(_CGROUPS, is_strict=False):
+    for name, seen in walk(_CGROUPS, is_strict=False):
         if stat.S_ISDIR(seen.st_mode) and "vtax" in name.rpartition("/")[2]:
             yield f"{_CGROUPS}/{name}"

@@ -22,7 +22,7 @@ from vtax.counters.whole_host import FREQUENCY, THROTTLED, HostReading, host_cou
 from vtax.errors import CommandFailed
 from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
-from vtax.host.resources import chosen
+from vtax.host.resources import selected_option
 from vtax.host.xen import is_dom0
 from vtax.messages import Note, packed
 from vtax.store.hosts import HARDWARE_ID, MACHINE_ID
@@ -180,7 +180,9 @@ def host_facts() -> dict[str, Any]:
         ).strip(),
         "frequency_driver": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver").strip(),
         "hyperthreading": _text("/sys/devices/system/cpu/smt/control").strip(),
-        "transparent_huge_pages": chosen(_text("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "transparent_huge_pages": selected_option(
+            _text("/sys/kernel/mm/transparent_hugepage/enabled")
+        ),
         "clock_source": _text(
             "/sys/devices/system/clocksource/clocksource0/current_clocksource"
         ).strip(),

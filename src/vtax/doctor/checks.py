@@ -85,8 +85,10 @@ def _core_kinds(root: Path) -> Observation | None:
     usable = kinds_of(allowed, kinds)
     if len(usable) < 2:
         return Observation("ok", Note("doctor-kind-alone", name=usable[0].name))
-    shown = ", ".join(f"{kind.name} {kind.listed}" for kind in usable)
-    hint = f"keep vtax and its guests to cores of one kind: taskset -c {usable[0].listed} vtax ..."
+    shown = ", ".join(f"{kind.name} {kind.cpu_ranges}" for kind in usable)
+    hint = (
+        f"keep vtax and its guests to cores of one kind: taskset -c {usable[0].cpu_ranges} vtax ..."
+    )
     return Observation("warn", shown, hint)
 
 

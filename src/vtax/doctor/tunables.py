@@ -13,8 +13,8 @@ from pathlib import Path
 
 from vtax.errors import VtaxError
 from vtax.host.journal import Journal, Registration
-from vtax.host.resources import chosen
-from vtax.host.settings import change, restore
+from vtax.host.resources import selected_option
+from vtax.host.settings import change_settings, restore
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Tunable:
     def read(self, path: Path) -> str:
         """Return the effective value, in the form that restores it when written."""
         text = path.read_text().strip()
-        return chosen(text) or text
+        return selected_option(text) or text
 
     def available(self) -> bool:
         """Return whether it exists and is writable."""
@@ -59,7 +59,7 @@ class Tunable:
 
     def apply(self, journal: Journal) -> list[Registration]:
         """Set the value where it differs; returns registrations that restore it. Raises VtaxError after restoring."""
-        return change(
+        return change_settings(
             journal,
             ((path, self.read(path), self.wanted) for path in self.files()),
             lambda path, error: VtaxError(f"{self.name} cannot be set: {error}", where=str(path)),

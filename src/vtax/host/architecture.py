@@ -9,13 +9,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Architecture:
-    """An architecture.
+    """A processor architecture.
 
-    machine: as uname(2) names it. debian: as dpkg does. kernel_package: of Debian. elf_machine: e_machine of its
-    programs. qemu, qemu_package: program that emulates it, and Debian's package of that. qemu_machines: types of
-    machines, the default first. qemu_flags: of the default type. emulated_cpu: of qemu -cpu with tcg. old_disk: the
-    oldest controller that the default type has. console: first serial line. has_boot_program: whether QEMU is probed
-    by a program of a few bytes, or else by a guest.
+    machine: its name in uname(2).
+    debian: its name in dpkg.
+    kernel_package: Debian's package of the kernel.
+    elf_machine: e_machine of its programs.
+    qemu, qemu_package: the program that emulates it, and Debian's package of that.
+    qemu_machines: types of machines, the default first.
+    qemu_flags: of the default type.
+    emulated_cpu: value of qemu -cpu with tcg.
+    old_disk: the oldest controller that the default type has.
+    console: first serial line.
+    has_boot_program: whether QEMU is probed by a program of a few bytes, or else by a guest.
     """
 
     machine: str
@@ -64,6 +70,6 @@ ARM64 = Architecture(
     has_boot_program=False,
 )
 """With pauth-impdef, pointers are signed by a hash that QEMU computes fast, not by the cipher of the reference."""
-KNOWN: Mapping[str, Architecture] = {each.machine: each for each in (X86_64, ARM64)}
+KNOWN: Mapping[str, Architecture] = {X86_64.machine: X86_64, ARM64.machine: ARM64}
 HOST = KNOWN.get(platform.machine(), X86_64)
-"""This host's; where it is none of these, nothing is built and no machine is started."""
+"""The architecture of this host; on a host of any other kind nothing is built and no machine is started."""

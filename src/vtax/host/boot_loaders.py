@@ -60,21 +60,21 @@ class BootLoader(ABC):
     def is_current(self, entry: Entry) -> bool:
         """Return whether the host was booted from this entry, as far as that can be known."""
 
-    def find(self, named: str) -> Entry:
-        """Return the entry of an id or a title. Raises BadInput: there is none, or there are several."""
+    def find(self, name: str) -> Entry:
+        """Return the entry of an id, or else of a title. Raises BadInput where there is none, or several."""
         entries = self.entries()
-        found = [entry for entry in entries if named == entry.id] or [
-            e for e in entries if named == e.title
-        ]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = ", ".join(repr(entry.id) for entry in found)
+        matches = [entry for entry in entries if name == entry.id]
+        if not matches:
+            matches = [entry for entry in entries if name == entry.title]
+        if not matches:
+            titles = ", ".join(repr(entry.title) for entry in entries) or "none"
+            raise BadInput(f"{self.name} has no entry {name!r}", hint=f"its entries: {titles}")
+        if len(matches) > 1:
+            ids = ", ".join(repr(entry.id) for entry in matches)
             raise BadInput(
-                f"{self.name} has several entries {named!r}", hint=f"name one by its id: {ids}"
+                f"{self.name} has several entries {name!r}", hint=f"name one by its id: {ids}"
             )
-        titles = ", ".join(repr(entry.title) for entry in entries) or "none"
-        raise BadInput(f"{self.name} has no entry {named!r}", hint=f"its entries: {titles}")
+        return matches[0]
 
 
 class Grub(BootLoader):
@@ -98,32 +98,33 @@ class Grub(BootLoader):
 
     def is_current(self, entry: Entry) -> bool:
         """By hypervisor, kernel and options."""
-        words = shlex.split((ROOT / "proc/cmdline").read_text())
-        image = next(
-            (word.partition("=")[2] for word in words if word.startswith("BOOT_IMAGE=")), ""
-        )
-        given = [
-            word for word in words if not word.startswith("BOOT_IMAGE=") and word != "placeholder"
-        ]
-        literal = [word for word in entry.options if "$" not in word and word != "placeholder"]
         if entry.is_xen != is_dom0(ROOT) or not _is_release(entry.kernel, os.uname().release):
             return False
+        image, given = "", []
+        for word in shlex.split((ROOT / "proc/cmdline").read_text()):
+            if word.startswith("BOOT_IMAGE="):
+                image = image or word.removeprefix("BOOT_IMAGE=")
+            elif word != "placeholder":
+                given.append(word)
+        options = [word for word in entry.options if word != "placeholder"]
+        literal = [word for word in options if "$" not in word]
         if entry.is_xen:  # which adds options of its own
             return set(literal) <= set(given)
         if image and not image.endswith(entry.kernel):
             return False
-        return (
-            set(literal) <= set(given)
-            if len(literal) < len(entry.options)
-            else sorted(literal) == sorted(given)
-        )
+        if len(literal) < len(entry.options):
+            return set(literal) <= set(given)
+        return sorted(literal) == sorted(given)
 
-    def find(self, named: str) -> Entry:
-        """See BootLoader. Raises BadInput for an entry that loads no Linux itself: it would not be known again."""
-        entry = super().find(named)
+    def find(self, name: str) -> Entry:
+        """Return an entry as BootLoader.find does. Raises BadInput too for one that loads no Linux itself.
+
+        Such an entry could not be recognized after the boot.
+        """
+        entry = super().find(name)
         if not entry.kernel:
             raise BadInput(
-                f"GRUB's entry {named!r} names no kernel",
+                f"GRUB's entry {name!r} names no kernel",
                 hint="name an entry that loads Linux, or Xen",
             )
         return entry
@@ -132,11 +133,9 @@ class Grub(BootLoader):
         try:
             return (self._directory / "grub.cfg").read_text(errors="replace")
         except OSError as error:
-            hint = (
-                "run it again with sudo"
-                if os.geteuid() != 0
-                else "make the file anew with update-grub"
-            )
+            hint = "make the file anew with update-grub"
+            if os.geteuid() != 0:
+                hint = "run it again with sudo"
             raise BadInput(
                 f"the entries of GRUB cannot be read: {error.strerror}",
                 where=str(error.filename),
@@ -152,23 +151,24 @@ class SystemdBoot(BootLoader):
     def entries(self) -> list[Entry]:
         """Return those that bootctl lists and that have a file: an array, or one object a line (systemd 252)."""
         try:
-            listed = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
-            found = parse_json(
-                listed if listed.startswith("[") else f"[{','.join(listed.splitlines())}]"
-            )
+            text = run(["bootctl", "list", "--json=short", "--no-pager"]).stdout.strip()
+            if not text.startswith("["):
+                text = f"[{','.join(text.splitlines())}]"
+            listed = parse_json(text)
         except (VtaxError, ValueError) as error:
             hint = "as root, bootctl list --json=short must print them (systemd 250 or later)"
             raise BadInput(
                 f"the entries of {self.name} cannot be listed: {error}", hint=hint
             ) from error
-        return [
-            Entry(str(each["id"]), str(each.get("title") or each["id"]))
-            for each in found
-            if each.get("id") and not str(each["id"]).startswith("auto-")
-        ]
+        entries = []
+        for values in listed:
+            identity = str(values.get("id") or "")
+            if identity and not identity.startswith("auto-"):
+                entries.append(Entry(identity, str(values.get("title") or identity)))
+        return entries
 
     def set_next(self, entry: Entry) -> None:
-        """See BootLoader."""
+        """Boot an entry the next time by bootctl set-oneshot."""
         run(["bootctl", "set-oneshot", entry.id])
 
     def is_current(self, entry: Entry) -> bool:
@@ -189,36 +189,36 @@ def loader() -> BootLoader:
     )
 
 
-def current(known: BootLoader, named: Sequence[Entry]) -> Entry | None:
-    """Return which of some entries this boot is; None for none. Raises BadInput when it may be several."""
-    found = [entry for entry in named if known.is_current(entry)]
-    if len(found) > 1:
-        titles = " and ".join(repr(entry.title) for entry in found)
-        what = f"the entries {titles} look the same: kernel, options and hypervisor are equal"
+def current_entry(boot_loader: BootLoader, entries: Sequence[Entry]) -> Entry | None:
+    """Return which of some entries the host was booted from; None for none of them. Raises BadInput for several."""
+    matches = [entry for entry in entries if boot_loader.is_current(entry)]
+    if len(matches) > 1:
+        titles = " and ".join(repr(entry.title) for entry in matches)
         raise BadInput(
-            what, hint="give one of them a further kernel option, such as vtax.boot=NAME"
+            f"the entries {titles} look the same: kernel, options and hypervisor are equal",
+            hint="give one of them a further kernel option, such as vtax.boot=NAME",
         )
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def _is_release(kernel: str, release: str) -> bool:
-    """Return whether a kernel's file may be that of a release: one that names another is not."""
+    """Return whether a kernel's file may be that of a release: its name must not be that of another release."""
     name = Path(kernel).name
     return not name.startswith("vmlinuz-") or name == f"vmlinuz-{release}"
 
 
 def _grub_entries(lines: Sequence[str]) -> Iterator[Entry]:
-    """Entries of a grub.cfg. Braces of other blocks are counted, so that the end of each is found.
+    """Yield the entries of a grub.cfg. Braces of other blocks are counted, so that the end of each is found.
 
-    GRUB takes the first of a menu with an id or a title. Debian gives the submenus of Linux and of Xen one id, so
-    that a later one has its title in place of it.
+    Of several entries with one id GRUB takes the first. Debian gives the submenus of Linux and of Xen the same id; the
+    later submenu is named by its title then.
     """
     stack: list[tuple[str, str, str]] = []  # kind, id, title
     taken: set[str] = set()
     body: list[list[str]] = []
     for line in map(str.strip, lines):
         if line.endswith("{"):
-            kind, identity, title = _opened(line)
+            kind, identity, title = _block(line)
             if kind and _path([*stack, (kind, identity, title)]) in taken:
                 identity = title.replace(">", ">>")
             stack.append((kind, identity, title))
@@ -239,8 +239,8 @@ def _path(stack: Sequence[tuple[str, str, str]]) -> str:
     return ">".join(identity for kind, identity, _ in stack if kind)
 
 
-def _opened(line: str) -> tuple[str, str, str]:
-    """(kind, id, title) of a block that a line opens; kind is empty for one that is no menu."""
+def _block(line: str) -> tuple[str, str, str]:
+    """Return (kind, id, title) of the block that a line opens; kind is empty for a block that is no menu."""
     match = _BLOCK.match(line)
     if match is None:
         return "", "", ""
@@ -253,11 +253,9 @@ def _entry(identity: str, title: str, body: Sequence[Sequence[str]]) -> Entry:
     commands = [words for words in body if words]
     is_xen = any(words[0].startswith("multiboot") for words in commands)
     loads = r"module2?$" if is_xen else r"linux(16|efi)?$"
-    for words in commands:
-        arguments = (
-            [word for word in words[1:] if not word.startswith("--")] if is_xen else list(words[1:])
-        )
-        if re.match(loads, words[0]) and arguments:
+    for command, *words in commands:
+        arguments = [word for word in words if not (is_xen and word.startswith("--"))]
+        if re.match(loads, command) and arguments:
             return Entry(identity, title, arguments[0], tuple(arguments[1:]), is_xen)
     return Entry(identity, title, is_xen=is_xen)
 

@@ -37,8 +37,10 @@ class CallEnded(VtaxError):
 
 
 class BoundedCalls:
-    """A function, and the process that calls it. Arguments and values must be picklable; the process sees everything
-    else as it was at the fork."""
+    """A function, and the process that calls it.
+
+    Arguments and values must be picklable. The process sees everything else as it was at the fork.
+    """
 
     def __init__(self, function: Callable[..., Any], memory_bytes: int = MEMORY_BYTES) -> None:
         self._function = function
@@ -81,12 +83,12 @@ class BoundedCalls:
         self.start()
         assert self._stream is not None
         try:
-            is_value, value, is_last = _exchanged(self._stream, request, deadline)
+            is_value, value, is_last = _exchange(self._stream, request, deadline)
         except TimeoutError as error:
             self.end()
             raise CallEnded(f"took more than {round(timeout_s, 1):g} s") from error
         except (EOFError, OSError) as error:
-            raise CallEnded(f"ended with {_named(self.end())}") from error
+            raise CallEnded(f"ended with {_status_words(self.end())}") from error
         except BaseException:
             self.end()
             raise
@@ -117,21 +119,20 @@ class BoundedCalls:
                 for number in _SIGNALS:
                     signal.signal(number, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, ())
-                stream = _alone(stream)
+                stream = _close_other_files(stream)
                 pages = int(_first_line("/proc/self/statm").split()[0])
                 limit = pages * resource.getpagesize() + self._memory_bytes
                 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 before = _peak_bytes()
-                while request := _received(stream, None):
+                while request := _receive(stream, None):
                     stream.sendall(self._answer(request, before))
                 status = 0
         finally:
             os._exit(status)
 
     def _answer(self, request: bytearray, before: int) -> bytes:
-        """Return a frame: whether there is a value, the value or why there is none, and whether this process ends
-        now."""
+        """Return a frame of three: whether there is a value, the value or the reason, whether this process ends now."""
         try:
             value = self._function(*pickle.loads(request))
             data = pickle.dumps((True, value, _peak_bytes() - before > _MAX_GROWTH_BYTES))
@@ -146,8 +147,8 @@ class BoundedCalls:
         return _LENGTH.pack(len(data)) + data
 
 
-def _alone(stream: socket.socket) -> socket.socket:
-    """Return the stream as the only open file but /dev/null: locks, stores and journals stay the parent's alone."""
+def _close_other_files(stream: socket.socket) -> socket.socket:
+    """Close every file but a stream, and return that: locks, stores and journals are of the parent alone."""
     moved = os.dup2(stream.detach(), 3)
     os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     null = os.open(os.devnull, os.O_RDWR)
@@ -157,32 +158,35 @@ def _alone(stream: socket.socket) -> socket.socket:
     return socket.socket(fileno=moved)
 
 
-def _exchanged(stream: socket.socket, request: bytes, deadline: float) -> tuple[bool, Any, bool]:
-    """Return the answer to a request. Raises TimeoutError at the deadline, EOFError or OSError when the process is
-    gone."""
+def _exchange(stream: socket.socket, request: bytes, deadline: float) -> tuple[bool, Any, bool]:
+    """Send a request and return the answer; see BoundedCalls._answer.
+
+    Raises TimeoutError at the deadline, EOFError or OSError when the process is gone.
+    """
     stream.settimeout(max(deadline - time.monotonic(), 0.001))
     stream.sendall(_LENGTH.pack(len(request)))
     stream.sendall(request)
-    data = _received(stream, deadline)
+    data = _receive(stream, deadline)
     if not data:
         raise EOFError
     answer: tuple[bool, Any, bool] = pickle.loads(data)
     return answer
 
 
-def _received(stream: socket.socket, deadline: float | None) -> bytearray:
+def _receive(stream: socket.socket, deadline: float | None) -> bytearray:
     """Return one frame; empty at the end of the stream. Raises TimeoutError at the deadline (monotonic)."""
-    head = _exactly(stream, _LENGTH.size, deadline)
-    return _exactly(stream, _LENGTH.unpack(head)[0], deadline) if head else head
+    head = _receive_bytes(stream, _LENGTH.size, deadline)
+    return _receive_bytes(stream, _LENGTH.unpack(head)[0], deadline) if head else head
 
 
-def _exactly(stream: socket.socket, count: int, deadline: float | None) -> bytearray:
+def _receive_bytes(stream: socket.socket, count: int, deadline: float | None) -> bytearray:
     data = bytearray(count)
     view, done = memoryview(data), 0
     while done < count:
         if deadline is not None:
             stream.settimeout(max(deadline - time.monotonic(), 0.001))
-        if not (read := stream.recv_into(view[done:])):
+        read = stream.recv_into(view[done:])
+        if not read:
             return bytearray()
         done += read
     return data
@@ -197,8 +201,8 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _named(status: int) -> str:
-    """Return an exit status or a signal in words."""
-    return (
-        f"status {status}" if status >= 0 else f"signal {-status} ({signal.Signals(-status).name})"
-    )
+def _status_words(status: int) -> str:
+    """Return an exit status, or a signal (negative), in words."""
+    if status >= 0:
+        return f"status {status}"
+    return f"signal {-status} ({signal.Signals(-status).name})"

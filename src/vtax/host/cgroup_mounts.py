@@ -18,18 +18,16 @@ class Hierarchy:
 def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
     """Return the cgroup hierarchies of this host. mountinfo: text of /proc/self/mountinfo (read when absent)."""
     text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
-    found: dict[Path, Hierarchy] = {}
+    by_mount: dict[Path, Hierarchy] = {}
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.partition(" ")
         if kind not in ("cgroup", "cgroup2"):
             continue
         mount = Path(before.split()[4].replace("\\040", " "))
+        is_unified = kind == "cgroup2"
         names = frozenset(options.split()[-1].split(",")) - {"rw", "ro", "xattr", "clone_children"}
-        named = any(name.startswith("name=") for name in names)
-        found[mount] = Hierarchy(
-            mount,
-            kind == "cgroup2",
-            frozenset() if named or kind == "cgroup2" else frozenset(map(str, names)),
-        )
-    return tuple(found.values())
+        if is_unified or any(name.startswith("name=") for name in names):
+            names = frozenset()
+        by_mount[mount] = Hierarchy(mount, is_unified, names)
+    return tuple(by_mount.values())

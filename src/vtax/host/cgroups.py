@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from stat import S_ISDIR
 from weakref import WeakKeyDictionary
@@ -21,19 +22,16 @@ from vtax.host.cgroup_mounts import Hierarchy, hierarchies
 from vtax.host.journal import Journal, Registration
 from vtax.host.kernel_log import kills_below
 from vtax.host.process import run
-from vtax.host.resources import ControlGroup, RestoreCommand, members
-from vtax.host.walking import below
+from vtax.host.resources import ControlGroup, RestoreCommand, pids_below
+from vtax.host.walking import walk
 from vtax.messages import Note
 
-_WANTED = ("cpuset", "cpu", "memory", "io", "pids")
-NO_LIMIT = (
-    1 << 62
-)  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
+_CONTROLLERS = ("cpuset", "cpu", "memory", "io", "pids")
+# an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
+NO_LIMIT = 1 << 62
 _NO_SUCH_UNIT = (1, 4, 5)
-_SHARES, _WEIGHT = (
-    1024,
-    100,
-)  # of a group that nobody gave another: cpu.shares of v1, cpu.weight of v2
+# the kernel's defaults: cpu.shares of v1, cpu.weight of v2
+_SHARES, _WEIGHT = 1024, 100
 
 
 def most_processes(proc: Path = Path("/proc/sys/kernel")) -> int:
@@ -45,8 +43,10 @@ def most_processes(proc: Path = Path("/proc/sys/kernel")) -> int:
 class CpuTime:
     """A limit of CPU time (Linux, Documentation/scheduler/sched-bwc.rst); the defaults are the kernel's own.
 
-    count: quota of every period, in CPUs; None: no quota. burst_us: of unused quota that a later period may have
-    more. weight: share of CPUs that other groups want too, 1.0 as of a group that nobody gave another.
+    count: quota of every period, in CPUs; None: no quota.
+    period_us: length of a period.
+    burst_us: how much unused quota a later period may have in addition.
+    weight: share of CPUs that other groups want too; 1.0 is the kernel's default.
     """
 
     count: float | None = None
@@ -71,8 +71,7 @@ class Cgroup:
     directories: tuple[tuple[Hierarchy, Path], ...]
 
     def directory(self, controller: str) -> Path | None:
-        """Return where a controller's files are: its v1 directory, else the v2 one when the controller is on
-        there."""
+        """Return the directory of a controller's files: that of v1, or that of v2 where the controller is on; or None."""
         for hierarchy, path in self.directories:
             if controller in hierarchy.controllers:
                 return path
@@ -83,9 +82,9 @@ class Cgroup:
 
     def child(self, name: str) -> Cgroup:
         """Create a child group; it is removed with this one."""
-        made = Cgroup(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
-        made.make()
-        return made
+        group = Cgroup(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
+        group.make()
+        return group
 
     def limit_processes(self) -> None:
         """Let it and the groups below have `most_processes`, where the kernel counts them."""
@@ -95,8 +94,8 @@ class Cgroup:
 
     def is_below(self, other: Cgroup) -> bool:
         """Return whether it is in or below the other group, in one hierarchy at least: a runtime may use no other."""
-        tops = [top for _, top in other.directories]
-        return any(path.is_relative_to(top) for _, path in self.directories for top in tops)
+        pairs = product(self.directories, other.directories)
+        return any(path.is_relative_to(top) for (_, path), (_, top) in pairs)
 
     def make(self) -> None:
         """Create the directories; on v1 they inherit CPUs and memory nodes of their parents."""
@@ -119,116 +118,128 @@ class Cgroup:
         controller: read only its hierarchy, which is faster; runtimes may not place processes in the others.
         """
         only = self.directory(controller) if controller else None
-        found: set[int] = set()
-        for path in [only] if only else [path for _, path in self.directories]:
-            found.update(members(path))
-        return sorted(found)
+        pids: set[int] = set()
+        for _, path in self.directories:
+            if only is None or path == only:
+                pids.update(pids_below(path))
+        return sorted(pids)
 
     @contextmanager
     def procs_file(self) -> Iterator[tuple[int, ...]]:
         """Open cgroup.procs files; a child that writes `0` to each is in the group (namespaces.private, join)."""
-        fds = [
-            os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-            for _, path in self.directories
-        ]
-        try:
-            yield tuple(fds)
-        finally:
-            for fd in fds:
-                os.close(fd)
+        with ExitStack() as opened:
+            descriptors = []
+            for _, path in self.directories:
+                descriptor = os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+                opened.callback(os.close, descriptor)
+                descriptors.append(descriptor)
+            yield tuple(descriptors)
 
     def cpu_s(self) -> float | None:
         """CPU seconds used by the group and its descendants, including ended processes; None when unknown."""
         with suppress(OSError, ValueError):
-            if (path := self._v1("cpuacct")) is not None:
-                return int((path / "cpuacct.usage").read_text()) / 1e9
+            for hierarchy, path in self.directories:
+                if "cpuacct" in hierarchy.controllers:
+                    return int((path / "cpuacct.usage").read_text()) / 1e9
             for hierarchy, path in self.directories:
                 if hierarchy.unified:
                     return int(_fields(path / "cpu.stat")["usage_usec"]) / 1e6
         return None
 
     def throttling(self) -> tuple[int, int, float] | None:
-        """Return periods of its quota in which it ran, those in which it was stopped, and the seconds of that; None
-        when unknown (cpu.stat in cgroup-v2.rst and sched-bwc.rst of Linux: us and ns)."""
+        """Return how its quota throttled the group, by cpu.stat (cgroup-v2.rst and sched-bwc.rst of Linux).
+
+        (periods of its quota in which it ran, those in which it was stopped, seconds for which it was stopped); None
+        when unknown.
+        """
         with suppress(OSError, ValueError, KeyError):
-            found = _fields((self.directory("cpu") or Path()) / "cpu.stat")
-            is_unified = "throttled_usec" in found
-            stopped_s = (
-                int(found["throttled_usec"]) / 1e6
-                if is_unified
-                else int(found["throttled_time"]) / 1e9
-            )
-            return int(found["nr_periods"]), int(found["nr_throttled"]), stopped_s
+            fields = _fields((self.directory("cpu") or Path()) / "cpu.stat")
+            if "throttled_usec" in fields:
+                stopped_s = int(fields["throttled_usec"]) / 1e6
+            else:
+                stopped_s = int(fields["throttled_time"]) / 1e9
+            return int(fields["nr_periods"]), int(fields["nr_throttled"]), stopped_s
         return None
 
     def memory_bytes(self) -> int | None:
-        """Return bytes charged to the group and its descendants now, page cache and kernel memory included; None
-        unknown."""
-        if (path := self.directory("memory")) is not None:
+        """Return bytes charged to the group and its descendants now, page cache and kernel memory included.
+
+        None when unknown.
+        """
+        path = self.directory("memory")
+        if path is not None:
             for name in ("memory.current", "memory.usage_in_bytes"):
                 with suppress(OSError, ValueError):
                     return int((path / name).read_text())
         return None
 
     def page_faults(self) -> int | None:
-        """Return the page faults of the group's processes and its descendants', ended ones included; None unknown."""
-        if (path := self.directory("memory")) is not None:
+        """Return the page faults of processes of the group and its descendants, ended ones included.
+
+        None when unknown.
+        """
+        path = self.directory("memory")
+        if path is not None:
             with suppress(OSError, ValueError, KeyError):
-                found = _fields(path / "memory.stat")
-                return int(found.get("total_pgfault") or found["pgfault"])
+                fields = _fields(path / "memory.stat")
+                return int(fields.get("total_pgfault") or fields["pgfault"])
         return None
 
     def oom_kills(self, *, in_log: bool = False) -> int | None:
-        """Return how many processes of the group and its descendants were killed for lack of memory; None unknown.
+        """Return how many processes of the group and its descendants were killed for lack of memory.
 
-        On v1 every group counts its own, and what a runtime removes takes its count along. in_log: take the kernel's
-        log for that, too.
+        None when unknown. On v1 every group counts its own, and a group that a runtime removes takes its count along.
+        in_log: read the kernel's log too, which still has those.
         """
         path = self.directory("memory")
         if path is None:
             return None
         with suppress(OSError, ValueError, KeyError):
             return int(_fields(path / "memory.events")["oom_kill"])
-        counts = []
-        groups = (name for name, found in below(path, is_strict=False) if S_ISDIR(found.st_mode))
-        for name in ("", *groups):
+        groups = [path]
+        for name, status in walk(path, is_strict=False):
+            if S_ISDIR(status.st_mode):
+                groups.append(path / name)
+        count = None
+        for group in groups:
             with suppress(OSError, ValueError, KeyError):
-                counts.append(int(_fields(path / name / "memory.oom_control")["oom_kill"]))
-        known = sum(counts) if counts else None
-        return max(known or 0, kills_below(self.runtime_path)) if in_log else known
+                kills = int(_fields(group / "memory.oom_control")["oom_kill"])
+                count = (count or 0) + kills
+        return max(count or 0, kills_below(self.runtime_path)) if in_log else count
 
     def limit(self, limits: Limits) -> list[str]:
         """Apply limits and verify them; returns notes on limits that this host's kernel cannot enforce."""
         notes = []
-        if (path := self.directory("cpuset")) is not None:
-            (path / "cpuset.cpus").write_text(",".join(map(str, limits.cpus)))
-        if (path := self.directory("memory")) is not None:
-            if _write_if_there(path / "memory.max", str(limits.memory_bytes)):
-                _write_if_there(path / "memory.swap.max", "0")
+        cpuset, memory = self.directory("cpuset"), self.directory("memory")
+        if cpuset is not None:
+            (cpuset / "cpuset.cpus").write_text(",".join(map(str, limits.cpus)))
+        if memory is not None:
+            limit = str(limits.memory_bytes)
+            if _write_if_there(memory / "memory.max", limit):
+                _write_if_there(memory / "memory.swap.max", "0")
             else:
-                (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
-                if not _write_if_there(
-                    path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)
-                ):
+                (memory / "memory.limit_in_bytes").write_text(limit)
+                if not _write_if_there(memory / "memory.memsw.limit_in_bytes", limit):
                     notes.append(Note("swap-not-limited"))
         self.limit_time(limits.time)
         return notes + self.check(limits)
 
     def limit_time(self, time: CpuTime) -> None:
-        """Apply a limit of CPU time alone, as far as it is none that the kernel has anyway; see check."""
-        if (path := self.directory("cpu")) is None:
+        """Apply a limit of CPU time alone. Values that are the kernel's defaults are not written."""
+        path = self.directory("cpu")
+        if path is None:
             return
         if time.count is not None:
             quota_us = round(time.count * time.period_us)
             if not _write_if_there(path / "cpu.max", f"{quota_us} {time.period_us}"):
                 _write_if_there(path / "cpu.cfs_period_us", str(time.period_us))
                 _write_if_there(path / "cpu.cfs_quota_us", str(quota_us))
-        if time.burst_us and not _write_if_there(path / "cpu.max.burst", str(time.burst_us)):
-            _write_if_there(path / "cpu.cfs_burst_us", str(time.burst_us))
-        if time.weight != 1 and not _write_if_there(
-            path / "cpu.weight", str(round(time.weight * _WEIGHT))
-        ):
-            _write_if_there(path / "cpu.shares", str(round(time.weight * _SHARES)))
+        burst_us = str(time.burst_us)
+        if time.burst_us and not _write_if_there(path / "cpu.max.burst", burst_us):
+            _write_if_there(path / "cpu.cfs_burst_us", burst_us)
+        weight, shares = round(time.weight * _WEIGHT), round(time.weight * _SHARES)
+        if time.weight != 1 and not _write_if_there(path / "cpu.weight", str(weight)):
+            _write_if_there(path / "cpu.shares", str(shares))
 
     def check(self, limits: Limits) -> list[str]:
         """Return notes on limits whose effective value differs from the requested one; empty when none does."""
@@ -251,23 +262,31 @@ class Cgroup:
 
     def check_time(self, wanted: CpuTime) -> list[str]:
         """Return notes on what differs from a limit of CPU time; empty when nothing does, or none is wanted."""
-        found, notes = self.time(), list[str]()
-        if wanted.count is not None and found.count != wanted.count:
-            effective = "no limit" if found.count is None else f"{found.count:g} CPUs' time"
-            notes.append(Note("cpu-time-limit", effective=effective, cpu_count=f"{wanted.count:g}"))
+        effective, notes = self.time(), list[str]()
+        if wanted.count is not None and effective.count != wanted.count:
+            limit = "no limit" if effective.count is None else f"{effective.count:g} CPUs' time"
+            notes.append(Note("cpu-time-limit", effective=limit, cpu_count=f"{wanted.count:g}"))
         for name in ("period_us", "burst_us", "weight"):
-            has, asked = getattr(found, name), getattr(wanted, name)
-            if asked != getattr(CpuTime(), name) and has != asked:
+            value, requested = getattr(effective, name), getattr(wanted, name)
+            if requested not in (getattr(CpuTime(), name), value):
                 notes.append(
-                    Note("cpu-time-setting", name=name, found=f"{has:g}", requested=f"{asked:g}")
+                    Note(
+                        "cpu-time-setting",
+                        name=name,
+                        found=f"{value:g}",
+                        requested=f"{requested:g}",
+                    )
                 )
         return notes
 
     def time(self) -> CpuTime:
-        """Return what the kernel holds the group to: the smallest quota of it and its ancestors, with its period and
-        burst; the weight is the group's own."""
-        paths = self._upwards("cpu")
-        quotas = [time for path in paths if (time := _cpu_time(path)) is not None]
+        """Return the effective limit of CPU time.
+
+        Of the group and its ancestors the smallest quota counts, with its period and burst; the weight is the group's.
+        """
+        paths = self._with_ancestors("cpu")
+        times = [_cpu_time(path) for path in paths]
+        quotas = [time for time in times if time is not None]
         smallest = min(quotas, key=lambda time: time.count or 0.0, default=CpuTime())
         return replace(smallest, weight=_weight(paths[0])) if paths else smallest
 
@@ -276,36 +295,27 @@ class Cgroup:
 
         None for an unknown value; NO_LIMIT without a limit.
         """
-        cpus = next(filter(None, (_effective_cpus(path) for path in self._upwards("cpuset"))), None)
-        limits = [
-            limit for path in self._upwards("memory") if (limit := _memory_limit(path)) is not None
-        ]
-        return cpus, min(limits, default=None)
+        cpus: tuple[int, ...] = ()
+        for path in self._with_ancestors("cpuset"):
+            cpus = cpus or _effective_cpus(path)
+        limits = [_memory_limit(path) for path in self._with_ancestors("memory")]
+        return cpus or None, min((limit for limit in limits if limit is not None), default=None)
 
-    def _upwards(self, controller: str) -> list[Path]:
+    def _with_ancestors(self, controller: str) -> list[Path]:
         """Return the directories of this group and its ancestors for a controller, its own first."""
-        for unified in (False, True):
-            for hierarchy, path in self.directories:
-                if hierarchy.unified == unified and (
-                    unified or controller in hierarchy.controllers
-                ):
-                    return [
-                        path,
-                        *(above for above in path.parents if above.is_relative_to(hierarchy.mount)),
-                    ]
+        for hierarchy, path in sorted(self.directories, key=lambda pair: pair[0].unified):
+            if hierarchy.unified or controller in hierarchy.controllers:
+                ancestors = path.parents
+                return [path, *(top for top in ancestors if top.is_relative_to(hierarchy.mount))]
         return []
-
-    def _v1(self, controller: str) -> Path | None:
-        return next(
-            (path for hierarchy, path in self.directories if controller in hierarchy.controllers),
-            None,
-        )
 
 
 def create(name: str, journal: Journal) -> tuple[Cgroup, Registration]:
-    """Return a new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when creation
-    fails."""
-    group = _named(name, journal)
+    """Return a new empty group.
+
+    Raises VtaxError when this host's cgroups cannot be used, and OSError when creation fails.
+    """
+    group = _group_called(name, journal)
     registered = journal.register(_resource(group))
     group.make()
     return group, registered
@@ -313,10 +323,10 @@ def create(name: str, journal: Journal) -> tuple[Cgroup, Registration]:
 
 def register_again(name: str, journal: Journal) -> Registration:
     """Register a group again before a process that may recreate it, so that it is also removed after that process."""
-    return journal.register(_resource(_named(name, journal)))
+    return journal.register(_resource(_group_called(name, journal)))
 
 
-def _named(name: str, journal: Journal) -> Cgroup:
+def _group_called(name: str, journal: Journal) -> Cgroup:
     return Cgroup(tuple((hierarchy, base / name) for hierarchy, base in _bases(journal)))
 
 
@@ -326,18 +336,18 @@ def _resource(group: Cgroup) -> ControlGroup:
 
 def group_of(pid: int) -> Cgroup:
     """Return the group a process is in, wherever that is (/proc/PID/cgroup, cgroups(7)). Raises OSError."""
-    found = []
+    directories = []
     lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
     for hierarchy in hierarchies():
         for _, names, path in lines:
             if (hierarchy.unified and not names) or (set(names.split(",")) & hierarchy.controllers):
-                found.append((hierarchy, hierarchy.mount / path.lstrip("/")))
+                directories.append((hierarchy, hierarchy.mount / path.lstrip("/")))
                 break
-    return Cgroup(tuple(found))
+    return Cgroup(tuple(directories))
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
-    """`0-2,5` -> (0, 1, 2, 5), the kernel's list format (cpuset(7)). Raises ValueError."""
+    """Return the CPUs of the kernel's list format (cpuset(7)): `0-2,5` is 0, 1, 2, 5. Raises ValueError."""
     cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -367,18 +377,10 @@ def _delegate(unified: Hierarchy, journal: Journal) -> Path:
     """Request a systemd unit with a delegated cgroup (Delegate=); a sleeping process in a child cgroup keeps it."""
     unit = f"vtax-{journal.token}.service"
     journal.register(RestoreCommand(f"unit {unit}", ("systemctl", "stop", unit), _NO_SUCH_UNIT))
-    settings = ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue")
-    run(
-        [
-            "systemd-run",
-            "--quiet",
-            "--collect",
-            f"--unit={unit}",
-            *(f"--property={s}" for s in settings),
-            "sleep",
-            "infinity",
-        ]
-    )
+    command = ["systemd-run", "--quiet", "--collect", f"--unit={unit}"]
+    for setting in ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue"):
+        command.append(f"--property={setting}")
+    run([*command, "sleep", "infinity"])
     shown = run(["systemctl", "show", "--property=ControlGroup,MainPID", unit]).stdout
     values = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
     base = unified.mount / values["ControlGroup"].lstrip("/")
@@ -390,12 +392,11 @@ def _delegate(unified: Hierarchy, journal: Journal) -> Path:
 
 
 def _turn_on_controllers(path: Path) -> None:
-    for name in _WANTED:
-        if name in _words(path / "cgroup.controllers") and name not in _words(
-            path / "cgroup.subtree_control"
-        ):
+    control = path / "cgroup.subtree_control"
+    for name in _CONTROLLERS:
+        if name in _words(path / "cgroup.controllers") and name not in _words(control):
             with suppress(OSError):
-                (path / "cgroup.subtree_control").write_text(f"+{name}")
+                control.write_text(f"+{name}")
 
 
 def _effective_cpus(path: Path) -> tuple[int, ...]:
@@ -418,7 +419,8 @@ def _cpu_time(path: Path) -> CpuTime | None:
     with suppress(OSError, ValueError):
         quota, period = (path / "cpu.max").read_text().split()
         return CpuTime(int(quota) / int(period), int(period), _number(path / "cpu.max.burst"))
-    if (quota_us := _number(path / "cpu.cfs_quota_us")) > 0:
+    quota_us = _number(path / "cpu.cfs_quota_us")
+    if quota_us > 0:
         period_us = _number(path / "cpu.cfs_period_us")
         return CpuTime(quota_us / period_us, period_us, _number(path / "cpu.cfs_burst_us"))
     return None
@@ -426,7 +428,9 @@ def _cpu_time(path: Path) -> CpuTime | None:
 
 def _weight(path: Path) -> float:
     weight, shares = _number(path / "cpu.weight"), _number(path / "cpu.shares")
-    return weight / _WEIGHT if weight else shares / _SHARES if shares else 1.0
+    if weight:
+        return weight / _WEIGHT
+    return shares / _SHARES if shares else 1.0
 
 
 def _number(path: Path) -> int:

@@ -34,14 +34,13 @@ def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
     Raises BadInput when a user other than root could have written the consents.
     """
     wanted = set(programs)
-    return any(
-        wanted <= set(known.programs) for known in _consents(home) if digest in ("", known.digest)
-    )
+    consents = [consent for consent in _consents(home) if digest in ("", consent.digest)]
+    return any(wanted <= set(consent.programs) for consent in consents)
 
 
 def record_consent(home: Home, consent: Consent) -> None:
     """Record a consent. Raises BadInput when the file is not writable, or when other users could have written it."""
-    known = [each for each in _consents(home) if each != consent]
+    others = [known for known in _consents(home) if known != consent]
     path = home.consents
     beside = path.with_name(f".{path.name}-{os.getpid()}")
     try:
@@ -49,7 +48,7 @@ def record_consent(home: Home, consent: Consent) -> None:
             beside.unlink()
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump([asdict(each) for each in (*known, consent)], file, indent=1)
+            json.dump([asdict(known) for known in (*others, consent)], file, indent=1)
         beside.replace(path)
     except OSError as error:
         raise BadInput(
@@ -60,14 +59,11 @@ def record_consent(home: Home, consent: Consent) -> None:
 def _consents(home: Home) -> list[Consent]:
     text = _read(home.consents)
     try:
-        return [
-            Consent(
-                str(each["digest"]),
-                str(each["source"]),
-                tuple((a, b, c) for a, b, c in each["programs"]),
-            )
-            for each in parse_json(text or "[]")
-        ]
+        consents = []
+        for record in parse_json(text or "[]"):
+            programs = tuple((a, b, c) for a, b, c in record["programs"])
+            consents.append(Consent(str(record["digest"]), str(record["source"]), programs))
+        return consents
     except (ValueError, TypeError, KeyError):
         return []  # damaged: consent is requested again
 

@@ -21,9 +21,9 @@ class CoreKind:
     cpus: tuple[int, ...]
 
     @property
-    def listed(self) -> str:
+    def cpu_ranges(self) -> str:
         """Its CPUs as taskset(1) takes them."""
-        return listed(self.cpus)
+        return cpu_ranges(self.cpus)
 
 
 def core_kinds(root: Path = Path("/")) -> tuple[CoreKind, ...]:
@@ -32,26 +32,28 @@ def core_kinds(root: Path = Path("/")) -> tuple[CoreKind, ...]:
     By the devices that Intel's hybrid processors have, else by the capacity that the kernel gives each core (Linux,
     Documentation/scheduler/sched-capacity.rst), 1024 of the fastest.
     """
-    found = [
-        CoreKind(name, cpus)
-        for device, name in _INTEL.items()
-        if (cpus := _cpus_in(root / "sys/devices" / device / "cpus"))
-    ]
-    if len(found) < 2:
-        found = _by_capacity(root)
-    return tuple(found) if len(found) > 1 else ()
+    kinds = []
+    for device, name in _INTEL.items():
+        cpus = _cpus_in(root / "sys/devices" / device / "cpus")
+        if cpus:
+            kinds.append(CoreKind(name, cpus))
+    if len(kinds) < 2:
+        kinds = _by_capacity(root)
+    return tuple(kinds) if len(kinds) > 1 else ()
 
 
 def kinds_of(cpus: Iterable[int], kinds: Iterable[CoreKind]) -> tuple[CoreKind, ...]:
-    """Return the kinds that some CPUs are of, each with these CPUs alone."""
+    """Return the kinds of some CPUs, each kind with these CPUs alone."""
     wanted = set(cpus)
-    among = [
-        CoreKind(kind.name, tuple(cpu for cpu in kind.cpus if cpu in wanted)) for kind in kinds
-    ]
-    return tuple(kind for kind in among if kind.cpus)
+    usable = []
+    for kind in kinds:
+        cpus_of_kind = tuple(cpu for cpu in kind.cpus if cpu in wanted)
+        if cpus_of_kind:
+            usable.append(CoreKind(kind.name, cpus_of_kind))
+    return tuple(usable)
 
 
-def listed(cpus: Iterable[int]) -> str:
+def cpu_ranges(cpus: Iterable[int]) -> str:
     """Return CPUs as ranges: `0-3,8`."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
@@ -68,13 +70,13 @@ def _by_capacity(root: Path) -> list[CoreKind]:
         with suppress(OSError, ValueError):
             number = int(path.parent.name.removeprefix("cpu"))
             of_capacity.setdefault(int(path.read_text()), []).append(number)
-    kinds = [
-        CoreKind(f"of capacity {capacity}", tuple(sorted(cpus)))
-        for capacity, cpus in sorted(of_capacity.items(), reverse=True)
-    ]
-    if len(kinds) == 2:
-        names = ("performance", "efficient")
-        kinds = [CoreKind(name, kind.cpus) for name, kind in zip(names, kinds, strict=True)]
+    capacities = sorted(of_capacity, reverse=True)
+    names = [f"of capacity {capacity}" for capacity in capacities]
+    if len(capacities) == 2:
+        names = ["performance", "efficient"]
+    kinds = []
+    for name, capacity in zip(names, capacities, strict=True):
+        kinds.append(CoreKind(name, tuple(sorted(of_capacity[capacity]))))
     return kinds
 
 

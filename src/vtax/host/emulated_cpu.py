@@ -11,18 +11,23 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def timeout_factor() -> float:
-    """Factor of timeouts for starts: 1 on physical and virtualized CPUs, more on emulated ones."""
+    """Return by how much timeouts of starts are longer: 1 on physical and virtualized CPUs, more on emulated ones."""
     return EMULATED_FACTOR if is_emulated() else 1.0
 
 
 def is_virtual(cpuinfo: str | None = None) -> bool:
-    """Return whether a host is itself a virtual machine, by its CPU flag `hypervisor`. cpuinfo: as of is_emulated."""
+    """Return whether a host is itself a virtual machine, by its CPU flag `hypervisor`.
+
+    cpuinfo: the text of its /proc/cpuinfo; this host's if None.
+    """
     cpuinfo = _CPUINFO.read_text() if cpuinfo is None else cpuinfo
     return "hypervisor" in cpuinfo.partition("flags")[2].partition("\n")[0].split()
 
 
 def is_emulated(cpuinfo: str | None = None) -> bool:
-    """Return whether QEMU emulates the CPU (target/i386/cpu.c). cpuinfo: the text of /proc/cpuinfo; this host's if
-    None."""
+    """Return whether QEMU emulates the CPU of a host (target/i386/cpu.c).
+
+    cpuinfo: the text of its /proc/cpuinfo; this host's if None.
+    """
     cpuinfo = _CPUINFO.read_text() if cpuinfo is None else cpuinfo
     return "QEMU TCG CPU" in cpuinfo.partition("model name")[2].partition("\n")[0]

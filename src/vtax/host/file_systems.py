@@ -15,46 +15,49 @@ _DEEPEST = 4  # overlays and loop devices on one another
 
 @dataclass(frozen=True)
 class _Mount:
-    place: Path
+    point: Path
     kind: str
     source: str
     options: str
 
 
 def memory_below(directory: Path, root: Path = Path("/")) -> str:
-    """Return what keeps a directory's files in memory, such as `tmpfs` or `/dev/zram0`; empty where a disk does, or
-    where it cannot be seen. An overlay writes to its upper directory, and a loop device to its file.
+    """Return what keeps a directory's files in memory, such as `tmpfs` or `/dev/zram0`.
 
-    directory: that is or will be. root: of /proc and /sys.
+    It is empty where a disk keeps them, or where that cannot be seen. An overlay writes to its upper directory, and a
+    loop device to its file.
+
+    directory: need not exist yet.
+    root: of /proc and /sys.
     """
     mounts = _mounts(root)
-    place = directory.resolve()
+    path = directory.resolve()
     for _ in range(_DEEPEST):
-        mount = _mount_of(place, mounts)
+        mount = _mount_of(path, mounts)
         if mount is None:
             return ""
         if mount.kind in _IN_MEMORY:
             return mount.kind
         if _MEMORY_DEVICE.fullmatch(mount.source):
             return mount.source
-        below = _below(mount, root)
-        if below is None:
+        backing = _backing_path(mount, root)
+        if backing is None:
             return ""
-        place = below
+        path = backing
     return ""
 
 
-def _mount_of(place: Path, mounts: list[_Mount]) -> _Mount | None:
+def _mount_of(path: Path, mounts: list[_Mount]) -> _Mount | None:
     """Return the mount that a path is on: the last of the deepest, which hides those before it."""
     deepest: _Mount | None = None
     for mount in mounts:
-        is_deeper = deepest is None or len(mount.place.parts) >= len(deepest.place.parts)
-        if is_deeper and place.is_relative_to(mount.place):
+        is_deeper = deepest is None or len(mount.point.parts) >= len(deepest.point.parts)
+        if is_deeper and path.is_relative_to(mount.point):
             deepest = mount
     return deepest
 
 
-def _below(mount: _Mount, root: Path) -> Path | None:
+def _backing_path(mount: _Mount, root: Path) -> Path | None:
     """Return where a mount keeps its files, if that is a path of this host; None for a device."""
     if mount.kind == "overlay":
         match = re.search(r"(?:^|,)upperdir=([^,]+)", mount.options)
@@ -67,17 +70,17 @@ def _below(mount: _Mount, root: Path) -> Path | None:
 
 
 def _mounts(root: Path) -> list[_Mount]:
-    found: list[_Mount] = []
+    mounts: list[_Mount] = []
     with suppress(OSError):
         for line in (root / "proc/self/mountinfo").read_text(errors="replace").splitlines():
             before, _, after = line.partition(" - ")
             fields, rest = before.split(), after.split()
             if len(fields) >= 5 and len(rest) >= 3:
-                place = Path(_unescaped(fields[4]))
-                found.append(_Mount(place, rest[0], _unescaped(rest[1]), rest[2]))
-    return found
+                point = Path(_unescape(fields[4]))
+                mounts.append(_Mount(point, rest[0], _unescape(rest[1]), rest[2]))
+    return mounts
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return a path of mountinfo, in which a space is \\040."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,6 +1,6 @@
 """Opens files that others wrote, or that a user named: regular ones alone, of bounded size. Never waits for a writer.
 
-A pipe may never be written, a device may never end, and opening one may do something; so what a path is, is looked at
+A pipe may never be written, a device may never end, and opening one may do something. So the kind of a file is checked
 before it is opened, and once more when it is open.
 """
 
@@ -24,12 +24,12 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-_SHOWN = 80  # characters of a path
+_NAME_CHARS = 80  # of a path, in an error
 _CHUNK_BYTES = 1 << 20
 
 
 @contextmanager
-def opened(
+def open_foreign(
     path: Path,
     what: str,
     most_bytes: int,
@@ -37,43 +37,48 @@ def opened(
     hint: str = "",
     follows_links: bool = True,
 ) -> Iterator[IO[bytes]]:
-    """Yield a file to read.
+    """Yield a file to read. The caller bounds a file that grows while it is read.
 
-    what: the file should be, with its article: `a bundle`.
-    hint: of the error for anything else.
-    follows_links: whether the path may be a symbolic link: where a user named it, not where a directory was searched.
-    Raises BadInput for what is no regular file or holds more than most_bytes, and OSError for what cannot be opened.
-    A file that grows while it is read is the reader's to bound.
+    path: of the file.
+    what: the kind of file that is expected, with its article: `a bundle`.
+    most_bytes: the size that it may have.
+    hint: of the error for any other kind.
+    follows_links: whether the path may be a symbolic link; a user may name one, a search of a directory must not.
+
+    Raises BadInput for anything but a regular file, and for one of more than most_bytes; OSError where it cannot be
+    opened.
     """
-    _refuse_other(path, path.stat() if follows_links else path.lstat(), what, hint)
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    descriptor = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW)
+    status, flags = path.stat(), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    if not follows_links:
+        status, flags = path.lstat(), flags | os.O_NOFOLLOW
+    _refuse_other(path, status, what, hint)
+    descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as file:
-        seen = os.fstat(descriptor)
-        _refuse_other(path, seen, what, hint)
-        if seen.st_size > most_bytes:
+        status = os.fstat(descriptor)
+        _refuse_other(path, status, what, hint)
+        if status.st_size > most_bytes:
             raise too_large(what, most_bytes, path, hint)
         yield file
 
 
-def content_of(
+def read_foreign(
     path: Path, what: str, most_bytes: int, *, hint: str = "", follows_links: bool = True
 ) -> bytes:
-    """Return what a file holds. Raises as `opened`."""
-    with opened(path, what, most_bytes, hint=hint, follows_links=follows_links) as file:
+    """Return the content of a file. Its arguments and errors are those of `open_foreign`."""
+    with open_foreign(path, what, most_bytes, hint=hint, follows_links=follows_links) as file:
         content = file.read(most_bytes + 1) or b""
     if len(content) > most_bytes:
         raise too_large(what, most_bytes, path, hint)
     return content
 
 
-def copied(
+def copy_foreign(
     path: Path, what: str, most_bytes: int, target: Path | None, *, follows_links: bool = True
 ) -> str:
-    """Copy a file to a target, if any, and return the SHA-256 of what it holds. Raises as `opened`."""
+    """Copy a file to a target, if any, and return its SHA-256. Other arguments and errors are those of `open_foreign`."""
     digest, left = hashlib.sha256(), most_bytes
     with (
-        opened(path, what, most_bytes, follows_links=follows_links) as source,
+        open_foreign(path, what, most_bytes, follows_links=follows_links) as source,
         (target or Path(os.devnull)).open("wb") as copy,
     ):
         while chunk := source.read(_CHUNK_BYTES):
@@ -90,14 +95,16 @@ def too_large(what: str, most_bytes: int, path: Path, hint: str = "") -> BadInpu
     return BadInput(f"{what} holds at most {_size(most_bytes)}", where=str(path), hint=hint)
 
 
-def _refuse_other(path: Path, seen: os.stat_result, what: str, hint: str) -> None:
+def _refuse_other(path: Path, status: os.stat_result, what: str, hint: str) -> None:
     """Raise BadInput for anything but a regular file."""
-    if stat.S_ISREG(seen.st_mode):
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
         return
-    kind = next((name for is_one, name in _KINDS if is_one(seen.st_mode)), "not a regular file")
+    kind = next((name for is_of_kind, name in _KINDS if is_of_kind(mode)), "not a regular file")
     name = str(path)
-    shown = name if len(name) <= _SHOWN else f"{name[: _SHOWN - 1]}…"
-    raise BadInput(f"{shown!r} is {kind}, not {what}", hint=hint)
+    if len(name) > _NAME_CHARS:
+        name = f"{name[: _NAME_CHARS - 1]}…"
+    raise BadInput(f"{name!r} is {kind}, not {what}", hint=hint)
 
 
 def _size(count: int) -> str:

@@ -14,11 +14,11 @@ KSM = Path("/sys/kernel/mm/ksm")
 class GuestMemory:
     """Bytes of memory that the host spends on a guest now; None where it does not know.
 
-    pss_bytes: of its processes, the virtualization layer's included. A page that several processes map, those of
-    other guests too or merged by KSM, counts by its share (Pss of /proc/PID/smaps_rollup, proc_pid_smaps(5)), so that
-    the sum over guests counts it once. Without page cache that nobody maps, and without kernel memory.
-    cgroup_bytes: charged to its control group, page cache and kernel memory included; a shared page is charged once,
-    to the group that touched it first.
+    pss_bytes: of its processes, the virtualization layer's included. A page that several processes map, even of other
+        guests or merged by KSM, counts by its share (Pss of /proc/PID/smaps_rollup, proc_pid_smaps(5)), so that the
+        sum over guests counts it once. Kernel memory is not in it, nor is page cache that no process maps.
+    cgroup_bytes: charged to its control group, page cache and kernel memory included. A shared page is charged once,
+        to the group that touched it first.
     """
 
     pss_bytes: int | None = None
@@ -26,20 +26,21 @@ class GuestMemory:
 
 
 def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
-    """Return bytes of processes by their shares, those that ended meanwhile left out; None when none can be read."""
-    found = []
+    """Return the bytes of processes, by their shares of pages; None when no process can be read.
+
+    Processes that ended meanwhile are left out.
+    """
+    total = None
     for pid in pids:
-        with suppress(OSError, StopIteration, ValueError):
-            lines = (proc / str(pid) / "smaps_rollup").read_text().splitlines()
-            found.append(
-                int(next(line for line in lines if line.startswith("Pss:")).split()[1]) * 1024
-            )
-    return sum(found) if found else None
+        with suppress(OSError, ValueError):
+            for line in (proc / str(pid) / "smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total = (total or 0) + int(line.split()[1]) * 1024
+    return total
 
 
 def merged_bytes(ksm: Path = KSM, page_bytes: int = 4096) -> int:
-    """Return bytes that KSM saves on the whole host now: pages that others share (`pages_sharing`); 0 where it is
-    off."""
+    """Return how many bytes KSM saves on the whole host now (`pages_sharing`); 0 where it is off."""
     with suppress(OSError, ValueError):
         return int((ksm / "pages_sharing").read_text()) * page_bytes
     return 0

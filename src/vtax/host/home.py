@@ -31,7 +31,7 @@ class Home:
 
     @classmethod
     def existing(cls) -> Home:
-        """Return the same, for commands that read what others left there.
+        """Return the home of `from_environment`, for commands that read what is in it.
 
         Raises BadInput where `VTAX_HOME` names no directory: a misspelt home would look like lost runs. The default
         may be absent, as before the first run.
@@ -62,7 +62,7 @@ class Home:
 
     @property
     def left(self) -> Path:
-        """Files of guests that could not be removed; see host.left."""
+        """Files of guests that could not be removed, which host.left puts there."""
         return self.root / LEFT
 
     @property
@@ -72,7 +72,7 @@ class Home:
 
     @property
     def events(self) -> Path:
-        """Events of the run that measures, or measured last: see runner.event_log."""
+        """Events of the run that measures, or measured last; runner.event_log writes them."""
         return self.root / "events.jsonl"
 
     @property

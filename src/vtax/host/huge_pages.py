@@ -10,12 +10,12 @@ from pathlib import Path
 
 from vtax.errors import PlatformError
 from vtax.host.journal import Journal, Registration
-from vtax.host.resources import chosen
-from vtax.host.settings import change
+from vtax.host.resources import selected_option
+from vtax.host.settings import change_settings
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage")
-_ALWAYS = ("enabled", "defrag", "shmem_enabled")
-"""For anonymous memory; made at once rather than later; for memory that processes share, which is gVisor's."""
+_SETTINGS = ("enabled", "defrag", "shmem_enabled")
+"""For anonymous memory; made at once rather than later; for memory that processes share, as gVisor's is."""
 
 
 def available(policy: Path | None = None) -> bool:
@@ -23,24 +23,27 @@ def available(policy: Path | None = None) -> bool:
     return ((policy or POLICY) / "enabled").exists()
 
 
-def always(journal: Journal, policy: Path | None = None) -> list[Registration]:
+def turn_on(journal: Journal, policy: Path | None = None) -> list[Registration]:
     """Set the policy to huge pages everywhere; returns registrations that restore it, last first.
 
     Raises PlatformError when the kernel refuses, after restoring its values.
     """
-    there = [path for name in _ALWAYS if (path := (policy or POLICY) / name).exists()]
-    return change(
+    settings = []
+    for name in _SETTINGS:
+        path = (policy or POLICY) / name
+        if path.exists():
+            settings.append((path, selected_option(path.read_text()), "always"))
+    return change_settings(
         journal,
-        ((path, chosen(path.read_text()), "always") for path in there),
+        settings,
         lambda path, error: PlatformError(
             f"huge pages cannot be turned on: {error.strerror}", where=str(path)
         ),
     )
 
 
-def of_process(pid: int) -> int:
-    """Return bytes of a process' memory that are in huge pages, private and shared (proc(5), smaps). 0 when it is
-    gone."""
+def bytes_of_process(pid: int) -> int:
+    """Return bytes of a process' memory that are in huge pages, private and shared (proc(5), smaps); 0 when it is gone."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -75,10 +75,10 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
         requested = True
         _Pending.request = None
 
-    left_alone = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
-    before = {
-        number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone
-    }
+    before = {}
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, handle)
     try:
         yield ignore_further
     finally:

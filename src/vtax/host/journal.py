@@ -139,7 +139,7 @@ class Journal:
             try:
                 registered.release()
             except Exception as error:  # a bug must not keep the others
-                problems.append(f"{registered.resource}: {_what(error)}")
+                problems.append(f"{registered.resource}: {_without_hint(error)}")
         return problems
 
     def close(self) -> list[str]:
@@ -181,9 +181,11 @@ def _on_stderr(text: str) -> None:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Result of `clean`: removed resources, and those that could not be removed, each with the reason.
+    """Result of `clean`.
 
-    left: those of the latter that were put aside, where they block nothing; problems: the others.
+    removed: resources that were removed.
+    problems: resources that could not be removed, and damaged journals, each with the reason.
+    left: files that could not be removed and were put aside, where they block nothing, each with the reason.
     """
 
     removed: tuple[str, ...] = ()
@@ -201,67 +203,70 @@ def clean(
 ) -> Cleaned:
     """Remove leaked resources of dead vtax processes, last created first. Running processes are not affected.
 
-    notify: called with a line before a wait, as for another clean. forget: deregister resources that cannot be
-    removed. Raises BadInput for a journal directory that other users own or can write to, since journals contain
-    commands, and VtaxError when another clean does not end.
+    directory: of the journals.
+    notify: called with a line before a wait, as for another clean.
+    forget: deregister resources that cannot be removed.
+
+    Raises BadInput for a journal directory that other users own or can write to, since journals contain commands, and
+    VtaxError when another clean does not end.
     """
     removed: list[str] = []
     problems: list[str] = []
     aside: list[str] = []
+    notify = notify or _on_stderr
     if not directory.exists():
         refuse_foreign(directory)
         return Cleaned()
     private_directory(directory)
-    with _clean_lock(directory, notify or _on_stderr):
-        dead = [
-            left for path in sorted(directory.glob("*.jsonl")) if (left := _journal_of_dead(path))
-        ]
-        failed = {left.path for left in dead if not left.is_trusted}
-        problems += [
-            f"journal {path.name} is not of this user alone ({_UNTRUSTED_JOURNAL})"
-            for path in sorted(failed)
-        ]
-        _wait_for_exec(
-            [left.path for left in dead if left.of_this_boot and left.is_trusted],
-            notify or _on_stderr,
-        )
-        records, damaged = _removal_order(left for left in dead if left.is_trusted)
-        failed.update(damaged)
-        problems += [
-            f"journal {path.name}: {problem} ({_DAMAGED})" for path, problem in damaged.items()
-        ]
-        for record, left in records:
-            what = left.path.name
+    with _clean_lock(directory, notify):
+        paths = sorted(directory.glob("*.jsonl"))
+        journals = [journal for journal in map(_journal_of_dead, paths) if journal is not None]
+        failed: set[Path] = set()
+        trusted: list[_DeadJournal] = []
+        for journal in journals:
+            if journal.is_trusted:
+                trusted.append(journal)
+            else:
+                failed.add(journal.path)
+                name = journal.path.name
+                problems.append(f"journal {name} is not of this user alone ({_UNTRUSTED_JOURNAL})")
+        _wait_for_exec([journal.path for journal in trusted if journal.of_this_boot], notify)
+        records, damaged = _removal_order(trusted)
+        for path, problem in damaged.items():
+            failed.add(path)
+            problems.append(f"journal {path.name}: {problem} ({_DAMAGED})")
+        for record, journal in records:
+            what = journal.path.name
             try:
                 resource = from_record(record)
                 what = str(resource)
                 with deferred_interrupts():
-                    was_there, line = _remove(resource, directory)
-                    left.deregister(record.get("register"))
+                    existed, line = _remove(resource, directory)
+                    journal.deregister(record.get("register"))
                 if line:
                     aside.append(line)
-                elif was_there:
+                elif existed:
                     removed.append(what)
             except Exception as error:  # one resource, whatever is wrong with it, keeps no other
-                failed.add(left.path)
-                problems.append(f"{what}: {_in_one_line(error)}")
-        for left in dead:
-            if forget or left.path not in failed:
-                left.path.unlink(missing_ok=True)
+                failed.add(journal.path)
+                problems.append(f"{what}: {_one_line_error(error)}")
+        for journal in journals:
+            if forget or journal.path not in failed:
+                journal.path.unlink(missing_ok=True)
     return Cleaned(tuple(removed), tuple(problems), tuple(aside))
 
 
 def _remove(resource: Resource, journals: Path) -> tuple[bool, str]:
-    """Remove a resource: (whether it existed, a line for files that could not be removed and are put aside now).
+    """Remove a resource; return (whether it existed, a line for files that could not be removed and are put aside).
 
-    journals: the directory of the journal that has it; what is put aside is beside that.
+    journals: the directory of the journal that has it; files are put aside beside that.
     """
     try:
         return resource.remove(), ""
     except NotRemoved as problem:
-        if not isinstance(resource, Tree):
-            raise
-        return True, put_aside(Path(resource.path), journals.with_name(LEFT), problem)
+        if isinstance(resource, Tree):
+            return True, put_aside(Path(resource.path), journals.with_name(LEFT), problem)
+        raise
 
 
 @dataclass(frozen=True)
@@ -331,25 +336,22 @@ def _wait_for_exec(paths: Sequence[Path], notify: Callable[[str], None]) -> None
 def _removal_order(
     dead: Iterable[_DeadJournal],
 ) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
-    """Resources of all journals in removal order, programs first; and damaged journals with the reason."""
+    """Return the records of all journals in the order of removal, programs first; and why journals are damaged."""
     damaged: dict[Path, str] = {}
     programs: list[tuple[dict[str, Any], _DeadJournal]] = []
-    made: list[tuple[dict[str, Any], _DeadJournal]] = []
-    for left in dead:
-        if left.of_this_boot:
-            programs.append((to_record(left.programs), left))
-        unreleased, problem = _unreleased(left.path)
+    resources: list[tuple[dict[str, Any], _DeadJournal]] = []
+    for journal in dead:
+        if journal.of_this_boot:
+            programs.append((to_record(journal.programs), journal))
+        unreleased, problem = _unreleased(journal.path)
         if problem:
-            damaged[left.path] = problem
-        made += [
-            (record, left)
-            for record in unreleased
-            if left.of_this_boot
-            or record.get("kind") in _SURVIVE_REBOOT
-            or record.get("outlives_boot")
-        ]
-    made.sort(key=lambda each: each[0].get("at", 0))
-    return programs + made[::-1], damaged
+            damaged[journal.path] = problem
+        for record in unreleased:
+            survives = record.get("kind") in _SURVIVE_REBOOT or record.get("outlives_boot")
+            if journal.of_this_boot or survives:
+                resources.append((record, journal))
+    resources.sort(key=lambda pair: pair[0].get("at", 0))
+    return programs + resources[::-1], damaged
 
 
 def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
@@ -378,11 +380,12 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
         pass
     except OSError as error:
         return [], f"it cannot be read: {error.strerror}"
-    if damaged:
-        return list(
-            registered.values()
-        ), "1 line is damaged" if damaged == 1 else f"{damaged} lines are damaged"
-    return list(registered.values()), ""
+    damage = ""
+    if damaged == 1:
+        damage = "1 line is damaged"
+    elif damaged:
+        damage = f"{damaged} lines are damaged"
+    return list(registered.values()), damage
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -406,25 +409,25 @@ def _record(line: bytes) -> dict[str, Any]:
 def _is_truncated(line: bytes, following: bytes) -> bool:
     """Return whether a line was truncated by a full disk or SIGKILL; its resource was then not created.
 
-    A whole line has its end, and the next write leaves an empty line after it; see Journal._write.
+    A whole line has its end, and the next write leaves an empty line after it, as Journal._write does.
     """
-    begins = line.startswith(_RECORD_PREFIXES) or any(
-        each.startswith(line.rstrip(b"\n")) for each in _RECORD_PREFIXES
-    )
-    return begins and (not line.endswith(b"\n") or bool(following.strip()))
+    if line.endswith(b"\n") and not following.strip():
+        return False
+    text = line.rstrip(b"\n")
+    return any(text.startswith(start) or start.startswith(text) for start in _RECORD_PREFIXES)
 
 
-def _what(error: Exception) -> str:
-    """Return what happened, without the hint."""
+def _without_hint(error: Exception) -> str:
+    """Return the text of an error, without its hint."""
     if isinstance(error, VtaxError | OSError):
         return str(error).partition("\n")[0]
     return f"a bug in vtax: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _in_one_line(error: Exception) -> str:
-    text = _what(error)
+def _one_line_error(error: Exception) -> str:
+    text = _without_hint(error)
     if isinstance(error, VtaxError):
-        text = ": ".join(filter(None, (error.what, error.where))) + (
-            f" ({error.hint})" if error.hint else ""
-        )
+        text = ": ".join(filter(None, (error.what, error.where)))
+        if error.hint:
+            text = f"{text} ({error.hint})"
     return " ".join(text.split())

@@ -15,13 +15,17 @@ _GROUP = re.compile(r"oom-kill:.*\btask_memcg=([^,]+)")
 
 
 def kills_below(path: str, log: Path = LOG) -> int:
-    """Return how many processes in a cgroup and below it were killed for lack of memory, by what the log still has;
-    0 where it cannot be read. It has them when the cgroup is gone.
+    """Return how many processes of a cgroup and its descendants were killed for lack of memory, by the kernel's log.
 
-    path: of the cgroup below its hierarchy, which may be mounted from a cgroup of the log's.
+    The log still has them when the cgroup is gone, until it is overwritten. 0 where it cannot be read.
+    path: of the cgroup below the mount of its hierarchy; the log names it from the root of the hierarchy.
     """
-    groups = [match[1] for match in map(_GROUP.search, _records(log)) if match]
-    return sum(f"{path}/" in f"{group}/" for group in groups)
+    count = 0
+    for record in _records(log):
+        match = _GROUP.search(record)
+        if match and f"{path}/" in f"{match[1]}/":
+            count += 1
+    return count
 
 
 def _records(log: Path) -> list[str]:

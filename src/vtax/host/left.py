@@ -21,9 +21,12 @@ LEFT = "left"
 
 
 def put_aside(path: Path, directory: Path, problem: NotRemoved) -> str:
-    """Rename what could not be removed into the directory; returns one line that says so, and how to remove it.
+    """Move a tree that could not be removed into the directory; returns one line that says so, and how to remove it.
 
-    What cannot be renamed either, as something is mounted on it, stays, and a link in the directory leads to it.
+    A tree that cannot be moved either, as something is mounted on it, stays, and a link in the directory leads to it.
+    path: of the tree.
+    directory: `left` of the home.
+    problem: why it could not be removed.
     Raises VtaxError where the directory cannot be written.
     """
     target = directory / f"{path.name}-{secrets.token_hex(3)}"
@@ -40,7 +43,7 @@ def put_aside(path: Path, directory: Path, problem: NotRemoved) -> str:
 
 
 def remove_left(directory: Path) -> tuple[list[str], list[str]]:
-    """Remove what was put aside: (paths of what is gone now, a line for each that stays)."""
+    """Remove the trees that were put aside; return (paths of those that are gone now, a line for each that stays)."""
     gone: list[str] = []
     stays: list[str] = []
     if directory.exists():
@@ -60,7 +63,7 @@ def remove_left(directory: Path) -> tuple[list[str], list[str]]:
 
 
 def _line(path: Path, problem: NotRemoved) -> str:
-    """Return where something is, why it could not be removed, and the command that does."""
+    """Return where a tree is, why it could not be removed, and the command that removes it."""
     return f"{path}: {problem} (to remove it: {_command(path, problem)})"
 
 

@@ -25,7 +25,7 @@ _RECORD = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length 
 _POLL_S = 0.01
 _MEASURING_POLL_S = 1.0
 _QUIET_S = 0.2  # a wait without notification
-_COMMAND_SHOWN = 80
+_COMMAND_CHARS = 80
 
 
 @contextmanager
@@ -34,25 +34,25 @@ def measuring_lock(
 ) -> Iterator[Callable[[str], None]]:
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
-    name: of the run, shown to a refused one; the block gets a function that changes it once the run has a name.
-    wait_s: how long to wait for its holder. Raises Busy with the holder's name when it is taken, BadInput when the
-    file cannot be opened.
+    name: of the run, for the error of a refused run; the block gets a function that changes it once the run has a name.
+    path: of the lock; of HOST_LOCK where None.
+    wait_s: how long to wait for its holder.
+
+    Raises Busy with the holder's name when it is taken, BadInput when the file cannot be opened.
     """
     descriptor = open_lock(path or HOST_LOCK)
     try:
         if not wait_until(partial(_take, descriptor), wait_s, _MEASURING_POLL_S):
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")[
-                0
-            ] or holder_of(descriptor)
+            name, _, _ = os.pread(descriptor, 200, 0).decode(errors="replace").partition("\n")
+            holder = name or holder_of(descriptor)
             raise Busy(
                 f"{holder} has this host to itself; a second command would disturb its figures",
                 hint="wait for its end, as vtax run --wait 1h does; this exit status means: try again later",
             )
 
         with suppress(OSError):  # a file system without locks
-            fcntl.fcntl(
-                descriptor, fcntl.F_OFD_SETLK, _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            )
+            record = _RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, record)
 
         def rename(text: str) -> None:
             os.ftruncate(descriptor, 0)
@@ -85,10 +85,9 @@ def is_measuring(path: Path | None = None) -> bool:
     except OSError:
         return True
     try:
-        found = fcntl.fcntl(
-            descriptor, fcntl.F_OFD_GETLK, _RECORD.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        )
-        return bool(_RECORD.unpack(found)[0] != fcntl.F_UNLCK)
+        question = _RECORD.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question)
+        return bool(_RECORD.unpack(answer)[0] != fcntl.F_UNLCK)
     except OSError:
         return True
     finally:
@@ -96,17 +95,17 @@ def is_measuring(path: Path | None = None) -> bool:
 
 
 def measuring_process(home: Home | None = None, path: Path | None = None) -> tuple[str, int | None]:
-    """(name of the run that measures on this host, its process); ("", None) without one, or where it is not known.
+    """Return (name of the run that measures on this host, its process); ("", None) without one, or when unknown.
 
-    home: only a run of that home; homes have runs of equal names.
+    home: only a run of that home, since homes may have runs of the same name.
     """
     path = path or HOST_LOCK
     try:
         pid = _holder_pid(path.stat())
-        name, _, of = os.fsdecode(path.read_bytes()).partition("\n")
+        name, _, root = os.fsdecode(path.read_bytes()).partition("\n")
     except OSError:
         return "", None
-    if pid is None or (home is not None and of.rstrip("\n") != str(home.root)):
+    if pid is None or (home is not None and root.rstrip("\n") != str(home.root)):
         return "", None
     return name.rpartition(" (process ")[0], pid
 
@@ -174,15 +173,10 @@ def locker_of(path: Path) -> str:
 def _process(pid: int) -> str:
     command = ""
     with suppress(OSError):
-        command = (
-            Path(f"/proc/{pid}/cmdline")
-            .read_bytes()
-            .replace(b"\0", b" ")
-            .decode(errors="replace")
-            .strip()
-        )
-    shown = "".join(letter if letter.isprintable() else "?" for letter in command[:_COMMAND_SHOWN])
-    return f"process {pid} ({shown})" if shown else f"process {pid}"
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        command = arguments.decode(errors="replace").strip()[:_COMMAND_CHARS]
+    command = "".join(letter if letter.isprintable() else "?" for letter in command)
+    return f"process {pid} ({command})" if command else f"process {pid}"
 
 
 def _take(descriptor: int) -> bool:
@@ -196,11 +190,15 @@ def _take(descriptor: int) -> bool:
 
 
 def _holder_pid(seen: os.stat_result, kind: str = "FLOCK", *, but: int = 0) -> int | None:
-    """Return a process (but one) that holds a lock on a file, from /proc/locks (proc(5)), which everybody may
-    read."""
-    place = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+    """Return a process that holds a lock on a file, from /proc/locks (proc(5)), which everybody may read.
+
+    seen: status of the file.
+    kind: of the lock.
+    but: a process that is left out.
+    """
+    file = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
-        if fields[1] == kind and fields[5] == place and int(fields[4]) != but:
+        if fields[1] == kind and fields[5] == file and int(fields[4]) != but:
             return int(fields[4])
     return None

@@ -9,14 +9,17 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")  # space, tab, newline, backslash (proc_p
 
 
 def mounts_below(path: Path) -> list[str]:
-    """Mount points at or below a path, deepest first."""
-    prefix = str(path.resolve())
-    lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").split("\n")
-    fields = [line.split(" ")[4] for line in lines if line]
-    points = [_ESCAPED.sub(lambda found: chr(int(found[1], 8)), field) for field in fields]
-    return sorted((p for p in points if p == prefix or p.startswith(prefix + "/")), reverse=True)
+    """Return the mount points at or below a path, deepest first."""
+    top = str(path.resolve())
+    points = []
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").split("\n"):
+        if line:
+            point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), line.split(" ")[4])
+            if f"{point}/".startswith(f"{top}/"):
+                points.append(point)
+    return sorted(points, reverse=True)
 
 
 def is_mount_point(path: Path) -> bool:
-    """Return whether something is mounted exactly there."""
+    """Return whether a file system is mounted exactly at a path."""
     return str(path.resolve()) in mounts_below(path)

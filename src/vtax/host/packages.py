@@ -22,7 +22,10 @@ FAMILIES: Mapping[str, tuple[str, int]] = {
 
 
 def packages_hint(*packages: str) -> str:
-    """Return how this host gets packages, which are named as in Debian: a command, and what it has no package of."""
+    """Return how to install packages on this host: a command, and the packages that its distribution does not have.
+
+    packages: by their names in Debian.
+    """
     try:
         return hint_for(OS_RELEASE.read_text(encoding="utf-8", errors="replace"), *packages)
     except OSError:
@@ -30,20 +33,27 @@ def packages_hint(*packages: str) -> str:
 
 
 def hint_for(os_release: str, *packages: str) -> str:
-    """`packages_hint` of a host with this text of os-release(5)."""
+    """Return the hint of `packages_hint` for a host with this text of os-release(5)."""
     wanted = [name for name in dict.fromkeys(packages) if name]
-    found = family_of(os_release)
+    family = family_of(os_release)
     if not wanted:
         return Note("hint-no-package")
-    if found is None:
+    if family is None:
         return Note("hint-packages-of-debian", names=tuple(wanted))
-    command, column = found
-    names = dict.fromkeys(word for name in wanted for word in names_of(name, column))
-    absent = tuple(name for name in wanted if not names_of(name, column))
+    command, column = family
+    names: dict[str, None] = {}
+    absent = []
+    for package in wanted:
+        equivalents = names_of(package, column)
+        names |= dict.fromkeys(equivalents)
+        if not equivalents:
+            absent.append(package)
     if not names:
-        return Note("hint-not-packaged", names=absent)
+        return Note("hint-not-packaged", names=tuple(absent))
     install = f"{command} {' '.join(names)}"
-    return Note("hint-packaged-in-part", install=install, names=absent) if absent else install
+    if not absent:
+        return install
+    return Note("hint-packaged-in-part", install=install, names=tuple(absent))
 
 
 def family_of(os_release: str) -> tuple[str, int] | None:
@@ -53,8 +63,10 @@ def family_of(os_release: str) -> tuple[str, int] | None:
         name, equals, value = line.partition("=")
         if equals and name.strip() in ("ID", "ID_LIKE"):
             fields[name.strip()] = value.strip().strip("\"'")
-    words = f"{fields.get('ID', '')} {fields.get('ID_LIKE', '')}".lower().split()
-    return next((FAMILIES[word] for word in words if word in FAMILIES), None)
+    for word in f"{fields.get('ID', '')} {fields.get('ID_LIKE', '')}".lower().split():
+        if word in FAMILIES:
+            return FAMILIES[word]
+    return None
 
 
 def names_of(package: str, column: int) -> tuple[str, ...]:
@@ -67,6 +79,9 @@ def names_of(package: str, column: int) -> tuple[str, ...]:
 @cache
 def table() -> Mapping[str, tuple[str, ...]]:
     """Return the rows of TABLE by Debian's name."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines()
-    rows = [tuple(line.split("|")) for line in lines if line and not line.startswith("#")]
-    return {row[0]: row for row in rows}
+    rows = {}
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            row = tuple(line.split("|"))
+            rows[row[0]] = row
+    return rows

@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from vtax.host.walking import below
+from vtax.host.walking import walk
 
 MAX_FILES = 1_000_000
 _MAX_BYTES = 64 << 30  # of a file that is looked at; a sparse one may be of any size
@@ -26,7 +26,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def drop(directory: Path) -> None:
     """Drop the cached data of every regular file in a directory and below it."""
-    for descriptor, _ in _opened(directory):
+    for descriptor, _ in _open_files(directory):
         with suppress(OSError):
             os.fdatasync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -34,12 +34,12 @@ def drop(directory: Path) -> None:
 
 def resident_bytes(directory: Path) -> int:
     """Return bytes of the regular files in a directory and below it that are in the page cache."""
-    return sum(_resident(descriptor, size) for descriptor, size in _opened(directory))
+    return sum(_resident(descriptor, size) for descriptor, size in _open_files(directory))
 
 
-def _opened(directory: Path) -> Iterator[tuple[int, int]]:
-    """(descriptor, size in bytes) of every regular file with data; no symbolic link is followed."""
-    for name, seen in islice(below(directory, is_strict=False), MAX_FILES):
+def _open_files(directory: Path) -> Iterator[tuple[int, int]]:
+    """Yield (descriptor, size in bytes) of every regular file with data; no symbolic link is followed."""
+    for name, seen in islice(walk(directory, is_strict=False), MAX_FILES):
         if not stat.S_ISREG(seen.st_mode):
             continue
         with suppress(OSError):
@@ -54,7 +54,7 @@ def _opened(directory: Path) -> Iterator[tuple[int, int]]:
 
 
 def _resident(descriptor: int, size: int) -> int:
-    """Resident bytes of an open file, by whole pages."""
+    """Return the resident bytes of an open file, by whole pages."""
     pages = -(-size // mmap.PAGESIZE)
     states = (ctypes.c_ubyte * pages)()
     with mmap.mmap(

@@ -50,9 +50,11 @@ _REGISTERED = "_vtax_plugins"  # the name of a module's list of them, in the mod
 class Origin:
     """The origin of a third-party plug-in.
 
-    package, version: of the distribution that registers it; empty for a module without one. source: what the package
-    was installed from when no index has it: a URL of a version control system with its revision, `local` for a
-    directory or a file. file: name of the module's file, without its directory; sha256: of its content.
+    package, version: of the distribution that registers it; empty for a module without one.
+    source: where the package was installed from when no index has it: a URL of a version control system with its
+        revision, or `local` for a directory or a file.
+    file: name of the module's file, without its directory.
+    sha256: of the content of that file.
     """
 
     package: str = ""
@@ -80,7 +82,7 @@ def discover(kind: str, shape: type, notify: Callable[[str], None] | None = None
     """Return all plug-ins of a kind by their `name`, the shipped ones first: nothing else may replace one of them.
 
     kind: a key of KINDS.
-    shape: what a plug-in of somebody else must be, see problem_of.
+    shape: of third-party plug-ins, as problem_of takes it.
     notify: called with a line for each skipped entry point, by default on stderr. They raise nothing.
     """
     return {plugin.name: plugin for plugin, _ in _find(kind, shape, notify or _print_on_stderr)}
@@ -88,20 +90,22 @@ def discover(kind: str, shape: type, notify: Callable[[str], None] | None = None
 
 def shipped_names(kind: str) -> frozenset[str]:
     """Return the names of the plug-ins of a kind that are part of vtax."""
-    modules = [module for module in _modules_beside(kind) if _is_part_of_vtax(module)]
-    return frozenset(plugin.name for module in modules for plugin in _of_kind(module, kind))
+    names: set[str] = set()
+    for module in _modules_beside(kind):
+        if _is_part_of_vtax(module):
+            names.update(plugin.name for plugin in _plugins_in(module, kind))
+    return frozenset(names)
 
 
 def module_of(path: Path) -> ModuleType:
     """Return a Python file as a module. Raises BadInput where there is none, and whatever the file raises."""
     if not path.is_file():
         raise BadInput(f"there is no file {path}", hint="name a Python file, such as unshare.py")
-    module = ModuleType(name := f"vtax_file_{path.stem}")
+    module = ModuleType(f"vtax_file_{path.stem}")
     module.__file__ = str(path)
-    sys.modules[name] = module  # pydantic resolves annotations through it
-    exec(
-        compile(path.read_bytes(), path, "exec"), vars(module)
-    )  # not a cached compilation of an earlier version
+    sys.modules[module.__name__] = module  # pydantic resolves annotations through it
+    code = compile(path.read_bytes(), path, "exec")  # a cached one may be of an earlier version
+    exec(code, vars(module))
     return module
 
 
@@ -138,12 +142,12 @@ def _find(
     """Yield every plug-in of a kind, with its module, or with its entry point where it has one."""
     names: set[str] = set()
     for module in _modules_beside(kind):
-        for plugin in _of_kind(module, kind):
+        for plugin in _plugins_in(module, kind):
             names.add(plugin.name)
             yield plugin, module
     for module in _FILES:
         try:
-            plugins = _checked(_of_kind(module, kind), shape, names)
+            plugins = _checked(_plugins_in(module, kind), shape, names)
         except ValueError as error:
             where = f"--plugin {module.__file__}"
             raise BadInput(
@@ -173,8 +177,8 @@ def _modules_beside(kind: str) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-def _of_kind(module: ModuleType, kind: str) -> list[Any]:
-    return [plugin for of, plugin in registered(module) if of == kind]
+def _plugins_in(module: ModuleType, kind: str) -> list[Any]:
+    return [plugin for its_kind, plugin in registered(module) if its_kind == kind]
 
 
 def plugins_of_entry(entry: EntryPoint, kind: str) -> list[Any]:
@@ -185,14 +189,14 @@ def plugins_of_entry(entry: EntryPoint, kind: str) -> list[Any]:
     module = entry.load()
     if not isinstance(module, ModuleType):
         raise ValueError(f"{entry.value} is not a module; write {entry.module}")
-    plugins = _of_kind(module, kind)
+    plugins = _plugins_in(module, kind)
     if not plugins:
         raise ValueError(f"{entry.value} registers no {kind}")
     return plugins
 
 
 def _checked(plugins: list[Any], shape: type, names: set[str]) -> list[Any]:
-    """Return plug-ins of somebody else. Raises ValueError for one of a wrong shape, or with a name of `names`."""
+    """Return third-party plug-ins. Raises ValueError for one of a wrong shape, or with a name of `names`."""
     for plugin in plugins:
         problem = problem_of(plugin, shape)
         if not problem and plugin.name in names:
@@ -203,7 +207,7 @@ def _checked(plugins: list[Any], shape: type, names: set[str]) -> list[Any]:
 
 
 def _is_part_of_vtax(source: EntryPoint | ModuleType) -> bool:
-    """Tell whether whoever has this version of vtax has the file of a plug-in as well.
+    """Return whether everyone who has this version of vtax has the file of a plug-in as well.
 
     The list of files of an installed package says so. In a checkout, what Git tracks is part of vtax; a file that was
     only put there is not. Without Git, every file in the directory of vtax is taken for a part of it.
@@ -273,10 +277,10 @@ def problem_of(plugin: Any, shape: type) -> str:
     """
     what = f"a {shape.__name__.lower()}"
     if getattr(shape, "_is_protocol", False):
-        names = [
-            name for name in {**shape.__annotations__, **vars(shape)} if not name.startswith("_")
-        ]
-        missing = [name for name in names if not hasattr(plugin, name)]
+        missing = []
+        for name in {**shape.__annotations__, **vars(shape)}:
+            if not name.startswith("_") and not hasattr(plugin, name):
+                missing.append(name)
         return f"{what} must have {', '.join(missing)}, and it has not" if missing else ""
     if not isinstance(plugin, shape):
         return f"{what} must be an instance of {shape.__module__}.{shape.__qualname__}, or of a class derived from it"
@@ -302,11 +306,9 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 
 def _package_of(entry: EntryPoint) -> str:
-    return (
-        f"the package {entry.dist.name} {entry.dist.version}"
-        if entry.dist
-        else "a package without a name"
-    )
+    if entry.dist is None:
+        return "a package without a name"
+    return f"the package {entry.dist.name} {entry.dist.version}"
 
 
 def _print_on_stderr(text: str) -> None:

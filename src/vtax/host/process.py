@@ -34,7 +34,7 @@ class Result:
 
 
 def start_time_of(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot (proc(5), stat field 22); None when it is not alive."""
+    """Return the start of a process in clock ticks since boot (proc(5), stat field 22); None when it is not alive."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -54,9 +54,12 @@ def _own_tag(pid: int) -> str:
 
 
 def find_program(name: str) -> str | None:
-    """Absolute path of a program; the sbin directories are searched too, as PATH often lacks them."""
-    path = os.environ.get("PATH", os.defpath)
-    return shutil.which(name, path=f"{path}:/usr/local/sbin:/usr/sbin:/sbin")
+    """Return the absolute path of a program, or None; the sbin directories are searched too, as PATH often lacks them."""
+    return shutil.which(name, path=_search_path())
+
+
+def _search_path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def child_environment(
@@ -67,12 +70,17 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the environment of a child: the C locale (output is parsed), the full PATH, the tag.
 
-    only: inherited variables; all when absent.
+    extra: further variables.
+    tag: of the child, in TAG_VARIABLE.
+    only: names of inherited variables; all when absent.
     """
-    environment = {k: v for k, v in os.environ.items() if only is None or k in only}
-    environment = {k: v for k, v in environment.items() if not k.startswith("LC_") and k != "LANG"}
+    environment = {}
+    for name, value in os.environ.items():
+        is_inherited = only is None or name in only
+        if is_inherited and name != "LANG" and not name.startswith("LC_"):
+            environment[name] = value
     environment["LC_ALL"] = "C.UTF-8"
-    environment["PATH"] = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    environment["PATH"] = _search_path()
     environment.update(extra or {})
     if tag:
         environment[TAG_VARIABLE] = tag
@@ -146,13 +154,12 @@ def spawn(
     program is missing or does not start.
     """
     command = [str(part) for part in argv]
-    null = subprocess.DEVNULL
     try:
         return subprocess.Popen(
             command,
-            stdin=null if stdin is None else stdin,
-            stdout=null if stdout is None else stdout,
-            stderr=null if stderr is None else stderr,
+            stdin=_or_null(stdin),
+            stdout=_or_null(stdout),
+            stderr=_or_null(stderr),
             env=child_environment(environment, tag, only=_GUEST_VARIABLES),
             cwd=cwd,
             pass_fds=pass_fds,
@@ -161,6 +168,10 @@ def spawn(
         )
     except OSError as error:
         raise _not_started(command[0], error) from error
+
+
+def _or_null(stream: int | None) -> int:
+    return subprocess.DEVNULL if stream is None else stream
 
 
 def _not_started(program: str, error: OSError) -> CommandFailed:

@@ -159,11 +159,9 @@ class _Removal:
                 if is_first and error.errno in (errno.EPERM, errno.EACCES):
                     self._allow(at, name)
                     continue
-                reason = (
-                    "something is mounted on it"
-                    if error.errno == errno.EBUSY
-                    else error.strerror or str(error)
-                )
+                reason = error.strerror or str(error)
+                if error.errno == errno.EBUSY:
+                    reason = "something is mounted on it"
                 self._fail(error.errno or errno.EIO, name, reason)
             return True
         return True

@@ -10,9 +10,10 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -25,7 +26,9 @@ from vtax.host.waiting import wait_until
 _GRACE_S = 3.0
 _POLL_INTERVAL_S = 0.2
 _REPEAT_REQUEST_S = 10.0
-_KIND_SHOWN = 60  # characters
+_KIND_CHARS = 60
+_TYPES: Mapping[str, Any] = {"str": str, "bool": bool, "int": int, "float": int | float}
+"""Annotations of fields of resources -> types of their values in JSON."""
 
 
 class Resource(Protocol):
@@ -41,13 +44,13 @@ class Resource(Protocol):
 def tagged_pids(tag: str) -> list[int]:
     """Return processes with the tag in their environment (/proc/PID/environ)."""
     wanted = f"{TAG_VARIABLE}={tag}".encode()
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
                 if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 def end_processes(find: Any, what: str, *, graceful: bool = True) -> bool:
@@ -61,10 +64,11 @@ def end_processes(find: Any, what: str, *, graceful: bool = True) -> bool:
     def ended() -> bool:
         nonlocal had_any
         pids = find()
-        late = time.monotonic() >= kill_at
-        for pid in pids if late or not had_any else ():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+        is_late = time.monotonic() >= kill_at
+        if is_late or not had_any:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL if is_late else signal.SIGTERM)
         for pid in pids:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
@@ -192,12 +196,16 @@ class ControlGroup:
 class RestoreCommand:
     """A resource that one command removes: a container, a domain, a daemon's record.
 
-    argv: the command. if_any: one that fails when there is nothing to remove, asked first where argv would not tell.
-    harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one of harmless_words
-    where there are any: some programs end alike when they cannot know. late_s: for how long to ask again after that,
-    where a daemon may still be making it. outlives_boot: it is still there after a reboot of this host. For a command
-    that only asks for an end: until, a command whose output is one of until_says when the end has come; it is asked
-    for again, and waited for within_s at most.
+    what: the resource in words.
+    argv: the command.
+    harmless_statuses: exit statuses that mean that there was nothing to remove.
+    harmless_words: where there are any, stderr must have one of them too, since some programs end with the same
+        status when they cannot know.
+    if_any: a command that fails when there is nothing to remove; it runs first, where argv would not tell.
+    late_s: for how long to ask again after that, where a daemon may still be making the resource.
+    outlives_boot: whether it is still there after a reboot of this host.
+    until: for a command that only requests an end: a command that is repeated until its output is one of until_says.
+    within_s: for how long to wait for that.
     """
 
     kind: ClassVar[str] = "command"
@@ -226,9 +234,8 @@ class RestoreCommand:
             nonlocal requested
             if self._has_ended():
                 return True
-            if (
-                time.monotonic() - requested > _REPEAT_REQUEST_S
-            ):  # a machine that is starting may miss the first request
+            # a machine that is starting may miss the first request
+            if time.monotonic() - requested > _REPEAT_REQUEST_S:
                 requested = time.monotonic()
                 self._ask()
             return False
@@ -247,22 +254,21 @@ class RestoreCommand:
         return True
 
     def _has_ended(self) -> bool:
-        return (
-            bool(self.until)
-            and run(list(self.until), check=False).stdout.strip() in self.until_says
-        )
+        if not self.until:
+            return False
+        return run(list(self.until), check=False).stdout.strip() in self.until_says
 
     def _is_harmless(self, result: Result) -> bool:
-        is_known = not self.harmless_words or any(
-            word in result.stderr for word in self.harmless_words
-        )
-        return is_known and result.status in self.harmless_statuses
+        if result.status not in self.harmless_statuses:
+            return False
+        words = self.harmless_words
+        return not words or any(word in result.stderr for word in words)
 
     def __str__(self) -> str:
         return self.what
 
 
-def chosen(options: str) -> str:
+def selected_option(options: str) -> str:
     """Return the option in brackets of a sysfs list such as `always [madvise] never`."""
     return options.partition("[")[2].partition("]")[0]
 
@@ -281,7 +287,7 @@ class FileValue:
         if not path.exists():
             return False
         text = path.read_text().strip()
-        if self.before.strip() in (text, chosen(text)):
+        if self.before.strip() in (text, selected_option(text)):
             return False
         path.write_text(self.before)
         return True
@@ -346,28 +352,28 @@ def from_record(record: dict[str, Any]) -> Resource:
     """
     try:
         cls = KINDS[record["kind"]]
-        values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
-        made: Resource = cls(
-            **{f: _checked(str(cls.__annotations__[f]), value) for f, value in values.items()}
-        )
-        if isinstance(made, Tree | Mount | FileValue) and not Path(made.path).is_absolute():
+        values = {}
+        for field in fields(cls):
+            if field.name in record:
+                annotation = str(cls.__annotations__[field.name])
+                values[field.name] = _checked(annotation, record[field.name])
+        resource: Resource = cls(**values)
+        if isinstance(resource, Tree | Mount | FileValue) and not Path(resource.path).is_absolute():
             raise ValueError("a relative path")
     except (KeyError, TypeError, ValueError) as error:
-        kind = repr(record.get("kind"))[:_KIND_SHOWN]
+        kind = repr(record.get("kind"))[:_KIND_CHARS]
         raise VtaxError(
             f"this version of vtax cannot remove {kind}", hint="use the version that made it"
         ) from error
-    return made
+    return resource
 
 
 def _checked(annotation: str, value: Any) -> Any:
-    """Return a value of a record as a field takes it. Raises TypeError or ValueError for one that it does not
-    take."""
+    """Return a value of a record for a field of this type. Raises TypeError or ValueError for any other value."""
     if annotation.startswith("tuple[") and isinstance(value, list | tuple):
-        return tuple(_checked(annotation[len("tuple[") : -len(", ...]")], each) for each in value)
-    if not isinstance(
-        value, {"str": str, "bool": bool, "int": int, "float": int | float}.get(annotation, ())
-    ):
+        annotation = annotation.removeprefix("tuple[").removesuffix(", ...]")
+        return tuple(_checked(annotation, item) for item in value)
+    if not isinstance(value, _TYPES.get(annotation, ())):
         raise TypeError(f"{annotation} is expected")
     if isinstance(value, str) and b"\0" in os.fsencode(value):
         raise ValueError("a null byte")
@@ -377,11 +383,12 @@ def _checked(annotation: str, value: Any) -> Any:
 
 
 def _members(tops: list[Path]) -> list[int]:
-    """Return processes in the groups but this one and those outside our PID namespace, of which cgroup v2 says 0."""
-    return sorted({pid for top in tops for pid in members(top)} - {0, os.getpid()})
+    """Return the processes in some groups, without this one and those of other PID namespaces, which v2 shows as 0."""
+    pids = set(chain.from_iterable(map(pids_below, tops)))
+    return sorted(pids - {0, os.getpid()})
 
 
-def members(group: Path) -> Iterator[int]:
+def pids_below(group: Path) -> Iterator[int]:
     """Yield the processes in a cgroup and below it; a runtime may be removing some of those meanwhile."""
     for at, name in directories(group):
         with suppress(OSError):

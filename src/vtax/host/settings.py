@@ -10,15 +10,16 @@ from vtax.host.journal import Journal, Registration
 from vtax.host.resources import FileValue
 
 
-def change(
+def change_settings(
     journal: Journal,
     settings: Iterable[tuple[Path, str, str]],
     refused: Callable[[Path, OSError], VtaxError],
 ) -> list[Registration]:
     """Write the values that differ; returns registrations for `restore`.
 
-    settings: file, value in force, wanted value. refused: makes the error that is raised, after restoring, when the
-    kernel rejects a value.
+    journal: registers the old values.
+    settings: (file, effective value, wanted value).
+    refused: makes the error that is raised, after restoring, when the kernel rejects a value.
     """
     changed: list[Registration] = []
     for path, before, wanted in settings:

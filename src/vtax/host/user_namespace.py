@@ -19,10 +19,8 @@ from vtax.host import namespaces
 from vtax.host.process import spawn, start_time_of, tag_of_run
 
 COUNT = 1 << 16
-_FIRST, _END = (
-    0x78000000,
-    0x7FFE0000,
-)  # 2013265920; 2147352576, where systemd's foreign range begins
+_FIRST, _END = 0x78000000, 0x7FFE0000
+"""2013265920; 2147352576, where systemd's foreign range begins."""
 _ETC = Path("/etc")
 
 
@@ -40,18 +38,20 @@ class IdRange:
 
     @property
     def colons(self) -> str:
-        """The same as container runtimes take it."""
+        """The mapping in the form of container runtimes, `0:FIRST:COUNT`."""
         return self.mapping.replace(" ", ":")
 
 
 def unused_range(etc: Path = _ETC) -> IdRange:
-    """Return the first range that no user, group or owner of subordinate ids has. Raises VtaxError when all are
-    taken."""
+    """Return the first range that no user, group or owner of subordinate ids has.
+
+    Raises VtaxError when all are taken.
+    """
     taken = [
-        *_ids(etc / "subuid", 1),
-        *_ids(etc / "subgid", 1),
-        *_ids(etc / "passwd", 2),
-        *_ids(etc / "group", 2),
+        *_read_ids(etc / "subuid", 1),
+        *_read_ids(etc / "subgid", 1),
+        *_read_ids(etc / "passwd", 2),
+        *_read_ids(etc / "group", 2),
     ]
     for first in range(_FIRST, _END, COUNT):
         if not any(begin < first + COUNT and first < begin + count for begin, count in taken):
@@ -91,15 +91,19 @@ def user_namespace(ids: IdRange) -> Iterator[int]:
         os.close(namespace)
 
 
-def _ids(path: Path, column: int) -> list[tuple[int, int]]:
-    """First id and number of ids of each line; one where the line has no number of them. None of a missing file."""
-    found = []
+def _read_ids(path: Path, column: int) -> list[tuple[int, int]]:
+    """Return the first id and the number of ids of each line of a file; of a missing file none.
+
+    column: of the first id. Lines of subuid and subgid, with column 1, have the number of ids after it.
+    """
+    ids = []
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
         return []
-    for fields in (line.split(":") for line in lines):
-        numbers = fields[column : column + (2 if column == 1 else 1)]
+    for line in lines:
+        numbers = line.split(":")[column : column + (2 if column == 1 else 1)]
         if numbers and all(number.isdecimal() for number in numbers):
-            found.append((int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else 1))
-    return found
+            count = int(numbers[1]) if len(numbers) > 1 else 1
+            ids.append((int(numbers[0]), count))
+    return ids

@@ -22,16 +22,19 @@ def wait_until(
     max_interval_s: float = 0.0,
     otherwise: Callable[[], Exception] | None = None,
 ) -> _T:
-    """Return the first true value of condition(), which is evaluated at once, every interval_s, and at the end of
-    timeout_s.
+    """Return the first true value of a condition.
 
-    max_interval_s: up to which the interval grows, by half after each evaluation. otherwise: makes the error that is
-    raised when the time is over; without it the last, false value is returned. What condition raises passes through.
+    condition: is evaluated at once, then at intervals, and at the end of timeout_s; its errors pass through.
+    timeout_s: how long to wait.
+    interval_s: between evaluations.
+    max_interval_s: up to which the interval grows, by half after each evaluation.
+    otherwise: makes the error that is raised when the time is over; without it the last, false value is returned.
     """
     deadline = time.monotonic() + timeout_s
     while True:
         is_last = time.monotonic() >= deadline
-        if value := condition():
+        value = condition()
+        if value:
             return value
         if is_last:
             break

@@ -5,29 +5,33 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def below(
+def walk(
     top: Path, *, in_order: bool = False, is_strict: bool = True
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the name, relative to top, and lstat of everything below a directory. No link is followed.
+    """Yield the name, relative to top, and the lstat of everything below a directory. No link is followed.
 
-    in_order: those of one directory by name, which then are in memory at once. is_strict: raise OSError for what
-    cannot be read, such as a path that is too long; else leave it out.
+    top: the directory.
+    in_order: sort the names within a directory, which are in memory at once then.
+    is_strict: raise OSError for a directory that cannot be read, such as one whose path is too long; else pass it over.
     """
     waiting = [""]
     while waiting:
         directory = waiting.pop()
         try:
             with os.scandir(top / directory) as entries:
-                for entry in sorted(entries, key=lambda each: each.name) if in_order else entries:
+                listed: Iterable[os.DirEntry[str]] = entries
+                if in_order:
+                    listed = sorted(entries, key=lambda entry: entry.name)
+                for entry in listed:
                     path = f"{directory}/{entry.name}" if directory else entry.name
-                    seen = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(seen.st_mode):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(status.st_mode):
                         waiting.append(path)
-                    yield path, seen
+                    yield path, status
         except OSError:
             if is_strict:
                 raise

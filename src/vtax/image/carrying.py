@@ -23,7 +23,7 @@ from typing import Annotated
 from vtax.described import Means
 from vtax.errors import BadInput, ImageError
 from vtax.foreign_data import parse_json
-from vtax.host.foreign_file import opened
+from vtax.host.foreign_file import open_foreign
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.packages import packages_hint
@@ -241,7 +241,7 @@ def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
     registered = journal.register(TaggedProcesses(tag, "the image import"))
     try:
         hint = "name an image that vtax image export wrote"
-        with opened(file, "an image", MAX_FILE_BYTES, hint=hint) as source:
+        with open_foreign(file, "an image", MAX_FILE_BYTES, hint=hint) as source:
             if source.read(len(_MAGIC)) != _MAGIC:
                 raise BadInput(
                     "this is no image of vtax", where=str(file), hint="vtax image export writes one"

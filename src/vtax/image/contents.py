@@ -19,7 +19,7 @@ from pathlib import Path
 
 from vtax.errors import ImageError
 from vtax.foreign_data import parse_json
-from vtax.host.walking import below
+from vtax.host.walking import walk
 from vtax.image.image import MODULES, Image
 from vtax.store.hosts import IMAGE_DIGEST
 
@@ -115,7 +115,7 @@ def _changed(image: Image, differing: list[str]) -> ImageError:
 
 def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
     """As `below`, but without the list and the stamp."""
-    return ((name, seen) for name, seen in below(top, in_order=True) if name not in (LIST, STAMP))
+    return ((name, seen) for name, seen in walk(top, in_order=True) if name not in (LIST, STAMP))
 
 
 def _stamp(top: Path) -> str:

@@ -28,7 +28,7 @@ from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.removal import remove_tree
 from vtax.host.resources import TaggedProcesses
-from vtax.host.walking import below
+from vtax.host.walking import walk
 from vtax.image import contents, toolbox
 from vtax.image.elf import HEADER_BYTES, machine_of
 from vtax.image.image import Image, disk_usage_bytes
@@ -308,7 +308,7 @@ def _refuse_size(tree: Path) -> None:
     """Raise BadInput for more files than MAX_FILES, deeper ones than OWN_IMAGE.depth, or more bytes than the disk
     holds in the forms of an image."""
     count = total = 0
-    for name, seen in below(tree):
+    for name, seen in walk(tree):
         count += 1
         if count > MAX_FILES:
             raise BadInput(f"the image has more than {MAX_FILES} files")
@@ -349,7 +349,7 @@ def _refuse_foreign_programs(tree: Path) -> None:
 
 def _clean(tree: Path) -> None:
     """Take out what is no file, and make what every guest must find."""
-    for name, seen in below(tree):
+    for name, seen in walk(tree):
         if not (
             stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode) or stat.S_ISDIR(seen.st_mode)
         ):

@@ -292,7 +292,7 @@ def _memory_notes(pid: int, resources: Resources) -> list[str]:
     """Return a note when the memory of a guest that is to be in huge pages is not: the host has too few."""
     if not resources.huge_pages:
         return []
-    found, wanted = huge_pages.of_process(pid), resources.memory_bytes
+    found, wanted = huge_pages.bytes_of_process(pid), resources.memory_bytes
     if found >= _MIN_HUGE_SHARE * wanted:
         return []
     return [Note("huge-pages-part", found=found >> 20, requested=wanted >> 20)]

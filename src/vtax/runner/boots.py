@@ -65,7 +65,7 @@ def look(study: Study) -> Here | None:
             raise BadInput(
                 error.what, where=f"[[boot]] {table}, key entry", hint=error.hint
             ) from error
-    found = boot_loaders.current(loader, list(entries.values()))
+    found = boot_loaders.current_entry(loader, list(entries.values()))
     return Here(next((name for name, entry in entries.items() if entry == found), ""), entries)
 
 

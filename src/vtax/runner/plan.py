@@ -431,12 +431,12 @@ def core_lines(vcpus: int, root: Path = Path("/")) -> list[str]:
     if len(usable) < 2:
         return []
     of_guest, of_rest = (
-        " and ".join(f"{kind.name} cores {kind.listed}" for kind in kinds_of(cpus, kinds))
+        " and ".join(f"{kind.name} cores {kind.cpu_ranges}" for kind in kinds_of(cpus, kinds))
         for cpus in (guest, rest)
     )
     return [
         f"cores are not alike: guests run on {of_guest}, peers and vtax on {of_rest}; for one kind alone: "
-        f"taskset -c {usable[0].listed} vtax run ..."
+        f"taskset -c {usable[0].cpu_ranges} vtax run ..."
     ]
 
 

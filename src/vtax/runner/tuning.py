@@ -35,7 +35,7 @@ def resources_at(level: str, pinned: Resources) -> Resources:
 
 def apply(level: str, journal: Journal) -> list[Registration]:
     """Set the host for guests of a level; returns what to release after them, last first. Raises PlatformError."""
-    return huge_pages.always(journal) if _HUGE in level.split("+") else []
+    return huge_pages.turn_on(journal) if _HUGE in level.split("+") else []
 
 
 def apply_inside(level: str, guest: Guest) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
-from vtax.host.foreign_file import opened
+from vtax.host.foreign_file import open_foreign
 from vtax.store import schema
 from vtax.store.annotations import COLUMNS
 from vtax.store.bundle_lines import MAX_BYTES, TEXTS, Bounds, decoded, in_pieces, joined, lines_of
@@ -170,7 +170,7 @@ class Bundle:
     @contextmanager
     def _opened(self) -> Iterator[gzip.GzipFile]:
         """Yield the file, unpacked as it is read. Raises OSError, BadInput."""
-        with opened(
+        with open_foreign(
             self.path, A_BUNDLE, MAX_BYTES, hint=_HINT, follows_links=self._follows_links
         ) as file:
             if file.read(len(_MAGIC)) != _MAGIC:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.foreign_data import LongKey, NestedTooDeep, parse_toml
-from vtax.host.foreign_file import content_of
+from vtax.host.foreign_file import read_foreign
 from vtax.study.declared import cut
 from vtax.study.limits import MAX_BYTES, MAX_TEXT_CHARS, MAX_VALUES
 
@@ -27,7 +27,7 @@ def read(path: Path, what: str = "study") -> bytes:
     is_study = what == "study"
     hint = _PATH_HINT if is_study else "files of a study are beside it"
     try:
-        return content_of(path, f"a {what}", MAX_BYTES, hint=hint)
+        return read_foreign(path, f"a {what}", MAX_BYTES, hint=hint)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         subject = "the study" if is_study else f"the {what} {cut(path.name)!r}"
