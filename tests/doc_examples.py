@@ -27,11 +27,12 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """Every `vtax ...` line of shell blocks and of inline code."""
+    """Every `vtax ...` line of shell blocks and of inline code, without where a shell writes its output."""
     found = []
     for place, text in [*blocks("sh"), *blocks("console"), *blocks("bash")]:
         for line in text.splitlines():
-            words = shlex.split(line.removeprefix("$ "), comments=True)
+            command = re.sub(r" > \S+", "", line.removeprefix("$ "))
+            words = shlex.split(command, comments=True)
             if any(word.endswith("vtax") for word in words[:2]):
                 found.append((place, words[1 if words[0].endswith("vtax") else 2 :]))
     for page in PAGES:

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import click
-import jsonschema
 import pytest
 from click.testing import CliRunner
 from command_line import ended, output_of
@@ -30,7 +29,6 @@ from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock, measuring_process
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle
-from vtax.study.load import shipped
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
 
@@ -93,18 +91,6 @@ def test_looking_where_nothing_ever_ran_makes_nothing(command, capsys, monkeypat
     assert json.loads(output_of("list", "--json")) == []
     assert output_of("list") == "no runs yet; start one with: sudo vtax run tour\n"
     assert not Home.from_environment().root.exists()
-
-
-def test_the_schema_accepts_every_shipped_study_and_refuses_a_wrong_one():
-    import tomllib
-
-    schema = json.loads(output_of("schema"))
-    kind = jsonschema.validators.validator_for(schema)
-    kind.check_schema(schema)
-    validator = kind(schema)
-    for path in shipped().values():
-        validator.validate(tomllib.loads(path.read_text()))
-    assert not validator.is_valid({"name": "x", "platforms": ["native"]})
 
 
 def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_words_again():

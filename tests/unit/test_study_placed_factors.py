@@ -37,8 +37,8 @@ def loaded(directory, text):
             NETWORK + "link_factors = { mtu = [500, 1500] }",
         ),
         (
-            NETWORK + 'factors = { "link.mtu" = [500, 1500] }\nlink_factors = { queue = [10, 20] }',
-            NETWORK + "link_factors = { queue = [10, 20], mtu = [500, 1500] }",
+            NETWORK + 'factors = { "link.mtu" = [500, 1500] }\nlink_factors = { queues = [2, 4] }',
+            NETWORK + "link_factors = { queues = [2, 4], mtu = [500, 1500] }",
         ),
         (
             STREAM + 'factors.tuning = ["default", "pinned"]',
