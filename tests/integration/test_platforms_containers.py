@@ -4,6 +4,7 @@ import os
 import random
 import secrets
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -197,10 +198,10 @@ def test_a_guest_answers_under_exactly_its_limits(starter):
     result = guest.run(["python3", "-c", hog])
     assert result.stdout == f"{MEMORY // 2}\n"
     assert result.status == -signal.SIGKILL
-    before = running.host_cpu_s()
-    spin = guest.run(["python3", "-c", "import time\nwhile time.process_time() < 0.5: pass"])
+    began, before = time.monotonic(), running.host_cpu_s()
+    guest.run(["python3", "-c", "import time\nwhile time.process_time() < 0.5: pass"])
     used = running.host_cpu_s() - before
-    assert 0.5 <= used <= 0.6 + spin.outside_s - 0.5
+    assert 0.5 <= used <= time.monotonic() - began + 0.1  # of one CPU, and a moment of the runtime
     running.stop()
 
 
@@ -456,8 +457,11 @@ def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(
         done = guest.run(["sh", "-c", f"{spin} {spin} wait"], timeout_s=20.0)
         return done, running.host_cpu_s() - before, running.throttling()
 
+    def is_throttled(found):
+        return found[2]["throttled_s"] > 0.2 and found[2]["throttled_periods"] > 10
+
     try:
-        done, used, stopped = undisturbed(burn, reaches=lambda found: found[2]["throttled_s"] > 0.2)
+        done, used, stopped = undisturbed(burn, reaches=is_throttled)
         limits = running.limits_in_force()
     finally:
         guest.close()

@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-import time
 from pathlib import Path
 
 import pytest
@@ -293,24 +292,32 @@ def test_a_panic_is_an_error_with_the_consoles_last_words(image, private_home, j
     running = platform.start(spec_of(image, private_home, journal))
     guest = Guest(running.channel)
     guest.hello(READY_S)
-    started_at = time.monotonic()
     with pytest.raises(GuestError) as caught:
         guest.run(["sh", "-c", "echo c > /proc/sysrq-trigger"], timeout_s=60)
     assert "Kernel panic - not syncing: sysrq" in caught.value.where
     assert "QEMU ended with status 0" in caught.value.where
-    assert time.monotonic() - started_at < 50
     running.stop()
 
 
-def test_kvm_is_probed_by_a_start_within_its_time(image, private_home):
+@pytest.fixture
+def no_guest_starts(monkeypatch):
+    """From its call on, a probe that starts a guest fails the test."""
+
+    def refuse(*given):
+        pytest.fail("the probe started a guest")
+
+    return lambda: monkeypatch.setattr("vtax.platforms._qemu_probe._guest_started", refuse)
+
+
+def test_kvm_is_probed_by_a_start_once(image, private_home, no_guest_starts):
     probe = registry.get("kvm-virtio").probe(image)
     assert probe.seconds < 20
     if not probe.available:
         assert probe.reason
         assert "Assertion" not in probe.reason
         assert probe.hint
+    no_guest_starts()
     again = registry.get("kvm-virtio").probe(image)
-    assert again.seconds < 2
     assert (again.available, again.reason) == (probe.available, probe.reason)
     assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
 
@@ -339,10 +346,11 @@ def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_reported_in_words(
     assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
 
 
-def test_emulation_is_judged_in_a_moment(image, private_home):
+def test_emulation_is_judged_without_a_guest(image, private_home, no_guest_starts):
+    no_guest_starts()
     for name in ("qemu-tcg", "qemu-tcg-microvm"):
         machine(name, image)
-        assert registry.get(name).probe(image).seconds < 1.5
+        assert registry.get(name).probe(image).available
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.2, None, *thorough(0.05, 1.0)])

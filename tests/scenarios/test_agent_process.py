@@ -163,13 +163,13 @@ def test_a_timeout_kills_the_whole_process_group(guest, tmp_path):
     assert result.timed_out
     assert result.status == -signal.SIGKILL
     assert result.stdout == "begun\n"
-    assert 0.3 <= result.outside_s < 5
+    assert 0.3 <= result.outside_s < 60
     assert eventually(lambda: gone(int(pids.read_text())))
 
 
 def test_what_a_program_leaves_behind_does_not_delay_its_end_and_lives_on(guest):
     result = guest.run(["sh", "-c", "sleep 100 & echo $!"])
-    assert result.outside_s < 5
+    assert result.outside_s < 60
     assert not gone(int(result.stdout))
     os.kill(int(result.stdout), signal.SIGKILL)
 
@@ -250,7 +250,7 @@ def test_waiting_for_a_port_ends_with_the_time_or_with_the_server(guest):
     started_at = time.monotonic()
     with pytest.raises(GuestError, match="nothing listens"):
         guest.wait_port(1, timeout_s=30, handle=handle)
-    assert time.monotonic() - started_at < 5
+    assert time.monotonic() - started_at < 25  # not until its time is over
 
 
 def test_files_are_put_and_got(guest, tmp_path, monkeypatch):
@@ -291,9 +291,10 @@ def test_clocks_of_one_machine_agree(guest):
     first = guest.clock()
     second = guest.clock()
     assert abs(first.offset_s) <= first.round_trip_s / 2 + 1e-3
-    assert first.round_trip_s < 1
     assert second.inside_s > first.inside_s
-    assert abs(second.outside_s - second.inside_s) < 1  # both are this machine's monotonic clock
+    assert (
+        abs(second.offset_s) <= second.round_trip_s / 2 + 1e-3
+    )  # both are this machine's monotonic clock
 
 
 def test_the_audit_describes_this_machine(guest):

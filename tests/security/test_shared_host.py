@@ -218,7 +218,7 @@ def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(hom
             assert home.root / "store.sqlite-shm" not in locked
             started_at = time.monotonic()
             run.add_warning(quoted("written while a neighbour holds locks"))
-            assert time.monotonic() - started_at < 5
+            assert time.monotonic() - started_at < 30
         with neighbour_locks(home.root, program=LOCK_EVERY_BYTE):
             shown = neighbour(*VTAX, "list", VTAX_HOME=str(home.root))
             assert (shown.returncode, shown.stderr) == (0, "")
@@ -236,7 +236,7 @@ def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_nam
         started_at = time.monotonic()
         with pytest.raises(VtaxError, match=r"process \d+ \(.*\) cleans up in this home") as caught:
             clean(home.journal, printed.append)
-        assert 0.5 <= time.monotonic() - started_at < 5
+        assert 0.5 <= time.monotonic() - started_at < 30
         assert "terminate that process" in caught.value.hint
     assert [line.startswith("waiting for process ") for line in printed] == [True]
 
