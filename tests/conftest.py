@@ -50,7 +50,9 @@ time.tzset()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--all", action="store_true", help="every case of tests/integration, not one of each kind"
+        "--thorough",
+        action="store_true",
+        help="every case of tests/integration, not one of each kind",
     )
     parser.addoption(
         "--write-golden", action="store_true", help="make the files of tests/golden again"
@@ -73,9 +75,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only --all runs: `thorough` cases, and of `one_at_a_time` tests those that differ from the
+    """Leave out what only --thorough runs: `thorough` cases, and of `one_at_a_time` tests those that differ from the
     first case in several parameters."""
-    if config.getoption("--all"):
+    if config.getoption("--thorough"):
         return
     first: dict[str, dict[str, object]] = {}
     kept, left_out = [], []

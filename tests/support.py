@@ -100,5 +100,5 @@ def undisturbed(
 
 
 def thorough(*cases: object) -> list[Any]:
-    """Cases of a parameter that only --all runs, since another of their kind is among those of every day."""
+    """Cases of a parameter that only --thorough runs, since another of their kind is among those of every day."""
     return [pytest.param(case, marks=pytest.mark.thorough) for case in cases]

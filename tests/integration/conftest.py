@@ -29,6 +29,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A case that has one of the values of `push_with` is of the push tier."""
+    marker = item.get_closest_marker("push_with")
+    parameters: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    if marker is not None and {str(value) for value in parameters.values()} & {*marker.args}:
+        item.add_marker("push")
+
+
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[SimpleNamespace]:
     """Three machines that ssh joins (see `three_machines`)."""

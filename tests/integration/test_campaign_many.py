@@ -1,7 +1,7 @@
 """Many hosts, of which some lose power, packets, space or their clock, or are not who they say, and a controller that
 is killed in every stage: every committed trial arrives once, and every failure is named with its host.
 
-`VTAX_TEST_HOSTS=50 tests/run --all -k campaign_many` is the whole; it takes minutes of two CPUs.
+`VTAX_TEST_HOSTS=50 pytest --thorough tests/integration/test_campaign_many.py` is the whole; it takes minutes of two CPUs.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ def environment(private_home: Home, image: Image) -> CheckEnvironment:
 
 
 @pytest.mark.parametrize("name", [*platforms(), *MACHINES])
+@pytest.mark.push_with(
+    "native", *(f"{each}:confinement=default" for each in ("podman", "lxc")), "qemu-tcg"
+)
 def test_the_root_of_a_guest_reaches_nothing_that_the_policy_does_not_allow(name, environment):
     probed(name, environment)
     platform = platform_of(name)

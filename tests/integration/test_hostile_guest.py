@@ -85,6 +85,7 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
     assert not any(private_home.journal.iterdir())
 
 
+@pytest.mark.push
 def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
     image, private_home, monkeypatch
 ):

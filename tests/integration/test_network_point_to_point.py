@@ -61,6 +61,7 @@ def test_every_byte_crosses_the_guests_own_link_and_the_host_is_unchanged(
 
 
 @pytest.mark.parametrize("platform", CHANGING)
+@pytest.mark.push_with("native")
 def test_mtu_and_offloads_change_while_the_guest_lives(platform, image, journal, private_home):
     with lab(platform, image, journal, private_home) as at:
         peer = at.links.end("peer").namespace

@@ -16,7 +16,7 @@ pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytes
 RATE_MBIT_S = 4
 ROOM = 1.25  # for the tools' clocks within one second; a link without a limit carries many times the rate
 OPEN_VSWITCH = ("router-openflow", "vlan-pairs")
-CASES = [  # that of every topology and every attachment stays without --all: the first first
+CASES = [  # that of every topology and every attachment stays without --thorough: the first first
     (name, attachment)
     for name, each in sorted(
         registry.topologies().items(), key=lambda found: found[0] != "point-to-point"

@@ -78,6 +78,7 @@ def test_packets_of_1500_bytes_are_so_only_without_offloads(topology, lab):
 
 
 @bucket
+@pytest.mark.push
 def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and_says_what_it_is(
     lab,
 ):
@@ -110,6 +111,7 @@ def test_a_bucket_of_one_frame_is_near_a_wire_for_messages_of_several_frames_and
 
 @netem
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
+@pytest.mark.push
 def test_a_link_with_netem_is_a_wire_in_both_directions(attachment, lab):
     link = {"rate_mbit_s": RATE_MBIT_S, "offloads": False, "attachment": attachment}
     with lab(**link) as at:

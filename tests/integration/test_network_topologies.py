@@ -71,6 +71,7 @@ def measured(at, flow=0, **parameters):
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["veth", "macvtap", "nat"])
 @pytest.mark.parametrize("platform", CONTAINED)
+@pytest.mark.push_with("native")
 def test_every_attachment_carries_the_test_in_both_directions(platform, attachment, lab):
     with lab(platform, "point-to-point", attachment=attachment) as at:
         for direction, side in (("send", "rx_bytes"), ("receive", "tx_bytes")):
@@ -178,6 +179,7 @@ def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab)
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.push_with("native")
 def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
     with lab(platform, "guest-to-guest", attachment=attachment) as at:
         outcome, carried = measured(at)
@@ -189,6 +191,7 @@ def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", CONTAINED)
+@pytest.mark.push_with("native")
 def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
     with lab(platform, "router", attachment=attachment) as at:
         outcome, carried = measured(at)
@@ -214,6 +217,7 @@ def delivered_segments(at):
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.push_with("native")
 def test_several_interfaces_carry_a_flow_each(platform, attachment, lab):
     with lab(platform, "multi-nic", attachment=attachment, interfaces=2) as at:
         assert len(at.links.flows) == 2

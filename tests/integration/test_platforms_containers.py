@@ -187,6 +187,7 @@ def leftovers(home, name):
 
 
 @sharing_the_hosts_kernel
+@pytest.mark.push_with("native", "podman", "lxc")
 def test_a_guest_answers_under_exactly_its_limits(starter):
     running, guest = starter.ready()
     assert running.notes == ()
@@ -241,6 +242,7 @@ def test_setuid_files_and_device_nodes_of_a_guest_have_no_effect(starter):
 
 
 @sharing_the_hosts_kernel
+@pytest.mark.push_with("native", "podman", "lxc")
 def test_a_guest_with_a_topology_has_a_network_of_its_own(starter):
     plugboard = Recorder()
     running, guest = starter.ready(plugboard)
@@ -344,6 +346,7 @@ def test_a_probe_is_quick_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("platform", KILLED)
+@pytest.mark.push_with("native", "podman", "lxc")
 def test_a_killed_process_leaves_nothing_after_clean(platform, private_home, image):
     """Kill points: while Docker imports the image, with the agent ready, and at seeded moments of the start."""
     skip_unless_it_runs(platform)

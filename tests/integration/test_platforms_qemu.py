@@ -60,6 +60,7 @@ def machine(name, image):
 
 
 @pytest.mark.parametrize("name", [*BOOTED, *thorough(*SELDOM)])
+@pytest.mark.push_with("qemu-tcg")
 def test_every_machine_boots_the_image_from_its_disk_and_is_reported_its_size(
     name, image, private_home, journal
 ):
@@ -229,6 +230,7 @@ def test_what_a_guest_writes_never_reaches_the_image(image, private_home, journa
 
 
 @pytest.mark.parametrize("name", INTERFACES)
+@pytest.mark.push_with("qemu-tcg")
 def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(
     name, image, private_home, journal
 ):
@@ -354,6 +356,7 @@ def test_emulation_is_judged_without_a_guest(image, private_home, no_guest_start
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.2, None, *thorough(0.05, 1.0)])
+@pytest.mark.push_with("None")  # when it is ready
 def test_a_killed_process_leaves_nothing_after_clean(delay_s, image, private_home):
     machine("qemu-tcg", image)
     name = f"vtax-{secrets.token_hex(3)}"

@@ -79,6 +79,7 @@ def nothing_left(home: Home) -> bool:
     return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
+@pytest.mark.push
 def test_one_command_measures_every_platform_and_the_host_is_as_before(
     tmp_path, image, private_home
 ):
@@ -109,6 +110,7 @@ def test_one_command_measures_every_platform_and_the_host_is_as_before(
     assert report.stat().st_size > 500
 
 
+@pytest.mark.push
 def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path, private_home):
     before = host_network()
     process = started("run", study(tmp_path, "native", "lxc", blocks=2))
@@ -130,6 +132,7 @@ def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path, pr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, *thorough(signal.SIGINT)])
+@pytest.mark.push
 def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(
     tmp_path, private_home, number
 ):
