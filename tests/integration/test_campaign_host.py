@@ -25,11 +25,12 @@ from vtax.host.waiting import wait_until
 pytestmark = [needs_root, needs_program("unshare", "zstd", "mke2fs", "debugfs"), pytest.mark.root]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 RUN_S = 120.0
+BLOCKS = 4
 STUDY = f"""
 name = "bare"
 platforms = ["native"]
 [design]
-blocks = 8
+blocks = {BLOCKS}
 {COUNTING}"""
 
 
@@ -112,12 +113,12 @@ def test_a_bare_host_is_prepared_and_measures(pack, image, tmp_path):
     os.killpg(worker, signal.SIGKILL)  # and the run, which is of its session
     assert wait_until(lambda: status(home, vtax)["state"] == "interrupted", RUN_S, 0.2)
     assert bare(home, *request)["state"] == "running"
-    assert wait_until(lambda: status(home, vtax)["state"] != "running", RUN_S, 0.5)
+    assert wait_until((home / "host-runs/c1-s1/end.json").exists, RUN_S, 0.1)
     found = status(home, vtax)
     progress = tuple(
         found[name] for name in ("state", "block", "blocks", "done_trials", "failed_trials")
     )
-    assert progress == ("done", 8, 8, 8, 0), found
+    assert progress == ("done", BLOCKS, BLOCKS, BLOCKS, 0), found
     assert bare(home, *request) == {"schema": "vtax.host-run/1", **found}
 
     run([sys.executable, "-m", "vtax", "import", found["bundle"]])
