@@ -41,13 +41,14 @@ def test_every_interface_has_the_queues_that_were_requested_for(topology, attach
             "peer.eth0": 2,
             "guest.eth0": 2,
         }
-        assert not [text for text in at.links.warnings if "queues" in text]
+        assert "link-queues" not in {note.code for note in at.links.warnings}
 
 
 def test_queues_that_a_guest_with_one_cpu_does_not_use_are_a_warning(lab):
     with lab("qemu-tcg", queues=2) as at:
         at.apply({"queues": 2})
-        assert "guest.eth0: queues requested 2, effective 1" in at.links.warnings
+        (warning,) = [note for note in at.links.warnings if note.code == "link-queues"]
+        assert warning.data == {"name": "guest.eth0", "requested": 2, "found": 1}
 
 
 def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
@@ -59,9 +60,10 @@ def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
     }
     with lab("native") as at:
         outcome = at.measure("netperf", duration_s=1, **requested)
-    (warning,) = [text for text in outcome.warnings if "confidence" in text]
-    assert "its 99 % interval is" in warning
-    assert "after 3 iterations, 0.001 % was requested" in warning
+    (warning,) = [note for note in outcome.warnings if note.code == "confidence-missed"]
+    assert (warning.data["percent"], warning.data["requested"]) == (99, 0.001)
+    assert int(warning.data["iterations"]) == 3
+    assert warning.data["found"] > 0.001
 
 
 def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(lab):
@@ -74,9 +76,9 @@ def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(lab):
             ("sockperf", "socket_buffer"),
         ):
             warnings = at.measure(tool, duration_s=1, **{parameter: 131072}).warnings
-            assert any(
-                "requested 131072 bytes" in text and "effective 131072" in text for text in warnings
-            ), tool
+            buffers = [note.data for note in warnings if note.code == "buffer-not-as-requested"]
+            assert {each["requested"] for each in buffers} == {131072}, tool
+            assert 131072 in {each["found"] for each in buffers}, tool
 
 
 def test_sockperf_tells_the_buffers_of_both_ends(lab):
@@ -90,7 +92,7 @@ def test_sockperf_tells_the_buffers_of_both_ends(lab):
                 "peer_receive_buffer",
             ):
                 assert outcome.effective[name] == 131072
-            assert not [text for text in outcome.warnings if "buffer" in text]
+            assert "buffer-not-as-requested" not in {note.code for note in outcome.warnings}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,9 @@ def test_the_congestion_control_and_the_segment_size_are_those_of_the_guests_ker
                 assert both == ["cubic", "cubic"]
                 assert outcome.warnings == ()
             else:
-                assert "congestion: requested cubic, effective reno" in outcome.warnings
+                notes = [note for note in outcome.warnings if note.code == "not-as-requested"]
+                given = {"name": "congestion", "requested": "cubic", "found": "reno"}
+                assert given in [note.data for note in notes]
 
 
 def test_a_peer_without_the_tool_is_named_with_it(lab):
