@@ -45,6 +45,7 @@ BAD_PLATFORM = {
     "probe-leaks": (_PROBE, f"        __import__('subprocess').Popen(['sleep', '9'])\n{_PROBE}"),
     "start": (_START, f"        raise RuntimeError('not today')\n{_START}"),
     "confinement": ('return "nothing"', 'return "confined"'),
+    "fairness": ('command = ["unshare"', 'command = ["nice", "unshare"'),
     "network": ("return containers.finish_start(guest, spec, argv)", "return guest"),
 }
 _COMMANDS = "        return (Command("

@@ -56,7 +56,8 @@ def test_a_plugin_that_is_right_passes_every_check(source, environment, tmp_path
 
 
 @pytest.mark.parametrize(
-    "name", ["probe-without-image", "probe", "probe-leaks", "start", "confinement", "network"]
+    "name",
+    ["probe-without-image", "probe", "probe-leaks", "start", "confinement", "fairness", "network"],
 )
 def test_a_platform_that_is_wrong_fails(name, environment, tmp_path):
     subject = platform.PlatformSubject(
@@ -67,6 +68,21 @@ def test_a_platform_that_is_wrong_fails(name, environment, tmp_path):
     finally:
         subject.close()
     assert result.status == "fail", result
+
+
+def test_a_difference_that_is_the_layer_is_declared_with_its_reason(environment, tmp_path):
+    declared = """    def differences(self, options):
+        return dict.fromkeys(("nice value", "I/O priority"), "REASON")
+
+    def launch"""
+    for reason, status in (("its programs are nice", "pass"), ("", "fail")):
+        source = changed(PLATFORM, BAD_PLATFORM["fairness"])
+        source = changed(source, ("    def launch", declared.replace("REASON", reason)))
+        subject = platform.PlatformSubject(target(source, tmp_path), environment)
+        try:
+            assert result_of(platform.CHECKS, "fairness", subject).status == status
+        finally:
+            subject.close()
 
 
 def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(environment, tmp_path):

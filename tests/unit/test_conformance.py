@@ -38,7 +38,15 @@ from vtax.platforms import registry
 pytestmark = pytest.mark.slow
 
 GOOD_OUTPUT = "2000 loops, best of 5: 7.5 usec per loop\n"
-LIVE_PLATFORM = {"probe-without-image", "probe", "probe-leaks", "start", "confinement", "network"}
+LIVE_PLATFORM = {
+    "probe-without-image",
+    "probe",
+    "probe-leaks",
+    "start",
+    "confinement",
+    "fairness",
+    "network",
+}
 LIVE_BENCHMARK = {"runs", "version-in-guest"}
 LIVE_TOPOLOGY = {
     "check-host",

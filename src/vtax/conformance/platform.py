@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from vtax.conformance import declared, host, reach
+from vtax.conformance import declared, fair, host, reach
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import HostResources
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, run_checked
@@ -200,6 +200,21 @@ def _confinement(subject: PlatformSubject) -> None:
         raise Failed(f"the root of its guest reaches {', '.join(found[:8])}; {len(found)} in all")
 
 
+def _fairness(subject: PlatformSubject) -> None:
+    stage, running = subject.started
+    driver, options = subject.driver, platform_of(subject.driver).options
+    reasons = driver.differences(options)
+    require(all(reasons.values()), f"differences gives no reason for {', '.join(reasons)}")
+    if running.is_remote or not driver.uses_image:
+        raise Skipped("its machine is the user's: what differs is said beside its results")
+    here = fair.found(stage.guest(), running)
+    beside = stage.start(registry.get("native"), role="native")
+    native = fair.found(stage.guest("native"), beside)
+    has_own_kernel = driver.isolation(options) == "kernel"
+    if unlike := fair.undeclared(here, native, reasons, has_own_kernel=has_own_kernel):
+        raise Failed(f"{'; '.join(unlike[:8])} ({len(unlike)} in all)")
+
+
 def _cpu_time(subject: PlatformSubject) -> None:
     stage, running = subject.started
     first = running.host_cpu_s()
@@ -334,6 +349,14 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         "confinement",
         _confinement,
         "hold the guest by platforms.confinement, or say in isolation() what its guests are",
+        ("start",),
+        60,
+    ),
+    Check[_S](
+        "fairness",
+        _fairness,
+        "start by platforms.containers, or give what programs find as platforms.alike does; a difference that is the "
+        "layer: say it in differences()",
         ("start",),
         60,
     ),

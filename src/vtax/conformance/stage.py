@@ -108,6 +108,8 @@ class GuestStage:
         guest = Guest(running.channel)
         self._stack.callback(guest.close)
         guest.hello(timeout_s=READY_TIMEOUT_S * timeout_factor())
+        if platform.driver.uses_image:
+            guest.set_limits()
         self.endpoints[role] = Endpoint(running, guest)
         return running
 

@@ -106,6 +106,18 @@ def get(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], byte
     return {}, read_file(requested["path"], requested["size"], requested["offset"])
 
 
+def set_limits(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Give what is started from now on resource limits, in the order of their numbers, as far as the kernel lets."""
+    import resource
+
+    for number, (soft, hard) in enumerate(requested["limits"]):
+        try:
+            resource.setrlimit(number, (soft, hard))
+        except (OSError, ValueError):
+            continue
+    return {}
+
+
 # The audit: what this guest is, as flat facts. What cannot be read is left out.
 
 SYSTEM_FILES = {
@@ -417,4 +429,6 @@ def limits() -> dict[str, Any]:
     return found
 
 
-REQUESTS.update({f.__name__: f for f in (poll_job, stop, finish, wait_port, put, get, facts)})
+REQUESTS.update(
+    {f.__name__: f for f in (poll_job, stop, finish, wait_port, put, get, set_limits, facts)}
+)

@@ -13,7 +13,7 @@ NAMES = frozenset({
     "cpu_family_model_stepping", "cpu_flags", "cpu_model", "cpu_topology", "cpus_allowed", "cpus_visible",
     "frequency_governor", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version",
     "limit.address_space", "limit.cpu_time", "limit.cpus", "limit.locked_memory", "limit.memory", "limit.open_files",
-    "limit.processes", "limit.stack_size", "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system",
+    "limit.processes", "limit.stack_size", "limit.tasks", "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system",
     "root_mount_options", "scratch_file_system", "scratch_mount_options", "seccomp_filters", "seccomp_mode",
     "security_label",
     "speculative_indirect_branch", "speculative_store_bypass", "started.link", "started.topology", "swap_bytes",

@@ -9,6 +9,7 @@ program alone. The first is the one that is judged; where the two disagree by mu
 from __future__ import annotations
 
 import hashlib
+import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -54,6 +55,10 @@ _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CONSOLE_LIMIT = 4 << 20
 _SAMPLE_LIMIT = 1 << 18
 _MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
+RLIMITS = range(16)
+"""The numbers of all resource limits (setrlimit(2)), the same on x86-64 and arm64."""
+_MOST_PROCESSES = Path("/proc/sys/kernel/pid_max")
+_PRIORITIES = (13, 14)  # RLIMIT_NICE, RLIMIT_RTPRIO: a privilege, which no limit grants
 
 
 class Guest:
@@ -270,6 +275,10 @@ class Guest:
         }
         return checked(self._ask_more(request, extra_s=30.0).header.get("facts"))
 
+    def set_limits(self) -> None:
+        """Give programs of a guest with a kernel of its own the resource limits that vtax itself has."""
+        self._ask_more({"op": "set_limits", "limits": own_limits()})
+
     def open_shell(
         self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int
     ) -> None:
@@ -358,6 +367,20 @@ class Guest:
         if not ok:
             raise GuestError(f"the guest could not {operation}: {problem}")
         return answer
+
+
+def own_limits() -> list[tuple[int, int]]:
+    """Return the resource limits of this process, soft and hard, in the order of RLIMITS: those of every guest.
+
+    The limit of processes is at most their number on this host, which Podman sets and may not be raised after that.
+    """
+    limits = [resource.getrlimit(number) for number in RLIMITS]
+    for number in _PRIORITIES:
+        limits[number] = (0, 0)
+    most = int(_MOST_PROCESSES.read_text())
+    soft, hard = (min(most, limit % (1 << 64)) for limit in limits[resource.RLIMIT_NPROC])
+    limits[resource.RLIMIT_NPROC] = (soft, hard)
+    return limits
 
 
 def _program(

@@ -301,6 +301,13 @@ class Cgroup:
         limits = [_memory_limit(path) for path in self._with_ancestors("memory")]
         return cpus or None, min((limit for limit in limits if limit is not None), default=None)
 
+    def tasks(self) -> int | None:
+        """Return how many processes and threads it may have, by its own limit or an ancestor's; None unlimited."""
+        words = [
+            word for path in self._with_ancestors("pids") for word in _words(path / "pids.max")
+        ]
+        return min((int(word) for word in words if word.isdigit()), default=None)
+
     def _with_ancestors(self, controller: str) -> list[Path]:
         """Return the directories of this group and its ancestors for a controller, its own first."""
         for hierarchy, path in sorted(self.directories, key=lambda pair: pair[0].unified):

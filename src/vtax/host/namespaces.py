@@ -192,14 +192,20 @@ def within(pid: int, act: Callable[[], None]) -> None:
         try:
             _check(_libc.unshare(_CLONE_FS), "leaving the root of other threads")
             _check(_libc.setns(namespace.fileno(), CLONE_NEWNS), "entering a mount namespace")
+            os.fchdir(root)
+            os.chroot(".")
             act()
         except BaseException as error:
             errors.append(error)
 
     with Path(f"/proc/{pid}/ns/mnt").open("rb") as namespace:
-        thread = Thread(target=enter)
-        thread.start()
-        thread.join()
+        root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            thread = Thread(target=enter)
+            thread.start()
+            thread.join()
+        finally:
+            os.close(root)
     if errors:
         raise errors[0]
 

@@ -280,6 +280,11 @@ class Driver(ABC):
         (the check `confinement` tries it), a kernel of its own, or nothing."""
         return "confined"
 
+    def differences(self, options: Any) -> Mapping[str, str]:
+        """Return what programs in its guests find otherwise than in native's because its layer is so: a fact, as the
+        check `fairness` names it, and why. What is of a kernel of its own needs no word; nothing else may differ."""
+        return {}
+
     def lacking(self, options: Any) -> tuple[str, str] | None:
         """Return what this host lacks for it and a hint, as far as root knows without starting a guest; None for
         nothing. Raises VtaxError likewise."""

@@ -22,7 +22,7 @@ from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
-from vtax.platforms import confinement, user_network
+from vtax.platforms import alike, confinement, user_network
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.confinement import Confinement
 from vtax.platforms.cpu_limits import CpuLimited
@@ -157,6 +157,8 @@ def finish_start(
     try:
         pid = wait_for_init(guest, argv, find, sandboxed=sandboxed)
         guest.executing_at = None if sandboxed else time.monotonic()
+        if not sandboxed:
+            alike.give(pid, spec.image, spec.resources.memory_bytes)
         if confinement.is_confined(argv):
             confinement.close(pid)
         group = cgroups.group_of(pid)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -33,6 +34,7 @@ from vtax.platforms.oci_runtime import OciOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
+_IPV6 = Path("/proc/sys/net/ipv6")
 PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", f"docker|{oci_runtime.PROGRAMS}"))
 
 
@@ -173,12 +175,14 @@ def command_line(
 ) -> list[str]:
     """Return the docker command. parent: cgroup under which the daemon makes the container's; None: its choice."""
     memory = str(spec.resources.memory_bytes)
+    has_ipv6 = _IPV6.exists() and options.runtime not in oci_runtime.SANDBOXES
     return daemon.command(
         "run",
         "--interactive",
         "--rm",
         "--pull=never",
         "--network=none",
+        *(["--sysctl=net.ipv6.conf.lo.disable_ipv6=0"] if has_ipv6 else []),  # as elsewhere
         "--log-driver=none",
         "--workdir=/scratch",
         f"--runtime={options.runtime}",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
-from vtax.platforms import containers, stdio
+from vtax.platforms import alike, containers, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root
@@ -50,6 +50,7 @@ def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest
     network = spec.plugboard is not None
     inside = root.path / containers.SCRATCH
     mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
+    mounts.append(alike.shared_memory(root.path / "dev/shm", spec.resources.memory_bytes))
     program = Program(argv, mounts, network=network, new_root=root.path, limited=limited)
     guest = stdio.start(spec, lambda group: program)
     guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction

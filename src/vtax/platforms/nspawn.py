@@ -24,12 +24,14 @@ def environment(*, filtered: bool = True) -> dict[str, str]:
     """Return variables that systemd-nspawn reads (systemd, docs/ENVIRONMENT.md). filtered: by its own filter of
     system calls.
 
-    Where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree without systemd,
-    and mount a hierarchy of it, which the host's kernel then keeps.
+    /tmp stays the image's, as in every container, and is not in memory. Where the host has cgroup v2 alone, the guest
+    gets nothing else: nspawn would guess v1 for a tree without systemd, and mount a hierarchy of it, which the host's
+    kernel then keeps.
     """
     unified = all(hierarchy.unified for hierarchy in cgroup_mounts.hierarchies())
     own_filter = {} if filtered else {"SYSTEMD_SECCOMP": "0"}
-    return own_filter | ({"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {})
+    of_image = {"SYSTEMD_NSPAWN_TMPFS_TMP": "0"}
+    return own_filter | of_image | ({"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {})
 
 
 PARTS = (Part("runtime", "systemd-nspawn"),)

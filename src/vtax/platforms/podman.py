@@ -25,7 +25,7 @@ from vtax.platforms.oci_runtime import OciOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
-# No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
+# No default ulimits: raising one fails where the capability is missing, and every guest has vtax's own. The
 # directory of networks, which Podman makes and locks even for a container without any, is not in /etc.
 _CONTAINERS_CONF = (
     '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'

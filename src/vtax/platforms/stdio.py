@@ -143,6 +143,8 @@ class StdioGuest(RunningGuest):
                 found[f"limit.cpu_{name}"] = value
         if memory is not None:
             found["limit.memory"] = "none" if memory >= cgroups.NO_LIMIT else memory
+        if not has and (tasks := group.tasks()) is not None:
+            found["limit.tasks"] = tasks
         return found
 
     def layer_pids(self) -> Sequence[int]:

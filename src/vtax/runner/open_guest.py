@@ -239,7 +239,7 @@ class OpenGuest:
         self._start_colocated()
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
-        tuning.apply_inside(self._session.tuning, guest)
+        self._settle(guest)
         tools = {point.benchmark.tool for point in self._plan.points}
         self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
 
@@ -285,7 +285,7 @@ class OpenGuest:
             )
             if end is not None:
                 end.connected(lambda argv: _must(endpoint.guest, argv))
-            tuning.apply_inside(self._session.tuning, endpoint.guest)
+            self._settle(endpoint.guest)
         except VtaxError as error:
             error.what = at(name, error.what)
             raise
@@ -293,6 +293,12 @@ class OpenGuest:
             f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s"
         )
         return endpoint
+
+    def _settle(self, guest: Guest) -> None:
+        """Give programs of a guest of the image what they have on every platform, and its kernel its tuning."""
+        if self._session.platform.driver.uses_image:
+            guest.set_limits()
+        tuning.apply_inside(self._session.tuning, guest)
 
     def _overcommit(self, cell: PlannedCell) -> tuple[Note, ...]:
         """Return a warning about virtual CPUs that share host CPUs because of further guests."""

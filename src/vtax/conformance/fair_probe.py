@@ -1,0 +1,112 @@
+"""Runs in a guest as any program of a benchmark and prints what it finds there, as JSON: facts by name, short texts.
+
+Of what a program does not ask for, and what makes it fast or slow, or able to do its work: limits, priorities, its
+environment, how names are resolved. Standard library only.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import socket
+import time
+
+SETTINGS = {
+    "clock source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "huge pages": "/sys/kernel/mm/transparent_hugepage/enabled",
+    "kernel": "/proc/sys/kernel/osrelease",
+    "connections that wait": "/proc/sys/net/core/somaxconn",
+    "TCP congestion control": "/proc/sys/net/ipv4/tcp_congestion_control",
+    "TCP receive buffer": "/proc/sys/net/ipv4/tcp_rmem",
+    "TCP send buffer": "/proc/sys/net/ipv4/tcp_wmem",
+    "chance to be killed": "/proc/self/oom_score_adj",
+    "servers of names": "/etc/resolv.conf",
+    "names of hosts": "/etc/hosts",
+}
+OF_STATUS = {
+    "SigBlk": "blocked signals",
+    "Speculation_Store_Bypass": "speculative stores",
+    "SpeculationIndirectBranch": "speculative branches",
+}
+OWN_SIGNALS = (1 << 31) - 1  # beyond are those that C libraries keep for themselves
+PR_GET_TIMERSLACK, PR_GET_THP_DISABLE = 30, 42  # prctl(2)
+IOPRIO_GET = {"x86_64": 252, "aarch64": 31}  # <asm/unistd.h>
+TAG = "VTAX_MARK"  # by which vtax finds processes of this host
+
+libc = ctypes.CDLL(None)
+
+
+def settings() -> dict[str, str]:
+    """Return what files say, in one line each; a file that is not there, such as one of /sys, says nothing."""
+    found = {}
+    for name, path in SETTINGS.items():
+        try:
+            with open(path) as file:
+                found[name] = " ".join(file.read().split())
+        except OSError:
+            continue
+    return found
+
+
+def limits() -> dict[str, str]:
+    """Return all resource limits by their names, soft and hard."""
+    names = [
+        name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
+    ]
+    found = {}
+    for name in names:
+        values = resource.getrlimit(getattr(resource, name))
+        shown = ["none" if value == resource.RLIM_INFINITY else str(value) for value in values]
+        found[f"limit {name.removeprefix('RLIMIT_')}"] = " ".join(shown)
+    return found
+
+
+def process() -> dict[str, str]:
+    """Return what a process has from the one that started it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    lines = [line.partition(":") for line in open("/proc/self/status")]  # noqa: SIM115
+    status = {name: value.strip() for name, _, value in lines}
+    ignored = int(status["SigIgn"], 16) & OWN_SIGNALS
+    variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name != TAG)
+    return {
+        "umask": f"{mask:03o}",
+        "nice value": str(os.getpriority(os.PRIO_PROCESS, 0)),
+        "scheduling policy": str(os.sched_getscheduler(0)),
+        "I/O priority": str(libc.syscall(IOPRIO_GET[os.uname().machine], 1, 0)),
+        "timer slack": str(libc.prctl(PR_GET_TIMERSLACK)),
+        "huge pages kept from it": str(libc.prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)),
+        "ignored signals": f"{ignored:x}",
+        "directory": os.getcwd(),
+        "environment": " ".join(variables),
+        "time zone": " ".join(time.tzname),
+        **{shown: status.get(name, "") for name, shown in OF_STATUS.items()},
+    }
+
+
+def places() -> dict[str, str]:
+    """Return what there is beside its own directory: processors, memory that is shared, a /tmp."""
+    shared = os.statvfs("/dev/shm")
+    runs = "" if shared.f_flag & os.ST_NOEXEC == 0 else ", no programs"
+    with open("/proc/self/mountinfo") as file:
+        rows = [line.split() for line in file]
+    kinds = {row[4]: row[row.index("-") + 1] for row in rows}
+    return {
+        "usable CPUs": str(len(os.sched_getaffinity(0))),
+        "CPUs": str(os.sysconf("SC_NPROCESSORS_ONLN")),
+        "/dev/shm": f"{shared.f_blocks * shared.f_frsize} bytes{runs}",
+        "/tmp in memory": str(kinds.get("/tmp") == "tmpfs"),
+    }
+
+
+def localhost() -> str:
+    """Return the addresses of the own machine, the first to be tried first."""
+    try:
+        found = socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return f"({error.strerror})"
+    return " ".join(str(address[0]) for *_, address in found)
+
+
+if __name__ == "__main__":
+    print(json.dumps({**limits(), **process(), **places(), **settings(), "localhost": localhost()}))

@@ -1,0 +1,61 @@
+"""Limits, names and shared memory, which every guest on this host's kernel has alike, whatever its runtime gives.
+
+A runtime's own limits would be measured as if they were a cost of its kind: systemd-nspawn gives 1 024 open files where
+native has those of its caller, Podman a third of the processes. So a guest's first process gets, before it becomes
+anything else, the limits of vtax itself, with which native runs; names are resolved as the image says; and /dev/shm
+holds as much as the guest's memory.
+
+A guest with a kernel of its own has its limits from the agent (`Guest.set_limits`). The check `fairness` of `vtax
+conformance` tries what programs in a guest find.
+"""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+from vtax.guest.guest import RLIMITS, own_limits
+from vtax.host import namespaces
+from vtax.host.namespaces import UNTRUSTED, MountStep
+from vtax.image.image import Image
+
+SHM = Path("/dev/shm")
+_OF_RUNTIMES = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
+"""Files that a runtime makes for a container: a server that it names is not there in a lab."""
+
+
+def shared_memory(place: Path, memory_bytes: int) -> MountStep:
+    """Return a /dev/shm for a guest that may use so much memory."""
+    return MountStep(place, "tmpfs", "tmpfs", UNTRUSTED, f"mode=1777,size={memory_bytes}")
+
+
+def give(pid: int, image: Image, memory_bytes: int) -> None:
+    """Give a guest what all have.
+
+    pid: of its first process, which waits. memory_bytes: that it may use. What needs a capability that vtax itself
+    lacks stays as it is, and the audit shows it. Raises OSError where a mount or a file cannot be made.
+    """
+    for number, limit in zip(RLIMITS, own_limits(), strict=True):
+        with suppress(PermissionError):
+            resource.prlimit(pid, number, limit)
+    with suppress(PermissionError):
+        own = Path("/proc/self/oom_score_adj").read_text()
+        Path(f"/proc/{pid}/oom_score_adj").write_text(own)
+    lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+    mounted = {line.split()[4] for line in lines}
+    texts = {path: _of_image(image, path) for path in _OF_RUNTIMES if str(path) in mounted}
+
+    def act() -> None:
+        for path, text in texts.items():
+            path.write_bytes(text)
+        if SHM.is_dir():
+            namespaces.mount(shared_memory(SHM, memory_bytes))
+
+    namespaces.within(pid, act)
+
+
+def _of_image(image: Image, path: Path) -> bytes:
+    """Return what is in a file of the image; nothing where it has none, or a link to somewhere else."""
+    found = image.tree / path.relative_to("/")
+    return found.read_bytes() if found.is_file() and not found.is_symlink() else b""

@@ -1,0 +1,45 @@
+"""What a program finds in a guest of every driver that runs here, beside what it finds on native."""
+
+from __future__ import annotations
+
+import pytest
+from support import needs_root
+
+from vtax.conformance import fair
+from vtax.conformance.stage import CheckEnvironment, GuestStage
+from vtax.host.home import Home
+from vtax.image.image import Image
+from vtax.platforms import alike, registry
+
+pytestmark = [needs_root, pytest.mark.root]
+
+
+@pytest.fixture
+def environment(private_home: Home, image: Image) -> CheckEnvironment:
+    return CheckEnvironment(private_home, image)
+
+
+def unlike(name: str, environment: CheckEnvironment) -> list[str]:
+    platform, native = registry.get(name), registry.get("native")
+    found = platform.probe(environment.image)
+    if not found.available:
+        pytest.skip(f"{name} does not run here: {found.reason}")
+    with GuestStage(environment) as stage:
+        running, beside = stage.start(platform), stage.start(native, role="native")
+        here = fair.found(stage.guest(), running)
+        native_finds = fair.found(stage.guest("native"), beside)
+    declared = platform.driver.differences(platform.options)
+    has_own_kernel = platform.driver.isolation(platform.options) == "kernel"
+    return fair.undeclared(here, native_finds, declared, has_own_kernel=has_own_kernel)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_program_finds_what_it_finds_on_native(name, environment):
+    assert unlike(name, environment) == []
+
+
+def test_what_a_runtime_gives_by_itself_is_found_out(environment, monkeypatch):
+    """Else the check itself is blind: without what all guests are given, one has other names and a smaller /dev/shm."""
+    monkeypatch.setattr(alike, "give", lambda *_: None)
+    found = unlike("nspawn", environment)
+    assert [line for line in found if line.startswith("/dev/shm")]
