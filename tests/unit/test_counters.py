@@ -13,13 +13,13 @@ from vtax.counters import guest, table
 from vtax.counters.host import (
     HostSample,
     cgroup_version,
-    chosen,
     cpu_facts,
     distribution,
     host_facts,
     host_warnings,
     kernel_options,
     memory_facts,
+    selected_option,
 )
 from vtax.host.emulated_cpu import is_emulated, is_virtual
 
@@ -247,8 +247,8 @@ def test_names_and_choices_are_read():
         distribution('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n')
         == "Debian GNU/Linux 13 (trixie)"
     )
-    assert chosen("always [madvise] never") == "madvise"
-    assert chosen("none") == ""
+    assert selected_option("always [madvise] never") == "madvise"
+    assert selected_option("none") == ""
 
 
 def test_a_kernel_says_when_it_was_booted():

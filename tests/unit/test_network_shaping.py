@@ -155,9 +155,9 @@ def test_a_ping_pong_that_is_faster_than_a_wire_refuses_netem_and_names_a_bucket
     assert links.wire_share is None
     if netem and not is_wire:
         with pytest.raises(NetworkError, match=r"no wire: 8192 bytes there and back took 690 us"):
-            links._as_wires()
+            links._check_shaping()
         return
-    texts = links._as_wires()
+    texts = links._check_shaping()
     assert links.wire_share == pytest.approx(0.001348 / seconds, rel=0.01)
     assert bool(texts) is not netem
     assert all(

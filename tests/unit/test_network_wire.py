@@ -29,7 +29,7 @@ def test_an_interface_that_does_not_know_its_speed_sets_no_limit(printed, rate):
 
 
 def test_a_virtual_interface_has_no_speed():
-    assert nic_rate_mbit_s(links._here, "lo") is None
+    assert nic_rate_mbit_s(links._run_here, "lo") is None
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
     peer = NetworkEnd("peer", [(make_interface(0, 0, 1, settings), None)], under_test=False)
     peer.uplinks = (Uplink("eth1", "eth2"),)
     monkeypatch.setattr(NetworkEnd, "segments", ())
-    monkeypatch.setattr(links.Links, "_as_wires", lambda self: ())
+    monkeypatch.setattr(links.Links, "_check_shaping", lambda self: ())
     monkeypatch.setattr(NetworkEnd, "states", lambda self: {})
     monkeypatch.setattr(links, "mtu_of", lambda namespace, interface: settings.mtu)
-    monkeypatch.setattr(links, "_here", lambda argv: here)
+    monkeypatch.setattr(links, "_run_here", lambda argv: here)
     peer.execute = lambda argv: there
     hops = [Hop("nic.eth1", HOST, "eth1", "nic")]
     made = Links(

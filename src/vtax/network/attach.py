@@ -9,7 +9,12 @@ from vtax.network.settings import LinkSettings
 
 
 def segment(namespace: Namespace, number: int, settings: LinkSettings) -> Segment:
-    """Return the network of this number in a namespace of the lab, as its attachment says; see also `translation`."""
+    """Return a new network of the lab, of the kind that the attachment of the settings names.
+
+    namespace: of the lab.
+    number: of the network in its topology.
+    settings: of its links. The attachments of address translation are made by `translation` instead.
+    """
     if settings.attachment == "veth":
         return VethSegment(namespace)
     if settings.attachment == "macvtap":

@@ -24,10 +24,14 @@ _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT, _IP_PMTUDISC_DO = 10, 0, 2  # linux/in.h
 def echo(
     namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s: float = 2.0
 ) -> float:
-    """Return seconds an IPv4 packet of this size takes there and back, never fragmented on the way there.
+    """Return the seconds that an IPv4 packet takes there and back, never fragmented on the way there.
 
-    A lost packet is sent again until timeout_s (the first one waits for address resolution). Raises NetworkError
-    when nothing comes back or the first interface already refuses the size.
+    namespace: where it is sent.
+    destination: IPv4 address.
+    packet_bytes: its size, headers included.
+    timeout_s: until when a lost packet is sent again (the first one waits for address resolution).
+
+    Raises NetworkError when nothing comes back, or when the first interface already refuses the size.
     """
     sender = inside(namespace.path, partial(_raw_socket, _IP_PMTUDISC_DO))
     deadline = time.monotonic() + timeout_s
@@ -54,8 +58,16 @@ def echo(
 def ping_pong_s(
     namespace: Namespace, destination: str, payload_bytes: int, count: int, *, timeout_s: float
 ) -> float:
-    """Mean seconds that an ICMP message of so many bytes takes there and back, one after the other, in fragments
-    where the MTU needs them. Raises NetworkError when one of them has no answer within timeout_s."""
+    """Return the mean seconds that an ICMP message takes there and back; each follows the reply to the one before.
+
+    namespace: where they are sent.
+    destination: IPv4 address.
+    payload_bytes: size of a message, which is sent in fragments where the MTU needs them.
+    count: of messages.
+    timeout_s: of each.
+
+    Raises NetworkError when a message has no reply in time.
+    """
     sender = inside(namespace.path, partial(_raw_socket, _IP_PMTUDISC_DONT))
     with sender:
         started = time.monotonic()
@@ -73,19 +85,17 @@ def ping_pong_s(
 
 
 def _raw_socket(discovery: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, discovery)
-    return made
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    raw.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, discovery)
+    return raw
 
 
 def _request(sequence: int, packet_bytes: int) -> bytes:
     identity = os.getpid() & 0xFFFF
     payload = bytes(max(packet_bytes - _IP_HEADER - _ICMP_HEADER, 0))
-    head = struct.pack("!BBHHH", _ECHO_REQUEST, 0, 0, identity, sequence)
-    return (
-        struct.pack("!BBHHH", _ECHO_REQUEST, 0, checksum(head + payload), identity, sequence)
-        + payload
-    )
+    unsigned = struct.pack("!BBHHH", _ECHO_REQUEST, 0, 0, identity, sequence)
+    sum_ = checksum(unsigned + payload)
+    return struct.pack("!BBHHH", _ECHO_REQUEST, 0, sum_, identity, sequence) + payload
 
 
 def _reply_arrived(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:

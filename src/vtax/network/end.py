@@ -7,7 +7,7 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 from vtax.errors import NetworkError
-from vtax.network.hop import Hop
+from vtax.network.hop import OFFLOADS, Hop, offload_words
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface, Uplink
@@ -62,13 +62,17 @@ exec nsenter --net="/proc/$keeper/ns/net" -- "$@" """
 
 
 class NetworkEnd:
-    """A guest's place in a topology; it has the shape of a Plugboard.
+    """A guest's place in a topology; it implements the protocol Plugboard.
 
-    role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
-    test or native. own_hops: interfaces that no segment made. forwards: whether it must route between its interfaces.
-    prepare: what else must happen in the started guest before the first trial. is_there: it stands in the half of its
-    topology that another machine makes.
     Its driver decides where the guest is: in a namespace, behind taps, or on another machine behind uplinks.
+
+    role: its name (`guest`, `peer`, `receiver`, ...).
+    interfaces: of the guest, with the networks that they stand in.
+    under_test: whether the guest is of the platform under test, or native.
+    forwards: whether it must route between its interfaces.
+    prepare: runs in the started guest before the first trial.
+    is_there: whether it stands in the half of its topology that another machine makes.
+    own_hops: interfaces that no segment made.
     """
 
     def __init__(
@@ -100,12 +104,12 @@ class NetworkEnd:
 
     @property
     def interfaces(self) -> Sequence[Interface]:
-        """See Plugboard.interfaces."""
+        """Interfaces that the guest must have, in order."""
         return tuple(interface for interface, _ in self._placed)
 
     @property
     def lab_namespace(self) -> str:
-        """See Plugboard.lab_namespace."""
+        """Name (under /run/netns) of the namespace where its taps live and QEMU must run."""
         return self._placed[0][1].namespace.name
 
     @property
@@ -128,7 +132,7 @@ class NetworkEnd:
         self._settings, self._lab = settings, lab
 
     def plug_namespace(self, netns: Path, *, own_stack: bool = False) -> None:
-        """See Plugboard.plug_namespace. Raises NetworkError."""
+        """Make the interfaces appear in a network namespace, as Plugboard says. Raises NetworkError."""
         if own_stack and self.forwards:
             raise NetworkError(
                 "this guest's own network stack drops the large packets that a router receives",
@@ -145,37 +149,31 @@ class NetworkEnd:
         """Set up the namespace of a guest whose interfaces are there."""
         for key, value in self._kernel_settings(shared=True).items():
             guest.set(key, value)
-        addresses = (
-            line
-            for interface in self.interfaces
-            for line in address_lines(interface, self._requested)
-        )
-        guest.ip("link set dev lo up", *addresses)
+        commands = ["link set dev lo up"]
+        for interface in self.interfaces:
+            commands += address_lines(interface, self._requested)
+        guest.ip(*commands)
         self.namespace = guest
         self._fit()
 
     def taps(self, queues: int = 1) -> Sequence[str]:
-        """See Plugboard.taps. Raises NetworkError."""
-        names = [
-            segment.plug_tap(self.role, interface, queues) for interface, segment in self._placed
-        ]
-        self._tapped = True
-        self._fit()
-        return names
+        """Make a tap for each interface, as Plugboard says. Raises NetworkError."""
+        return self._plug_taps(queues, ["" for _ in self._placed])
 
     def plug_devices(self, devices: Sequence[str]) -> Sequence[str]:
-        """See Plugboard.plug_devices. Raises NetworkError or CommandFailed."""
-        placed = zip(devices, self._placed, strict=True)
-        names = [
-            segment.plug_tap(self.role, interface, 1, device)
-            for device, (interface, segment) in placed
-        ]
+        """Move interfaces of this host to the lab, as Plugboard says. Raises NetworkError or CommandFailed."""
+        return self._plug_taps(1, devices)
+
+    def _plug_taps(self, queues: int, devices: Sequence[str]) -> Sequence[str]:
+        names = []
+        for device, (interface, segment) in zip(devices, self._placed, strict=True):
+            names.append(segment.plug_tap(self.role, interface, queues, device))
         self._tapped = True
         self._fit()
         return names
 
     def plug_engine(self, netns: Path | None = None) -> None:
-        """See Plugboard.plug_engine. Raises NetworkError."""
+        """Use the platform's own NAT engine, as Plugboard says. Raises NetworkError."""
         self.is_behind_engine = True
         if netns is None:
             self._tapped = True
@@ -188,7 +186,7 @@ class NetworkEnd:
         self._configure(guest)
 
     def plug_uplinks(self, uplinks: Sequence[Uplink]) -> None:
-        """See Plugboard.plug_uplinks. Raises BadInput, NetworkError or CommandFailed."""
+        """Join what the uplinks carry, as Plugboard says. Raises BadInput, NetworkError or CommandFailed."""
         assert self._lab is not None
         for uplink, (interface, segment) in zip(uplinks, self._placed, strict=True):
             port = port_name(self.role, interface)
@@ -202,24 +200,19 @@ class NetworkEnd:
         self._commands = commands
 
     def configure_commands(self) -> Sequence[Sequence[str]]:
-        """See Plugboard.configure_commands. Nothing when the interfaces are in a namespace: they are ready."""
+        """Return the commands that configure the interfaces inside the guest; none where they are in a namespace."""
         if self._commands is not None:
             return self._commands(None)
         if not self.has_taps:
             return ()
         batch = ["link set dev lo up"]
         for interface in self.interfaces:
-            batch += [
-                f"link set dev {interface.name} mtu {interface.mtu}",
-                *address_lines(interface, self._requested),
-            ]
+            batch.append(f"link set dev {interface.name} mtu {interface.mtu}")
+            batch += address_lines(interface, self._requested)
         names = [f"{interface.mac}/{interface.name}" for interface in self.interfaces]
-        settings = "\n".join(
-            f"{key}={value}" for key, value in self._kernel_settings(shared=False).items()
-        )
-        commands: list[Sequence[str]] = [
-            ["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), settings, *names]
-        ]
+        settings = [f"{key}={value}" for key, value in self._kernel_settings(shared=False).items()]
+        arguments = ["\n".join(batch), "\n".join(settings), *names]
+        commands: list[Sequence[str]] = [["sh", "-c", _CONFIGURE, "vtax", *arguments]]
         if not all(interface.offloads for interface in self.interfaces):
             commands += self._offload_commands(False)
         return commands
@@ -241,14 +234,12 @@ class NetworkEnd:
         if not self.has_taps:
             return ()
         commands: list[Sequence[str]] = []
-        batch = (
-            []
-            if settings.mtu == before.mtu
-            else [f"link set dev {i.name} mtu {settings.mtu}" for i in self.interfaces]
-        )
-        batch += self._changed_addresses(settings, before)
+        batch = []
         if settings.mtu != before.mtu:
             commands += self._on_uplinks("ip", "link", "set", "mtu", str(settings.mtu), "dev")
+            for interface in self.interfaces:
+                batch.append(f"link set dev {interface.name} mtu {settings.mtu}")
+        batch += self._changed_addresses(settings, before)
         if batch:
             commands.append(
                 ["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)]
@@ -266,21 +257,17 @@ class NetworkEnd:
                 self.namespace.run(argv)
 
     def states(self) -> dict[str, InterfaceState]:
-        """Return what is in force at its interfaces, read inside a guest with taps and outside of any other."""
-        found = {}
+        """Return the effective state of its interfaces, read inside a guest with taps and outside of any other."""
+        states = {}
         for interface in self.interfaces:
+            name = f"{self.role}.{interface.name}"
             if self.namespace is not None:
-                found[f"{self.role}.{interface.name}"] = from_outside(
-                    self.namespace, interface.name
-                )
+                states[name] = from_outside(self.namespace, interface.name)
             elif self.execute is not None:
-                mtu, queues, rest = self.execute(
-                    ["sh", "-c", _STATE, "vtax", interface.name]
-                ).split("\n", 2)
-                found[f"{self.role}.{interface.name}"] = InterfaceState(
-                    int(mtu), features(rest), int(queues)
-                )
-        return found
+                output = self.execute(["sh", "-c", _STATE, "vtax", interface.name])
+                mtu, queues, offloads = output.split("\n", 2)
+                states[name] = InterfaceState(int(mtu), features(offloads), int(queues))
+        return states
 
     def address(self, interface: int = 0) -> str:
         """Return the IPv4 address of one of its interfaces."""
@@ -288,7 +275,10 @@ class NetworkEnd:
 
     def _fit(self) -> None:
         """Interfaces are born with their MTU; offloads and limits are set once all of them are there."""
-        for hop in (*self.own_hops, *(hop for segment in self.segments for hop in segment.hops)):
+        hops = [*self.own_hops]
+        for segment in self.segments:
+            hops += segment.hops
+        for hop in hops:
             hop.apply(self._requested, LinkSettings(mtu=self._requested.mtu))
 
     @property
@@ -304,59 +294,57 @@ class NetworkEnd:
         buffers, which guests that share the host's kernel have anyway. Another machine keeps those that are of the
         whole machine.
         """
-        found = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"} if self.forwards else {}
-        own = (
-            tuple(k for k in _BUFFER_SETTINGS if k.startswith("ipv4/"))
-            if self.uplinks
-            else _BUFFER_SETTINGS
-        )
-        for key in () if shared else own:
+        settings = {}
+        if self.forwards:
+            settings = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
+        if shared:
+            return settings
+        for key in _BUFFER_SETTINGS:
             path = Path("/proc/sys/net", key)
-            if path.exists():
-                found[key] = " ".join(path.read_text().split())
-        return found
+            is_of_machine = bool(self.uplinks) and key.startswith("core/")
+            if path.exists() and not is_of_machine:
+                settings[key] = " ".join(path.read_text().split())
+        return settings
 
     def _changed_addresses(self, settings: LinkSettings, before: LinkSettings) -> list[str]:
-        """Return the kernel drops IPv6 addresses and routes when an MTU falls below 1280; they are put back as it
-        rises."""
-        lines = []
+        """Return the commands of ip(8) that restore or change addresses and routes after a change of settings.
+
+        The kernel drops IPv6 addresses and routes when an MTU falls below 1280; they are put back as it rises.
+        """
+        restores_ipv6 = settings.carries_ipv6 and not before.carries_ipv6
+        changes_routes = settings.congestion != before.congestion
+        changed = []
         for interface in self.interfaces:
             for line in address_lines(interface, settings):
-                returning = ":" in line and settings.carries_ipv6 and not before.carries_ipv6
-                changing = (
-                    line.startswith("route replace") and settings.congestion != before.congestion
-                )
-                lines += [line] if returning or changing else []
-        return lines
+                is_route = line.startswith("route replace")
+                if (restores_ipv6 and ":" in line) or (changes_routes and is_route):
+                    changed.append(line)
+        return changed
 
     def _offload_commands(self, on: bool) -> list[Sequence[str]]:
-        pairs = [
-            word
-            for feature in ("tx", "tso", "gso", "gro")
-            for word in (feature, "on" if on else "off")
-        ]
+        words = " ".join(offload_words(OFFLOADS, on))
         interfaces = [interface.name for interface in self.interfaces]
         return [
-            *self._on_uplinks(
-                "sh", "-c", f'ethtool -K "$1" {" ".join(pairs)} || [ $? = 1 ]', "vtax"
-            ),
-            ["sh", "-c", f"S='{' '.join(pairs)}'; {_OFFLOADS}", "vtax", *interfaces],
+            *self._on_uplinks("sh", "-c", f'ethtool -K "$1" {words} || [ $? = 1 ]', "vtax"),
+            ["sh", "-c", f"S='{words}'; {_OFFLOADS}", "vtax", *interfaces],
         ]
 
     def run_on_machine(self, argv: Sequence[str]) -> str:
-        """Output of a command in the namespace of its machine's own interfaces; empty before the guest is up."""
-        return (
-            "" if self.execute is None else self.execute(["sh", "-c", _ON_MACHINE, "vtax", *argv])
-        )
+        """Return the output of a command in the namespace of its machine's own interfaces.
+
+        It is empty before the guest is up.
+        """
+        if self.execute is None:
+            return ""
+        return self.execute(["sh", "-c", _ON_MACHINE, "vtax", *argv])
 
     def _on_uplinks(self, *argv: str) -> list[Sequence[str]]:
-        """Return a command on each of its machine's own interfaces, the name appended; none for a guest on this
-        host."""
+        """Return a command for each uplink, with the name of its interface on the other machine appended."""
         return [["sh", "-c", _ON_MACHINE, "vtax", *argv, uplink.there] for uplink in self.uplinks]
 
 
 def _flush_routes(settings: LinkSettings, before: LinkSettings) -> list[Sequence[str]]:
-    """Commands that flush the path MTUs a kernel has learned, run once its interfaces have another MTU.
+    """Return the commands that flush the path MTUs a kernel has learned, for when its interfaces have another MTU.
 
     TCP over the smallest MTU leaves one behind (`mtu lock 68`) for ten minutes at both ends, and a larger MTU of the
     interface does not end it.
@@ -373,22 +361,18 @@ def address_lines(interface: Interface, settings: LinkSettings) -> list[str]:
     Congestion control is an attribute of the routes: a namespace may not choose one that the host has not allowed to
     everybody, but root may give any to a route (ip-route(8), congctl).
     """
-    control = f"congctl {settings.congestion}"
+    name, control = interface.name, f"congctl {settings.congestion}"
     addresses, routes = [], []
     for address in interface.addresses:
         parsed = ip_interface(address)
-        if parsed.version == 6 and not settings.carries_ipv6:
-            continue
-        addresses.append(
-            f"address add {address} dev {interface.name}"
-            + (" nodad" if parsed.version == 6 else "")
-        )
-        own = f"{parsed.network} dev {interface.name} proto kernel"
-        own += f" scope link src {parsed.ip}" if parsed.version == 4 else " metric 256"
-        routes.append(f"route replace {own} {control}")
+        route = f"route replace {parsed.network} dev {name} proto kernel"
+        if parsed.version == 4:
+            addresses.append(f"address add {address} dev {name}")
+            routes.append(f"{route} scope link src {parsed.ip} {control}")
+        elif settings.carries_ipv6:
+            addresses.append(f"address add {address} dev {name} nodad")
+            routes.append(f"{route} metric 256 {control}")
     for destination, gateway in interface.routes:
         if ":" not in destination or settings.carries_ipv6:
-            routes.append(
-                f"route replace {destination} via {gateway} dev {interface.name} {control}"
-            )
-    return [*addresses, f"link set dev {interface.name} up", *routes]
+            routes.append(f"route replace {destination} via {gateway} dev {name} {control}")
+    return [*addresses, f"link set dev {name} up", *routes]

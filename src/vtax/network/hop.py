@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,18 +11,23 @@ from vtax.network.namespace import Namespace
 from vtax.network.settings import LinkSettings
 from vtax.network.wire import is_shaped, queueing, read_queueing
 
-_OFFLOADS = ("tx", "tso", "gso", "gro")
+OFFLOADS = ("tx", "tso", "gso", "gro")
+"""Offloads of an interface that are switched on or off, by their names in ethtool(8)."""
 
 
 @dataclass(frozen=True)
 class Hop:
     """An interface that packets of the test cross.
 
-    name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether its egress is shaped (`wire`).
-    limits_entry: the bridge that it is a port of, when what enters by it has to be limited too: the bridge is itself
-    an end of the traffic, so on that way there is no other egress.
-    role: of the end whose interface it is, empty for the lab's own. veth_pair: the same at both ends of one.
-    counts: whether what crosses it is counted there; the kernel counts at a bridge only what is its own.
+    name: as counters call it (`guest.eth0`, `lab.guest-0`).
+    namespace, interface: where it is, and its name there.
+    kind: of the interface.
+    limits: whether its egress is shaped (`wire`).
+    limits_entry: the bridge that it is a port of, where its ingress has to be shaped too. That is so where the bridge is
+        itself an end of the traffic: no other egress is on that way.
+    role: of the end whose interface it is; empty for the lab's own.
+    veth_pair: name of the pair, the same at both of its ends; empty for any other interface.
+    counts: whether packets are counted at it. The kernel counts at a bridge only those to and from the bridge itself.
     """
 
     name: str
@@ -35,7 +41,7 @@ class Hop:
     counts: bool = True
 
     def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
-        """Go from the settings in force to others: MTU, offloads, rate, delay and loss.
+        """Change MTU, offloads, rate, delay and loss. before: the effective settings.
 
         Raises NetworkError or CommandFailed.
         """
@@ -48,9 +54,9 @@ class Hop:
 
     def _set_offloads(self, on: bool) -> None:
         # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
-        features = _OFFLOADS if self.kind in ("tap", "nic") or not on else _OFFLOADS[:3]
-        pairs = [part for feature in features for part in (feature, "on" if on else "off")]
-        result = self.namespace.run(["ethtool", "-K", self.interface, *pairs], check=False)
+        features = OFFLOADS if self.kind in ("tap", "nic") or not on else OFFLOADS[:3]
+        command = ["ethtool", "-K", self.interface, *offload_words(features, on)]
+        result = self.namespace.run(command, check=False)
         if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will show
             raise CommandFailed(f"ethtool -K {self.interface} failed: {result.stderr.strip()}")
 
@@ -63,7 +69,7 @@ class Hop:
             self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "root"], check=False)
 
     def _shape_entry(self, settings: LinkSettings) -> None:
-        """Between port and bridge a veth, whose way to the bridge is shaped; without anything to shape, none."""
+        """Put a veth pair between port and bridge, and shape its way to the bridge; remove it without shaping."""
         near, far = self._entry, f"f-{self.interface}"[:15]
         self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "ingress"], check=False)
         self.namespace.run(["ip", "link", "del", near], check=False)
@@ -89,21 +95,26 @@ class Hop:
         )
 
     def shaped(self) -> list[dict[str, float | str]]:
-        """Return what shapes its packets, as the kernel has it: of each direction that passes here; see
-        `read_queueing`."""
-        interfaces = (
-            [self.interface, *([self._entry] if self.limits_entry else [])] if self.limits else []
-        )
-        return [
-            read_queueing(
-                self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"]).stdout
-            )
-            for name in interfaces
-        ]
+        """Return the effective shaping of each direction that passes here, as `read_queueing` reads it."""
+        interfaces = []
+        if self.limits:
+            interfaces.append(self.interface)
+        if self.limits and self.limits_entry:
+            interfaces.append(self._entry)
+        directions = []
+        for name in interfaces:
+            shown = self.namespace.run(["tc", "-j", "qdisc", "show", "dev", name, "root"])
+            directions.append(read_queueing(shown.stdout))
+        return directions
+
+
+def offload_words(features: Sequence[str], on: bool) -> list[str]:
+    """Return the words of ethtool(8) that switch offloads on or off: `tso off gso off`."""
+    return " ".join(f"{feature} {'on' if on else 'off'}" for feature in features).split()
 
 
 def _shape_of(settings: LinkSettings) -> tuple[float | int | None, ...] | None:
-    """Return settings that shaping depends on; None without any."""
+    """Return the settings that shaping depends on; None where a link is not shaped."""
     if not is_shaped(settings):
         return None
     return settings.rate_mbit_s, settings.delay_us, settings.jitter_us, settings.loss, settings.mtu

@@ -34,9 +34,9 @@ class Lab:
         """Make a namespace without background traffic. Raises CommandFailed."""
         name = self._claim(role)
         run(["ip", "netns", "add", name])
-        made = Namespace.named(name)
-        made.suppress_background_traffic()
-        return made
+        namespace = Namespace.named(name)
+        namespace.suppress_background_traffic()
+        return namespace
 
     def name(self, role: str, netns: Path) -> Namespace:
         """Make a name under /run/netns for the namespace of a living process (netns: /proc/PID/ns/net)."""
@@ -95,7 +95,14 @@ def make_interface(
     routes: tuple[tuple[str, str], ...] = (),
     engine: str = "",
 ) -> Interface:
-    """Return the interface `eth{index}` of a host in a network, with a local address made of its place."""
+    """Return the interface `eth{index}` of a host in a network, with addresses made of the numbers of both.
+
+    index: of the interface, from 0.
+    network, host: numbers in the lab.
+    settings: of the link.
+    routes: (destination, gateway) pairs.
+    engine: address of the gateway that a NAT engine of the platform plays.
+    """
     return Interface(
         name=f"eth{index}",
         mac=mac(network, host, index),

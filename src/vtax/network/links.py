@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from vtax.counters import table
@@ -27,9 +28,11 @@ _PING_PONG_BYTES, _PING_PONGS = 8192, 16
 
 @dataclass(frozen=True)
 class Flow:
-    """Traffic between two ends: their roles, and the address by which each is called.
+    """Traffic between two ends.
 
-    hidden: the server cannot call the client, which is behind address translation.
+    client, server: roles of the ends.
+    client_address, server_address: by which each end reaches the other.
+    hidden: whether the client is behind address translation, so that the server cannot reach it.
     """
 
     client: str
@@ -48,7 +51,7 @@ class OtherHalf(Protocol):
         ...
 
     def counters(self) -> Mapping[str, float]:
-        """See Links.counters."""
+        """Bytes, packets, errors and drops at every hop of this half, as Links.counters has them."""
         ...
 
 
@@ -59,13 +62,19 @@ def _nothing() -> AbstractContextManager[dict[str, Any]]:
 class Links:
     """All links of one topology. Ends are started in their order: native ones first.
 
-    ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
-    single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
-    must be shown wherever figures over these links appear. forced: settings these links cannot do without, whatever
-    is requested. more_counters: what a switch of the lab counts. meanwhile: what happens to the lab in a trial, as a
-    context that knows afterwards what it did. trunks: the networks that go on on another machine. there: the half
-    that stands on it. wire_share: of the ping-pongs that a wire of the links' rate and delay carries, how many they
-    do; None where none was sent.
+    lab: where they are.
+    settings: of the links.
+    ends: every guest to start, each a Plugboard.
+    flows: traffic that runs at once in one trial; a benchmark with a single client and server uses the first.
+    more_hops: interfaces of the lab that belong to no segment (a trunk).
+    notes: must be shown wherever figures over these links appear.
+    forced: settings that these links have whatever is requested.
+    more_counters: counters of a switch of the lab.
+    meanwhile: what happens to the lab in a trial, as a context that knows afterwards what it did.
+    trunks: the networks that continue on another machine.
+    there: the half of the topology on that machine.
+    wire_share: ping-pongs per second over the links, as a share of those that a wire of their rate and delay carries;
+        None where none was sent.
     """
 
     def __init__(
@@ -102,7 +111,7 @@ class Links:
 
     @property
     def trunks(self) -> int:
-        """How many networks go on on another machine."""
+        """How many networks continue on another machine."""
         return len(self._trunks)
 
     @property
@@ -123,30 +132,31 @@ class Links:
     @property
     def hops(self) -> list[Hop]:
         """Every interface that packets cross and that can be reached from outside, the lab's trunk first."""
-        segments = dict.fromkeys(
-            (*self._trunks, *(segment for end in self.ends for segment in end.segments))
-        )
-        own = (hop for end in self.ends for hop in end.own_hops)
-        return [*self._more_hops, *(hop for segment in segments for hop in segment.hops), *own]
+        segments = dict.fromkeys(self._trunks)
+        own_hops: list[Hop] = []
+        for end in self.ends:
+            segments |= dict.fromkeys(end.segments)
+            own_hops += end.own_hops
+        hops = list(self._more_hops)
+        for segment in segments:
+            hops += segment.hops
+        return hops + own_hops
 
     @property
     def peer_address(self) -> str:
-        """Where the client of the first flow finds its server."""
+        """Address of the server of the first flow."""
         return self.flows[0].server_address
 
     @property
     def link_mbit_s(self) -> float | None:
         """The known rate of the link in each direction, or of the slower physical interface; None when unknown."""
-        there = self.there.link_mbit_s if self.there else None
-        known = [
-            rate
-            for rate in (self.settings.rate_mbit_s, there, *self._nic_rates_mbit_s)
-            if rate is not None
-        ]
-        return min(known, default=None)
+        rates = [self.settings.rate_mbit_s, *self._nic_rates_mbit_s]
+        if self.there:
+            rates.append(self.there.link_mbit_s)
+        return min((rate for rate in rates if rate is not None), default=None)
 
     def join(self, nics: Iterable[str]) -> None:
-        """Lead each network that goes on on another machine to it, by an interface of this host.
+        """Connect each network that continues on another machine to it, by an interface of this host.
 
         Raises BadInput, NetworkError or CommandFailed.
         """
@@ -162,7 +172,7 @@ class Links:
 
         Guests with taps that were `connected` are changed from inside here; for others the commands to run in them
         are returned, by role. When nothing is left to run, a full-size packet proves the new settings (see verify);
-        `effective` and `warnings` show what is in force then.
+        `effective` and `warnings` hold the effective settings then.
         Raises NetworkError (also for a setting that needs fresh guests) or CommandFailed.
         """
         settings = link.model_copy(update=self._forced)
@@ -170,10 +180,10 @@ class Links:
         left: dict[str, list[Sequence[str]]] = {}
         if settings == before and self._verified:
             return left
-        if settings.structure() != before.structure():
-            raise NetworkError(
-                f"{_changed(settings, before)} cannot change while guests live; build the topology anew"
-            )
+        changed = set(settings.structure()) ^ set(before.structure())
+        if changed:
+            names = ", ".join(dict(changed))
+            raise NetworkError(f"{names} cannot change while guests live; build the topology anew")
         self.settings, self._verified = settings, False
         for hop in self.hops:
             hop.apply(settings, before)
@@ -210,39 +220,34 @@ class Links:
     def counters(self) -> dict[str, float]:
         """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""
         hops = [hop for hop in self.hops if hop.counts]
-        traffic = {
-            path: hop.namespace.traffic()
-            for path, hop in {h.namespace.path: h for h in hops}.items()
+        traffic: dict[Path, Mapping[str, Mapping[str, int]]] = {}
+        counters: dict[str, float] = {}
+        for hop in hops:
+            namespace = hop.namespace
+            if namespace.path not in traffic:
+                traffic[namespace.path] = namespace.traffic()
+            for name, value in traffic[namespace.path][hop.interface].items():
+                counters[f"{hop.name}.{name}"] = float(value)
+        sums = {
+            table.UNDER_TEST_BYTES.name: self._through_guests(counters),
+            table.DROPS.name: drops(hops, counters),
         }
-        counted = {
-            f"{hop.name}.{name}": float(value)
-            for hop in hops
-            for name, value in traffic[hop.namespace.path][hop.interface].items()
-        }
-        found = {
-            **counted,
-            **self._more_counters(),
-            table.UNDER_TEST_BYTES.name: self._through_guests(counted),
-            table.DROPS.name: drops(hops, counted),
-        }
-        return {**found, **_with_there(found, self.there.counters())} if self.there else found
+        counters |= {**self._more_counters(), **sums}
+        if self.there:
+            counters |= _add_there(sums, self.there.counters())
+        return counters
 
-    def _through_guests(self, counted: Mapping[str, float]) -> float:
-        """Bytes in and out of every interface of the guests under test, from whichever end can be read."""
+    def _through_guests(self, counters: Mapping[str, float]) -> float:
+        """Return the bytes in and out of every interface of the guests under test, from whichever end can be read."""
         total = 0.0
         for end in self.guests:
             for interface in end.interfaces:
-                own, lab = f"{end.role}.{interface.name}", f"lab.{port_name(end.role, interface)}"
-                name = own if table.RX_BYTES.of(own) in counted else lab
-                total += sum(
-                    counted.get(counter.of(name), 0.0)
-                    for counter in (table.RX_BYTES, table.TX_BYTES)
-                )
+                name = f"{end.role}.{interface.name}"
+                if table.RX_BYTES.of(name) not in counters:
+                    name = f"lab.{port_name(end.role, interface)}"
+                total += _bytes_at(name, counters)
         if any(end.is_behind_engine and not end.own_hops for end in self.guests):
-            total += sum(
-                counted.get(counter.of(OUTER_HOP), 0.0)
-                for counter in (table.RX_BYTES, table.TX_BYTES)
-            )
+            total += _bytes_at(OUTER_HOP, counters)
         return total
 
     def read_back(self) -> None:
@@ -250,63 +255,67 @@ class Links:
 
         Raises NetworkError when a hop is too small.
         """
+        self._nic_rates_mbit_s = []
         for hop in self.hops:
-            if (mtu := mtu_of(hop.namespace, hop.interface)) != self.settings.mtu:
+            mtu = mtu_of(hop.namespace, hop.interface)
+            if mtu != self.settings.mtu:
                 raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
-        self._nic_rates_mbit_s = [
-            nic_rate_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"
-        ]
+            if hop.kind == "nic":
+                self._nic_rates_mbit_s.append(nic_rate_mbit_s(_run_here, hop.interface))
+        interfaces: dict[str, Any] = {}
+        warnings: list[Note] = []
         for end in self.ends:
-            self._nic_rates_mbit_s += (
-                nic_rate_mbit_s(end.run_on_machine, uplink.there) for uplink in end.uplinks
-            )
-        states = {name: state for end in self.ends for name, state in end.states().items()}
+            for uplink in end.uplinks:
+                self._nic_rates_mbit_s.append(nic_rate_mbit_s(end.run_on_machine, uplink.there))
+            for name, state in end.states().items():
+                interfaces[name] = asdict(state)
+                warnings += state.differences(name, self.settings)
         self.effective = {
             "link": self.settings.model_dump(mode="json", exclude_none=True),
-            "interfaces": {name: asdict(state) for name, state in states.items()},
+            "interfaces": interfaces,
         }
-        found = [
-            text
-            for name, state in states.items()
-            for text in state.differences(name, self.settings)
-        ]
-        self.warnings = (*found, *self._as_wires())
+        self.warnings = (*warnings, *self._check_shaping())
 
-    def _as_wires(self) -> list[Note]:
-        """Describe shaped links that are no wires; see `wire`. Reads the kernel back, and sends messages.
+    def _check_shaping(self) -> list[Note]:
+        """Return notes on shaped links that are no wires, in the sense of `wire`. Reads the kernel, sends messages.
 
-        Raises NetworkError for settings that are not in force, and for one of netem that is faster than a wire.
+        Raises NetworkError for settings that are not effective, and for a link with netem that is faster than a wire.
         """
         settings, self.wire_share = self.settings, None
         if not wire.is_shaped(settings):
             return []
         for hop in self.hops:
-            for wrong in (
-                text for shaped in hop.shaped() for text in wire.differences(settings, shaped)
-            ):
-                raise NetworkError(f"{hop.name}: {wrong}")
-        at_least = wire.echo_s(settings, _PING_PONG_BYTES)
-        measured = [
-            seconds
-            for flow in self.flows
-            if (seconds := self._ping_pong_s(flow, at_least)) is not None
-        ]
-        if measured and at_least:
-            self.wire_share = at_least / min(measured)
-        if not measured or min(measured) >= at_least * (1 - wire.TOLERANCE):
-            return [what] if (what := wire.description(settings)) else []
-        found_us, least_us = round(min(measured) * 1e6), round(at_least * 1e6)
-        if not (what := wire.description(settings)):
+            for shaping in hop.shaped():
+                for difference in wire.differences(settings, shaping):
+                    raise NetworkError(f"{hop.name}: {difference}")
+        wire_s = wire.echo_s(settings, _PING_PONG_BYTES)
+        description = wire.description(settings)
+        echoes = [self._ping_pong_s(flow, wire_s) for flow in self.flows]
+        fastest = min((seconds for seconds in echoes if seconds is not None), default=None)
+        if fastest is not None and wire_s:
+            self.wire_share = wire_s / fastest
+        if fastest is None or fastest >= wire_s * (1 - wire.TOLERANCE):
+            return [description] if description else []
+        fastest_us, wire_us = round(fastest * 1e6), round(wire_s * 1e6)
+        if not description:
             raise NetworkError(
-                f"a link with {wire.MODULE} is no wire: {_PING_PONG_BYTES} bytes there and back took {found_us} us, "
-                f"and a wire needs {least_us} us"
+                f"a link with {wire.MODULE} is no wire: {_PING_PONG_BYTES} bytes there and back took {fastest_us} us, "
+                f"and a wire needs {wire_us} us"
             )
-        return [Note("link-echo", what=what, size=_PING_PONG_BYTES, found=found_us, limit=least_us)]
+        return [
+            Note(
+                "link-echo",
+                what=description,
+                size=_PING_PONG_BYTES,
+                found=fastest_us,
+                limit=wire_us,
+            )
+        ]
 
-    def _ping_pong_s(self, flow: Flow, at_least: float) -> float | None:
-        """Mean time of a message of known size along a flow and back, on a wire at_least so many seconds.
+    def _ping_pong_s(self, flow: Flow, wire_s: float) -> float | None:
+        """Return the mean time of a message along a flow and back. wire_s: the time that it needs on a wire.
 
-        None where no end can send one from outside, or it is lost.
+        None where no end can send one from outside, or where it is lost.
         """
         client, server = self.end(flow.client), self.end(flow.server)
         stack, address = client.stack, flow.server_address
@@ -314,9 +323,9 @@ class Links:
             stack, address = server.stack, flow.client_address
         if stack is None or self.settings.loss:
             return None
-        count = round(min(max(1 / at_least, 2), _PING_PONGS)) if at_least else _PING_PONGS
+        count = round(min(max(1 / wire_s, 2), _PING_PONGS)) if wire_s else _PING_PONGS
         with suppress(NetworkError):
-            return ping_pong_s(stack, address, _PING_PONG_BYTES, count, timeout_s=2 + 10 * at_least)
+            return ping_pong_s(stack, address, _PING_PONG_BYTES, count, timeout_s=2 + 10 * wire_s)
         return None
 
     def close(self) -> None:
@@ -324,37 +333,39 @@ class Links:
         self.lab.close()
 
 
-def _with_there(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, float]:
-    """Add what the other machine counted: each hop by its name behind `there.`, the sums added to those here."""
-    sums = (table.UNDER_TEST_BYTES.name, table.DROPS.name)
-    hops = {f"there.{name}": value for name, value in there.items() if name.count(".") > 1}
-    return {**hops, **{name: here[name] + there[name] for name in sums}}
+def _add_there(sums: Mapping[str, float], there: Mapping[str, float]) -> dict[str, float]:
+    """Return counters of the other machine: each hop by its name behind `there.`, and the sums of both machines."""
+    counters = {f"there.{name}": value for name, value in there.items() if name.count(".") > 1}
+    for name, value in sums.items():
+        counters[name] = value + there[name]
+    return counters
 
 
-def drops(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
-    """Packets dropped or broken at any of these hops, each once.
+def _bytes_at(name: str, counters: Mapping[str, float]) -> float:
+    received, sent = table.RX_BYTES.of(name), table.TX_BYTES.of(name)
+    return counters.get(received, 0.0) + counters.get(sent, 0.0)
+
+
+def drops(hops: Sequence[Hop], counters: Mapping[str, float]) -> float:
+    """Return the packets dropped or broken at any of these hops, each once.
 
     A veth counts a packet that its other end drops at both ends: as a drop in sending and as one in receiving. Of the
     two ends of a veth pair the higher count holds, in each direction.
     """
-    veth_pairs: dict[str, list[Hop]] = {}
+    received: dict[str, float] = {}
+    sent: dict[str, float] = {}
     for hop in hops:
-        veth_pairs.setdefault(hop.veth_pair or hop.name, []).append(hop)
-
-    def of(hop: Hop, direction: tuple[table.Counter, ...]) -> float:
-        return sum(counted[counter.of(hop.name)] for counter in direction)
-
-    total = 0.0
-    for first, *others in veth_pairs.values():
-        for direction, opposite in (
-            (table.RX_DROPPED, table.TX_DROPPED),
-            (table.TX_DROPPED, table.RX_DROPPED),
-        ):
-            total += max(of(first, direction), *(of(other, opposite) for other in others), 0.0)
-    return total
+        rx_drops = sum(counters[counter.of(hop.name)] for counter in table.RX_DROPPED)
+        tx_drops = sum(counters[counter.of(hop.name)] for counter in table.TX_DROPPED)
+        pair = hop.veth_pair or hop.name
+        if pair in received:  # the other end: what it receives, the first end has sent
+            rx_drops, tx_drops = tx_drops, rx_drops
+        received[pair] = max(received.get(pair, 0.0), rx_drops)
+        sent[pair] = max(sent.get(pair, 0.0), tx_drops)
+    return sum(received.values()) + sum(sent.values())
 
 
-def _here(argv: Sequence[str]) -> str:
+def _run_here(argv: Sequence[str]) -> str:
     return run(argv).stdout
 
 
@@ -366,9 +377,3 @@ def _change(end: NetworkEnd, argv: Sequence[str]) -> None:
         raise NetworkError(
             f"the interface of {end.role} refuses its settings: {error.what}"
         ) from error
-
-
-def _changed(settings: LinkSettings, before: LinkSettings) -> str:
-    return ", ".join(
-        dict.fromkeys(name for name, _ in set(settings.structure()) ^ set(before.structure()))
-    )

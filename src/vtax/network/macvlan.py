@@ -10,11 +10,11 @@ from vtax.errors import NetworkError
 from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
-from vtax.network.segment import no_uplink, port_name, queued, veth
+from vtax.network.segment import guest_hop, no_uplink, port_name, queued, veth
 
 
 class MacvlanSegment:
-    """See the module. Its lower interface exists once the first end is plugged."""
+    """A network of macvlans on one lower interface, which exists once the first end is plugged."""
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
@@ -28,15 +28,7 @@ class MacvlanSegment:
             self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
             self.hops += [
                 Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
-                Hop(
-                    f"{role}.{interface.name}",
-                    guest,
-                    interface.name,
-                    "veth",
-                    limits=True,
-                    role=role,
-                    veth_pair=port,
-                ),
+                guest_hop(role, interface, guest, port, limits=True),
             ]
             return
         self.namespace.ip(
@@ -48,7 +40,7 @@ class MacvlanSegment:
         )
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
-        """Refused, see no_uplink."""
+        """Raise NetworkError: a macvlan leads to no other machine."""
         raise no_uplink(nic)
 
     def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:

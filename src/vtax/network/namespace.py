@@ -94,11 +94,10 @@ class Namespace:
                 input_text="\n".join(commands) + "\n",
             )
         except CommandFailed as error:
-            where = error.what.rpartition("Command failed -:")[2].strip()
-            number = int(where) if where.isdigit() else 0
-            refused = (
-                f"ip {commands[number - 1]}" if 0 < number <= len(commands) else "; ".join(commands)
-            )
+            line = error.what.rpartition("Command failed -:")[2].strip()
+            refused = "; ".join(commands)
+            if line.isdigit() and 0 < int(line) <= len(commands):
+                refused = f"ip {commands[int(line) - 1]}"
             raise NetworkError(
                 f"the kernel refused a link of the lab: {error.what}", where=refused
             ) from error
@@ -108,9 +107,8 @@ class Namespace:
 
         def write_all() -> None:
             for key, value in NO_BACKGROUND_TRAFFIC.items():
-                with suppress(
-                    OSError
-                ):  # a kernel without IPv6 or bridge netfilter has nothing to suppress
+                # a kernel without IPv6 or bridge netfilter has nothing to suppress
+                with suppress(OSError):
                     Path("/proc/sys/net", key).write_text(value)
 
         inside(self.path, write_all)
@@ -128,30 +126,8 @@ class Namespace:
         """Redirect what enters by either interface to the other (tc-mirred(8)). Raises CommandFailed."""
         for source, target in ((first, second), (second, first)):
             self.run(["tc", "qdisc", "add", "dev", source, "ingress"])
-            self.run(
-                [
-                    "tc",
-                    "filter",
-                    "add",
-                    "dev",
-                    source,
-                    "parent",
-                    "ffff:",
-                    "protocol",
-                    "all",
-                    "u32",
-                    "match",
-                    "u32",
-                    "0",
-                    "0",
-                    "action",
-                    "mirred",
-                    "egress",
-                    "redirect",
-                    "dev",
-                    target,
-                ]
-            )
+            entering = f"filter add dev {source} parent ffff: protocol all u32 match u32 0 0"
+            self.run(["tc", *f"{entering} action mirred egress redirect dev {target}".split()])
 
     def traffic(self) -> dict[str, dict[str, int]]:
         """Return what every interface in it has carried since it was made, by its name and the names of table.HOP."""
@@ -164,15 +140,15 @@ HOST = Namespace(Path("/proc/self/ns/net"))
 
 
 def parse_traffic(text: str) -> dict[str, dict[str, int]]:
-    """Return the text of /proc/net/dev, by interface and by the names of counters.table.HOP."""
-    found = {}
+    """Return the counters in the text of /proc/net/dev: interface -> name in counters.table.HOP -> value."""
+    interfaces = {}
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(":")
         fields = numbers.split()
-        found[name.strip()] = {
+        interfaces[name.strip()] = {
             counter.name: int(fields[column]) for column, counter in HOP_COLUMNS.items()
         }
-    return found
+    return interfaces
 
 
 def _enter(path: Path) -> None:

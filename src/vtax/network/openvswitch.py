@@ -24,7 +24,7 @@ from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
-from vtax.network.segment import port_name, tap, uplink_hops, veth
+from vtax.network.segment import guest_hop, port_name, tap, uplink_hops, veth
 
 _START_TIMEOUT_S = 15.0
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -102,10 +102,17 @@ class Switch:
     ) -> None:
         """Make an interface of the namespace a port.
 
-        number: its OpenFlow port. tag: the VLAN of an access port. vlans: those of a trunk, which carries no others.
+        bridge: that it is a port of.
+        interface: its name.
+        number: its OpenFlow port.
+        tag: the VLAN of an access port.
+        vlans: those of a trunk, which carries no others.
         """
-        command = ["add-port", bridge, interface, *([f"tag={tag}"] if tag is not None else [])]
-        command += [f"trunks={','.join(map(str, vlans))}"] if vlans else []
+        command = ["add-port", bridge, interface]
+        if tag is not None:
+            command.append(f"tag={tag}")
+        if vlans:
+            command.append(f"trunks={','.join(map(str, vlans))}")
         if number is not None:
             command += ["--", "set", "interface", interface, f"ofport_request={number}"]
         self._vsctl(*command)
@@ -132,7 +139,7 @@ class Switch:
         )
 
     def controller_replies(self) -> int:
-        """Packets that controllers have sent through the switch: one for each that reached them.
+        """Return how many packets controllers have sent through the switch: one for each that reached them.
 
         The switch counts these one by one. What it counts for the flow to the controller is too low: it misses
         packets that arrive while the decision's own flow is installed.
@@ -140,7 +147,7 @@ class Switch:
         return int(self._appctl("coverage/read-counter", "ofproto_packet_out"))
 
     def flows(self, bridge: str) -> list[tuple[int, int, int]]:
-        """(cookie, packets, bytes) of every flow of the bridge's table, once the data path has reported to it."""
+        """Return (cookie, packets, bytes) of every flow of the bridge's table, once the data path has reported to it."""
         self._appctl("revalidator/wait")
         text = run(
             ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", self._directory / f"{bridge}.mgmt"],
@@ -197,7 +204,10 @@ class Switch:
 class SwitchSegment:
     """A network that is a bridge of the switch.
 
-    number: OpenFlow port of the next interface. tag: its VLAN. vlans: of a trunk.
+    switch, bridge: the switch, and the name of the bridge.
+    number: OpenFlow port of the next interface.
+    tag: its VLAN.
+    vlans: of a trunk.
     """
 
     def __init__(
@@ -211,13 +221,8 @@ class SwitchSegment:
     ) -> None:
         self.namespace = switch.namespace
         self.hops: list[Hop] = []
-        self._switch, self._bridge, self._number, self._tag, self._vlans = (
-            switch,
-            bridge,
-            number,
-            tag,
-            vlans,
-        )
+        self._switch, self._bridge = switch, bridge
+        self._number, self._tag, self._vlans = number, tag, vlans
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """Make a veth whose outer end is a port of the bridge."""
@@ -225,9 +230,7 @@ class SwitchSegment:
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops += [
-            Hop(
-                f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port
-            ),
+            guest_hop(role, interface, guest, port),
             Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
         ]
 

@@ -18,13 +18,17 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Interface:
-    """One network interface a guest must have.
+    """One network interface that a guest must have.
 
-    name: in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
-    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue
-    interface. routes: (destination, gateway) pairs that lead through this interface. engine: the address of the
-    gateway that a platform with a NAT engine of its own plays on it; empty when the interface is to be joined to
-    the lab. A driver without such an engine ignores it.
+    name: in the guest (`eth0`, ...).
+    mac: its MAC address.
+    addresses: IPv4 and IPv6, with prefix length.
+    mtu: of the link.
+    offloads: whether checksum and segmentation offloads stay on.
+    queues: of a multi-queue interface.
+    routes: (destination, gateway) pairs that lead through this interface.
+    engine: the address of the gateway that a platform with a NAT engine of its own plays on it; empty when the
+        interface is to be joined to the lab. A driver without such an engine ignores it.
     """
 
     name: str

@@ -27,8 +27,8 @@ _FEATURES = {
 class InterfaceState:
     """One interface as its kernel has it.
 
-    offloads: by their short names in ethtool(8), as far as they can be read. queues: that receive, None
-    when not known.
+    offloads: by their short names in ethtool(8), as far as they can be read.
+    queues: that receive; None when unknown.
     """
 
     mtu: int
@@ -36,26 +36,26 @@ class InterfaceState:
     queues: int | None = None
 
     def differences(self, name: str, settings: LinkSettings) -> list[Note]:
-        """Describe what differs. A veth is made without receive offload, which `on` therefore leaves out."""
+        """Return notes on what differs from the settings. name: of the interface, for the notes.
+
+        Offloads that are on need no receive offload, since a veth is made without it.
+        """
         requested = "on" if settings.offloads else "off"
-        found = []
+        notes = []
         if self.mtu != settings.mtu:
-            found.append(Note("link-mtu", name=name, requested=settings.mtu, found=self.mtu))
+            notes.append(Note("link-mtu", name=name, requested=settings.mtu, found=self.mtu))
         if self.queues is not None and self.queues != settings.queues:
-            found.append(
+            notes.append(
                 Note("link-queues", name=name, requested=settings.queues, found=self.queues)
             )
-        wrong = [
-            k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)
-        ]
-        return [
-            *found,
-            *(Note("link-offload", name=name, feature=each, requested=requested) for each in wrong),
-        ]
+        for feature, on in self.offloads.items():
+            if on != settings.offloads and (feature != "gro" or on):
+                notes.append(Note("link-offload", name=name, feature=feature, requested=requested))
+        return notes
 
 
 def features(ethtool_text: str) -> dict[str, bool]:
-    """Short name -> state, from what `ethtool -k` printed."""
+    """Return short name -> state of the offloads in the output of `ethtool -k`."""
     lines = dict(re.findall(r"^([a-z-]+): (on|off)", ethtool_text, re.MULTILINE))
     return {short: lines[long] == "on" for long, short in _FEATURES.items() if long in lines}
 

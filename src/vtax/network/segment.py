@@ -66,23 +66,23 @@ class BridgeSegment:
         is_shaped: bool = True,
         queues: int = 1,
     ) -> None:
-        """mac, role: of the end whose interface the bridge itself is, if any. routes: the lab routes through it.
-        ends: the lab is itself what guests on it talk to. is_shaped: whether its links have the rate and delay of the
-        settings. queues: of the bridge, when it is an interface."""
+        """Make the bridge.
+
+        namespace: of the lab.
+        bridge: its name.
+        mtu: of its links.
+        mac, role: of the end whose interface the bridge itself is, if any.
+        routes: whether the lab routes through it.
+        ends: whether the lab itself is what guests on it talk to.
+        is_shaped: whether its links have the rate and delay of the settings.
+        queues: of the bridge, when it is an interface.
+        """
         self.namespace = namespace
         self.bridge = bridge
         self._limits_entry = bridge if role or ends else ""
         self._is_shaped = is_shaped
-        self.hops: list[Hop] = [
-            Hop(
-                f"{role or 'lab'}.{bridge}",
-                namespace,
-                bridge,
-                "bridge",
-                role=role,
-                counts=bool(role) or routes,
-            )
-        ]
+        name, counts = f"{role or 'lab'}.{bridge}", bool(role) or routes
+        self.hops: list[Hop] = [Hop(name, namespace, bridge, "bridge", role=role, counts=counts)]
         hardware = f"address {mac} " if mac else ""
         namespace.ip(
             f"link add name {bridge} mtu {mtu} {hardware}{queued(queues)} "
@@ -98,9 +98,7 @@ class BridgeSegment:
         )
         entry = self._limits_entry
         self.hops += [
-            Hop(
-                f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port
-            ),
+            guest_hop(role, interface, guest, port),
             Hop(
                 f"lab.{port}",
                 self.namespace,
@@ -153,33 +151,20 @@ class VethSegment:
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """Attach the first end, or the second one."""
         port = port_name(role, interface)
-        joins = self._waiting is not None and not self._is_tap(self._waiting)
-        pair = self._waiting if joins and self._waiting else port
-        end = Hop(
-            f"{role}.{interface.name}",
-            guest,
-            interface.name,
-            "veth",
-            limits=joins,
-            role=role,
-            veth_pair=pair,
-        )
-        if joins:
+        waiting = self._waiting
+        if waiting is not None and not self._is_tap(waiting):
             self.namespace.ip(
-                f"link set dev {self._waiting} down",
-                f"link set dev {self._waiting} mtu {interface.mtu} address {interface.mac}",
-                f"link set dev {self._waiting} netns {guest.path} name {interface.name}",
+                f"link set dev {waiting} down",
+                f"link set dev {waiting} mtu {interface.mtu} address {interface.mac}",
+                f"link set dev {waiting} netns {guest.path} name {interface.name}",
             )
-            first = [
-                replace(hop, limits=True)
-                for hop in self.hops
-                if hop.interface != self._waiting or hop.role
-            ]
-            self.hops = [*first, end]
+            hops = [hop for hop in self.hops if hop.interface != waiting or hop.role]
+            self.hops = [replace(hop, limits=True) for hop in hops]
+            self.hops.append(guest_hop(role, interface, guest, waiting, limits=True))
             return
         self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self.hops += [
-            end,
+            guest_hop(role, interface, guest, port),
             Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
         ]
         self._redirect(port)
@@ -195,7 +180,7 @@ class VethSegment:
         return port
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:
-        """Refused: only a bridge or a switch has a port for another machine."""
+        """Raise NetworkError: only a bridge or a switch has a port for another machine."""
         raise no_uplink(nic)
 
     def _redirect(self, port: str) -> None:
@@ -213,11 +198,28 @@ def port_name(role: str, interface: Interface) -> str:
     return f"{role[:10]}-{interface.name}"
 
 
+def guest_hop(
+    role: str, interface: Interface, guest: Namespace, pair: str, *, limits: bool = False
+) -> Hop:
+    """Return the guest's end of a veth pair as a hop.
+
+    role, interface, guest: the role of the end, its interface, and the namespace of the guest.
+    pair: name of the veth pair.
+    limits: whether its egress is shaped.
+    """
+    name = f"{role}.{interface.name}"
+    return Hop(name, guest, interface.name, "veth", limits, role=role, veth_pair=pair)
+
+
 def uplink_hops(
     namespace: Namespace, port: str, nic: str, limits_entry: str = "", *, limits: bool = True
 ) -> list[Hop]:
-    """Return an interface of this host that leads to another machine, and the macvlan on it that is a port of the
-    lab."""
+    """Return two hops: an interface of this host that leads to another machine, and the macvlan on it.
+
+    namespace, port: where the macvlan is, and its name there.
+    nic: the interface.
+    limits_entry, limits: of the macvlan, as in Hop.
+    """
     return [
         Hop(f"nic.{nic}", HOST, nic, "nic"),
         Hop(f"lab.{port}", namespace, port, "macvlan", limits=limits, limits_entry=limits_entry),
@@ -248,7 +250,12 @@ def tap(
 ) -> list[str]:
     """Return the ip commands that make a tap in a namespace; one with several queues must be opened as multi-queue.
 
-    device: moved there from the host's namespace in place of a tap. Raises CommandFailed.
+    namespace, port: where it is made, and its name there.
+    interface: of the guest.
+    queues: of the tap.
+    device: an interface of the host that is moved there in place of a tap.
+
+    Raises CommandFailed.
     """
     if device:
         run(["ip", "link", "set", "dev", device, "down"])

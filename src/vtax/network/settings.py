@@ -105,7 +105,7 @@ class LinkSettings(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return settings from a study's values. Raises Refused: which setting, what it is, what it may be."""
+        """Return settings from a study's values. Raises RefusedStudy: which setting, its value, what it may be."""
         return validated(cls, values, "link setting", "vtax topologies explains them")
 
     @model_serializer(mode="wrap")
@@ -113,8 +113,7 @@ class LinkSettings(BaseModel):
         return {key: value for key, value in dump(self).items() if value or key not in self.ABSENT}
 
     def structure(self) -> tuple[tuple[str, Any], ...]:
-        """Return what cannot change while guests live; two settings with equal structure need no restart between
-        them."""
+        """Return the settings that cannot change while guests live; where they are equal no restart is needed."""
         return tuple((name, value) for name, value in self if name not in CHANGE_LIVE)
 
     @property

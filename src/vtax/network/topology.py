@@ -27,15 +27,22 @@ S = TypeVar("S", bound=LinkSettings)
 class Topology(Generic[S]):
     """A way to join guests.
 
-    wire: makes the ends and flows in a lab; the lab is removed when it raises. Settings: its link settings, a class
-    derived from LinkSettings when it has some of its own. guests: of the platform under test, by settings.
-    interfaces: of each of them, by settings. natives: roles of its native ends; one of them stands on another machine
-    when a setting of its name says so (`Elsewhere`). forwards: whether guests must route between their interfaces.
+    name: in a study.
+    summary: one line for the user.
+    wire: makes the ends and flows in a lab; the lab is removed when it raises.
+    Settings: its link settings, a class derived from LinkSettings when it has some of its own.
+    guests: how many guests of the platform under test, by settings.
+    interfaces: of each of them, by settings.
+    natives: roles of its native ends; an end stands on another machine when a setting of its name says so (`Elsewhere`).
+    forwards: whether guests must route between their interfaces.
     joins_several: whether it joins as many guests side by side as a lab asks for (`Lab.guests`), a flow for each.
-    attachments: the ones it can be built with. max_mtu: the largest that what it is built with carries. packages:
-    what the image must hold beyond the usual. check_host: raises BadInput when the host lacks what it is built with.
-    wire_there: makes the half of it that stands on the machine which the setting `peer` names, with guests of the
-    platform; `wire` makes the other one then. trunks: the networks that both halves share, an uplink each.
+    attachments: the ones it can be built with.
+    max_mtu: the largest that its links can carry.
+    packages: packages that the image must have beyond the usual.
+    check_host: raises BadInput when the host lacks a program or kernel module that it needs.
+    wire_there: makes the half of it on the machine that the setting `peer` names, with guests of the platform; `wire`
+        makes the other half then.
+    trunks: how many networks both halves share, an uplink each.
     """
 
     name: str
@@ -64,15 +71,18 @@ class Topology(Generic[S]):
 
     def machines(self, settings: LinkSettings) -> dict[str, str]:
         """Return the platforms that reach the machines of those ends that are not on this host, by role."""
-        roles = (*self.natives, *((_THERE,) if self.wire_there else ()))
-        return {role: name for role in roles if (name := getattr(settings, role, ""))}
+        roles = [*self.natives]
+        if self.wire_there:
+            roles.append(_THERE)
+        platforms = {role: getattr(settings, role, "") for role in roles}
+        return {role: platform for role, platform in platforms.items() if platform}
 
     def other_machine(self, settings: LinkSettings) -> str:
         """Return the platform that reaches the machine with the other half; empty when all of it is here."""
         return self.machines(settings).get(_THERE, "") if self.wire_there else ""
 
     def guests_there(self, settings: LinkSettings) -> int:
-        """How many of the guests stand on that machine: those that serve, one of two."""
+        """Return how many of the guests stand on the other machine: those that serve, one of two."""
         return self.guests(self.own(settings)) // 2 if self.other_machine(settings) else 0
 
     def check(self, settings: LinkSettings) -> None:
@@ -121,6 +131,6 @@ class Topology(Generic[S]):
 
 
 def register_topology(topology: Topology[S]) -> Topology[S]:
-    """Make a topology known. Returns it."""
+    """Register a topology in the module that calls this; returns it."""
     register("topology", topology)
     return topology

@@ -34,7 +34,7 @@ class Translation:
 
 
 def translation(lab: Lab, settings: LinkSettings) -> Translation:
-    """Make both networks, and have the lab translate. Raises NetworkError or CommandFailed."""
+    """Make both networks, and have the lab translate addresses between them. Raises NetworkError or CommandFailed."""
     namespace, by_engine = lab.namespace("lab"), settings.attachment == "own-nat"
     inner = BridgeSegment(namespace, "br0", settings.mtu, routes=True, is_shaped=not by_engine)
     outer = BridgeSegment(namespace, "br1", settings.mtu, routes=True, ends=by_engine)
@@ -43,9 +43,7 @@ def translation(lab: Lab, settings: LinkSettings) -> Translation:
         f"address add {address(OUTER, _ROUTER)}/24 dev br1",
     )
     namespace.set("ipv4/ip_forward", "1")
-    namespace.set(
-        "ipv4/ping_group_range", "0 0"
-    )  # an engine sends a guest's echo as one of its own
+    namespace.set("ipv4/ping_group_range", "0 0")  # an engine sends a guest's echo as its own
     namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
     return Translation(inner, outer)
 

@@ -15,6 +15,7 @@ from vtax.foreign_data import parse_json
 from vtax.host.packages import packages_hint
 from vtax.host.process import find_program, run
 from vtax.host.resources import RestoreCommand
+from vtax.network.hop import offload_words
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.readback import features
@@ -37,29 +38,32 @@ def check_nic(name: str, mtu: int | None) -> None:
 def check_usable(
     links: Sequence[Mapping[str, Any]], name: str, mtu: int | None, owner: str
 ) -> None:
-    """Raise BadInput unless a lab can use an interface, with an MTU if one is given.
+    """Raise BadInput unless a lab can use an interface.
 
-    links: all there are, as `ip -j -d address` describes them. name: of the interface. owner: the machine, for the
-    message.
+    links: all interfaces of a machine, as `ip -j -d address` describes them.
+    name: of the interface.
+    mtu: that it must carry; None for any.
+    owner: the machine, for the message.
     """
-    link = next((link for link in links if link["ifname"] == name), None)
-    if link is None:
-        others = ", ".join(str(each["ifname"]) for each in links)
-        raise BadInput(f"{owner} has no network interface {name}", hint=f"it has: {others}")
+    by_name = {str(link["ifname"]): link for link in links}
+    if name not in by_name:
+        raise BadInput(
+            f"{owner} has no network interface {name}", hint=f"it has: {', '.join(by_name)}"
+        )
+    link = by_name[name]
     if link.get("link_type") != "ether":
         raise BadInput(
             f"{name} of {owner} is no Ethernet interface", hint="choose an Ethernet interface"
         )
-    found = [
-        a["local"] for a in link.get("addr_info", ()) if a.get("scope") not in _SCOPES_OF_NOBODY
-    ]
-    use = (
-        f"has the address {found[0]}"
-        if found
-        else f"belongs to {link['master']}"
-        if "master" in link
-        else ""
-    )
+    used = []
+    for address in link.get("addr_info", ()):
+        if address.get("scope") not in _SCOPES_OF_NOBODY:
+            used.append(address["local"])
+    use = ""
+    if used:
+        use = f"has the address {used[0]}"
+    elif "master" in link:
+        use = f"belongs to {link['master']}"
     if use:
         raise BadInput(
             f"{name} of {owner} {use}, so it is in use; a link needs an unused interface",
@@ -74,62 +78,48 @@ def check_usable(
 
 
 def attach_uplink(lab: Lab, inside: Namespace, nic: str, port: str, mtu: int) -> None:
-    """Make what an interface of this host carries appear as `port`, up, in a namespace of the lab.
+    """Make an interface of this host appear as a port, up, in a namespace of the lab.
+
+    lab: closes it again.
+    inside: the namespace.
+    nic: the interface.
+    port: the name of the macvlan that carries what the interface does.
+    mtu: of both.
 
     Raises BadInput or CommandFailed.
     """
     check_nic(nic, mtu)
     link = parse_json(run(["ip", "-j", "link", "show", "dev", nic]).stdout)[0]
-    up = "up" if "UP" in link["flags"] else "down"
-    before = features(run(["ethtool", "-k", nic], check=False).stdout)
-    words = [word for name, on in before.items() for word in (name, "on" if on else "off")]
-    restore = (
-        RestoreCommand(
-            f"offloads of {nic}", ("ethtool", "-K", nic, *words), (1, 80)
-        ),  # 1: one is fixed, 80: nothing to do
-        RestoreCommand(
-            f"state and MTU of {nic}",
-            ("ip", "link", "set", "dev", nic, "mtu", str(link["mtu"]), up),
-        ),
+    set_link = ("ip", "link", "set", "dev", nic, "mtu")
+    set_offloads = ["ethtool", "-K", nic]
+    for feature, on in features(run(["ethtool", "-k", nic], check=False).stdout).items():
+        set_offloads += offload_words([feature], on)
+    # status 1: an offload is fixed, 80: nothing to do
+    lab.register(RestoreCommand(f"offloads of {nic}", tuple(set_offloads), (1, 80)))
+    state = "up" if "UP" in link["flags"] else "down"
+    lab.register(
+        RestoreCommand(f"state and MTU of {nic}", (*set_link, str(link["mtu"]), state)),
     )
-    for undo in restore:
-        lab.register(undo)
-    run(["ip", "link", "set", "dev", nic, "mtu", str(mtu), "up"])
-    run(
-        [
-            "ip",
-            "link",
-            "add",
-            "link",
-            nic,
-            "name",
-            port,
-            "mtu",
-            str(mtu),
-            "netns",
-            str(inside.path),
-            "type",
-            "macvlan",
-            "mode",
-            "passthru",
-        ]
-    )
-    lab.before_close(lambda: _take_out(inside, port))
+    run([*set_link, str(mtu), "up"])
+    command = ["ip", "link", "add", "link", nic, "name", port, "mtu", str(mtu)]
+    run([*command, "netns", str(inside.path), "type", "macvlan", "mode", "passthru"])
+    lab.before_close(lambda: _remove_port(inside, port))
     inside.ip(f"link set dev {port} up")
 
 
 def nic_rate_mbit_s(execute: Callable[[Sequence[str]], str], name: str) -> float | None:
-    """Return the rate of the wire at an interface; None when its machine does not know it, or the interface is
-    virtual.
+    """Return the rate of the wire at an interface, once the link is up.
 
-    execute: runs a command in its network namespace. What a virtual interface, or any interface of a virtual machine,
-    reports as its speed is no limit: more may pass. The rate is known once the link is up.
+    None when its machine does not know it, and for a virtual interface or machine, whose speed is no limit.
+
+    execute: runs a command in the network namespace of the interface.
+    name: of the interface.
     """
     reported = execute(["sh", "-c", _SPEED, "vtax", name]).strip()
     return float(reported) if reported.isdigit() and int(reported) > 0 else None
 
 
-def _take_out(inside: Namespace, port: str) -> None:
-    """Out of the bridge first, while it is up: only then does the kernel reset `allmulti` of the interface."""
+def _remove_port(inside: Namespace, port: str) -> None:
+    """Remove a port: first from its bridge, while it is up, since only then the kernel resets `allmulti` of the nic."""
     for words in (("set", "dev", port, "nomaster"), ("delete", "dev", port)):
         inside.run(["ip", "link", *words], check=False)

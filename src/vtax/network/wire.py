@@ -34,16 +34,14 @@ _QUEUE_FRAMES = 16  # that it holds at least: a message of 8 KiB in fragments
 _FRAME = 18  # bytes of an Ethernet frame beside its IP packet: header (IEEE 802.3) and a VLAN tag (IEEE 802.1Q)
 _IP_AND_TCP = 52  # bytes of both headers, with time stamps
 _UDP_HEADER = 8
-_OF_A_FRAGMENT, _OF_A_SEGMENT = (
-    58,
-    90,
-)  # bytes beside payload: headers of IP (and TCP) and Ethernet, preamble, gap
+_OF_A_FRAGMENT, _OF_A_SEGMENT = 58, 90
+"""Bytes beside payload: headers of IP (and TCP) and Ethernet, preamble, gap."""
 _SHORTEST_FRAME = 84  # bytes on the wire, with preamble and gap
 
 
 @cache
 def has_netem() -> bool:
-    """Whether this host's kernel has netem, built in or as a module that modprobe(8) finds. Loads nothing."""
+    """Return whether this host's kernel has netem, built in or as a module that modprobe(8) finds. Loads nothing."""
     try:
         with _SYMBOLS.open() as symbols:
             if any(line.split()[2] == "netem_enqueue" for line in symbols):
@@ -66,31 +64,29 @@ def check_wire(settings: LinkSettings) -> None:
 
 
 def is_shaped(settings: LinkSettings) -> bool:
-    """Whether a link is anything else than as fast as the kernel."""
+    """Return whether a link has a rate, delay or loss of its own, rather than being as fast as the kernel."""
     return any(getattr(settings, name) for name in _SHAPED)
 
 
 def queueing(settings: LinkSettings) -> list[str]:
     """Return the queueing discipline of one direction of a shaped link, as words of tc(8)."""
-    rate = (
-        [] if settings.rate_mbit_s is None else ["rate", f"{round(settings.rate_mbit_s * 1e6)}bit"]
-    )
+    rate_mbit_s = settings.rate_mbit_s
+    rate = []
+    if rate_mbit_s is not None:
+        rate = ["rate", f"{round(rate_mbit_s * 1e6)}bit"]
     if has_netem():
         words = ["netem", "limit", str(_queue_packets(settings))]
         if settings.delay_us:
-            words += [
-                "delay",
-                f"{settings.delay_us:g}us",
-                *([f"{settings.jitter_us:g}us"] * bool(settings.jitter_us)),
-            ]
-        return [*words, *(["loss", f"{settings.loss:g}%"] if settings.loss else []), *rate]
-    assert settings.rate_mbit_s is not None  # nothing else is granted without netem
-    burst = burst_bytes(settings.rate_mbit_s, settings.mtu)
-    queue = max(
-        round(settings.rate_mbit_s * 1e6 / 8 * _QUEUE_S),
-        2 * burst,
-        _QUEUE_FRAMES * (settings.mtu + _FRAME),
-    )
+            words += ["delay", f"{settings.delay_us:g}us"]
+            if settings.jitter_us:
+                words.append(f"{settings.jitter_us:g}us")
+        if settings.loss:
+            words += ["loss", f"{settings.loss:g}%"]
+        return words + rate
+    assert rate_mbit_s is not None  # nothing else is granted without netem
+    burst = burst_bytes(rate_mbit_s, settings.mtu)
+    frames = _QUEUE_FRAMES * (settings.mtu + _FRAME)
+    queue = max(round(rate_mbit_s * 1e6 / 8 * _QUEUE_S), 2 * burst, frames)
     return ["tbf", *rate, "burst", str(burst), "limit", str(queue)]
 
 
@@ -112,11 +108,11 @@ def burst_bytes(rate_mbit_s: float, mtu: int) -> int:
 def read_queueing(tc_json: str) -> dict[str, float | str]:
     """Return the settings of `tc -j qdisc show dev DEV root`, by their names in LinkSettings, and `kind`.
 
-    Of another discipline than these two its kind alone. Raises NetworkError for an output of another form.
+    Of other disciplines than netem and tbf it returns `kind` alone. Raises NetworkError for an output of another form.
     """
     try:
-        (found,) = parse_json(tc_json)
-        kind, options = str(found["kind"]), found.get("options", {})
+        (discipline,) = parse_json(tc_json)
+        kind, options = str(discipline["kind"]), discipline.get("options", {})
         if kind == "tbf":
             return {
                 "kind": kind,
@@ -140,47 +136,61 @@ def read_queueing(tc_json: str) -> dict[str, float | str]:
 
 
 def differences(settings: LinkSettings, shaped: Mapping[str, float | str]) -> list[str]:
-    """Return what of a direction of a shaped link is not as requested, to one part in a hundred."""
+    """Return how one direction of a shaped link differs from its settings, to one part in a hundred.
+
+    shaped: its effective shaping, by `read_queueing`.
+    """
     if not is_shaped(settings):
         return []
-    wanted = {name: getattr(settings, name) or 0.0 for name in _SHAPED}
-    wanted = {name: value for name, value in wanted.items() if name in shaped or value}
-    return [
-        f"{name}: requested {value:g}, effective {shaped.get(name, 'not set')}"
-        for name, value in wanted.items()
-        if not math.isclose(value, float(shaped.get(name, -1)), rel_tol=0.01, abs_tol=1e-6)
-    ]
+    texts = []
+    for name in _SHAPED:
+        requested = getattr(settings, name) or 0.0
+        effective = shaped.get(name)
+        if effective is None and requested:
+            texts.append(f"{name}: requested {requested:g}, effective not set")
+        elif effective is not None and not math.isclose(
+            requested, float(effective), rel_tol=0.01, abs_tol=1e-6
+        ):
+            texts.append(f"{name}: requested {requested:g}, effective {effective}")
+    return texts
 
 
 def echo_s(settings: LinkSettings, payload_bytes: int) -> float:
-    """Seconds that an ICMP message of so many bytes needs there and back, at least, on a wire with these settings.
+    """Return the least seconds that an ICMP message needs there and back, on a wire with these settings.
 
-    Fragments have 38 bytes beside what they carry: IP, Ethernet's header and its checksum. Of a delay that varies the
-    least.
+    A fragment has 38 bytes beside its payload: IP, Ethernet's header and its checksum. Of a delay that varies the
+    smallest counts.
     """
     fragments = math.ceil((payload_bytes + 8) / ((settings.mtu - 20) // 8 * 8))
     bits = (payload_bytes + 8 + 38 * fragments) * 8
     one_way_s = (settings.delay_us - settings.jitter_us) / 1e6
-    return 2 * (one_way_s + (bits / (settings.rate_mbit_s * 1e6) if settings.rate_mbit_s else 0))
+    if settings.rate_mbit_s:
+        one_way_s += bits / (settings.rate_mbit_s * 1e6)
+    return 2 * one_way_s
 
 
 def transactions_per_s(
     rate_mbit_s: float, mtu: int, request: int, response: int, *, is_datagram: bool = False
 ) -> float:
-    """How many transactions a second a wire carries, one at a time: both messages one after the other.
+    """Return how many transactions a second a wire carries, one at a time: both messages one after the other.
 
-    request, response: bytes of payload. is_datagram: by UDP, in place of TCP with time stamps.
+    rate_mbit_s: of the wire.
+    mtu: of the link, bytes.
+    request, response: bytes of payload.
+    is_datagram: whether it is by UDP, rather than by TCP with time stamps.
     """
-    fits, beside = (
-        ((mtu - 20) // 8 * 8, _OF_A_FRAGMENT) if is_datagram else (mtu - _IP_AND_TCP, _OF_A_SEGMENT)
-    )
-    payload = [size + (_UDP_HEADER if is_datagram else 0) for size in (request, response)]
-    frames = sum(max(1, math.ceil(size / fits)) for size in payload)
-    return rate_mbit_s * 1e6 / 8 / max(sum(payload) + beside * frames, frames * _SHORTEST_FRAME)
+    fits, headers = mtu - _IP_AND_TCP, _OF_A_SEGMENT
+    if is_datagram:
+        fits, headers = (mtu - 20) // 8 * 8, _OF_A_FRAGMENT
+        request += _UDP_HEADER
+        response += _UDP_HEADER
+    frames = max(1, math.ceil(request / fits)) + max(1, math.ceil(response / fits))
+    size = max(request + response + headers * frames, frames * _SHORTEST_FRAME)
+    return rate_mbit_s * 1e6 / 8 / size
 
 
 def description(settings: LinkSettings) -> Note | None:
-    """Describe a shaped link that is no wire; none for a wire and for one that is not shaped."""
+    """Return a note on a shaped link that is no wire; None for a wire, and for a link that is not shaped."""
     if settings.rate_mbit_s is None or has_netem():
         return None
     burst = burst_bytes(settings.rate_mbit_s, settings.mtu)
