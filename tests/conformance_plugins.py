@@ -46,6 +46,7 @@ BAD_PLATFORM = {
     "start": (_START, f"        raise RuntimeError('not today')\n{_START}"),
     "confinement": ('return "nothing"', 'return "confined"'),
     "fairness": ('command = ["unshare"', 'command = ["nice", "unshare"'),
+    "scratch": ("        mounts += scratch.mounts(spec, root.path)\n", ""),
     "network": ("return containers.finish_start(guest, spec, argv)", "return guest"),
 }
 _COMMANDS = "        return (Command("

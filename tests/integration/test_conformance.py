@@ -57,7 +57,16 @@ def test_a_plugin_that_is_right_passes_every_check(source, environment, tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["probe-without-image", "probe", "probe-leaks", "start", "confinement", "fairness", "network"],
+    [
+        "probe-without-image",
+        "probe",
+        "probe-leaks",
+        "start",
+        "confinement",
+        "fairness",
+        "scratch",
+        "network",
+    ],
 )
 def test_a_platform_that_is_wrong_fails(name, environment, tmp_path):
     subject = platform.PlatformSubject(

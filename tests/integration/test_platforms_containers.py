@@ -208,14 +208,31 @@ def test_a_guest_answers_under_exactly_its_limits(starter):
 
 @every_platform
 def test_every_guest_starts_from_the_same_untouched_files(starter):
-    script = "cp /usr/bin/env /usr/bin/vtax-was-here && echo 1 > /scratch/file && rm /usr/bin/cat && ls /scratch"
+    script = "touch /etc/vtax-was-here /vtax-was-here && echo 1 > /scratch/file && rm /etc/passwd && ls /scratch"
     for _ in range(2):
         running, guest = starter.ready()
-        result = guest.run(["sh", "-c", f"test ! -e /usr/bin/vtax-was-here && {script}"])
+        result = guest.run(
+            ["sh", "-c", f"test ! -e /etc/vtax-was-here -a ! -e /vtax-was-here && {script}"]
+        )
         assert (result.status, result.stdout) == (0, "file\n"), result.stderr
         running.stop()
-    assert (starter.image.tree / "usr/bin/cat").exists()
-    assert not (starter.image.tree / "usr/bin/vtax-was-here").exists()
+    assert (starter.image.tree / "etc/passwd").exists()
+    assert not (starter.image.tree / "etc/vtax-was-here").exists()
+
+
+def test_programs_of_the_image_lie_below_no_layer_of_native_and_cannot_be_written(
+    module_home, module_journal, image
+):
+    running, guest = Starter("native", module_home, module_journal, image).ready()
+    here = image.tree.stat().st_dev
+    shown = guest.run(["stat", "-c", "%d", "/usr/bin", "/scratch", "/tmp", "/"]).stdout.split()
+    assert {int(number) for number in shown} == {here}
+    kinds = guest.run(["stat", "-f", "-c", "%T", "/etc", "/var"]).stdout.split()
+    assert kinds == ["overlayfs", "overlayfs"]
+    for change in ("touch /usr/bin/vtax-was-here", "rm /usr/bin/env", "chmod 777 /usr/bin"):
+        assert "Read-only file system" in guest.run(["sh", "-c", change]).stderr
+    assert (image.tree / "usr/bin/env").exists()
+    running.stop()
 
 
 def test_native_scratch_is_a_plain_directory_of_the_host(module_home, module_journal, image):
@@ -228,7 +245,7 @@ def test_native_scratch_is_a_plain_directory_of_the_host(module_home, module_jou
 @pytest.mark.parametrize("starter", OVER_OUR_OVERLAY, indirect=True)
 def test_setuid_files_and_device_nodes_of_a_guest_have_no_effect(starter):
     running, guest = starter.ready()
-    for directory in ("/scratch", "/usr/local"):
+    for directory in ("/scratch", "/var/tmp"):
         program = f"cp /usr/bin/id {directory}/id && chmod 4755 {directory}/id && "
         result = guest.run(
             ["sh", "-c", f"{program} setpriv --reuid={NOBODY} --clear-groups {directory}/id -u"]

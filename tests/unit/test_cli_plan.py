@@ -112,6 +112,7 @@ def test_guests_are_counted_at_once_in_json_too(tmp_path):
                 "memory_bytes": 384 * 2**20,
                 "at_once": 2,
                 "memory_at_once_bytes": 768 * 2**20,
+                "scratch": ["volume"],
             }
         ]
         * 2,

@@ -55,9 +55,9 @@ def test_an_unknown_topology_says_which_are_near():
 @pytest.mark.parametrize(
     ("topology", "link", "key"),
     [
-        ("point-to-point", {}, "43c243c674e6"),
-        ("multi-nic", {"interfaces": 3}, "08b931556ed9"),
-        ("vlan-pairs", {"pairs": 2}, "ea353a489bb5"),
+        ("point-to-point", {}, "5c73c04d5f0b"),
+        ("multi-nic", {"interfaces": 3}, "a01ad3cff4f9"),
+        ("vlan-pairs", {"pairs": 2}, "876613eb183c"),
     ],
 )
 def test_a_cell_has_the_same_key_on_every_host(topology, link, key, tmp_path, installed):

@@ -51,7 +51,7 @@ def test_an_unknown_option_is_refused(name):
 
 
 def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
-    root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    root = Root(Path("/r"), MountStep(Path("/r")))
     text = lxc.configuration(containers.ContainerOptions(), spec, root, common=True)
     settings = dict(line.split(" = ", 1) for line in text.splitlines())
     assert settings["lxc.cgroup.cpuset.cpus"] == settings["lxc.cgroup2.cpuset.cpus"] == "1,3"
@@ -70,7 +70,7 @@ def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
 
 
 def test_podman_gets_limits_without_swap_and_no_network(spec):
-    root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    root = Root(Path("/r"), MountStep(Path("/r")))
     argv = podman.command_line(podman.OciOptions(), spec, root, "/vtax-1", ["program", "--flag"])
     assert argv[-4:] == ["--rootfs", "/r", "program", "--flag"]
     assert {
@@ -137,9 +137,9 @@ def test_a_path_that_overlayfs_cannot_be_reported_is_refused(tmp_path):
         namespaces.overlay(tmp_path / "a:b", tmp_path / "u", tmp_path / "w", tmp_path / "r")
 
 
-def test_a_fresh_root_has_an_empty_scratch_for_everyone(spec):
+def test_a_fresh_root_has_an_empty_scratch_for_everyone(spec, tmp_path):
     root = containers.overlay_root(spec)
-    assert (root.upper / "scratch").stat().st_mode & 0o7777 == 0o1777
+    assert (tmp_path / "upper/scratch").stat().st_mode & 0o7777 == 0o1777
     assert str(spec.image.tree) in root.mount.data
 
 

@@ -33,7 +33,7 @@ def spec(tmp_path):
 
 
 def podman_words(runtime, spec, network=None):
-    root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    root = Root(Path("/r"), MountStep(Path("/r")))
     return podman.command_line(
         podman.OciOptions(runtime=runtime), spec, root, "/vtax-1", ["program"], network
     )

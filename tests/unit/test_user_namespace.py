@@ -26,7 +26,7 @@ def spec(tmp_path):
 
 @pytest.fixture
 def shifted():
-    return Root(Path("/r"), Path("/u"), MountStep(Path("/r")), IDS, MountStep(Path("/l")))
+    return Root(Path("/r"), MountStep(Path("/r")), IDS, MountStep(Path("/l")))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_podman_maps_the_ids_and_sets_no_new_privs_only_when_requested(spec, shi
     ids = "0:2013265920:65536"
     assert {f"--uidmap={ids}", f"--gidmap={ids}", "--security-opt=no-new-privileges"} <= set(argv)
     assert argv[-3:] == ["--rootfs", "/r", "program"]
-    plain = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    plain = Root(Path("/r"), MountStep(Path("/r")))
     words = " ".join(podman.command_line(podman.OciOptions(), spec, plain, "/vtax-1", ["program"]))
     assert not any(word in words for word in ("idmap", "security-opt"))
 

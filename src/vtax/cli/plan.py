@@ -10,6 +10,7 @@ from typing import Any
 
 from vtax.cli.output import notify
 from vtax.errors import with_hint
+from vtax.platforms.base import Platform
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner import boots
 from vtax.runner.disk_room import cache_lines, memory_lines
@@ -123,6 +124,7 @@ def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
         "memory_bytes": plan.resources.memory_bytes,
         "at_once": largest.guests,
         "memory_at_once_bytes": largest.guests * plan.resources.memory_bytes,
+        "scratch": _scratch_places(plan, planned.platform),
     }
 
 
@@ -230,7 +232,8 @@ def _written(seconds: float) -> str:
 
 
 def _guest_resources(plan: Plan) -> list[str]:
-    """`guests of native, lxc: 1 vCPU and 512 MiB each; 2 at once in guest-to-guest: 1 GiB`; a disk that is set."""
+    """`guests of native, lxc: 1 vCPU and 512 MiB each, /scratch: volume; 2 at once in guest-to-guest: 1 GiB`; a disk
+    that is set."""
     limits = f"{format_count(plan.resources.vcpus, 'vCPU')} and {about_size(plan.resources.memory_bytes)} each"
     disk = plan.study.guest.disk
     groups: dict[str, list[str]] = {}
@@ -239,6 +242,7 @@ def _guest_resources(plan: Plan) -> list[str]:
         if (largest := plan.largest_of(name)) is None:
             continue
         each = f"{limits}, disk of {about_size(disk)}" if disk and planned.platform.disk else limits
+        each += f", /scratch: {', '.join(_scratch_places(plan, planned.platform))}"
         uses = (
             each
             if planned.platform.driver.tunings
@@ -249,6 +253,12 @@ def _guest_resources(plan: Plan) -> list[str]:
             uses += f"; {largest.guests} at once in {largest.topology or largest.label}: {memory}"
         groups.setdefault(uses, []).append(name)
     return [f"guests of {', '.join(names)}: {uses}" for uses, names in groups.items()]
+
+
+def _scratch_places(plan: Plan, platform: Platform) -> list[str]:
+    """Return where /scratch of a platform's guests lies, at each level of the factor."""
+    cells = [cell for cell in plan.cells if cell.platform is platform]
+    return list(dict.fromkeys(platform.scratch(cell.point.scratch) for cell in cells))
 
 
 def _cache_lines(plan: Plan) -> list[str]:
@@ -383,8 +393,8 @@ def _factor_lines(plan: Plan) -> list[str]:
             + (f", {topology}" if topology else "")
             + (f": {varied}" if varied else "")
         )
-    if plan.study.tuning:
-        lines.append(f"  tuning = {', '.join(plan.study.tuning)}")
+    for factor, levels in plan.study.start_factors.items():
+        lines.append(f"  {factor} = {', '.join(levels)}")
     return lines
 
 

@@ -84,6 +84,7 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
             "guest"
         ): f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
         translate("tuning"): ", ".join(study.tuning),
+        translate("scratch"): ", ".join(study.scratch),
         translate(
             "design"
         ): f"stop = {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, "

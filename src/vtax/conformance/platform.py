@@ -6,6 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, get_args
 
 from vtax.conformance import declared, fair, host, reach
@@ -13,16 +14,22 @@ from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import HostResources
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, run_checked
 from vtax.conformance.target import Target
+from vtax.guest.guest import Guest
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.walking import walk
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, NetworkLimits, Platform, Probe, RunningGuest
 from vtax.platforms.confinement import Isolation
+from vtax.platforms.options import Scratched
+from vtax.study.fields import Scratch
 from vtax.study.model import Tuning
 
 PROBE_S = 20.0
 STOP_S = 60.0
 _PAYLOAD_BYTES = 1 << 20
+_SEEN_ON_HOST = "vtax-is-here"
+_TMPFS = "1021994"  # TMPFS_MAGIC of <linux/magic.h>
 _LAB_MTU = 1400
 
 
@@ -215,6 +222,36 @@ def _fairness(subject: PlatformSubject) -> None:
         raise Failed(f"{'; '.join(unlike[:8])} ({len(unlike)} in all)")
 
 
+def _scratch(subject: PlatformSubject) -> None:
+    platform = platform_of(subject.driver)
+    isolation = subject.driver.isolation(platform.options)
+    can_choose = isinstance(platform.options, Scratched)
+    if not can_choose and (isolation == "kernel" or not subject.driver.uses_image):
+        raise Skipped("/scratch lies on the disk of a machine")
+    places: tuple[Scratch, ...] = get_args(Scratch) if can_choose else ("volume",)
+    stage, _ = subject.started
+    for place in places:
+        spec = stage.spec(scratch=place)
+        running = stage.started(platform, spec, role=place)
+        _check_place(stage.guest(place), spec.directory, place)
+        running.stop()
+
+
+def _check_place(guest: Guest, directory: Path, place: Scratch) -> None:
+    """Raise Failed where /scratch of a guest does not lie where it is to be. directory: of the guest on this host."""
+    kinds = run_checked(guest, ["stat", "--file-system", "--format=%t", "/scratch", "/var/tmp"])
+    kind, of_layer = kinds.split()
+    run_checked(guest, ["touch", f"/scratch/{_SEEN_ON_HOST}"])
+    names = [name for name, _ in walk(directory, is_strict=False) if name.endswith(_SEEN_ON_HOST)]
+    is_seen = any(not name.startswith("upper/") for name in names)
+    if place == "volume":
+        require(is_seen, "what the guest writes in its volume is in no directory of the host")
+    if place == "layer":
+        require(kind == of_layer and not is_seen, "/scratch is not in the guest's own layer")
+    if place == "memory":
+        require(kind == _TMPFS and not is_seen, f"/scratch in memory has a file system {kind}")
+
+
 def _cpu_time(subject: PlatformSubject) -> None:
     stage, running = subject.started
     first = running.host_cpu_s()
@@ -357,6 +394,13 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         _fairness,
         "start by platforms.containers, or give what programs find as platforms.alike does; a difference that is the "
         "layer: say it in differences()",
+        ("start",),
+        60,
+    ),
+    Check[_S](
+        "scratch",
+        _scratch,
+        "mount platforms.scratch.mounts(...) over /scratch, and derive Options from containers.ProcessOptions",
         ("start",),
         60,
     ),

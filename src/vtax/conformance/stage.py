@@ -27,7 +27,7 @@ from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
 from vtax.runner.counting import Endpoint
 from vtax.runner.open_guest import READY_TIMEOUT_S
-from vtax.study.fields import Privilege
+from vtax.study.fields import Privilege, Scratch
 
 MEMORY_BYTES = 512 << 20
 
@@ -87,13 +87,18 @@ class GuestStage:
         return path
 
     def spec(
-        self, end: NetworkEnd | None = None, privileges: frozenset[Privilege] = frozenset()
+        self,
+        end: NetworkEnd | None = None,
+        privileges: frozenset[Privilege] = frozenset(),
+        scratch: Scratch = "volume",
     ) -> GuestSpec:
         """Return a guest with one vCPU, connected to an end."""
         name = f"vtax-{secrets.token_hex(3)}"
         resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
         directory = self.directory(name)
-        return GuestSpec(name, self.image, resources, directory, self.journal, end, privileges)
+        return GuestSpec(
+            name, self.image, resources, directory, self.journal, end, privileges, scratch
+        )
 
     def start(
         self,
@@ -103,7 +108,11 @@ class GuestStage:
         privileges: frozenset[Privilege] = frozenset(),
     ) -> RunningGuest:
         """Start a guest and wait for its agent."""
-        running = platform.start(self.spec(end, privileges))
+        return self.started(platform, self.spec(end, privileges), role)
+
+    def started(self, platform: Platform, spec: GuestSpec, role: str = "guest") -> RunningGuest:
+        """Start a guest of a spec and wait for its agent."""
+        running = platform.start(spec)
         self._stack.callback(running.stop)
         guest = Guest(running.channel)
         self._stack.callback(guest.close)
@@ -118,10 +127,11 @@ class GuestStage:
         return self.endpoints[role].guest
 
     def start_ends(self, links: Links, platforms: Mapping[str, Platform]) -> None:
-        """Start a guest at every end: of the role's platform, else native. The links are closed on exit."""
+        """Start a guest that can ping at every end: of the role's platform, else native. The links are closed on exit."""
         self._stack.callback(links.close)
         for end in links.ends:
-            self.start(platforms.get(end.role) or registry.get("native"), end, end.role)
+            platform = platforms.get(end.role) or registry.get("native")
+            self.start(platform, end, end.role, frozenset({"raw-sockets"}))
             end.connected(partial(run_checked, self.guest(end.role)))
 
 

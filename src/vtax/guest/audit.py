@@ -35,7 +35,7 @@ _IN_BYTES = {
     "limit.address_space",
 }
 _SIZE = re.compile(r"[0-9]{1,19}")
-STARTED = ("tuning", "started.topology", "started.link")
+STARTED = ("tuning", "started.scratch", "started.topology", "started.link")
 """Facts that say how a guest was started; only guests that were started alike are compared."""
 
 

@@ -14,9 +14,9 @@ NAMES = frozenset({
     "frequency_governor", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version",
     "limit.address_space", "limit.cpu_time", "limit.cpus", "limit.locked_memory", "limit.memory", "limit.open_files",
     "limit.processes", "limit.stack_size", "limit.tasks", "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system",
-    "root_mount_options", "scratch_file_system", "scratch_mount_options", "seccomp_filters", "seccomp_mode",
+    "root_mount_options", "scratch", "scratch_file_system", "scratch_mount_options", "seccomp_filters", "seccomp_mode",
     "security_label",
-    "speculative_indirect_branch", "speculative_store_bypass", "started.link", "started.topology", "swap_bytes",
+    "speculative_indirect_branch", "speculative_store_bypass", "started.link", "started.scratch", "started.topology", "swap_bytes",
     "tcp_congestion_control", "tcp_receive_buffer", "tcp_send_buffer", "transparent_huge_pages", "tuning", "uid_map",
 })  # fmt: skip
 OPEN = frozenset({"interface", "disk", "hash", "limit", "mitigation", "unreadable"})

@@ -36,7 +36,8 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _AT_EMPTY_PATH, _AT_FDCWD = 1, 4, 0x1000, -100
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x100000
 MAPPING_IDS = "mapping the ids of"  # in the error of a failed step
-_OVERLAY_SPECIAL = frozenset(":,\\")
+OVERLAY_SPECIAL = frozenset(":,\\")
+"""Characters that a path in the options of an overlay cannot have."""
 
 _DEVICES = {
     "full": (1, 7),
@@ -87,6 +88,21 @@ def emptied(target: Path, place: Path) -> MountStep:
     return MountStep(target, source=place, flags=MS_BIND, empty=True)
 
 
+def made_directory(path: Path, mode: int, owner: int = 0) -> Path:
+    """Make a directory with a mode whatever the umask. owner: the number of its user and its group."""
+    path.mkdir()
+    path.chmod(mode)
+    if owner:
+        os.chown(path, owner, owner)
+    return path
+
+
+def read_only(source: Path, target: Path) -> list[MountStep]:
+    """Return a file or a directory, and nothing mounted below it, that cannot be written at a second place."""
+    flags = MS_REMOUNT | MS_BIND | MS_RDONLY | UNTRUSTED
+    return [MountStep(target, source=source, flags=MS_BIND), MountStep(target, flags=flags)]
+
+
 def untrusted(target: Path) -> MountStep:
     """Return the flags of what a guest writes, for a bind mount that is already at target: a bind mount ignores
     flags."""
@@ -99,9 +115,14 @@ def id_mapped(source: Path, target: Path) -> MountStep:
     return MountStep(target, source=source, id_mapped=True)
 
 
-def tmpfs(target: Path, mode: int = 0o755) -> MountStep:
-    """Return an empty tmpfs."""
-    return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, f"mode={mode:o}")
+def tmpfs(target: Path, mode: int = 0o755, *, size: int | None = None, owner: int = 0) -> MountStep:
+    """Return an empty tmpfs.
+
+    size: bytes that it holds at most; absent: half of this host's memory. owner: user and group of its root.
+    """
+    limit = f",size={size}" if size is not None else ""
+    data = f"mode={mode:o},uid={owner},gid={owner}{limit}"
+    return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, data)
 
 
 def own_devices(target: Path) -> list[MountStep]:
@@ -128,7 +149,7 @@ def overlay(lower: Path, upper: Path, work: Path, target: Path) -> MountStep:
     Raises BadInput for a path that overlayfs cannot use.
     """
     for path in (lower, upper, work):
-        if _OVERLAY_SPECIAL & set(str(path)):
+        if OVERLAY_SPECIAL & set(str(path)):
             raise BadInput(
                 f"overlayfs cannot use {path}: it contains ':', ',' or a backslash",
                 hint="move VTAX_HOME elsewhere",

@@ -71,6 +71,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "kvm-not-used": "KVM is not in use on this host",
     "guests-memory": "{guests} guests of {size} at once need {total} of memory, and {available}",
     "tuning-and-cpu-limit": "{name} says itself how its CPUs are limited (cpu_limit), and so does tuning",
+    "cannot-place-scratch": "/scratch of {name} does not lie where scratch level '{level}' wants it",
     "cannot-unpin": "{name} cannot run unpinned, as tuning level '{level}' asks",
     "cannot-pin": "{name} cannot be pinned, as tuning level '{level}' asks",
     "cannot-huge-pages": "{name} cannot have its memory in huge pages, as tuning level '{level}' asks",

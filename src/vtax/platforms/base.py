@@ -33,8 +33,8 @@ from vtax.messages import Note, at
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.cpu_limits import CpuLimited
-from vtax.platforms.options import DriverOptions
-from vtax.study.fields import Privilege
+from vtax.platforms.options import DriverOptions, Scratched
+from vtax.study.fields import Privilege, Scratch
 from vtax.study.keys import marked
 
 
@@ -130,6 +130,7 @@ class GuestSpec:
     name: unique, at most 12 characters of [a-z0-9-], starting `vtax`; names its container, cgroup, tap.
     directory: a private empty directory, already journalled by the caller. plugboard: None for no network at all.
     privileges: what a benchmark of the run asks for beyond the confinement of guests (platforms.confinement).
+    scratch: where /scratch lies, if the platform can choose and does not (platforms.scratch).
     """
 
     name: str
@@ -139,6 +140,7 @@ class GuestSpec:
     journal: Journal
     plugboard: Plugboard | None = None
     privileges: frozenset[Privilege] = frozenset()
+    scratch: Scratch = "volume"
 
 
 class RunningGuest(ABC):
@@ -380,7 +382,13 @@ class Platform:
             and (time := self.options.time(spec.resources.vcpus)) is not None
         ):
             spec = replace(spec, resources=spec.resources.unpinned(time))
-        return self.driver.start(self.options, spec)
+        return self.driver.start(self.options, replace(spec, scratch=self.scratch(spec.scratch)))
+
+    def scratch(self, asked: Scratch) -> Scratch:
+        """Return where /scratch of its guests lies. asked: where the study wants it."""
+        if isinstance(self.options, Scratched):
+            return self.options.scratch or asked
+        return "volume"
 
     @property
     def disk(self) -> GuestDisk | None:

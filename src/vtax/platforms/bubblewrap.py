@@ -12,10 +12,9 @@ from typing import Any
 from vtax.counters.layer import Part
 from vtax.host import namespaces
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep
-from vtax.platforms import confinement, containers, stdio
+from vtax.platforms import confinement, containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
-from vtax.platforms.containers import Root
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.containers import ProcessOptions, Root
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
@@ -26,7 +25,7 @@ PARTS = (Part("runtime", "bwrap"),)
 class Bubblewrap(LaunchedDriver):
     name = "bubblewrap"
     summary = "bubblewrap sandbox"
-    Options = CpuLimited
+    Options = ProcessOptions
     variants: Mapping[str, Mapping[str, Any]] = {"bubblewrap": {}}
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
@@ -34,11 +33,12 @@ class Bubblewrap(LaunchedDriver):
     version_argv = ("bwrap", "--version")
 
     def launch_program(
-        self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]
+        self, options: ProcessOptions, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
         root = containers.overlay_root(spec)
         mounts = [
             *containers.runtime_mounts(root),
+            *scratch.mounts(spec, root.path),
             _own_sys(root),
             *namespaces.own_devices(root.path / "dev"),
         ]

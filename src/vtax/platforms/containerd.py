@@ -36,7 +36,7 @@ from vtax.messages import Note
 from vtax.platforms import containers, oci_runtime, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.containers import ProcessOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
@@ -79,7 +79,7 @@ _DEVPTS = {
 }
 
 
-class ContainerdOptions(CpuLimited):
+class ContainerdOptions(ProcessOptions):
     """By what containers are made."""
 
     runtime: Literal["runc", "crun", "youki", "runsc", "kata"] = Field(

@@ -22,15 +22,15 @@ from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.messages import Note
-from vtax.platforms import alike, confinement, user_network
+from vtax.platforms import alike, confinement, scratch, user_network
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.confinement import Confinement
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.options import Scratched
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 from vtax.platforms.user_network import Network
 
 _START_TIMEOUT_S = 60.0
-SCRATCH = "scratch"
 CLIENTS = "runtime"
 """Below a guest's cgroup: what starts the container, outside of its limits (stdio.Program, subgroup)."""
 DROPPED_CAPABILITIES = ("MKNOD", "SYS_ADMIN")
@@ -38,7 +38,11 @@ DROPPED_CAPABILITIES = ("MKNOD", "SYS_ADMIN")
 users of the host."""
 
 
-class ContainerOptions(CpuLimited):
+class ProcessOptions(CpuLimited, Scratched):
+    """Options of drivers whose guest is processes of this host."""
+
+
+class ContainerOptions(ProcessOptions):
     """Options of privileges that the guest may gain."""
 
     userns: bool = Field(
@@ -76,37 +80,33 @@ class Root:
     """
 
     path: Path
-    upper: Path
     mount: MountStep
     ids: IdRange | None = None
     lower: MountStep | None = None
 
 
 def overlay_root(spec: GuestSpec, *, userns: bool = False) -> Root:
-    """Make the directories of a fresh overlay with an empty /scratch; nothing is mounted or copied yet.
+    """Make the directories of a fresh overlay with an empty /scratch, and its volume; nothing is mounted or copied yet.
 
     userns: its files belong to the ids of a user namespace of the guest's; only runtime_mounts mounts such a root.
     """
     path, upper, work = (spec.directory / name for name in ("root", "upper", "work"))
     for directory in (path, upper, work):
         directory.mkdir()
-    (upper / SCRATCH).mkdir(mode=0o1777)
-    (upper / SCRATCH).chmod(0o1777)
-    if not userns:
-        return Root(path, upper, namespaces.overlay(spec.image.tree, upper, work, path))
-    ids = unused_range()
-    for directory in (upper, upper / SCRATCH):
-        os.chown(directory, ids.first, ids.first)
+    ids = unused_range() if userns else None
+    scratch.prepare(spec, ids)
+    namespaces.made_directory(upper / scratch.NAME, scratch.MODE, ids.first if ids else 0)
+    if ids is None:
+        return Root(path, namespaces.overlay(spec.image.tree, upper, work, path))
+    os.chown(upper, ids.first, ids.first)
     mount = replace(namespaces.overlay(path, upper, work, REACHABLE_ROOT), make=True)
-    return Root(REACHABLE_ROOT, upper, mount, ids, namespaces.id_mapped(spec.image.tree, path))
+    return Root(REACHABLE_ROOT, mount, ids, namespaces.id_mapped(spec.image.tree, path))
 
 
-def runtime_mounts(root: Root | None = None) -> list[MountStep]:
+def runtime_mounts(root: Root) -> list[MountStep]:
     """Return the mounts of a container runtime's mount namespace: the guest's root, and nothing else in /run."""
     shared = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
-    if root is not None and root.lower is not None:
-        return [root.lower, *shared, root.mount]
-    return [root.mount, *shared] if root else shared
+    return [root.lower, *shared, root.mount] if root.lower else [root.mount, *shared]
 
 
 def wait_for_init(

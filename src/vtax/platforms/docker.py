@@ -19,7 +19,7 @@ from vtax.host.packages import packages_hint
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.messages import Note
-from vtax.platforms import containers, oci_runtime, probing, stdio, user_network
+from vtax.platforms import containers, oci_runtime, probing, scratch, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import oci_confinement
@@ -119,6 +119,7 @@ class Docker(LaunchedDriver):
         if is_temporary and not daemon.private:
             spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
         image = daemon.ensure_image(spec.image, keep_others=is_temporary)
+        scratch.prepare(spec)
 
         def program(group: Cgroup) -> Program:
             parent = group.runtime_path if daemon.private else None
@@ -184,7 +185,7 @@ def command_line(
         "--network=none",
         *(["--sysctl=net.ipv6.conf.lo.disable_ipv6=0"] if has_ipv6 else []),  # as elsewhere
         "--log-driver=none",
-        "--workdir=/scratch",
+        f"--workdir={scratch.PLACE}",
         f"--runtime={options.runtime}",
         f"--name={spec.name}",
         f"--hostname={spec.name}",
@@ -194,6 +195,7 @@ def command_line(
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
         f"--pids-limit={cgroups.most_processes()}",
+        *scratch.run_options(spec),
         *oci_confinement(options, spec),
         image,
         *argv,

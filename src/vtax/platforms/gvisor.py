@@ -30,7 +30,7 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import containers, oci_runtime, probing, stdio
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot, register_platform
 from vtax.platforms.confinement import Isolation
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.containers import ProcessOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 from vtax.study.declared import Example
@@ -46,7 +46,7 @@ _LOCALE = "C"
 _HIDDEN = namespaces.tmpfs(Path("/proc/sys/net"))
 
 
-class GvisorOptions(CpuLimited):
+class GvisorOptions(ProcessOptions):
     """How the sandbox catches system calls, and with which runsc."""
 
     platform: Literal["systrap", "ptrace", "kvm"] = Field(

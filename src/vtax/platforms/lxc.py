@@ -15,7 +15,7 @@ from typing import Any
 from vtax.counters.layer import Part
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
-from vtax.platforms import confinement, containers, stdio
+from vtax.platforms import confinement, containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
 from vtax.platforms.probing import LaunchedDriver
@@ -58,7 +58,11 @@ class Lxc(LaunchedDriver):
             "--",
             *argv,
         ]
-        mounts = [*containers.runtime_mounts(root), *_owned_by_root(root.ids, spec.directory)]
+        mounts = [
+            *containers.runtime_mounts(root),
+            *scratch.mounts(spec, root.path, root.ids),
+            *_owned_by_root(root.ids, spec.directory),
+        ]
         program = Program(command, mounts, ids=root.ids)
         guest = stdio.start(spec, lambda group: program)
         guest.parts = PARTS

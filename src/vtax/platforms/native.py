@@ -1,57 +1,77 @@
 """The baseline: the image's files under the same limits, on the host's kernel with nothing else isolated.
 
-The guest is a process in a mount namespace of its own whose root is an overlay over the image, with the host's
-/dev, /proc and /sys; /scratch is a plain directory, so that the host's own file system is what a disk benchmark
-measures. Only when it must join a topology does it get a network namespace, since nothing may touch the host's
-network.
+The guest is a process in a mount namespace of its own with the host's /dev, /proc and /sys. Its root is what a plain
+installation would be: programs and libraries of the image are read where they lie, without a layer of a file system
+between, and cannot be written; of what programs write, directories that the image leaves empty are plain ones of the
+host, and over the others (/etc, /var) lies an overlay. Only when it must join a topology does it get a network
+namespace, since nothing may touch the host's network.
 """
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
-from vtax.platforms import alike, containers, stdio
+from vtax.host import namespaces
+from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind
+from vtax.platforms import alike, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
-from vtax.platforms.containers import Root
-from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.containers import ProcessOptions
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
+
+_PROGRAMS = frozenset(
+    [
+        ".vtax",
+        "bin",
+        "boot",
+        "games",
+        "include",
+        "lib",
+        "lib32",
+        "lib64",
+        "libexec",
+        "libx32",
+        "man",
+        "sbin",
+        "share",
+        "src",
+        "usr",
+    ]
+)
+"""Directories of programs, in / and in /usr/local. Programs of an image that write have directories of other names."""
+_OF_HOST = frozenset({"dev", "proc", "sys"})
 
 
 @register_platform
 class Native(LaunchedDriver):
     name = "native"
     summary = "the image's files on the host's kernel, same limits, nothing else isolated"
-    Options = CpuLimited
+    Options = ProcessOptions
     variants: Mapping[str, Mapping[str, Any]] = {"native": {}}
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
-    def isolation(self, options: CpuLimited) -> Isolation:
+    def isolation(self, options: ProcessOptions) -> Isolation:
         return "nothing"
 
     def launch_program(
-        self, options: CpuLimited, spec: GuestSpec, argv: Sequence[str]
+        self, options: ProcessOptions, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
         return launch(spec, argv, limited=True)
 
 
 def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest:
     """Start a guest whose first program is argv, within the spec's limits or with all that the host has."""
-    root = containers.overlay_root(spec)
-    scratch = spec.directory / containers.SCRATCH
-    scratch.mkdir()
-    scratch.chmod(0o1777)
+    root = spec.directory / "root"
     network = spec.plugboard is not None
-    inside = root.path / containers.SCRATCH
-    mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
-    mounts.append(alike.shared_memory(root.path / "dev/shm", spec.resources.memory_bytes))
-    program = Program(argv, mounts, network=network, new_root=root.path, limited=limited)
+    mounts = [*plain_root(spec, root), *_host_views(root, network)]
+    mounts.append(alike.shared_memory(root / "dev/shm", spec.resources.memory_bytes))
+    program = Program(argv, mounts, network=network, new_root=root, limited=limited)
     guest = stdio.start(spec, lambda group: program)
     guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction
     if spec.plugboard is not None:
@@ -63,15 +83,77 @@ def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest
     return guest
 
 
-def _host_views(root: Root, network: bool) -> list[MountStep]:
-    """Return the host's /dev, /proc and /sys; with a network of its own, also a sysfs of its own (it shows the
-    NICs)."""
-    views = [bind(Path("/dev"), root.path / "dev"), bind(Path("/proc"), root.path / "proc")]
+def plain_root(spec: GuestSpec, root: Path) -> list[MountStep]:
+    """Make a directory that becomes a root with the image's files, and return what is to be mounted there.
+
+    Programs are not written, see `_PROGRAMS`; nothing that a guest writes reaches the image.
+    """
+    root.mkdir()
+    mounts = [bind(root, root), namespaces.untrusted(root)]
+    for entry in sorted(spec.image.tree.iterdir()):
+        if entry.name != scratch.NAME:
+            mounts += _entry(spec, entry, root / entry.name)
+    local = spec.image.tree / "usr/local"
+    for entry in sorted(local.iterdir()) if local.is_dir() else ():
+        if entry.name not in _PROGRAMS and _is_filled(entry):
+            mounts += _written(spec, entry, root / "usr/local" / entry.name)
+    return [*mounts, *_scratch(spec, root / scratch.NAME)]
+
+
+def _entry(spec: GuestSpec, entry: Path, place: Path) -> list[MountStep]:
+    """Make an entry of the image's top directory in the guest's, and return its mounts."""
+    state = entry.lstat()
+    if stat.S_ISLNK(state.st_mode):
+        place.symlink_to(entry.readlink())
+        return []
+    if not stat.S_ISDIR(state.st_mode):
+        place.touch()
+        return namespaces.read_only(entry, place)
+    namespaces.made_directory(place, stat.S_IMODE(state.st_mode), state.st_uid)
+    if entry.name in _OF_HOST or not _is_filled(entry):
+        return []
+    if entry.name in _PROGRAMS:
+        return namespaces.read_only(entry, place)
+    return _written(spec, entry, place)
+
+
+def _is_filled(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and any(path.iterdir())
+
+
+def _written(spec: GuestSpec, lower: Path, place: Path) -> list[MountStep]:
+    """Return an overlay over a directory that the guest writes, with the same owner and mode.
+
+    One whose name overlayfs cannot use is not written. Raises BadInput where no directory of VTAX_HOME can be used.
+    """
+    if namespaces.OVERLAY_SPECIAL & set(lower.name):
+        return namespaces.read_only(lower, place)
+    state, below = lower.stat(), place.relative_to(spec.directory)
+    upper, work = (spec.directory / kind / below for kind in ("upper", "work"))
+    for directory in (upper, work):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        namespaces.made_directory(directory, stat.S_IMODE(state.st_mode), state.st_uid)
+    return [namespaces.overlay(lower, upper, work, place)]
+
+
+def _scratch(spec: GuestSpec, place: Path) -> list[MountStep]:
+    """Make /scratch in the guest's root, and return its mount: a volume is the directory itself."""
+    namespaces.made_directory(place, scratch.MODE)
+    if spec.scratch == "layer":
+        empty = namespaces.made_directory(spec.directory / "empty", scratch.MODE)
+        return _written(spec, empty, place)
+    return [] if spec.scratch == "volume" else scratch.mounts(spec, place.parent)
+
+
+def _host_views(root: Path, network: bool) -> list[MountStep]:
+    """Return the host's /dev, /proc and /sys; with a network of its own, also a sysfs of its own, which shows its
+    interfaces."""
+    views = [bind(Path("/dev"), root / "dev"), bind(Path("/proc"), root / "proc")]
     if not network:
-        return [*views, bind(Path("/sys"), root.path / "sys")]
+        return [*views, bind(Path("/sys"), root / "sys")]
     flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
     return [
         *views,
-        MountStep(root.path / "sys", "sysfs", "sysfs", flags),
-        bind(Path("/sys/fs/cgroup"), root.path / "sys/fs/cgroup"),
+        MountStep(root / "sys", "sysfs", "sysfs", flags),
+        bind(Path("/sys/fs/cgroup"), root / "sys/fs/cgroup"),
     ]

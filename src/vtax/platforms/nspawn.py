@@ -13,7 +13,7 @@ from typing import Any
 from vtax.counters.layer import Part
 from vtax.host import cgroup_mounts, namespaces
 from vtax.host.namespaces import MountStep
-from vtax.platforms import confinement, containers, stdio
+from vtax.platforms import confinement, containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.containers import DROPPED_CAPABILITIES, ContainerOptions, Root
 from vtax.platforms.probing import LaunchedDriver
@@ -58,9 +58,14 @@ class Nspawn(LaunchedDriver):
         root = containers.overlay_root(spec, userns=options.userns)
         command = command_line(options, spec, root, argv)
         filtered = options.confinement != "none" and "asynchronous-io" not in spec.privileges
+        mounts = [
+            *containers.runtime_mounts(root),
+            *scratch.mounts(spec, root.path, root.ids),
+            *_no_files_of_host(),
+        ]
         program = Program(
             command,
-            [*containers.runtime_mounts(root), *_no_files_of_host()],
+            mounts,
             limited=True,
             environment=environment(filtered=filtered),
             ids=root.ids,

@@ -27,7 +27,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.messages import Note
 from vtax.network.namespace import NAMES, Namespace
-from vtax.platforms import confinement, user_network
+from vtax.platforms import confinement, scratch, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.containers import ContainerOptions
 from vtax.platforms.stdio import StdioGuest
@@ -159,6 +159,7 @@ def bundle(
                 "source": "sysfs",
                 "options": ["nosuid", "noexec", "nodev"],
             },
+            *scratch.oci_mounts(spec),
         ],
         "linux": {
             "namespaces": [*({"type": kind} for kind in ("pid", "ipc", "uts", "mount")), named]

@@ -17,7 +17,7 @@ from vtax.host import cgroups
 from vtax.host.cgroups import Cgroup
 from vtax.host.process import find_program
 from vtax.image.image import Image
-from vtax.platforms import containers, oci_runtime, stdio, user_network
+from vtax.platforms import containers, oci_runtime, scratch, stdio, user_network
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import Root, oci_confinement
@@ -140,6 +140,7 @@ def command_line(
         f"--shm-size={memory}",
         f"--pids-limit={cgroups.most_processes()}",
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
+        *scratch.run_options(spec),
         *oci_confinement(options, spec),
         "--rootfs",
         str(root.path),

@@ -88,7 +88,8 @@ class OtherMachine:
 
     def start(self, end: NetworkEnd, spec: GuestSpec) -> RunningGuest:
         """Have the guest of an end started there; its stream is here. Raises PlatformError or GuestError."""
-        found = self._ask("start", role=end.role, privileges=sorted(spec.privileges))
+        privileges = sorted(spec.privileges)
+        found = self._ask("start", role=end.role, privileges=privileges, scratch=spec.scratch)
         relay = [PYTHON, "-I", "-S", "-c", _RELAY.read_text(), found["stream"]]
         running = self._driver.launch(self._options, replace(spec, plugboard=None), relay)
         try:

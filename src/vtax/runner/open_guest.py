@@ -312,7 +312,11 @@ class OpenGuest:
     def _facts_of_the_host(self) -> dict[str, Fact]:
         """Facts that the guest cannot see: its resources and effective limits."""
         in_force = self._endpoints["guest"].running.limits_in_force()
-        level: dict[str, Fact] = {"tuning": self._session.tuning} if self._session.tuning else {}
+        level: dict[str, Fact] = {"scratch": self._place_of_scratch()}
+        if self._session.tuning:
+            level["tuning"] = self._session.tuning
+        if len(self._plan.study.scratch) > 1:
+            level["started.scratch"] = self._session.cells[0].point.scratch
         if (colocation := self._session.colocation).total > 1:
             level |= {
                 "started.guests": colocation.guests,
@@ -328,6 +332,12 @@ class OpenGuest:
             "started.topology": point.topology,
             "started.link": link or "defaults",
         }
+
+    def _place_of_scratch(self) -> str:
+        """Return where /scratch lies: on a machine of the user's the directory that it has."""
+        if self._session.platform.driver.uses_image:
+            return self._session.scratch
+        return self._endpoints["guest"].running.scratch
 
     def _start_end(self, end: NetworkEnd) -> Endpoint:
         """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
@@ -397,7 +407,10 @@ class OpenGuest:
         directory.mkdir(parents=True)
         image = self._plan.image.of_peers if is_serving else self._plan.image
         privileges = frozenset() if is_serving else self._plan.privileges
-        return GuestSpec(name, image, resources, directory, self._journal, plugboard, privileges)
+        scratch = "volume" if is_serving else self._session.cells[0].point.scratch
+        return GuestSpec(
+            name, image, resources, directory, self._journal, plugboard, privileges, scratch
+        )
 
     def _lanes(self, cell: PlannedCell) -> list[Lane]:
         """Return the flows of a trial: one in the guest, or those of the topology, links set as the cell asks."""

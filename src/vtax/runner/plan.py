@@ -29,7 +29,7 @@ from vtax.runner.untested import why_not, why_not_here
 from vtax.stats.stopping import UNBOUNDED
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
-from vtax.study.fields import Privilege
+from vtax.study.fields import Privilege, Scratch
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
 
@@ -89,6 +89,11 @@ class GuestLife:
     def tuning(self) -> str:
         """The level of `tuning` its guest is started at; empty when it is no factor."""
         return self.cells[0].point.tuning
+
+    @property
+    def scratch(self) -> Scratch:
+        """Where /scratch of its guest lies."""
+        return self.platform.scratch(self.cells[0].point.scratch)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.runner import density
 from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
+from vtax.study.fields import Scratch
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import RefusedStudy, validated
 from vtax.units import format_levels
 
-GuestKind = tuple[str, bool, tuple[int, bool, bool]]
-"""Kind of a guest, its network left out: tuning, whether trials start guests of their own, and the kind of
+GuestKind = tuple[str, Scratch, bool, tuple[int, bool, bool]]
+"""Kind of a guest, its network left out: tuning, where its /scratch is to lie, whether trials start guests of their own, and the kind of
 their colocation."""
 GuestConfiguration = tuple[GuestKind, Hashable]
 """The kind of a guest, and its network or None."""
@@ -44,6 +45,7 @@ class Point:
     link: LinkSettings | None
     levels: Mapping[str, Any]
     tuning: str = ""
+    scratch: Scratch = "volume"
     colocation: Colocation = ALONE
     is_cold: bool = False
 
@@ -93,7 +95,7 @@ class Point:
     @property
     def kind(self) -> GuestKind:
         """The kind of guest that runs this point, its network left out."""
-        return (self.tuning, bool(self.benchmark.stages), self.colocation.kind)
+        return (self.tuning, self.scratch, bool(self.benchmark.stages), self.colocation.kind)
 
     @property
     def configuration(self) -> GuestConfiguration:
@@ -205,6 +207,7 @@ def _checked_point(
         "link": link.model_dump(mode="json") if link else {},
         "guest": guest,
         "image": image.key,
+        "scratch": raw.scratch,
     }
     if raw.tuning:
         defining["tuning"] = raw.tuning
@@ -221,6 +224,7 @@ def _checked_point(
         link,
         raw.levels,
         raw.tuning,
+        raw.scratch,
         raw.colocation,
         is_cold,
     )
@@ -340,10 +344,8 @@ def _help_name(benchmark: Benchmark, where: str) -> str:
 
 def _hint_of_table(name: str) -> str:
     """Where a factor of the whole table belongs that stands among a tool's parameters; empty when it is none."""
-    if name == "tuning":
-        return (
-            "tuning is a factor over everything: write its levels above the first table in brackets"
-        )
+    if name in ("tuning", "scratch"):
+        return f"{name} is a factor over everything: write its levels above the first table in brackets"
     if name not in ("guests", "neighbour"):
         return ""
     return f"{name} is a key of [[benchmark]], with a list of levels; write it beside name"

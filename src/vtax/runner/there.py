@@ -39,7 +39,7 @@ from vtax.runner import memory, tuning
 from vtax.runner.check import check_host
 from vtax.runner.elsewhere import PREFIX
 from vtax.runner.plan import split_cpus
-from vtax.study.fields import Privilege
+from vtax.study.fields import Privilege, Scratch
 from vtax.units import about_size
 
 _REQUESTS = ("check", "build", "start", "hand_over", "state", "apply", "counters", "close")
@@ -114,7 +114,9 @@ class Half:
         self._stack.callback(self._links.close)
         self._links.join(nics)
 
-    def start(self, role: str, privileges: Sequence[Privilege] = ()) -> dict[str, Any]:
+    def start(
+        self, role: str, privileges: Sequence[Privilege] = (), scratch: Scratch = "volume"
+    ) -> dict[str, Any]:
         """Start a guest at an end; where its stream waits, and what must be known of it to use it."""
         end = self._half.end(role)
         name = f"vtax-{secrets.token_hex(3)}"
@@ -131,6 +133,7 @@ class Half:
             self._journal,
             end,
             frozenset(privileges),
+            scratch,
         )
         running = self._platform.start(spec)
         self._stack.callback(running.stop)

@@ -17,6 +17,7 @@ def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadI
     """Why a platform cannot do what a point requests; None when it can. source: the study."""
     return (
         tuning.why_not(platform, point.tuning, source)
+        or _why_not_placed(platform, point, source)
         or networks.why_not(platform, point, source)
         or _why_not_started(platform, point, image, source)
         or _why_not_in_image(platform, point, image, source)
@@ -47,6 +48,17 @@ def why_not_here(
         ),
         where=f"{source}: [[benchmark]] {point.label}",
         hint=Note("hint-fewer-guests"),
+    )
+
+
+def _why_not_placed(platform: Platform, point: Point, source: str) -> BadInput | None:
+    """Why /scratch of a platform's guests cannot lie where a level of the factor wants it; None when it can."""
+    if "scratch" not in point.levels or platform.scratch(point.scratch) == point.scratch:
+        return None
+    return BadInput(
+        Note("cannot-place-scratch", name=platform.name, level=point.scratch),
+        where=f"{source}: key scratch",
+        hint=Note("hint-level-or-platform", name=platform.name),
     )
 
 

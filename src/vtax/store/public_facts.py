@@ -22,9 +22,9 @@ _OF_GUEST = frozenset({
     "cpu_family_model_stepping", "cpu_flags", "cpu_model", "cpu_topology", "cpus_allowed", "cpus_visible",
     "frequency_governor", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version",
     "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system", "root_mount_options",
-    "scratch_file_system", "scratch_mount_options", "capabilities", "seccomp_filters", "seccomp_mode", "security_label",
+    "scratch", "scratch_file_system", "scratch_mount_options", "capabilities", "seccomp_filters", "seccomp_mode", "security_label",
     "speculative_indirect_branch",
-    "speculative_store_bypass", "started.guests", "started.link", "started.neighbour", "started.topology",
+    "speculative_store_bypass", "started.guests", "started.link", "started.neighbour", "started.scratch", "started.topology",
     "swap_bytes", "tcp_congestion_control", "tcp_receive_buffer", "tcp_send_buffer", "transparent_huge_pages",
     "tuning", "uid_map",
 })  # fmt: skip

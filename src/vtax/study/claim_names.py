@@ -185,8 +185,8 @@ def factor_levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
     for table in tables:
         for factor, levels in table.varied.items():
             found.setdefault(factor, {}).update({canonical(level): level for level in levels})
-    if study.tuning:
-        found["tuning"] = {canonical(level): level for level in study.tuning}
+    for factor, starts in study.start_factors.items():
+        found[factor] = {canonical(level): level for level in starts}
     return found
 
 

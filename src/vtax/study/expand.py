@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
-from vtax.study.fields import Level
+from vtax.study.fields import Level, Scratch
 from vtax.study.model import BenchmarkTable, Study
 
 DEFAULT_TOPOLOGY = "point-to-point"
@@ -54,7 +54,8 @@ class RawPoint:
     """One combination of levels of one benchmark table, not yet checked by the benchmark.
 
     table: index of the `[[benchmark]]` table. levels: only what varies; link settings appear as `link.NAME`. tuning:
-    the study's level of it, empty when it is no factor. colocation: its further guests.
+    the study's level of it, empty when it is no factor. scratch: where /scratch is to lie. colocation: its further
+    guests.
     """
 
     table: int
@@ -65,6 +66,7 @@ class RawPoint:
     link: Mapping[str, Level]
     levels: Mapping[str, Level]
     tuning: str = ""
+    scratch: Scratch = "volume"
     colocation: Colocation = ALONE
 
 
@@ -73,15 +75,14 @@ def points(study: Study) -> Iterator[RawPoint]:
 
     One after the other: whoever refuses one has not made all of them.
     """
-    tunings: Sequence[str] = study.tuning or [""]
     for index, table in enumerate(study.benchmark):
-        for tuning in tunings:
-            yield from _points_of(index, table, tuning)
+        for start in study.starts:
+            yield from _points_of(index, table, start, study.scratch[0])
 
 
 def count_points(study: Study) -> int:
     """Return how many points a study has."""
-    return sum(table.points for table in study.benchmark) * max(1, len(study.tuning))
+    return sum(table.points for table in study.benchmark) * len(study.starts)
 
 
 def key_of(defining: Mapping[str, Any]) -> str:
@@ -91,7 +92,10 @@ def key_of(defining: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPoint]:
+def _points_of(
+    index: int, table: BenchmarkTable, start: Mapping[str, str], scratch: Scratch
+) -> Iterator[RawPoint]:
+    """Yield the points of a table. start: levels of factors over everything. scratch: of the study, where no factor."""
     for combination in product(*table.varied.values()):
         levels = dict(zip(table.varied, combination, strict=True))
         yield RawPoint(
@@ -107,8 +111,9 @@ def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPo
                 **table.link,
                 **{k.removeprefix("link."): v for k, v in levels.items() if k.startswith("link.")},
             },
-            levels={"tuning": tuning, **levels} if tuning else levels,
-            tuning=tuning,
+            levels={**start, **levels},
+            tuning=start.get("tuning", ""),
+            scratch=cast(Scratch, start.get("scratch", scratch)),
             colocation=Colocation(
                 guests=int(levels["guests"]) if table.guests else 1,
                 neighbour=str(levels["neighbour"]) if table.neighbour else "",

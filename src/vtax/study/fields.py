@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -32,6 +32,8 @@ Share = Annotated[
 Level = bool | int | float | str
 Privilege = Literal["asynchronous-io", "raw-sockets", "real-time"]
 """Privileges that a benchmark may ask for beyond the confinement of guests; then all guests under test of a run get it alike."""
+Scratch = Literal["volume", "layer", "memory"]
+"""Where the directory lies in which benchmarks write: in one of the host, in the guest's own layer, or in memory."""
 Text = TypeVar("Text", bound=str)
 
 
@@ -48,6 +50,11 @@ Name = Annotated[str, AfterValidator(checked_name)]
 def as_tuple(given: Text | Sequence[Text]) -> tuple[Text, ...]:
     """Return what a key holds that takes one name or a list of them."""
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def as_list(given: Any) -> Any:
+    """Return the list that a key holds in the end which takes one name or a list of them."""
+    return [given] if isinstance(given, str) else given
 
 
 def disagreement(text: str, *key: str | int) -> PydanticCustomError:

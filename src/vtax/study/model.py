@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -12,7 +15,16 @@ from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
 from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
-from vtax.study.fields import Duration, Level, Name, Share, StudyTable, disagreement
+from vtax.study.fields import (
+    Duration,
+    Level,
+    Name,
+    Scratch,
+    Share,
+    StudyTable,
+    as_list,
+    disagreement,
+)
 from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
 from vtax.study.variants import Protocols, Scales, problems_of
@@ -275,6 +287,13 @@ class Study(StudyTable):
         description="levels of a factor over everything: vCPUs left to the scheduler (default) or each on a host CPU "
         "of its own (pinned), memory as the host gives it or in huge pages; absent: all is pinned, and no factor",
     )
+    scratch: Annotated[list[Scratch], BeforeValidator(as_list)] = Field(
+        default=["volume"],
+        min_length=1,
+        max_length=len(get_args(Scratch)),
+        description="where /scratch lies, in which benchmarks write: a directory of the host (volume), the guest's own "
+        "writable layer (layer) or its memory (memory), if its platform can choose; several are levels of a factor",
+    )
     guest: GuestTable = GuestTable()
     design: DesignTable = DesignTable()
     must_match: list[str] = Field(
@@ -350,12 +369,14 @@ class Study(StudyTable):
                     number,
                     "timeout",
                 )
-        if twice := [level for level in self.tuning if self.tuning.count(level) > 1]:
-            raise disagreement(f"tuning names {twice[0]!r} twice", "tuning")
+        for key, levels in self.start_factors.items():
+            counted = Counter(levels)
+            if len(counted) < len(levels):
+                raise disagreement(f"{key} names {counted.most_common()[0][0]!r} twice", key)
         for number, table in enumerate(self.benchmark):
-            if self.tuning and "tuning" in table.factors:
-                what = "a parameter tuning cannot be a factor beside the study's own tuning; give it one value"
-                raise disagreement(what, "benchmark", number, "factors", "tuning")
+            for key in table.factors.keys() & self.start_factors.keys():
+                what = f"a parameter {key} cannot be a factor beside the study's own {key}; give it one value"
+                raise disagreement(what, "benchmark", number, "factors", key)
         labels = [b.label or b.name for b in self.benchmark]
         known: set[str] = set()
         for number, label in enumerate(labels):
@@ -375,7 +396,7 @@ class Study(StudyTable):
     def _is_not_too_large(self) -> Study:
         points = 0
         for number, table in enumerate(self.benchmark):
-            points += table.points * max(1, len(self.tuning))
+            points += table.points * len(self.starts)
             if points > limits.MAX_POINTS:
                 what = f"the levels of this study combine to more than {limits.MAX_POINTS} points"
                 raise disagreement(
@@ -394,6 +415,18 @@ class Study(StudyTable):
                 f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design"
             )
         return self
+
+    @property
+    def start_factors(self) -> dict[str, Sequence[str]]:
+        """Factors over everything, each level of which takes fresh guests: name -> levels."""
+        factors = {"tuning": self.tuning, "scratch": self.scratch if len(self.scratch) > 1 else ()}
+        return {name: levels for name, levels in factors.items() if levels}
+
+    @property
+    def starts(self) -> list[dict[str, str]]:
+        """Every combination of levels of the factors over everything; one without levels where there are none."""
+        names, levels = self.start_factors.keys(), self.start_factors.values()
+        return [dict(zip(names, combination, strict=True)) for combination in product(*levels)]
 
     def declared(self) -> dict[str, Any]:
         """Return the study as plain JSON values, defaults included: what is stored with a run."""

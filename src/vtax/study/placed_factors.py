@@ -1,4 +1,4 @@
-"""Levels among the `factors` of a `[[benchmark]]` that another key holds: guests, neighbour, tuning, a link's.
+"""Levels among the `factors` of a `[[benchmark]]` that another key holds: guests, neighbour, tuning, scratch, a link's.
 
 A factor is a factor to whoever writes a study. Plain values have one form after this: that of the model.
 """
@@ -9,21 +9,24 @@ from collections.abc import Mapping
 from typing import Any
 
 _BESIDE = ("guests", "neighbour")
-_LINK, _TUNING = "link", "tuning"
+_LINK = "link"
+_OVER_EVERYTHING = ("tuning", "scratch")
 
 
 def with_placed_factors(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study's plain values with every factor where the model has it.
 
     What is a parameter of an own program stays, and so does what is written in both places, for the model to refuse;
-    tuning, which holds for everything, is moved where every benchmark has it alike.
+    tuning and scratch, which hold for everything, are moved where every benchmark has them alike.
     """
     tables = data.get("benchmark")
     if not isinstance(tables, list):
         return dict(data)
     own = _parameters_of_programs(data.get("program"))
     placed: dict[str, Any] = {**data, "benchmark": [_placed(each, own) for each in tables]}
-    return _with_tuning(placed, own)
+    for key in _OVER_EVERYTHING:
+        placed = _moved_to_top(placed, key, own)
+    return placed
 
 
 def _parameters_of_programs(programs: Any) -> dict[str, Any]:
@@ -66,14 +69,14 @@ def _placed(table: Any, own: Mapping[str, Any]) -> Any:
     return {**placed, "link_factors": {**known, **links}} if links else placed
 
 
-def _with_tuning(data: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Move the levels of tuning to the top, where every benchmark has the same."""
+def _moved_to_top(data: dict[str, Any], key: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the levels of a factor over everything to the top, where every benchmark has the same."""
     tables = data["benchmark"]
-    given = [_factors(table, own).get(_TUNING) for table in tables]
-    if _TUNING in data or not given or given[0] is None or any(each != given[0] for each in given):
+    given = [_factors(table, own).get(key) for table in tables]
+    if key in data or not given or given[0] is None or any(each != given[0] for each in given):
         return data
     rest = [
-        {**each, "factors": {k: v for k, v in each["factors"].items() if k != _TUNING}}
+        {**each, "factors": {k: v for k, v in each["factors"].items() if k != key}}
         for each in tables
     ]
-    return {**data, _TUNING: given[0], "benchmark": rest}
+    return {**data, key: given[0], "benchmark": rest}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.document import joined, msg, plural, term
 from vtax.store.annotations import Annotations
 from vtax.store.provenance import imported, merged_runs
+from vtax.study.fields import Scratch
 
 
 def header_of(analysis: Analysis) -> tuple[doc.Inline, tuple[doc.Inline, ...]]:
@@ -44,7 +45,7 @@ def status_word(status: str) -> doc.Inline:
 
 
 def run_line(analysis: Analysis) -> doc.Inline:
-    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
+    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17, /scratch: volume`."""
     status = status_word(analysis.status)
     trials: doc.Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
@@ -64,7 +65,22 @@ def run_line(analysis: Analysis) -> doc.Inline:
         )
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=doc.Duration(analysis.duration_s)))
-    return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
+    return joined([*parts, msg("seed {seed}", seed=str(analysis.seed)), _scratch(analysis)])
+
+
+def _scratch(analysis: Analysis) -> str:
+    """`/scratch: volume (docker: layer)`, as the study and options of platforms say; empty for a run without it."""
+    declared = analysis.declared.get("scratch")
+    if not declared:
+        return ""
+    options = {
+        platform.name: (platform.identity.get("options") or {}).get("scratch")
+        for platform in analysis.platforms
+        if platform.available
+    }
+    others = [f"{name}: {place}" for name, place in options.items() if place in get_args(Scratch)]
+    exceptions = f" ({', '.join(others)})" if others else ""
+    return f"/scratch: {', '.join(declared)}{exceptions}"
 
 
 def changed_line(analysis: Analysis) -> Iterator[doc.Inline]:
