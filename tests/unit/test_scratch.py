@@ -89,17 +89,17 @@ def test_a_level_that_a_platform_cannot_have_is_not_tested_there():
     assert reason(fixed, "volume", {"scratch": "volume"}) is not None
 
 
-def test_engines_and_runtimes_are_told_where_it_lies(spec):
-    told = {}
+def test_engines_and_runtimes_get_the_place(spec):
+    given = {}
     for place in ("volume", "layer", "memory"):
         at = spec_at(spec, place)
-        told[place] = (scratch.run_options(at), scratch.oci_mounts(at))
+        given[place] = (scratch.run_options(at), scratch.oci_mounts(at))
     volume = str(spec.directory / "volume")
-    assert told["volume"][0] == [f"--volume={volume}:/scratch"]
-    assert told["volume"][1][0]["source"] == volume
-    assert told["layer"] == ([], [])
-    assert told["memory"][0] == [f"--tmpfs=/scratch:exec,mode=1777,size={MEMORY}"]
-    assert told["memory"][1][0]["type"] == "tmpfs"
+    assert given["volume"][0] == [f"--volume={volume}:/scratch"]
+    assert given["volume"][1][0]["source"] == volume
+    assert given["layer"] == ([], [])
+    assert given["memory"][0] == [f"--tmpfs=/scratch:exec,mode=1777,size={MEMORY}"]
+    assert given["memory"][1][0]["type"] == "tmpfs"
 
 
 def spec_at(spec, place):
