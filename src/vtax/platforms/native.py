@@ -66,10 +66,16 @@ class Native(LaunchedDriver):
 
 
 def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest:
-    """Start a guest whose first program is argv, within the spec's limits or with all that the host has."""
+    """Start a guest whose first program is argv, within the spec's limits or with all that the host has.
+
+    Raises PlatformError.
+    """
     root = spec.directory / "root"
     network = spec.plugboard is not None
-    mounts = [*plain_root(spec, root), *_host_views(root, network)]
+    try:
+        mounts = [*plain_root(spec, root), *_host_views(root, network)]
+    except OSError as error:
+        raise stdio.start_error(spec, error) from error
     mounts.append(alike.shared_memory(root / "dev/shm", spec.resources.memory_bytes))
     program = Program(argv, mounts, network=network, new_root=root, limited=limited)
     guest = stdio.start(spec, lambda group: program)
