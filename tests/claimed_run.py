@@ -6,19 +6,17 @@ import math
 from typing import Any
 
 import numpy as np
-import synthetic_run
-from memory_run import data_of, run_of
+from a_run import a_run, platform
 
 from vtax.messages import Note
-from vtax.report.analysis import Analysis, analyse_data
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.claims import JudgedClaim, claims
-from vtax.store.query import WarningRow
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
+from vtax.store.records import CellRecord, PlatformRecord
 
 PLATFORMS = (
-    PlatformRecord("native", {}, True, is_baseline=True),
-    PlatformRecord("near", {}, True),
-    PlatformRecord("far", {}, True, marks=("emulated",)),
+    platform("native"),
+    platform("near"),
+    platform("far", "emulated"),
     PlatformRecord("gone", {}, False, reason="this host has no hypervisor", hint="boot one"),
 )
 SIZES = (64, 256, 1024)
@@ -50,68 +48,36 @@ def measured(
     letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
     the metric. link: settings of both benchmarks' links. other: code of a warning
     of one cell, far's small ones of 64. far_absent_on: a host without far."""
-    random = np.random.default_rng(5)
-    cells = [
-        CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
-        for p in PLATFORMS
-        if p.available
-        for b in ("small", "bulk")
-        for s in SIZES
-    ]
-    run = run_of(
-        platforms=PLATFORMS,
-        cells=cells,
-        metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
-        sessions=tuple(
-            SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)
-        ),
-        declared={
-            **synthetic_run.DECLARED,
-            "design": {"stop": "fixed", "blocks": blocks, **design},
-            "claim": [claim(**table) for table in tables],
-            "published": list(published),
-            "benchmark": [
-                {"name": "tool", "label": label, "link": link or {}} for label in ("small", "bulk")
-            ],
-        },
+    labels = ("small", "bulk")
+    run = a_run("study-1").platforms(*PLATFORMS).of_hosts(hosts).blocks(blocks)
+    for label in labels:
+        run = run.benchmark("tool", label, levels={"size": SIZES})
+    run = run.metric("speed", unit).declared(
+        design={"stop": "fixed", "blocks": blocks, **design},
+        claim=[claim(**table) for table in tables],
+        published=list(published),
+        benchmark=[{"name": "tool", "label": label, "link": link or {}} for label in labels],
     )
-    order = [(b, c) for b in range(blocks) for c in range(len(cells))]
+    random = np.random.default_rng(5)
     shared = random.normal(0, 0.1, blocks)
     spread = {"native": noise, "near": noise, "far": 10 * noise}
-    values = np.array(
-        [
-            rate(cells[c].platform, cells[c].label, int(cells[c].levels["size"]))
-            * math.exp(
-                shared[b]
-                + random.normal(
-                    0, noise if cells[c].label == "small" else spread[cells[c].platform]
-                )
-            )
-            for b, c in order
-        ]
-    )
-    session = np.array([b * len(hosts) // blocks for b, _ in order])
-    values *= [
-        (far_on or {}).get(hosts[s], 1.0) if cells[c].platform == "far" else 1.0
-        for s, (_, c) in zip(session.tolist(), order, strict=True)
-    ]
-    absent = [
-        hosts[s] == far_absent_on and cells[c].platform == "far"
-        for s, (_, c) in zip(session, order, strict=True)
-    ]
-    values[np.array(absent)] = np.nan
-    if lacks is not None:
-        gone = [
-            (cells[c].platform, cells[c].levels["size"], b)[: len(lacks)] == lacks for b, c in order
-        ]
-        values[np.array(gone)] = np.nan
-    warned = [
-        n
-        for n, c in enumerate(cells)
-        if other and (c.platform, c.label, c.levels["size"]) == ("far", "small", 64)
-    ]
-    warnings = tuple(WarningRow(NOTES[other], n, 1) for n in warned)
-    return analyse_data(data_of(run, order, values, session=session + 1, warnings=warnings))
+
+    def speed(cell: CellRecord, block: int, number: int) -> float:
+        own = noise if cell.label == "small" else spread[cell.platform]
+        log = shared[block] + random.normal(0, own)
+        host = hosts[block * len(hosts) // blocks]
+        where = (cell.platform, cell.levels["size"], block)
+        if lacks is not None and where[: len(lacks)] == lacks:
+            return math.nan
+        if cell.platform == "far":
+            if host == far_absent_on:
+                return math.nan
+            log += math.log((far_on or {}).get(host, 1.0))
+        return rate(cell.platform, cell.label, cell.levels["size"]) * math.exp(log)
+
+    if other:
+        run = run.warned("far-small-64", NOTES[other])
+    return run.values(speed).analysis()
 
 
 NOTES = {

@@ -384,14 +384,14 @@ def module_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def tour_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a store with a finished run, `tour-1` of synthetic_run. Tests that write copy it."""
-    import synthetic_run
+    """The file of a store with a finished run, `tour-1` of a_run. Tests that write copy it."""
+    import a_run
 
     from vtax.store.store import Store
 
     file = tmp_path_factory.mktemp("tour") / "store.sqlite"
     with Store.open(file) as opened:
-        synthetic_run.fill(synthetic_run.begin(opened))
+        a_run.fill(a_run.begin(opened))
     return file
 
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import memory_run
 import numpy as np
+from a_run import a_run
 
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
@@ -17,8 +16,7 @@ from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.source import Source
 from vtax.runner.plan import make_plan
 from vtax.runner.records import cell_record, platform_record
-from vtax.store.query import Measurements, RunData
-from vtax.store.records import MetricRecord, SessionRecord
+from vtax.store.records import CellRecord, MetricRecord
 from vtax.study.load import load
 
 SPEED: Mapping[str, float] = {
@@ -51,6 +49,7 @@ def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: in
     }
     plan = make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes, dry=True)
     cells = [cell_record(cell) for cell in plan.cells]
+    platforms = [platform_record(plan, number) for number in range(len(plan.platforms))]
     benchmarks = {point.benchmark.name: point.benchmark for point in plan.points}
     metrics = [
         MetricRecord(name, m.name, m.title, m.unit, m.better, m.primary, m.average)
@@ -66,45 +65,28 @@ def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: in
     claimed = {
         metric for claim in loaded.study.claim for check in claim.check for metric in check.metrics
     }
-    trials = [(b, c) for b in range(blocks) for c in range(len(cells))]
+    by_benchmark: dict[str, list[MetricRecord]] = {}
+    for metric in metrics:
+        by_benchmark.setdefault(metric.benchmark, []).append(metric)
     random = np.random.default_rng(3)
-    measured: list[tuple[int, int, float]] = []
-    for trial, (block, c) in enumerate(trials):
-        for index, metric in enumerate(metrics):
-            is_drawn = (cells[c].label, metric.name) in wanted
-            if metric.benchmark == cells[c].benchmark and (
-                is_drawn or metric.is_primary or metric.name in claimed
-            ):
-                value = _value(cells[c], metric) * math.exp(
-                    0.02 * math.sin(block) + random.normal(0, 0.02)
-                )
-                measured.append((trial, index, value))
-    session = np.array([1 + block * hosts // blocks for block, _ in trials])
-    run = memory_run.run_of(
-        name=f"{study}-1",
-        study=study,
-        platforms=[platform_record(plan, number) for number in range(len(plan.platforms))],
-        cells=cells,
-        metrics=metrics,
-        declared=loaded.study.declared(),
-        sessions=tuple(
-            SessionRecord(n, "", {"machine_id": str(n)}, 0.0) for n in range(1, hosts + 1)
-        ),
-    )
-    trial, metric, value = (np.array(column) for column in zip(*measured, strict=True))
-    guests = memory_run.guests_of([p.name for p in run.platforms], blocks)
-    data = RunData(
-        run,
-        memory_run.trials_of(trials, session=session),
-        Measurements(trial, metric, value),
-        guests,
-        (),
-        (),
-    )
+
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        found = {}
+        for metric in by_benchmark[cell.benchmark]:
+            is_drawn = (cell.label, metric.name) in wanted
+            if is_drawn or metric.is_primary or metric.name in claimed:
+                noise = 0.02 * math.sin(block) + random.normal(0, 0.02)
+                found[metric.name] = _value(cell, metric) * math.exp(noise)
+        return found
+
+    run = a_run(f"{study}-1").platforms(*platforms).cells(cells).metrics(metrics)
+    run = run.having(study=study, declared=loaded.study.declared())
+    run = run.of_hosts([str(n) for n in range(1, hosts + 1)]).with_guests()
+    data = run.blocks(blocks).values(values).data()
     return Source(data, shown(data, judged_run(data)))
 
 
-def _value(cell: Any, metric: MetricRecord) -> float:
+def _value(cell: CellRecord, metric: MetricRecord) -> float:
     """Falls with the costs of the platform, rises with sizes."""
     size = math.prod(
         float(level) ** 0.3

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from synthetic_run import METRICS, PLATFORMS, begin, cells, trial
+from a_run import METRICS, PLATFORMS, a_run, cells
 
 from vtax.store.campaigns import merged_campaign
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
 DAY_S = 86_400.0
@@ -40,26 +42,15 @@ def measure(
                 "kernel": "6.1",
                 **facts(host, session),
             }
-            run = begin(
-                store,
-                name,
-                host=known,
-                started_at=START + session * DAY_S + number,
-                boot_id=f"{host}-{session}",
-                platforms=[each for each in PLATFORMS if each.name in NAMES],
-                cells=own,
-                metrics=METRICS[:1],
-            )
-            for position, (block, cell) in enumerate(
-                (block, cell) for block in range(blocks) for cell in own
-            ):
-                value = (
-                    1000.0
-                    * speed(host, session, cell.platform)
-                    * 2.718281828 ** draw.gauss(0, noise)
-                )
-                run.add_trial(trial(cell, block=block, position=position, values={"events": value}))
-            run.finish("finished", "", START + session * DAY_S + 600.0)
+            run = a_run(name).platforms(*PLATFORMS[:2]).cells(own).metrics(METRICS[:1])
+            run = run.having(host=known, boot_id=f"{host}-{session}")
+            run = run.having(started_at=START + session * DAY_S + number)
+
+            def value(cell: CellRecord, *where: int) -> float:
+                share = speed(host, session, cell.platform)  # noqa: B023
+                return 1000.0 * share * math.exp(draw.gauss(0, noise))
+
+            run.blocks(blocks).values(value).stored(store)
             found.setdefault(host, []).append(name)
     return found
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from a_run import begin, cells, fill, trial
 from page_server import PageServer, served
-from synthetic_run import begin, cells, fill, trial
 
 from vtax.host.home import Home
 from vtax.page import result_cache

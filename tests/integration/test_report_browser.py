@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a_run import begin, fill
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from shown import page as page_of
-from synthetic_run import begin, fill
 
 from vtax.report.analysis import analyse
 from vtax.report.renderers.language import ENGLISH, Language, language

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from a_run import begin, trial
 from scripted import install, plan_of, study
 from support import needs_root
-from synthetic_run import begin, trial
 
 from vtax.errors import StoreError
 from vtax.host.home import Home

@@ -104,7 +104,7 @@ def example(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callabl
 
 @pytest.fixture
 def tour(home: Home, tour_file: Path, use_home) -> Iterator[Store]:
-    """The same with a run: `tour-1` of synthetic_run."""
+    """The same with a run: `tour-1` of a_run."""
     shutil.copy(tour_file, home.root / "store.sqlite")
     use_home(home.root)
     with Store.open(home.root / "store.sqlite") as opened:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import command_line
 import pytest
-import synthetic_run
+from a_run import begin, cells, fill, trial
 from command_line import refusals
 
 from vtax.store.records import PlatformRecord
@@ -131,7 +131,7 @@ def test_a_summary_is_written_in_markdown(tmp_path, golden, set_locale):
 
 
 def test_wrong_input_is_refused(tour, capsys, golden):
-    synthetic_run.begin(tour, name="empty-1", started_at=1.0)
+    begin(tour, name="empty-1", started_at=1.0)
     _of_one_platform(tour)
     gate = (
         f"--strict {sides}"
@@ -161,11 +161,9 @@ def test_wrong_input_is_refused(tour, capsys, golden):
 
 def _of_one_platform(store):
     native = PlatformRecord("native", {"driver": "native", "options": {}}, True, is_baseline=True)
-    cells = [cell for cell in synthetic_run.cells() if cell.platform == "native"]
-    run = synthetic_run.begin(
-        store, name="alone-1", platforms=(native,), cells=cells, started_at=2.0
-    )
-    run.add_trial(synthetic_run.trial(cells[0]))
+    own = [cell for cell in cells() if cell.platform == "native"]
+    run = begin(store, name="alone-1", platforms=(native,), cells=own, started_at=2.0)
+    run.add_trial(trial(own[0]))
 
 
 @pytest.mark.usefixtures("tour")
@@ -238,7 +236,7 @@ def test_a_slowdown_within_the_margin_cannot_be_asked_for(gate):
 
 @pytest.mark.usefixtures("tour")
 def test_a_side_without_a_run_is_of_the_run_that_the_other_names(tour):
-    synthetic_run.fill(synthetic_run.begin(tour, name="tour-2", started_at=1_800_000_000.0))
+    fill(begin(tour, name="tour-2", started_at=1_800_000_000.0))
     for sides in (
         ("tour-1:docker", "lxc"),
         ("docker", "tour-1:lxc"),

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import command_line
 import numpy as np
 import pytest
+from a_run import DECLARED, PLATFORMS, begin, cells, trial
 from command_line import refusals
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.errors import BadInput
 from vtax.report.analysis.result import analyse

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import synthetic_run
+from a_run import DECLARED, begin, fill
 from click.testing import CliRunner, Result
 from command_line import refusals
 
@@ -41,7 +41,7 @@ def store(home_store):
 
 def stored(store: Store, claims: list[dict[str, Any]] = CLAIMS) -> None:
     text = {"statement": "So it is.", "statement_pt": "Assim é.", "source": "table 1"}
-    declared = {**synthetic_run.DECLARED, "claim": [{**text, **claim} for claim in claims]}
+    declared = {**DECLARED, "claim": [{**text, **claim} for claim in claims]}
     declared["published"] = [
         {
             "source": "table 2",
@@ -51,7 +51,7 @@ def stored(store: Store, claims: list[dict[str, Any]] = CLAIMS) -> None:
             "values": {"native": 940.0, "xen-pv": 924.0},
         }
     ]
-    synthetic_run.fill(synthetic_run.begin(store, declared=declared))
+    fill(begin(store, declared=declared))
 
 
 def invoked(*arguments: str) -> Result:
@@ -124,7 +124,7 @@ def test_a_mapping_that_cannot_be_is_refused_with_a_hint(store, capsys, golden):
 
 
 def test_a_run_without_claims_says_so(store):
-    synthetic_run.fill(synthetic_run.begin(store))
+    fill(begin(store))
     result = invoked()
     assert "the study of this run has no claims" in str(result.exception)
     shown = json.loads(CliRunner().invoke(group, ["claims", "--json"]).output)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from synthetic_run import DECLARED, begin, fill
+from a_run import DECLARED, begin, fill
 
 from vtax.described import moment, tables_of
 from vtax.report.analysis.exported import ExportedResult

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from a_run import begin, fill
 from click.testing import CliRunner
 from doc_examples import BLOCK, ROOT, blocks, commands
-from synthetic_run import begin, fill
 
 from vtax.cli.main import group
 from vtax.doctor import examine

@@ -96,11 +96,12 @@ def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
         per_work = [
             (statistics.mean(counts[cell, block]) + 0.5)
             / (statistics.mean(values[cell, block]) * TRIAL_S)
-            for cell in ("c-sandbox", "c-native")
+            for cell in ("sandbox-tool", "native-tool")
         ]
         logs.append(math.log(per_work[0] / per_work[1]))
     totals = [
-        sum(sum(counts[cell, b]) + 0.5 * 2 for b in range(6)) for cell in ("c-sandbox", "c-native")
+        sum(sum(counts[cell, b]) + 0.5 * 2 for b in range(6))
+        for cell in ("sandbox-tool", "native-tool")
     ]
     counting = math.sqrt(
         1 / totals[0] + 1 / totals[1]

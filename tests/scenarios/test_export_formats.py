@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from click.testing import CliRunner
 from command_line import output_of
 from pyarrow import parquet
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput

@@ -12,10 +12,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from a_run import DECLARED, begin, fill
 from click.testing import CliRunner, Result
 from command_line import refusals
 from drawn_run import run_of
-from synthetic_run import DECLARED, begin, fill
 
 from vtax.cli.main import group
 from vtax.report.analysis.drawings import drawings

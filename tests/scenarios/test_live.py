@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a_run import begin as begin_synthetic
+from a_run import fill
 from scripted import executed, plan_of, study
-from synthetic_run import begin as begin_synthetic
-from synthetic_run import fill
 
 from vtax.cli.watch import command
 from vtax.errors import BadInput

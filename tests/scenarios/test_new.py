@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import synthetic_run
+from a_run import begin, fill, trial
 from click.testing import CliRunner, Result
 from command_line import refusals
 
@@ -152,9 +152,7 @@ def test_a_prompt_offers_the_files_of_a_program(terminal):
 def test_what_a_run_of_this_host_could_not_test_is_a_note(place):
     (place / "home").mkdir()
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
-        synthetic_run.fill(
-            synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()})
-        )
+        fill(begin(store, name="tour-1", host={"machine_id": machine_id()}))
     found = invoked(
         "mine",
         "--question",
@@ -257,10 +255,8 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
     (place / "home").mkdir(exist_ok=True)
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
         other = {"machine_id": "another"}
-        synthetic_run.fill(
-            synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()})
-        )
-        synthetic_run.fill(synthetic_run.begin(store, name="tour-2", host=other))
+        fill(begin(store, name="tour-1", host={"machine_id": machine_id()}))
+        fill(begin(store, name="tour-2", host=other))
     found = json.loads(invoked(*arguments).output)
     cpu, disk = found["sees"]
     assert (cpu["label"], cpu["noise_from"]) == ("sysbench-cpu", "run tour-1, of lxc")
@@ -288,7 +284,7 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
         "--time",
         "2h",
     )
-    one_trial, found = synthetic_run.trial, []
+    one_trial, found = trial, []
     (place / "home").mkdir()
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
         for name, machine, seconds in (
@@ -297,9 +293,9 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
             ("tour-3", "", 4.0),
         ):
             lasting = partial(one_trial, outside_s=seconds)
-            monkeypatch.setattr(synthetic_run, "trial", lasting)
+            monkeypatch.setattr("a_run.trial", lasting)
             host = {"machine_id": machine or machine_id()}
-            synthetic_run.fill(synthetic_run.begin(store, name=name, host=host), blocks=3)
+            fill(begin(store, name=name, host=host), blocks=3)
             found.append(json.loads(invoked(*arguments, "--resource", "cpu").output))
     rough, quick, slow = found
     assert rough["block_s_from"] == "a rough estimate"

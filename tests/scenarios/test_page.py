@@ -13,9 +13,9 @@ from pathlib import Path
 
 import fleet
 import pytest
+from a_run import DECLARED, begin, fill
 from page_server import PageServer, served
 from sqlalchemy.exc import OperationalError
-from synthetic_run import DECLARED, begin, fill
 
 from vtax.host.home import Home
 from vtax.live import state as live_state

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import uvicorn
+from a_run import begin, fill
 from click.testing import CliRunner
 from page_server import PageServer, served
-from synthetic_run import begin, fill
 
 from vtax.cli.main import group
 from vtax.host.home import Home

@@ -7,8 +7,8 @@ import time
 import urllib.request
 
 import pytest
+from a_run import begin, fill
 from page_server import served
-from synthetic_run import begin, fill
 
 from vtax.host.home import Home
 from vtax.host.waiting import wait_until

@@ -7,7 +7,7 @@ from typing import Any
 
 import command_line
 import pytest
-import synthetic_run
+from a_run import begin
 from command_line import refusals
 
 invoked, values = (
@@ -43,7 +43,7 @@ def test_named_platforms_are_ranked_among_themselves():
 
 
 def test_wrong_input_is_refused(tour, capsys, golden):
-    synthetic_run.begin(tour, name="empty-1", started_at=1.0)
+    begin(tour, name="empty-1", started_at=1.0)
     weights = (
         "cpu",
         "''",

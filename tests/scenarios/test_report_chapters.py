@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from a_run import begin, cells, fill, trial
 from click.testing import CliRunner
-from synthetic_run import begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput

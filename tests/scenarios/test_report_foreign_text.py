@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import synthetic_run
+from a_run import begin, cells, fill, trial
 from pyarrow import parquet
 from shown import page as page_of
-from synthetic_run import begin, fill, trial
 
 from vtax.errors import BadInput
 from vtax.foreign_text import clean
@@ -35,10 +34,7 @@ def store(tmp_path: Path, use_home) -> Iterator[Store]:
 
 def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store):
     evil = "<!--<script>\u2028&amp;</script>"
-    named = [
-        replace(cell, levels={"direction": evil}) if cell.levels else cell
-        for cell in synthetic_run.cells()
-    ]
+    named = [replace(cell, levels={"direction": evil}) if cell.levels else cell for cell in cells()]
     fill(begin(store, cells=named), blocks=2, trials=1, warmup=0)
     page = page_of(analyse(store, "tour-1"))
     (specs,) = re.findall(
@@ -56,10 +52,7 @@ def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store):
 
 @pytest.mark.parametrize("text", [*FORMULAS, *NUMBERS])
 def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store, tmp_path, text):
-    named = [
-        replace(cell, levels={"direction": text}, tool_version=text)
-        for cell in synthetic_run.cells()
-    ]
+    named = [replace(cell, levels={"direction": text}, tool_version=text) for cell in cells()]
     run = begin(store, cells=named)
     run.add_trial(trial(named[0], status="failed", error=text, values={}))
     run.add_trial(trial(named[0], position=1, number=1, values={"events": -5.5, "latency": -1e-9}))

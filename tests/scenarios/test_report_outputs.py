@@ -10,10 +10,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-import synthetic_run
+from a_run import DECLARED, begin, fill, trial
 from shown import english, sentence, terminal
 from shown import page as page_of
-from synthetic_run import begin, fill, trial
 
 from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
@@ -214,9 +213,7 @@ def test_a_home_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch, us
 
 def test_text_from_guests_cannot_become_markup(store):
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-    run = begin(
-        store, "evil-1", declared={**synthetic_run.DECLARED, "title": evil, "question": evil}
-    )
+    run = begin(store, "evil-1", declared={**DECLARED, "title": evil, "question": evil})
     fill(run, blocks=1, trials=1, warmup=0)
     run.add_warning(quoted(evil), "c-native")
     guest = run.begin_guest("native", 0, "", 1.0)

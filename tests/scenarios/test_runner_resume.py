@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from a_run import begin
 from scripted import StopAfter, install, plan_of, study
 from shown import sentence
-from synthetic_run import begin
 
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted

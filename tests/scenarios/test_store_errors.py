@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from synthetic_run import begin, trial
+from a_run import begin, trial
 
 from vtax.errors import StoreError
 from vtax.store import database

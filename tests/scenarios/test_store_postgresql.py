@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import synthetic_run
+from a_run import begin, fill
 from command_line import output_of
 from postgresql_server import LOCKED, PASSWORD, Server
 from sqlalchemy import func, select
@@ -48,8 +48,8 @@ def bundles(tmp_path: Path) -> list[Path]:
     found = []
     for number in range(6):
         with Store.open(tmp_path / f"{number}.sqlite") as there:
-            run = synthetic_run.begin(there)
-            synthetic_run.fill(run, blocks=2, seed=number)
+            run = begin(there)
+            fill(run, blocks=2, seed=number)
             found.append(tmp_path / f"{number}.vtax.gz")
             with there.engine.connect() as connection:
                 write_bundle(found[-1], as_text(rows_of(connection, run.id)))

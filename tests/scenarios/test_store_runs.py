@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
+import a_run
 import numpy as np
 import pytest
-import synthetic_run
+from a_run import begin, cells, fill, trial
 from fleet import measure, merged
 from sqlalchemy import func, select, update
-from synthetic_run import begin, cells, fill, trial
 
 from vtax.errors import BadInput, StoreError
 from vtax.messages import quoted
@@ -48,11 +48,11 @@ def test_a_run_comes_back_as_it_began(store):
     assert (found.seed, found.status, found.declared) == (
         2**40 + 7,
         "running",
-        synthetic_run.DECLARED,
+        a_run.DECLARED,
     )
-    assert found.platforms == synthetic_run.PLATFORMS
+    assert found.platforms == a_run.PLATFORMS
     assert found.cells == tuple(cells())
-    assert found.metrics == synthetic_run.METRICS
+    assert found.metrics == a_run.METRICS
 
 
 def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(
@@ -258,7 +258,7 @@ def test_the_list_counts_measured_trials_and_failures(store):
     fill(begin(store), blocks=4, trials=2, warmup=1)
     (summary,) = store.runs()
     assert (summary.blocks, summary.cells, summary.trials, summary.failed) == (4, 12, 4 * 12 * 2, 1)
-    assert summary.platforms == tuple(p.name for p in synthetic_run.PLATFORMS if p.available)
+    assert summary.platforms == tuple(p.name for p in a_run.PLATFORMS if p.available)
 
 
 def test_runs_stored_side_by_side_do_not_mix(store):
@@ -292,7 +292,7 @@ def test_a_removed_run_is_gone_and_the_others_are_whole(store):
 def test_what_add_trial_returned_from_survives_sigkill(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     script = (
-        "import sys; from synthetic_run import begin, trial; from vtax.store.store import Store\n"
+        "import sys; from a_run import begin, trial; from vtax.store.store import Store\n"
         f"run = begin(Store.open({url!r}))\n"
         "for block in range(1000):\n"
         "    run.add_trial(trial(run.cells[0], block=block, position=block))\n"
@@ -302,7 +302,7 @@ def test_what_add_trial_returned_from_survives_sigkill(tmp_path):
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(synthetic_run.__file__).parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(a_run.__file__).parent)},
     )
     assert child.stdout is not None
     for line in child.stdout:
@@ -320,11 +320,11 @@ def test_what_add_trial_returned_from_survives_sigkill(tmp_path):
 def test_two_processes_may_write_at_once(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     script = (
-        "import sys; from synthetic_run import begin, trial; from vtax.store.store import Store\n"
+        "import sys; from a_run import begin, trial; from vtax.store.store import Store\n"
         f"run = begin(Store.open({url!r}), sys.argv[1])\n"
         "for block in range(30): run.add_trial(trial(run.cells[0], block=block, position=block))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(synthetic_run.__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(a_run.__file__).parent)}
     children = [
         subprocess.Popen([sys.executable, "-c", script, name], env=environment)
         for name in ("tour-1", "tour-2")
@@ -338,7 +338,7 @@ def test_two_processes_may_write_at_once(tmp_path):
 
 
 def test_platform_order_is_the_studys(store):
-    turned = tuple(reversed(synthetic_run.PLATFORMS))
+    turned = tuple(reversed(a_run.PLATFORMS))
     run = begin(
         store, platforms=turned, cells=[replace(c, key=f"x{i}") for i, c in enumerate(cells())]
     )

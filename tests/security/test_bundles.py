@@ -15,10 +15,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from a_run import begin, fill
 from attack import at_most
 from click.testing import CliRunner
 from forged_values import JSON_TEXTS, VALUES
-from synthetic_run import begin, fill
 
 from vtax.cli.main import group
 from vtax.errors import BadInput, StoreError, VtaxError

@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from a_run import PLATFORMS, begin, cells, fill, trial
 from click.testing import CliRunner
 from forged_values import JSON_TEXTS, VALUES
-from synthetic_run import PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.cli.orphans import close_orphans

@@ -12,8 +12,8 @@ from typing import TextIO
 
 import click
 import pytest
+from a_run import begin, fill
 from click.testing import CliRunner
-from synthetic_run import begin, fill
 
 from vtax.cli import streams
 from vtax.cli.commands import COMMANDS

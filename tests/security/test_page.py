@@ -22,12 +22,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from a_run import begin, fill
 from attack import LONGEST_S
 from page_server import served
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from synthetic_run import begin, fill
 
 from vtax.errors import BadInput
 from vtax.host.home import Home

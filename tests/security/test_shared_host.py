@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from a_run import begin, fill
 from support import needs_root
-from synthetic_run import begin, fill
 
 from vtax.errors import BadInput, VtaxError
 from vtax.host import journal as journals

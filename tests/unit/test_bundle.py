@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a_run import begin, cells, fill, trial
 from click.testing import CliRunner
 from command_line import output_of, refusal
-from synthetic_run import begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.cli.row_progress import row_progress

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import synthetic_run
+from a_run import DECLARED, begin, fill
 from answering_hosts import SETTINGS, campaign_in
 from command_line import invoked, output_of, refusal
 
@@ -89,8 +89,8 @@ def bundle_of(status: str, given: str) -> bytes:
         tempfile.TemporaryDirectory() as directory,
         Store.open(Path(directory) / "store.sqlite") as there,
     ):
-        run = synthetic_run.begin(there, **json.loads(given))
-        synthetic_run.fill(run, blocks=1, finishes=status == "finished")
+        run = begin(there, **json.loads(given))
+        fill(run, blocks=1, finishes=status == "finished")
         if status != "finished":
             run.finish(status, "stopped", 1_700_000_300.0)
         target = Path(directory) / "run.vtax.gz"
@@ -130,7 +130,7 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
     ("changes", "code", "state"),
     [
         ({"study": "other"}, "other-study", "failed"),
-        ({"declared": synthetic_run.DECLARED}, "other-study", "failed"),
+        ({"declared": DECLARED}, "other-study", "failed"),
         ({"vtax_version": "0.0.9"}, "version", "failed"),
         ({"image_key": "000000000000"}, "digest", "failed"),
         ({"host": {**FACTS, IMAGE_DIGEST: "00" * 32}}, "digest", "failed"),

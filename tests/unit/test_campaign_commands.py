@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-import synthetic_run
+from a_run import begin, fill
 from answering_hosts import (
     Counting,
     Fleet,
@@ -208,7 +208,7 @@ def test_retry_comes_after_what_is_known_and_brought(fleet, commanded):
 def test_a_run_that_two_names_of_a_host_have_is_reported_once(commanded, store, monkeypatch):
     campaign, _ = commanded
     for name in ("tour-1", "tour-2"):
-        synthetic_run.fill(synthetic_run.begin(store, name=name), blocks=1)
+        fill(begin(store, name=name), blocks=1)
     for host, run in (("old", "tour-1"), ("new", "tour-1"), ("other", "tour-2")):
         add_session(store.engine, "mine-1a2b", host, 1, store.open_run(run).identity)
         if host != "other":  # whose file was lost

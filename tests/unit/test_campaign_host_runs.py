@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import synthetic_run
+from a_run import begin, fill, put_store
 from command_line import invoked, output_of, refusal
 
 from vtax.campaign import detached, host_runs
@@ -51,12 +51,12 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def stored(place: RequestedRun, status: str, because: str = "", tag: str = "") -> None:
     """A run of the store with the tag, of four blocks, that ended so."""
-    synthetic_run.put_store(place.home.store_file, measure, status, because, tag or place.tag)
+    put_store(place.home.store_file, measure, status, because, tag or place.tag)
 
 
 def measure(store: Store, status: str, because: str, tag: str) -> None:
-    run = synthetic_run.begin(store, tags=[tag])
-    synthetic_run.fill(run, blocks=4, finishes=False)
+    run = begin(store, tags=[tag])
+    fill(run, blocks=4, finishes=False)
     if status != "running":
         run.finish(status, because, 1_700_000_900.0)
 

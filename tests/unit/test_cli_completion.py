@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from a_run import begin, put_store
 from click.shell_completion import ShellComplete
-from synthetic_run import begin, put_store
 
 from vtax.cli.commands import COMMANDS
 from vtax.cli.completion import COMPLETE_VARIABLE

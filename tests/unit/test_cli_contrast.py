@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from a_run import DECLARED, PLATFORMS, a_run, begin, cells, fill, trial
 from command_line import output_of, refusals
 from shown import drawn, english
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import main
 from vtax.errors import BadInput, NotFound
@@ -20,7 +20,7 @@ from vtax.report.analysis.contrast import Contrasts, contrast, home_run, side_of
 from vtax.report.analysis.result import analyse
 from vtax.report.parts.contrast import document_of
 from vtax.report.renderers import numbers
-from vtax.store.records import RESOLUTIONS, CellRecord, PlatformRecord
+from vtax.store.records import RESOLUTIONS
 from vtax.store.run import RunHandle
 from vtax.store.store import LAST, Store
 
@@ -29,24 +29,9 @@ from vtax.store.store import LAST, Store
 def store(module_store: Store) -> Store:
     """tour-1; tour-2 on another host, with another image and margin; odd-1 with a colon in a platform."""
     other = {**DECLARED, "design": {**DECLARED["design"], "margin": 0.05}}
-    odd = (
-        PlatformRecord("native", {}, True, is_baseline=True),
-        PlatformRecord("ssh:me@there", {}, True),
-    )
-    run = begin(
-        module_store,
-        "odd-1",
-        platforms=odd,
-        started_at=1.0,
-        cells=[CellRecord(p.name[:3], "p", p.name, "sysbench-cpu", "sysbench-cpu") for p in odd],
-    )
-    for block in range(6):
-        for number, cell in enumerate(run.cells):
-            run.add_trial(
-                trial(
-                    cell, block=block, position=2 * block + number, values={"events": 10.0 + block}
-                )
-            )
+    odd = a_run("odd-1").platforms("native", "ssh:me@there").benchmark("sysbench-cpu")
+    odd = odd.having(started_at=1.0).blocks(6).ending("")
+    odd.values(lambda cell, block, _: 10.0 + block).stored(module_store)
     fill(begin(module_store, started_at=2.0), trials=1, warmup=0)
     fill(
         begin(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from click.testing import CliRunner
 from command_line import output_of, refusals
 from shown import drawn, english
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import VtaxError

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from a_run import DECLARED, PLATFORMS, begin, cells, trial
 from command_line import output_of, refusal, refusals
 from scipy import stats
 from shown import drawn, english
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.report.analysis.contrast import contrast
 from vtax.report.document import Relative, Table, Titled

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from a_run import begin, fill
 from command_line import output_of, refusals
-from synthetic_run import begin, fill
 
 from vtax.report.views.registry import DEFAULT, views
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from a_run import DECLARED, PLATFORMS, begin, cells, trial
 from command_line import output_of
 from shown import drawn, english
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.errors import BadInput
 from vtax.report.analysis.history import FEWEST, History, history

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from a_run import begin, fill, put_store
 from command_line import output_of, refusal
-from synthetic_run import begin, fill, put_store
 
 from vtax.host.home import Home
 from vtax.store import schema

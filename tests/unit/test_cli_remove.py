@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from a_run import begin, fill, put_store
 from click.testing import CliRunner, Result
-from synthetic_run import begin, fill, put_store
 
 from vtax.cli.main import group
 from vtax.errors import BadInput

@@ -8,10 +8,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from a_run import begin, trial
 from command_line import output_of
 from planned_run import KEY, STUDY, begin_planned
 from sqlalchemy import update
-from synthetic_run import begin, trial
 
 from vtax.cli import resume
 from vtax.errors import BadInput

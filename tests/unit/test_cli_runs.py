@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
+from a_run import begin, fill, trial
 from command_line import ended, output_of
 from planned_run import begin_planned
-from synthetic_run import begin, fill, trial
 
 from vtax.cli.list import ListedRun
 from vtax.cli.measure import prepare_host

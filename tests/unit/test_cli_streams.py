@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+from a_run import begin, cells, fill, put_store, trial
 from rich.text import Text
-from synthetic_run import begin, cells, fill, put_store, trial
 
 import vtax
 from vtax.cli import streams

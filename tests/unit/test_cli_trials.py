@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from a_run import begin, fill, trial
 from command_line import output_of, refusals
-from synthetic_run import begin, fill, trial
 
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store

@@ -1,14 +1,14 @@
 """What the host spends on a unit of a benchmark's work, and where it is shown. Figures are invented."""
 
 import pytest
+from a_run import a_run
 from command_line import output_of
-from synthetic_run import DECLARED, PLATFORMS, begin, trial
 
 from vtax.benchmarks.base import Operations, Outcome, cost_metrics, is_timed, metrics_of
 from vtax.benchmarks.registry import benchmarks
 from vtax.counters import cost
 from vtax.runner.costs import costs_of
-from vtax.store.records import CellRecord, MetricRecord
+from vtax.store.records import CellRecord
 
 WITHOUT = {
     "iperf2",
@@ -66,29 +66,15 @@ def test_the_host_pays_for_all_guests_under_test_and_the_daemon_but_not_for_othe
 
 
 def test_the_cost_of_a_platform_stands_beside_its_rate(store, set_width):
-    metrics = (
-        MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
-        MetricRecord(
-            "nginx",
-            "host_cpu_per_request",
-            "CPU time of the host for a unit of work",
-            "µs/request",
-            "lower",
-            False,
-        ),
-    )
-    cells = [
-        CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]
-    ]
-    run = begin(
-        store, "cost-1", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED
-    )
-    for block in range(6):
-        for number, cell in enumerate(run.cells):
-            cpu_us = (20.0, 30.0)[number] * (1 + block / 1000)
-            values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
-            run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
-    run.finish("finished", "", 2.0)
+    cpu_us = {"native": 20.0, "docker": 30.0}
+
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        cost = cpu_us[cell.platform] * (1 + block / 1000)
+        return {"requests": 1000.0 + block, "host_cpu_per_request": cost}
+
+    run = a_run("cost-1").platforms("native", "docker").benchmark("nginx")
+    run = run.metric("requests", "requests/s").metric("host_cpu_per_request", "µs/request", "lower")
+    run.blocks(6).values(values).stored(store)
     set_width("160")
     shown = output_of("show", "cost-1").splitlines()
     native, docker = (
@@ -100,35 +86,16 @@ def test_the_cost_of_a_platform_stands_beside_its_rate(store, set_width):
 
 
 def test_costs_of_points_that_differ_by_thousands_have_a_unit_each(store, set_width):
-    metrics = (
-        MetricRecord("syscalls", "time", "time", "ns", "lower", True),
-        MetricRecord(
-            "syscalls",
-            "host_cpu_per_operation",
-            "CPU time of the host",
-            "ns/operation",
-            "lower",
-            False,
-        ),
-    )
-    cells = [
-        CellRecord(
-            f"{call}-{p.name}", call, p.name, "syscalls", "syscalls", "1", levels={"call": call}
-        )
-        for p in PLATFORMS[:2]
-        for call in ("getppid", "fork")
-    ]
-    run = begin(
-        store, "cost-2", platforms=PLATFORMS[:2], cells=cells, metrics=metrics, declared=DECLARED
-    )
-    for block in range(6):
-        for number, cell in enumerate(run.cells):
-            cpu_ns = {"getppid": 200.0, "fork": 34_000_000.0}[cell.levels["call"]] * (
-                1 + block / 1000
-            )
-            values = {"time": 1000.0 + block, "host_cpu_per_operation": cpu_ns}
-            run.add_trial(trial(cell, block=block, position=4 * block + number, values=values))
-    run.finish("finished", "", 2.0)
+    cpu_ns = {"getppid": 200.0, "fork": 34_000_000.0}
+
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        cost = cpu_ns[cell.levels["call"]] * (1 + block / 1000)
+        return {"time": 1000.0 + block, "host_cpu_per_operation": cost}
+
+    run = a_run("cost-2").platforms("native", "docker")
+    run = run.benchmark("syscalls", levels={"call": list(cpu_ns)}).metric("time", "ns", "lower")
+    run = run.metric("host_cpu_per_operation", "ns/operation", "lower")
+    run.blocks(6).values(values).stored(store)
     set_width("180")
     shown = output_of("show", "cost-2")
     assert " ns/operation" in shown

@@ -1,7 +1,7 @@
 """Where a home keeps its store, whatever is in its name."""
 
 import pytest
-from synthetic_run import begin
+from a_run import begin
 
 from vtax.errors import StoreError
 from vtax.host.home import Home

@@ -14,9 +14,9 @@ from typing import Any
 import command_line
 import numpy as np
 import pytest
+from a_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 from click.testing import CliRunner
 from command_line import output_of
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from a_run import begin
 from shown import english, values
-from synthetic_run import begin
 
 import vtax.network.topologies
 from vtax.benchmarks import registry as benchmark_registry

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
-import synthetic_run
+from a_run import DECLARED, PLATFORMS, a_run, begin, cells, fill, trial
 from shown import english, sentence, source_of, values
-from synthetic_run import begin, cells, fill, trial
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, Row, analyse
@@ -19,7 +19,7 @@ from vtax.report.analysis.variance import variance
 from vtax.report.views import result
 from vtax.report.views.base import Options
 from vtax.store.query import load
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 
@@ -44,31 +44,15 @@ def two_platforms(
     store: Store, better: str, native: list[float], other: list[float], **design: object
 ) -> Analysis:
     """A run of one cell on two platforms, with one value per block each."""
-    run = begin(
-        store,
-        platforms=PAIR,
-        cells=[
-            CellRecord("n", "p", "native", "tool", "tool"),
-            CellRecord("o", "p", "other", "tool", "tool"),
-        ],
-        metrics=[MetricRecord("tool", "speed", "speed", "1/s", better, True)],
-        declared={**synthetic_run.DECLARED, "design": design},
-    )
-    for position, (key, block, value) in enumerate(
-        (key, block, value)
-        for key, side in (("n", native), ("o", other))
-        for block, value in enumerate(side)
-    ):
-        run.add_trial(
-            trial(
-                CellRecord(key, "p", "", "tool", "tool"),
-                block=block,
-                position=position,
-                values={"speed": value},
-            )
-        )
-    run.finish("finished", "", 2.0)
-    return analyse(store)
+    sides = {"native": native, "other": other}
+    run = a_run().platforms(*sides).benchmark("tool").metric("speed", better=better)
+    run = run.design(**design).blocks(max(len(native), len(other)))
+
+    def trial_of(cell: CellRecord, block: int, number: int) -> dict[str, Any] | None:
+        side = sides[cell.platform]
+        return {"values": {"speed": side[block]}} if block < len(side) else None
+
+    return run.trials(trial_of).analysed(store)
 
 
 def row(analysis: Analysis, platform: str, section: int = 0, point: int = 0) -> Row:
@@ -176,7 +160,7 @@ def test_a_verdict_is_a_missed_target_only_of_metrics_the_rule_judges(store):
     fill(
         begin(
             store,
-            declared={**synthetic_run.DECLARED, "design": {"stop": "verdict", "margin": 1e-6}},
+            declared={**DECLARED, "design": {"stop": "verdict", "margin": 1e-6}},
         )
     )
     analysis = analyse(store)
@@ -199,17 +183,9 @@ def test_a_verdict_is_a_missed_target_only_of_metrics_the_rule_judges(store):
 
 
 def one_platform(store: Store, values: list[float], **design: object) -> Analysis:
-    run = begin(
-        store,
-        platforms=PAIR[:1],
-        cells=[CellRecord("n", "p", "native", "tool", "tool")],
-        metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
-        declared={**synthetic_run.DECLARED, "design": design},
-    )
-    for block, value in enumerate(values):
-        run.add_trial(trial(run.cells[0], block=block, position=block, values={"speed": value}))
-    run.finish("finished", "it ended", 2.0)
-    return analyse(store)
+    run = a_run().platforms("native").benchmark("tool").metric("speed").design(**design)
+    run = run.blocks(len(values)).ending("finished", "it ended")
+    return run.values(lambda cell, block, _: values[block]).analysed(store)
 
 
 def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store):
@@ -277,41 +253,20 @@ def test_a_run_without_a_single_trial_can_be_analysed(store):
 
 
 def test_trials_are_averaged_as_the_metric_says(store):
-    run = begin(
-        store,
-        platforms=PAIR[:1],
-        cells=[CellRecord("n", "p", "native", "tool", "tool")],
-        metrics=[MetricRecord("tool", "rate", "rate", "B/s", "higher", True, "harmonic")],
-    )
-    for number, value in enumerate((100.0, 300.0)):
-        run.add_trial(trial(run.cells[0], number=number, position=number, values={"rate": value}))
-    found = row(analyse(store), "native").summary
+    run = a_run().platforms("native").benchmark("tool")
+    run = run.metric("rate", "B/s", average="harmonic").blocks(1, trials=2)
+    analysis = run.values(lambda cell, block, number: (100.0, 300.0)[number]).analysed(store)
+    found = row(analysis, "native").summary
     assert found.mean == pytest.approx(150.0)
 
 
 def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store):
-    run = begin(
-        store,
-        platforms=PAIR[:1],
-        cells=[
-            CellRecord(
-                "w",
-                "w",
-                "native",
-                "tool",
-                "work",
-                parameters={"events": 900},
-                levels={"events": 900},
-            ),
-            CellRecord("t", "t", "native", "tool", "time", parameters={"events": None}),
-        ],
-        metrics=[MetricRecord("tool", "rate", "rate", "1/s", "higher", True, fixed_work="events")],
-    )
-    for position, (cell, value) in enumerate(
-        (cell, value) for cell in run.cells for value in (100.0, 300.0)
-    ):
-        run.add_trial(trial(cell, number=position % 2, position=position, values={"rate": value}))
-    work, time = (section.points[0].rows[0].summary for section in analyse(store).sections)
+    run = a_run().platforms("native").blocks(1, trials=2)
+    run = run.benchmark("tool", "work", levels={"events": [900]}, parameters={"events": 900})
+    run = run.benchmark("tool", "time", parameters={"events": None})
+    run = run.metric("rate", fixed_work="events")
+    analysis = run.values(lambda cell, block, number: (100.0, 300.0)[number]).analysed(store)
+    work, time = (section.points[0].rows[0].summary for section in analysis.sections)
     assert (work.mean, time.mean) == (pytest.approx(150.0), pytest.approx(200.0))
 
 
@@ -363,21 +318,14 @@ def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(fi
 
 
 def test_many_comparisons_are_summed_up_by_their_extremes(store):
-    native, tcg = synthetic_run.PLATFORMS[0], synthetic_run.PLATFORMS[3]
-    many = [
-        CellRecord(f"{p.name}{size}", str(size), p.name, "iperf3", "iperf3", levels={"size": size})
-        for p in (native, tcg)
-        for size in range(8)
-    ]
-    run = begin(store, platforms=(native, tcg), cells=many)
-    position = 0
-    for block in range(6):
-        for cell in many:
-            speed = 1000.0 if cell.platform == "native" else 100.0 * (cell.levels["size"] + 1)
-            value = speed * (1 + 0.001 * ((block * 7 + position) % 5))
-            run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
-            position += 1
-    (answer,) = answers(analyse(store))
+    def speed(cell: CellRecord, block: int, number: int) -> float:
+        own = 1000.0 if cell.platform == "native" else 100.0 * (cell.levels["size"] + 1)
+        return own * (1 + 0.001 * ((block * 7 + len(cell.key)) % 5))
+
+    run = (
+        a_run().platforms(PLATFORMS[0], PLATFORMS[3]).benchmark("iperf3", levels={"size": range(8)})
+    )
+    (answer,) = answers(run.blocks(6).values(speed).analysed(store))
     assert answer.text == "slower (80.0\N{NO-BREAK SPACE}% of native to 10 times slower)"
 
 

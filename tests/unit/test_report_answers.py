@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import synthetic_run
+from a_run import a_run, platform
 from scipy import special
 from shown import english, page
-from synthetic_run import begin, trial
 
 from vtax.errors import BadInput
 from vtax.messages import Note
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.answers import answers, sentence_of
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.next_step import BUDGET_S, can_be_extended, next_step_of
@@ -31,7 +29,7 @@ from vtax.report.parts.shared import relative_of
 from vtax.report.renderers.json import plain
 from vtax.runner.host_sessions import check_more
 from vtax.stats.judge import decided_after
-from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 from vtax.study.model import DesignTable
 
@@ -44,25 +42,14 @@ KNOWN, WIDE = (
 
 def analysed(store: Store, ratios: Mapping[str, Sequence[float]], **design: object) -> Analysis:
     """A finished run with such values."""
-    platforms = (
-        PlatformRecord("native", {}, True, is_baseline=True),
-        PlatformRecord("other", {}, True),
-    )
-    cells = [
-        CellRecord(f"{p.name}{size}", size, p.name, "iperf3", "iperf3", levels={"size": size})
-        for p in platforms
-        for size in ratios
-    ]
-    declared = {**synthetic_run.DECLARED, "design": design}
-    run = begin(store, platforms=platforms, cells=cells, declared=declared)
-    made = [(block, cell) for block in range(len(next(iter(ratios.values())))) for cell in cells]
-    for position, (block, cell) in enumerate(made):
-        value = 1000.0 * (
-            1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block]
-        )
-        run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
-    run.finish("finished", "", 2.0)
-    return analyse(store)
+
+    def speed(cell: CellRecord, block: int, number: int) -> float:
+        size = str(cell.levels["size"])
+        return 1000.0 if cell.platform == "native" else 1000.0 * ratios[size][block]
+
+    run = a_run().platforms("native", "other").benchmark("iperf3", levels={"size": list(ratios)})
+    run = run.design(**design).blocks(len(next(iter(ratios.values()))))
+    return run.values(speed).analysed(store)
 
 
 NOISY = [0.93, 1.04, 0.97, 1.06, 0.9, 1.01]
@@ -137,20 +124,10 @@ def of_blocks(
     store: Store, of: Mapping[str, Sequence[float]], marked: Sequence[str] = ()
 ) -> Analysis:
     """A finished run of one benchmark. of: platform -> its ratio to the first one in every block."""
-    platforms = [
-        PlatformRecord(name, {}, True, is_baseline=not n, marks=("emulated",) * (name in marked))
-        for n, name in enumerate(of)
-    ]
-    cells = [CellRecord(name, "1", name, "iperf3", "iperf3") for name in of]
-    run = begin(
-        store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}}
-    )
-    blocks = len(next(iter(of.values())))
-    for position, (block, cell) in enumerate(product(range(blocks), cells)):
-        values = {"throughput": 1000.0 * of[cell.platform][block]}
-        run.add_trial(trial(cell, block=block, position=position, values=values))
-    run.finish("finished", "", 2.0)
-    return analyse(store)
+    run = a_run().design()
+    run = run.platforms(*(platform(name, *("emulated",) * (name in marked)) for name in of))
+    run = run.benchmark("iperf3").blocks(len(next(iter(of.values()))))
+    return run.values(lambda cell, block, _: 1000.0 * of[cell.platform][block]).analysed(store)
 
 
 def lowest_shown(found: Analysis, *names: str) -> str:
@@ -181,20 +158,10 @@ def test_platforms_of_one_kind_stand_together_with_the_lowest_end_of_an_interval
 def test_platforms_that_are_slower_at_different_places_stand_apart(store):
     slow, same = [0.7, 0.701, 0.699, 0.7, 0.702, 0.7], [1.0, 1.001, 0.999, 1.0, 1.0005, 1.0]
     of = {"native": (same, same), "a": (slow, same), "b": (same, slow), "c": (slow, same)}
-    platforms = [PlatformRecord(name, {}, True, is_baseline=not n) for n, name in enumerate(of)]
-    cells = [
-        CellRecord(f"{n}{p.name}", str(n), p.name, "iperf3", f"bench{n}")
-        for p in platforms
-        for n in (0, 1)
-    ]
-    run = begin(
-        store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}}
-    )
-    for position, (block, cell) in enumerate(product(range(6), cells)):
-        values = {"throughput": 1000.0 * of[cell.platform][int(cell.point)][block]}
-        run.add_trial(trial(cell, block=block, position=position, values=values))
-    run.finish("finished", "", 2.0)
-    said = english(sentence_of(analyse(store)))
+    run = a_run().platforms(*of).benchmark("iperf3", "bench0").benchmark("iperf3", "bench1")
+    run = run.design().blocks(6)
+    run = run.values(lambda cell, block, _: 1000.0 * of[cell.platform][int(cell.label[-1])][block])
+    said = english(sentence_of(run.analysed(store)))
     assert "a, c: slower (70.0" in said
     assert "on bench0" in said
     assert " b: slower (70.0" in said
@@ -202,29 +169,14 @@ def test_platforms_that_are_slower_at_different_places_stand_apart(store):
 
 
 def test_a_withheld_verdict_is_no_perhaps(store):
-    platforms = (
-        PlatformRecord("native", {}, True, is_baseline=True),
-        PlatformRecord("other", {}, True),
-    )
-    cells = [CellRecord(p.name, "1", p.name, "iperf3", "iperf3") for p in platforms]
-    run = begin(
-        store, platforms=platforms, cells=cells, declared={**synthetic_run.DECLARED, "design": {}}
-    )
-    for position, (block, cell, number) in enumerate(product(range(6), cells, range(4))):
-        failed, level = cell is cells[1] and number == 3, 1000.0 + block + number
-        values = {} if failed else {"throughput": level * (1.2 if cell is cells[1] else 1.0)}
-        run.add_trial(
-            trial(
-                cell,
-                block=block,
-                number=number,
-                position=position,
-                values=values,
-                status="timeout" if failed else "ok",
-            )
-        )
-    run.finish("finished", "", 2.0)
-    found = analyse(store)
+    def trial(cell: CellRecord, block: int, number: int) -> dict[str, Any]:
+        if cell.platform == "other" and number == 3:
+            return {"values": {}, "status": "timeout"}
+        slower = 1.2 if cell.platform == "other" else 1.0
+        return {"values": {"throughput": (1000.0 + block + number) * slower}}
+
+    run = a_run().platforms("native", "other").benchmark("iperf3").design().blocks(6, trials=4)
+    found = run.trials(trial).analysed(store)
     assert english(sentence_of(found)).startswith("other: undecided; its interval reaches down to ")
     assert any(w.code == "withheld-failures" for w in found.warnings)
 

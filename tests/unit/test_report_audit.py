@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a_run import begin
 from shown import drawn, english, page, sentence, view
-from synthetic_run import begin
 
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.audit import audit

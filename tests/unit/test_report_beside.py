@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import synthetic_run
+from a_run import a_run, begin, trial
 from shown import drawn, english, result
-from synthetic_run import begin, trial
 
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.check import check
 from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.source import source_of
@@ -19,7 +18,7 @@ from vtax.report.analysis.waits import COUNTER
 from vtax.report.parts.check import document_of as check_document
 from vtax.report.parts.contrast import document_of as contrast_document
 from vtax.report.parts.result_notes import notes_under
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -35,22 +34,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def analysed(store: Store, logs: list[float], cost: float = 1.0) -> Analysis:
     """A run of one comparison. logs: of the ratio in each block. cost: the noise of the host's CPU time beside it."""
-    platforms = (
-        PlatformRecord("native", {}, True, is_baseline=True),
-        PlatformRecord("other", {}, True),
-    )
-    cells = [CellRecord(p.name, "", p.name, "iperf3", "iperf3") for p in platforms]
-    metric = MetricRecord("iperf3", "cpu_per_gigabyte", "cost", "s/GB", "lower", False)
-    run = begin(store, platforms=platforms, cells=cells, metrics=(*synthetic_run.METRICS, metric))
-    for block, log in enumerate(logs):
-        for k, cell in enumerate(cells):
-            values = {
-                "throughput": 1000.0 * math.exp(k * log),
-                "cpu_per_gigabyte": math.exp(cost * k * log),
-            }
-            run.add_trial(trial(cell, block=block, position=2 * block + k, values=values))
-    run.finish("finished", "", 2.0)
-    return analyse(store)
+
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        log = logs[block] if cell.platform == "other" else 0.0
+        return {"throughput": 1000.0 * math.exp(log), "cpu_per_gigabyte": math.exp(cost * log)}
+
+    run = a_run().platforms("native", "other").benchmark("iperf3").metric("throughput", "Mbit/s")
+    run = run.metric("cpu_per_gigabyte", "s/GB", "lower", "cost").blocks(len(logs))
+    return run.values(values).analysed(store)
 
 
 def test_equivalent_says_beside_it_how_rare_slow_blocks_may_be_that_none_of_its_blocks_was(store):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from synthetic_run import METRICS, PLATFORMS, begin, cells, trial
+from a_run import METRICS, PLATFORMS, a_run, cells
 
 from vtax.report.analysis.calibrated import host_sees
 from vtax.report.analysis.check import Checks, check
@@ -42,21 +42,9 @@ def measure(
         native,
         replace(other, identity=native.identity) if study == "calibration" else other,
     )
-    run = begin(
-        store,
-        name,
-        study=study,
-        host={"machine_id": machine},
-        cells=own,
-        platforms=platforms,
-        metrics=METRICS[:1],
-    )
-    for position, (block, cell) in enumerate(
-        (block, cell) for block in range(blocks) for cell in own
-    ):
-        value = 1000 * math.exp(draw.gauss(0, noise))
-        run.add_trial(trial(cell, block=block, position=position, values={"events": value}))
-    run.finish("finished", "", 1_700_000_300.0)
+    run = a_run(name).having(study=study, host={"machine_id": machine})
+    run = run.platforms(*platforms).cells(own).metrics(METRICS[:1]).blocks(blocks)
+    run.values(lambda *_: 1000 * math.exp(draw.gauss(0, noise))).stored(store)
 
 
 def gate(store: Store, margin: float) -> Checks:

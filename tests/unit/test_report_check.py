@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from measured_run import measured
+from a_run import measured
 from shown import drawn
 
 from vtax.report.analysis import Analysis

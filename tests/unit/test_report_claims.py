@@ -6,8 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import measured_run
 import pytest
+from a_run import measured as measured_at_two_sizes
+from a_run import noisy
 from claimed_run import claim, judged, measured
 from shown import drawn
 from shown import source_of as source
@@ -228,8 +229,8 @@ def test_pairing_in_blocks_narrows_where_noise_is_common(of, to, expected):
 
 @pytest.mark.parametrize(("guests", "expected"), [(0.1, "reproduced"), (0.0, "contradicted")])
 def test_a_spread_over_trials_shows_what_a_reused_guest_hides(guests, expected):
-    run = measured_run.noisy(guests, 0.01)
-    data, _ = measured_run.measured(run, blocks=40, trials=2)
+    run = noisy(guests, 0.01)
+    data, _ = measured_at_two_sizes(run, blocks=40, trials=2)
     check = {"kind": "spread", "over": "trials", "of": "first", "above": 3, "where": {"size": 64}}
     data.run.declared["claim"] = [claim(check=[check])]
     (found,) = claims(analyse_data(data)).claims

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from a_run import measured, noisy
 from claimed_run import NOTES
-from measured_run import measured, noisy
 
 from vtax.benchmarks.base import is_timed
 from vtax.counters import table

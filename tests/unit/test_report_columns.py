@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
+from a_run import a_run, platform
 from drawn_run import run_of
 from rich.console import Console
-from synthetic_run import DECLARED, begin, trial
 
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Column, Document, Group, Part, Table, TableRow, Titled
@@ -18,7 +18,7 @@ from vtax.report.renderers.format import english
 from vtax.report.renderers.terminal import render
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -32,30 +32,18 @@ SAYS_MORE = re.compile(r"(\d+\s% )?interval|±\s?\d+\s%")
 def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     """A run whose work costs the host CPU time, of which tables have three columns."""
     title = "CPU time of the host for a unit of work"
-    metrics = (
-        MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True),
-        MetricRecord("nginx", "host_cpu_per_request", title, "µs/request", "lower", False),
-    )
-    platforms = (
-        PlatformRecord("native", {}, True, is_baseline=True),
-        PlatformRecord("cloud-hypervisor-in-a-virtual-machine", {}, True, marks=("emulated",)),
-    )
-    cells = [CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1") for p in platforms]
+    cpu_us = {"native": 20.0}
+
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        cost = cpu_us.get(cell.platform, 30.0) * (1 + (block * 7 % 5) / 20)
+        return {"requests": 1000.0 + block, "host_cpu_per_request": cost}
+
+    far = platform("cloud-hypervisor-in-a-virtual-machine", "emulated")
+    run = a_run("cost-1").platforms("native", far).benchmark("nginx", tool_version="1")
+    run = run.metric("requests", "requests/s")
+    run = run.metric("host_cpu_per_request", "µs/request", "lower", title).blocks(6).values(values)
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('costly') / 'store.sqlite'}") as store:
-        run = begin(
-            store,
-            "cost-1",
-            platforms=platforms,
-            cells=cells,
-            metrics=metrics,
-            declared=DECLARED,
-        )
-        for block in range(6):
-            for number, cell in enumerate(run.cells):
-                cpu_us = (20.0, 30.0)[number] * (1 + (block * 7 % 5) / 20)
-                values = {"requests": 1000.0 + block, "host_cpu_per_request": cpu_us}
-                run.add_trial(trial(cell, block=block, position=2 * block + number, values=values))
-        run.finish("finished", "", 2.0)
+        run.stored(store)
         yield source_of(store, "cost-1")
 
 

@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 
 import pytest
+from a_run import begin, trial
 from shown import page, terminal, values
-from synthetic_run import begin, trial
 
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.document import Scale

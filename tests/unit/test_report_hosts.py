@@ -8,8 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
+from a_run import put_store
 from fleet import DAY_S, START, measure, merged
-from synthetic_run import put_store
 
 from vtax.report.analysis.host_change import changes_of, effects_of
 from vtax.report.analysis.hosts import groups_of, hosts_of

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from a_run import begin, fill, measured, noisy
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
-from measured_run import measured, noisy
 from rich.console import Console
 from shown import source_of
-from synthetic_run import begin, fill
 
 from vtax.counters.host import host_facts
 from vtax.messages import Note, packed, restored, together

@@ -5,36 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
+from a_run import a_run
 from shown import drawn, result, source_of
-from synthetic_run import begin, trial
 
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
 
 def analysed(store: Store, ratios: Mapping[str, Sequence[float]], blocks: int = 5) -> Analysis:
     """A finished run. ratios: level of a point -> the throughput of each block, 1000 on the baseline."""
-    platforms = (
-        PlatformRecord("native", {}, True, is_baseline=True),
-        PlatformRecord("other", {}, True),
-    )
-    cells = [
-        CellRecord(f"{p.name}{size}", size, p.name, "iperf3", "iperf3", levels={"size": size})
-        for p in platforms
-        for size in ratios
-    ]
-    run = begin(store, platforms=platforms, cells=cells)
-    for block in range(blocks):
-        for position, cell in enumerate(cells, start=len(cells) * block):
-            share = 1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block]
-            run.add_trial(
-                trial(cell, block=block, position=position, values={"throughput": 1000.0 * share})
-            )
-    run.finish("finished", "", 2.0)
-    return analyse(store)
+
+    def speed(cell: CellRecord, block: int, number: int) -> float:
+        size = str(cell.levels["size"])
+        return 1000.0 if cell.platform == "native" else 1000.0 * ratios[size][block]
+
+    run = a_run().platforms("native", "other").benchmark("iperf3", levels={"size": list(ratios)})
+    return run.blocks(blocks).values(speed).analysed(store)
 
 
 def answered(store: Store, width: int, points: int) -> tuple[list[str], int, int]:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import synthetic_run
+from a_run import DECLARED, PLATFORMS, begin, fill
 from shown import english, terminal, values
-from synthetic_run import begin, fill
 
 import vtax.report
 from vtax.platforms.registry import drivers
@@ -29,15 +28,13 @@ STRANGER = PlatformRecord("docker", {"driver": "ssh", "options": {}}, True, vers
 GONE = PlatformRecord("docker", {"driver": "gone", "options": {}}, True)
 RUNS: dict[str, dict[str, Any]] = {
     "as usual": {},
-    "in the order of papers": {
-        "declared": {**synthetic_run.DECLARED, "design": {"order": "sequential"}}
-    },
-    "tuned": {"declared": {**synthetic_run.DECLARED, "tuning": ["default", "pinned"]}},
+    "in the order of papers": {"declared": {**DECLARED, "design": {"order": "sequential"}}},
+    "tuned": {"declared": {**DECLARED, "tuning": ["default", "pinned"]}},
     "a machine that was brought": {
-        "platforms": [STRANGER if p.name == "docker" else p for p in synthetic_run.PLATFORMS],
+        "platforms": [STRANGER if p.name == "docker" else p for p in PLATFORMS],
     },
     "a driver that is not installed here": {
-        "platforms": [GONE if p.name == "docker" else p for p in synthetic_run.PLATFORMS],
+        "platforms": [GONE if p.name == "docker" else p for p in PLATFORMS],
     },
 }
 

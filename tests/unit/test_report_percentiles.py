@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from a_run import a_run
 from command_line import output_of
-from synthetic_run import PLATFORMS, begin, trial
 
-from vtax.store.records import SAMPLES, CellRecord, MetricRecord
+from vtax.store.records import SAMPLES, CellRecord
 from vtax.store.store import Store
 
 
@@ -24,27 +24,21 @@ def pivot(*options: str) -> list[dict[str, Any]]:
 def starts(tmp_path: Path, unmade_home: Path, use_store) -> dict[str, list[float]]:
     """20 starts in each of 20 blocks of two platforms, twice as long on docker. Platform -> seconds."""
     random, found = np.random.default_rng(5), dict[str, list[float]]()
-    native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
-    made = [CellRecord(p.name, "x", p.name, "start", "start", "3.11") for p in (native, docker)]
-    metrics = [
-        MetricRecord("start", "server_answer", "first answer", "s", "lower", is_primary=True)
-    ]
     use_store(tmp_path / "starts.sqlite")
+
+    def starts_of(cell: CellRecord, block: int, number: int) -> dict[str, Any]:
+        slower = 2 if cell.platform == "docker" else 1
+        times = (random.lognormal(0, 0.1, 20) * slower).tolist()
+        found.setdefault(cell.platform, []).extend(times)
+        return {
+            "values": {"server_answer": float(np.median(times))},
+            "effective": {SAMPLES: {"server_answer": times}},
+        }
+
+    run = a_run().platforms("native", "docker").benchmark("start")
+    run = run.metric("server_answer", "s", "lower", "first answer").blocks(20).trials(starts_of)
     with Store.open(f"sqlite:///{tmp_path / 'starts.sqlite'}") as store:
-        run = begin(store, cells=made, platforms=(native, docker), metrics=metrics)
-        for position, (block, cell) in enumerate(
-            (block, cell) for block in range(20) for cell in made
-        ):
-            times = (
-                random.lognormal(0, 0.1, 20) * (2 if cell.platform == "docker" else 1)
-            ).tolist()
-            found.setdefault(cell.platform, []).extend(times)
-            used = {
-                "values": {"server_answer": float(np.median(times))},
-                "effective": {SAMPLES: {"server_answer": times}},
-            }
-            run.add_trial(trial(cell, block=block, position=position, **used))
-        run.finish("finished", "", 2.0)
+        run.stored(store)
     return found
 
 

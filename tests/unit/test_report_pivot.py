@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from a_run import DECLARED, PLATFORMS, a_run, begin, cells, trial
 from command_line import output_of, refusals
 from shown import english
-from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -460,31 +460,17 @@ def test_every_platform_of_the_run_keeps_its_order():
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Two benchmarks with sizes of their own, the largest first; both have 10, which one writes as 10.0."""
-    native, docker = (p for p in PLATFORMS if p.name in ("native", "docker"))
-    sizes: dict[str, tuple[Any, ...]] = {"TCP small": (512, 64, 10), "UDP small": (1024, 10.0)}
-    made = [
-        CellRecord(
-            f"{p.name}{label}{size}",
-            f"{label}{size}",
-            p.name,
-            "iperf3",
-            label,
-            levels={"size": size},
-        )
-        for p in (native, docker)
-        for label, of in sizes.items()
-        for size in of
-    ]
+    built = a_run().platforms("native", "docker").blocks(5)
+    built = built.benchmark("iperf3", "TCP small", levels={"size": (512, 64, 10)})
+    built = built.benchmark("iperf3", "UDP small", levels={"size": (1024, 10.0)}).ending("")
+
+    def speed(cell: CellRecord, block: int, number: int) -> float:
+        noise = 1 + 0.01 * ((block * 7 + len(cell.key)) % 5)
+        return noise if cell.platform == "native" else 0.9 * noise
+
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('uneven') / 'store.sqlite'}") as store:
-        run = begin(store, cells=made, platforms=(native, docker))
-        for position, (block, cell) in enumerate(
-            (block, cell) for block in range(5) for cell in made
-        ):
-            value = (1.0 if cell.platform == "native" else 0.9) * (
-                1 + 0.01 * ((block * 7 + position) % 5)
-            )
-            run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
-        for busy, cell in zip((0.1, 0.9), (made[0], made[3]), strict=True):
+        run = built.values(speed).stored(store)
+        for busy, cell in zip((0.1, 0.9), (run.cells[0], run.cells[3]), strict=True):
             run.add_warning(Note("host-busy", cpus=busy), cell.key)
         run.finish("finished", "", 2.0)
         yield store

@@ -6,9 +6,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from a_run import measured, noisy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured_run import measured, noisy
 from scipy import special
 from shown import sentence
 

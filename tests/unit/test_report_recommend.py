@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import memory_run
 import numpy as np
 import pytest
-import synthetic_run
+from a_run import a_run
 from shown import drawn, english
 from shown import source_of as source
 
 from vtax.errors import BadInput
-from vtax.report.analysis import Analysis, analyse_data
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.ranking import Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
 from vtax.report.renderers.json import as_json
@@ -25,9 +24,7 @@ from vtax.report.views.base import Options
 from vtax.report.views.recommend import VIEW, document_of
 from vtax.store.records import (
     CellRecord,
-    MetricRecord,
     PlatformRecord,
-    SessionRecord,
     UntestedRecord,
 )
 
@@ -63,48 +60,27 @@ def run_of(
     tables: Sequence[Mapping[str, Any]] = (),
 ) -> Analysis:
     """A run of three benchmarks. speed: None where the platform has no cell. drop: trials that failed."""
+    run = (
+        a_run("study-1")
+        .platforms(*platforms)
+        .having(status=status, host=host or {}, untested=untested)
+    )
+    for name in BENCHMARKS:
+        run = run.benchmark(name)
+        run = run.metric("m", "s", "lower") if name == "dd" else run.metric("m")
+    run = run.without(lambda cell: speed[cell.platform][BENCHMARKS.index(cell.label)] is None)
+    run = run.declared(design={"stop": "fixed", "margin": 0.02}, benchmark=tables)
     random = np.random.default_rng(seed)
-    cells = [
-        CellRecord(f"{p.name}-{b}", b, p.name, b, b)
-        for p in platforms
-        if p.available
-        for n, b in enumerate(BENCHMARKS)
-        if speed[p.name][n] is not None
-    ]
-    metrics = [
-        MetricRecord(
-            b, "m", "m", "s" if b == "dd" else "1/s", "lower" if b == "dd" else "higher", True
-        )
-        for b in BENCHMARKS
-    ]
-    run = memory_run.run_of(
-        status=status,
-        host=host or {},
-        untested=untested,
-        platforms=platforms,
-        cells=cells,
-        metrics=metrics,
-        sessions=tuple(SessionRecord(n + 1, "", {}, float(n)) for n in range(sessions)),
-        declared={
-            **synthetic_run.DECLARED,
-            "design": {"stop": "fixed", "margin": 0.02},
-            "benchmark": tables,
-        },
-    )
-    order = [(b, c) for b in range(blocks) for c in range(len(cells))]
     hour = random.normal(0, 0.3, blocks)
-    values = []
-    for b, c in order:
-        rate = speed[cells[c].platform][BENCHMARKS.index(cells[c].label)]
-        value = 100 * float(rate or 0) * math.exp(hour[b] + random.normal(0, noise))
-        is_lost = drop is not None and drop(cells[c].platform, cells[c].label, b)
-        values.append(math.nan if is_lost else 1 / value if cells[c].label == "dd" else value)
-    metric = np.array([BENCHMARKS.index(cells[c].label) for _, c in order])
-    session = np.array([1 + block * sessions // blocks for block, _ in order])
-    guests = memory_run.guests_of([p.name for p in platforms], blocks)
-    return analyse_data(
-        memory_run.data_of(run, order, values, metric=metric, session=session, guests=guests)
-    )
+
+    def value(cell: CellRecord, block: int, number: int) -> float:
+        share = speed[cell.platform][BENCHMARKS.index(cell.label)] or 0.0
+        rate = 100 * share * math.exp(hour[block] + random.normal(0, noise))
+        if drop is not None and drop(cell.platform, cell.label, block):
+            return math.nan
+        return 1 / rate if cell.label == "dd" else rate
+
+    return run.of_hosts([""] * sessions).with_guests().blocks(blocks).values(value).analysis()
 
 
 def names(found: Recommendation) -> list[str]:

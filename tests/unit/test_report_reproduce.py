@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import synthetic_run
-from synthetic_run import begin, fill
+from a_run import DECLARED, begin, cells, fill
 
 from vtax.messages import Note
 from vtax.report.analysis import analyse
@@ -19,9 +18,9 @@ WITH_BOOTS = {name for name in shipped() if load(name).study.boot}
 
 
 def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path):
-    table = {**synthetic_run.DECLARED["benchmark"][1], "topology": "router-openflow"}
+    table = {**DECLARED["benchmark"][1], "topology": "router-openflow"}
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
+        run = begin(opened, declared={**DECLARED, "benchmark": [table]})
         run.add_warning(Note("tuned", changes="governor performance"))
         printed = commands(analyse(opened))
     assert (
@@ -33,7 +32,7 @@ def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path):
 def test_a_run_over_several_boots_is_made_again_boot_by_boot(tmp_path):
     boots = [{"name": "linux", "platforms": ["native"]}, {"name": "xen", "platforms": ["xen-pv"]}]
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
-        fill(begin(opened, declared={**synthetic_run.DECLARED, "boot": boots}), blocks=2)
+        fill(begin(opened, declared={**DECLARED, "boot": boots}), blocks=2)
         found = analyse(opened)
     (session,) = found.sessions
     found = replace(found, sessions=(session, replace(session, number=2)))
@@ -49,7 +48,7 @@ def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "real_noise", raising=False)
     from real_noise import read
 
-    native = [cell for cell in synthetic_run.cells() if cell.key == "c-native"]
+    native = [cell for cell in cells() if cell.key == "c-native"]
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         fill(begin(opened))
         write(opened, "last", "csv", tmp_path / "all.csv")

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from measured_run import measured, noisy
-from synthetic_run import begin, trial
+from a_run import begin, measured, noisy, trial
 
 from vtax.benchmarks.base import Context, Metric, Outcome, Parameters, merged_resolutions
 from vtax.benchmarks.printed import Printed, printed

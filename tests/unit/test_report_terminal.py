@@ -6,12 +6,12 @@ import io
 from collections.abc import Iterator
 
 import pytest
+from a_run import METRICS, a_run
 from rich.console import Console, RenderableType
 from rich.text import Text
 from shown import terminal
-from synthetic_run import DECLARED, METRICS, begin, trial
 
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.document import Column, Document, Group, Table, TableRow
 from vtax.report.parts.shared import levels
 from vtax.report.renderers import numbers
@@ -53,17 +53,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
     ]
     values = {"native": (2800.0, 310.0), "docker": (470.0, 1800.0), "qemu-tcg-e1000": (8.0, 21.0)}
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('wide') / 'store.sqlite'}") as store:
-        run = begin(
-            store, "wide-1", platforms=records, cells=made, metrics=METRICS[2:], declared=DECLARED
-        )
-        position = 0
-        for block in range(2):
-            for cell in made:
-                given = {"throughput": values[cell.platform][block]}
-                run.add_trial(trial(cell, block=block, position=position, values=given))
-                position += 1
-        run.finish("finished", "", 1_700_000_245.0)
-        yield analyse(store)
+        run = a_run("wide-1").platforms(*records).cells(made).metrics(METRICS[2:]).blocks(2)
+        run = run.values(lambda cell, block, _: values[cell.platform][block])
+        yield run.analysed(store)
 
 
 def drawn(part: RenderableType, width: int) -> list[str]:

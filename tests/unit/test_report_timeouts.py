@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-import synthetic_run
+from a_run import a_run
 from shown import sentence, values
-from synthetic_run import begin, trial
 
 from vtax.messages import Note, at
-from vtax.report.analysis import Analysis, analyse
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.report.analysis import Analysis
+from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 PLATFORMS = (
@@ -24,31 +25,16 @@ def run(
     store: Store, lost: dict[str, int], average: str = "harmonic", error: str = ENDED
 ) -> Analysis:
     """Six blocks of 600 MB: 20 s on native, 50 s on others. lost: platform -> from which block its trials fail."""
-    handle = begin(
-        store,
-        platforms=PLATFORMS,
-        cells=[CellRecord(p.name, "p", p.name, "dd", "dd") for p in PLATFORMS],
-        metrics=[MetricRecord("dd", "rate", "rate", "MB/s", "higher", True, average)],
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": 6}},
-    )
-    for block in range(6):
-        for place, cell in enumerate(handle.cells):
-            seconds = (20 if cell.platform == "native" else 50) * (1 + block / 500)
-            is_lost = block >= lost.get(cell.platform, 6)
-            handle.add_trial(
-                trial(
-                    cell,
-                    block=block,
-                    position=3 * block + place,
-                    counters={},
-                    outside_s=60 if is_lost else seconds,
-                    values={} if is_lost else {"rate": 600 / seconds},
-                    status="failed" if is_lost else "ok",
-                    error=error if is_lost else "",
-                )
-            )
-    handle.finish("finished", "done", 1.0)
-    return analyse(store)
+
+    def ended(cell: CellRecord, block: int, number: int) -> dict[str, Any]:
+        seconds = (20 if cell.platform == "native" else 50) * (1 + block / 500)
+        if block >= lost.get(cell.platform, 6):
+            lost_trial = {"status": "failed", "error": error, "outside_s": 60, "values": {}}
+            return {"counters": {}, **lost_trial}
+        return {"counters": {}, "outside_s": seconds, "values": {"rate": 600 / seconds}}
+
+    run = a_run().platforms(*PLATFORMS).benchmark("dd").metric("rate", "MB/s", average=average)
+    return run.design(stop="fixed", blocks=6).blocks(6).trials(ended).analysed(store)
 
 
 def rows(analysis: Analysis) -> dict[str, dict]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import random
 import re
+from typing import Any
 
-import synthetic_run
+from a_run import a_run
 from shown import english, sentence, terminal, values
-from synthetic_run import begin, trial
 
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis
 from vtax.report.views.method import method
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
 PLATFORMS = (
@@ -25,32 +25,15 @@ PLATFORMS = (
 def run(store: Store, blocks: int, trials: int) -> Analysis:
     """Times of CV 1 %; every eighth trial of one platform takes twice as long."""
     noise = random.Random(5)
-    handle = begin(
-        store,
-        platforms=PLATFORMS,
-        cells=[CellRecord(p.name[0], "p", p.name, "tool", "tool") for p in PLATFORMS],
-        metrics=[MetricRecord("tool", "time", "time", "s", "lower", True)],
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks}},
-    )
-    position = 0
-    for block in range(blocks):
-        for cell in handle.cells:
-            for number in range(trials):
-                is_pause = cell.platform == "pausing" and noise.random() < 1 / 8
-                value = math.exp(noise.gauss(0, 0.01)) * (2 if is_pause else 1)
-                handle.add_trial(
-                    trial(
-                        cell,
-                        block=block,
-                        number=number,
-                        position=position,
-                        values={"time": value},
-                        counters={},
-                    )
-                )
-                position += 1
-    handle.finish("finished", "done", 1.0)
-    return analyse(store)
+
+    def pausing(cell: CellRecord, block: int, number: int) -> dict[str, Any]:
+        is_pause = cell.platform == "pausing" and noise.random() < 1 / 8
+        value = math.exp(noise.gauss(0, 0.01)) * (2 if is_pause else 1)
+        return {"values": {"time": value}, "counters": {}}
+
+    built = a_run().platforms(*PLATFORMS).benchmark("tool").metric("time", "s", "lower")
+    built = built.design(stop="fixed", blocks=blocks).blocks(blocks, trials)
+    return built.trials(pausing).analysed(store)
 
 
 def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(store):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from a_run import a_run
 from command_line import output_of
-from synthetic_run import DECLARED, PLATFORMS, begin, trial
 
 from vtax.report.analysis import analyse
 from vtax.report.parts.shared import tool_of
@@ -18,31 +18,12 @@ METRIC = MetricRecord("paths", "time", "time of one operation", "ns", "lower", T
 
 def stored(store: Store, name: str, times_ns: dict[str, float]) -> None:
     """A run of two blocks on native, with an operation for each time."""
-    cells = [
-        CellRecord(
-            f"{name}-{what}",
-            what,
-            "native",
-            "paths",
-            "paths",
-            "1.0",
-            "",
-            {},
-            {},
-            {"operation": what},
-        )
-        for what in times_ns
-    ]
-    run = begin(
-        store, name, platforms=PLATFORMS[:1], cells=cells, metrics=(METRIC,), declared=DECLARED
-    )
-    position = 0
-    for block in range(2):
-        for cell in run.cells:
-            value = times_ns[str(cell.levels["operation"])] * (1 + block / 100)
-            run.add_trial(trial(cell, block=block, position=position, values={"time": value}))
-            position += 1
-    run.finish("finished", "", 2.0)
+
+    def time_ns(cell: CellRecord, block: int, number: int) -> float:
+        return times_ns[cell.levels["operation"]] * (1 + block / 100)
+
+    run = a_run(name).platforms("native").benchmark("paths", levels={"operation": list(times_ns)})
+    run.metric("time", "ns", "lower").blocks(2).values(time_ns).stored(store)
 
 
 def test_points_of_other_magnitudes_have_units_of_their_own(store):

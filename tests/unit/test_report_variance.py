@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from a_run import SIZES, Value, begin, fill, measured, noisy, trial
 from command_line import output_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured_run import NAN, SIZES, Value, measured, noisy
 from shown import drawn, english
-from synthetic_run import begin, fill, trial
 
 from vtax.report.analysis.variance import Hardest, hardest, variance
 from vtax.report.document import WarnedPlace
@@ -183,14 +183,16 @@ BAD: dict[str, Value] = {
     "all equal": lambda p, s, b, n: 5.0,
     "zeros": lambda p, s, b, n: 0.0,
     "negative": lambda p, s, b, n: -1.0 - b,
-    "nothing": lambda p, s, b, n: NAN,
-    "no baseline": lambda p, s, b, n: NAN if p == "native" else 1.0 + b,
-    "no baseline at one level": lambda p, s, b, n: NAN if (p, s) == ("native", 64) else 1.0 + b + n,
+    "nothing": lambda p, s, b, n: math.nan,
+    "no baseline": lambda p, s, b, n: math.nan if p == "native" else 1.0 + b,
+    "no baseline at one level": lambda p, s, b, n: (
+        math.nan if (p, s) == ("native", 64) else 1.0 + b + n
+    ),
     "no block in common": lambda p, s, b, n: (
-        NAN if (p == "native") == (b % 2 == 0) else 1.0 + b + n
+        math.nan if (p == "native") == (b % 2 == 0) else 1.0 + b + n
     ),
     "unbalanced": lambda p, s, b, n: (
-        NAN if p == "first" and (b > 2 or n) else 10.0 + b + n + len(p)
+        math.nan if p == "first" and (b > 2 or n) else 10.0 + b + n + len(p)
     ),
     "some zeros": lambda p, s, b, n: 0.0 if (b, n) == (0, 0) else 1.0 + b,
 }
@@ -210,7 +212,7 @@ def test_bad_input_has_an_answer_or_a_reason(kind, blocks):
 @settings(max_examples=15, deadline=None)
 @given(
     values=st.lists(
-        st.one_of(st.just(NAN), st.just(0.0), st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)),
+        st.one_of(st.just(math.nan), st.just(0.0), st.floats(-1e6, 1e6), st.floats(1e-6, 1e6)),
         min_size=36,
         max_size=36,
     )

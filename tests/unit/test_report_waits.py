@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from measured_run import measured
+from a_run import measured
 from shown import drawn
 
 from vtax.counters.table import PROGRAM, RUN_DELAY

@@ -7,8 +7,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from a_run import DECLARED, begin, fill, trial
 from shown import drawn, english, page, sentence, terminal, view
-from synthetic_run import DECLARED, begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse

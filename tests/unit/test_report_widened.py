@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from measured_run import measured, noisy
+from a_run import measured, noisy
 from shown import terminal
 
 NATIVE, FIRST = [1.0, 1.1] * 3, [1.0, 1.9, 0.7, 1.4, 0.9, 1.2]

@@ -8,9 +8,10 @@ import random
 from collections import Counter
 from pathlib import Path
 from statistics import geometric_mean
+from typing import Any
 
 import pytest
-from synthetic_run import DECLARED, PLATFORMS, begin, trial
+from a_run import a_run
 
 from vtax.benchmarks.base import INTERVAL_S
 from vtax.benchmarks.histograms import of_counts, percentile, together
@@ -39,42 +40,26 @@ def made(
 ) -> Source:
     """A run of nginx at several rates: two trials a block, six intervals a trial, slower at a higher rate."""
     noise = random.Random(5)
-    cells = [
-        CellRecord(
-            f"c{rate}-{p.name}", f"c{rate}", p.name, "nginx", "nginx", "1.26", levels={"rate": rate}
-        )
-        for rate in rates
-        for p in PLATFORMS
-        if p.available
-    ]
+
+    def trial(cell: CellRecord, block: int, number: int) -> dict[str, Any]:
+        rate = cell.levels["rate"]
+        scale = SLOWER[cell.platform] * (1 + rate / 2000) * noise.gauss(1, 0.03)
+        times = [round(scale * noise.lognormvariate(0, 0.5), 2) for _ in range(requests)]
+        counted = of_counts(Counter(times))
+        found = {f"latency_p{p}": percentile(counted, p / 100) or 0.0 for p in (50, 99)}
+        course = [rate / SLOWER[cell.platform] * noise.gauss(1, 0.02) for _ in range(6 + number)]
+        return {
+            "values": {"requests": sum(course) / len(course), **found},
+            "effective": {
+                HISTOGRAMS: {"latency": counted},
+                SAMPLES: {"requests": course},
+                INTERVAL_S: 0.5,
+            },
+        }
+
     store = Store.open(f"sqlite:///{directory / 'store.sqlite'}")
-    run = begin(store, "within-1", cells=cells, metrics=METRICS, declared=DECLARED)
-    for block in range(blocks):
-        for cell in run.cells:
-            for number in range(2):
-                rate = cell.levels["rate"]
-                scale = SLOWER[cell.platform] * (1 + rate / 2000) * noise.gauss(1, 0.03)
-                times = [round(scale * noise.lognormvariate(0, 0.5), 2) for _ in range(requests)]
-                counted = of_counts(Counter(times))
-                found = {f"latency_p{p}": percentile(counted, p / 100) or 0.0 for p in (50, 99)}
-                course = [
-                    rate / SLOWER[cell.platform] * noise.gauss(1, 0.02) for _ in range(6 + number)
-                ]
-                run.add_trial(
-                    trial(
-                        cell,
-                        block=block,
-                        number=number,
-                        position=run.next_position(),
-                        values={"requests": sum(course) / len(course), **found},
-                        effective={
-                            HISTOGRAMS: {"latency": counted},
-                            SAMPLES: {"requests": course},
-                            INTERVAL_S: 0.5,
-                        },
-                    )
-                )
-    run.finish("finished", "", 2.0)
+    run = a_run("within-1").benchmark("nginx", tool_version="1.26", levels={"rate": rates})
+    run.metrics(METRICS).blocks(blocks, trials=2).trials(trial).stored(store)
     return source_of(store, "within-1")
 
 
@@ -103,7 +88,7 @@ def test_a_metric_over_time_is_the_mean_of_the_trials_and_ends_with_the_shortest
     of_cell = [
         int(id_)
         for id_, cell in zip(trials.id, trials.cell, strict=True)
-        if cells[cell].key == "c1000-native"
+        if cells[cell].key == "native-1000"
     ]
     first = [source.samples[trial]["requests"][0] for trial in of_cell]
     value, low, high = native[0.25]
@@ -138,7 +123,7 @@ def test_latencies_by_share_are_of_all_requests_of_a_block_as_far_as_ten_are_slo
     assert max(docker) == pytest.approx(10**2.7)  # 6000 requests of a block / 10
     data = source.data
     of_cell = [
-        n for n, cell in enumerate(data.trials.cell) if data.run.cells[cell].key == "c4000-docker"
+        n for n, cell in enumerate(data.trials.cell) if data.run.cells[cell].key == "docker-4000"
     ]
     blocks = [
         together(

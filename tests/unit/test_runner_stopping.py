@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_run import DECLARED, begin, trial
+from a_run import DECLARED, begin, trial
 
 from vtax.image.image import Image
 from vtax.platforms.base import Probe

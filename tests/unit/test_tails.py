@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
-from synthetic_run import DECLARED, PLATFORMS, begin, trial
+from a_run import a_run
 
 from vtax.benchmarks.histograms import (
     is_one,
@@ -17,7 +18,7 @@ from vtax.benchmarks.histograms import (
     requests,
     together,
 )
-from vtax.report.analysis import Analysis, Row, analyse
+from vtax.report.analysis import Analysis, Row
 from vtax.store.records import HISTOGRAMS, CellRecord, MetricRecord
 from vtax.store.store import Store
 
@@ -64,38 +65,19 @@ def test_a_percentile_is_the_value_that_its_share_does_not_exceed(share, value):
 
 def analysed(directory: Path, slow: list[int], *, number: int = 600) -> Analysis:
     """Two trials a block of native and docker. slow: requests of 9 ms in each of docker; others take 1 ms."""
-    cells = [
-        CellRecord(f"c-{p.name}", "c", p.name, "nginx", "nginx", "1.26") for p in PLATFORMS[:2]
-    ]
+
+    def requests_of(cell: CellRecord, block: int, which: int) -> dict[str, Any]:
+        many = slow[which] if cell.platform == "docker" else 30
+        counts = of_counts({1.0: number - many, 9.0: many})
+        found = {f"latency_p{p}": percentile(counts, p / 100) or 0.0 for p in (95, 99)}
+        return {
+            "values": {"requests": 100.0 + block, **found},
+            "effective": {HISTOGRAMS: {"latency": counts}},
+        }
+
+    run = a_run("tails-1").platforms("native", "docker").benchmark("nginx").metrics(METRICS)
     with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
-        run = begin(
-            store,
-            "tails-1",
-            platforms=PLATFORMS[:2],
-            cells=cells,
-            metrics=METRICS,
-            declared=DECLARED,
-        )
-        position = 0
-        for block in range(BLOCKS):
-            for cell in run.cells:
-                for which, of_docker in enumerate(slow):
-                    many = of_docker if cell.platform == "docker" else 30
-                    counts = of_counts({1.0: number - many, 9.0: many})
-                    found = {f"latency_p{p}": percentile(counts, p / 100) or 0.0 for p in (95, 99)}
-                    run.add_trial(
-                        trial(
-                            cell,
-                            block=block,
-                            number=which,
-                            position=position,
-                            values={"requests": 100.0 + block, **found},
-                            effective={HISTOGRAMS: {"latency": counts}},
-                        )
-                    )
-                    position += 1
-        run.finish("finished", "", 2.0)
-        return analyse(store, "tails-1")
+        return run.blocks(BLOCKS, len(slow)).trials(requests_of).analysed(store)
 
 
 def row(analysis: Analysis, metric: str, platform: str = "docker") -> Row:
