@@ -126,7 +126,7 @@ class LabGuests:
         """A whole trial of a benchmark as the runner makes it: over every flow of the topology at once."""
         benchmark = benchmarks.get(name)
         checked = benchmark.Parameters(**parameters)
-        point = Point("point", name, benchmark, checked, self.topology, self.links.settings, {})
+        point = Point("point", name, benchmark, checked, self.topology, self.links.settings)
         lanes = [
             Lane(
                 self.context(number),

@@ -1,4 +1,4 @@
-"""Parses sizes, durations and shares (`512MiB`, `7s`, `5%`); formats sizes, durations, shares and levels."""
+"""Parses sizes, durations and shares (`512MiB`, `7s`, `5%`); formats sizes, durations and shares."""
 
 from __future__ import annotations
 
@@ -135,11 +135,6 @@ def format_count(number: int, noun: str) -> str:
 def format_percent(share: float, spec: str = ".1f") -> str:
     """Return a share as percent; spec: of the number, `+.1f` to show its sign, `g` as it was declared: `2.5 %`."""
     return f"{share * 100:{spec}}\N{NO-BREAK SPACE}%"
-
-
-def format_levels(levels: Mapping[str, object]) -> str:
-    """Factor -> level as people read it: `direction=send, mtu=1500`."""
-    return ", ".join(f"{factor}={level}" for factor, level in levels.items())
 
 
 def _split(text: str, factors: Mapping[str, float], examples: str) -> tuple[float, str]:

@@ -146,7 +146,7 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     ) as at:
         requested = iperf3.Parameters(duration_s=1)
         cell = PlannedCell(
-            "c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings, {})
+            "c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings)
         )
         lanes = [
             Lane(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vtax.image.image import Image
+from vtax.levels import Levels
 from vtax.platforms.base import Probe
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.check import check
@@ -20,7 +21,6 @@ from vtax.store.query import load
 from vtax.store.records import CLOCK_RATE
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
-from vtax.units import format_levels
 
 FURTHER = 20  # blocks that the rules allow beyond those that were made
 RULES: tuple[dict[str, Any], ...] = (
@@ -46,11 +46,10 @@ def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, example
         loaded = LoadedStudy(validate({**run.declared, "must_match": []}, "test"), "test")
         plan = make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes, dry=True)
         here = {
-            (c.platform.name, c.point.label, format_levels(c.point.levels)): c.key
-            for c in plan.cells
+            (c.platform.name, c.point.label, c.point.levels.canonical): c.key for c in plan.cells
         }
         key = {
-            c.key: here[c.platform, c.label, format_levels(c.levels)] for c in run.cells
+            c.key: here[c.platform, c.label, Levels(c.levels).canonical] for c in run.cells
         }  # of this host's values
         assert len(set(key.values())) == len(plan.cells)
         stopping = Stopping(

@@ -52,7 +52,7 @@ def trial(tmp_path, free_port):
 
     def run(server="time.sleep(60)", client="echo 7", after=()):
         benchmark = Served(server, client, after or (("touch", str(tmp_path / "tidied")),))
-        point = Point("point", "served", benchmark, Parameters(), "", None, {})
+        point = Point("point", "served", benchmark, Parameters(), "", None)
         cell = PlannedCell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
             running = SimpleNamespace(

@@ -20,6 +20,7 @@ from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import _of_hosts, differences
 from vtax.report.parts.contrast import document_of
+from vtax.store.records import CellRecord
 from vtax.store.store import RunHandle, Store
 
 SECOND = {"sysbench-cpu": 1.10, "iperf3": 1.0}  # how much faster everything is in tour-2
@@ -47,7 +48,7 @@ def store(module_store: Store) -> Store:
 
 def _repeat(run: RunHandle) -> None:
     """Eight blocks whose noise is 0.2 %."""
-    speed = {"native": 1.0, "docker": 0.998, "qemu-tcg": 0.135}
+    speed = {"native": 1.0, "docker": 0.998, "lxc": 0.998, "qemu-tcg": 0.135}
     position = 0
     for block in range(8):
         for cell in run.cells:
@@ -88,6 +89,26 @@ def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store):
     )
     assert each.treatment.cell.levels == {}
     assert each.baseline.cell.levels == {"direction": "send"}
+
+
+def test_a_setting_of_the_link_that_one_run_fixes_is_matched_at_its_value(tmp_path):
+    def with_settings(levels: dict[str, Any], link: dict[str, Any]) -> list[CellRecord]:
+        return [
+            replace(cell, levels=levels, link=link)
+            for cell in cells()
+            if cell.benchmark == "iperf3" and cell.levels["direction"] == "send"
+        ]
+
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        varied = with_settings({"link.mtu": 1500, "length": "64KiB"}, {"mtu": 1500})
+        fixed = with_settings({"length": 65536}, {"mtu": 1500})
+        _repeat(begin(store, "varied", started_at=1.0, cells=varied))
+        _repeat(begin(store, "fixed", started_at=2.0, cells=fixed))
+        found = contrast(store, "fixed", "varied")
+    assert {each.treatment.platform.name for each in found.compared} == {
+        cell.platform for cell in fixed
+    }
+    assert found.unmatched.baseline == found.unmatched.treatment == ()
 
 
 def test_cells_that_one_run_alone_has_are_named(store):

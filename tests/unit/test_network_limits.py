@@ -20,7 +20,7 @@ from vtax.runner.trial import cpu_per_gigabyte
 
 def point(topology="point-to-point", **link):
     settings = topologies.settings(topology, link)
-    return Point("k", "iperf3", iperf3.Iperf3(), iperf3.Iperf3Parameters(), topology, settings, {})
+    return Point("k", "iperf3", iperf3.Iperf3(), iperf3.Iperf3Parameters(), topology, settings)
 
 
 def refuse_beyond_platforms(platforms, points, source):

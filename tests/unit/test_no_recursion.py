@@ -111,7 +111,6 @@ LIBRARY: Mapping[str, str] = {
     "store/database.py:json.loads": _OWN_JSON,
     "store/snapshot.py:TemporaryDirectory": _OWN_FILES,
     "study/check.py:deepcopy": "a study, of at most limits.STUDY.depth levels",
-    "study/variants.py:deepcopy": "a study, of at most limits.STUDY.depth levels",
 }
 """MODULE:NAME -> why the levels of its input are few."""
 

@@ -93,7 +93,7 @@ def test_points_that_it_cannot_carry_are_not_tested_there():
     (untested,) = planned({"name": "iperf3", "link_factors": both}, "podman-pasta").untested
     assert "podman-pasta cannot be joined by bridge, and iperf3 requests it" in untested.error.what
     assert untested.error.hint == "take podman-pasta out, or request one of own-nat"
-    router = Point("router", "iperf3", benchmarks.get("iperf3"), None, "router", LinkSettings(), {})
+    router = Point("router", "iperf3", benchmarks.get("iperf3"), None, "router", LinkSettings())
     assert (
         networks.why_not(registry.get("podman-pasta"), router, "x").hint == "take podman-pasta out"
     )

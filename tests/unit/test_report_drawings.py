@@ -10,6 +10,7 @@ import pytest
 from drawn_run import run_of
 
 from vtax.errors import BadInput
+from vtax.levels import METRIC
 from vtax.report.analysis.drawings import cell_tests, drawings, finished_blocks
 from vtax.report.analysis.figure_values import Drawing, Plotted
 from vtax.report.analysis.source import Source
@@ -19,7 +20,6 @@ from vtax.report.renderers import vega
 from vtax.report.renderers.format import english
 from vtax.report.renderers.html import html
 from vtax.report.views.paper_figures import document_of
-from vtax.study.claims import METRIC
 from vtax.study.load import Chosen, load, shipped
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.report.analysis.lookup import Levels
+from vtax.levels import KnownLevels
 from vtax.report.document import Factor, Scale, scale_for
 from vtax.report.renderers.format import english
 from vtax.report.renderers.numbers import (
@@ -16,7 +16,6 @@ from vtax.report.renderers.numbers import (
     plain_percent,
     relative,
 )
-from vtax.store.records import CellRecord
 
 SPACE = "\N{NARROW NO-BREAK SPACE}"
 
@@ -122,11 +121,6 @@ def test_percents_are_never_rounded_to_tens():
 )
 def test_a_level_that_is_a_size_is_written_with_its_unit_and_found_by_it(factor, level, expected):
     assert english(Factor(((factor, level),))) == f"{factor}={expected}"
-    levels = Levels(
-        "run-1", [CellRecord("c", "c", "native", "netperf", "netperf", levels={factor: level})]
-    )
-    assert (
-        levels.find(f"{factor}={expected}", "", "")
-        == levels.find(f"{factor}={level}", "", "")
-        == (factor, level)
-    )
+    known = KnownLevels("run-1", [{factor: level}])
+    found = known.find(f"{factor}={expected}", "", "")
+    assert found == known.find(f"{factor}={level}", "", "") == (factor, (level,))

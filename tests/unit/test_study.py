@@ -15,7 +15,6 @@ from vtax.units import (
     about_size,
     duration_s,
     format_duration,
-    format_levels,
     format_size,
     size_bytes,
 )
@@ -310,11 +309,6 @@ def test_durations_are_reported_alike_everywhere(seconds, shown):
 def test_sizes_that_need_not_be_exact_are_reported_in_three_digits():
     printed = [about_size(n) for n in (512, 1536, 1000 * 2**20, 1023.9 * 2**20, 23.46 * 2**30)]
     assert printed == ["512 B", "1.5 KiB", "1000 MiB", "1 GiB", "23.5 GiB"]
-
-
-def test_levels_are_reported_as_factor_and_level():
-    assert format_levels({"direction": "send", "mtu": 1500}) == "direction=send, mtu=1500"
-    assert format_levels({}) == ""
 
 
 def test_sizes_are_shown_in_the_shortest_exact_form():

@@ -85,7 +85,7 @@ def requested(options: dict[str, Any]) -> Axes | None:
 
     Raises BadInput for --metric, --value or --figure without an axis.
     """
-    from vtax.report.analysis.factors import PLATFORM
+    from vtax.levels import PLATFORM
     from vtax.report.analysis.pivot import Axes
 
     rows, columns, panels = (options.pop(name) for name in _NAMES)

@@ -10,11 +10,11 @@ from vtax.cli.streams import document_stream
 from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
+from vtax.levels import Levels
 from vtax.report.analysis.filters import FilterWords, filter_of, narrowed
 from vtax.report.views.trials import Trial, started, trials_of
 from vtax.store.query import OutputRow, load, outputs_of_each
 from vtax.store.store import Store
-from vtax.units import format_levels
 
 EVERY = "all"
 _NO_OUTPUT = "no output is stored for this trial"
@@ -61,7 +61,7 @@ def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
 def _heading(trial: Trial) -> str:
     block = f"block {trial.block + 1}" if trial.block >= 0 else "before the first block"
     outcome = "ok" if trial.is_ok else f"failed: {one_line(trial.error)}"
-    levels = format_levels(trial.cell.levels)
+    levels = str(Levels(trial.cell.levels))
     parts = [
         trial.cell.platform,
         trial.cell.label,

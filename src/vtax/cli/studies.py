@@ -10,13 +10,14 @@ from vtax.cli.completion import study_names
 from vtax.cli.language import translate
 from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.errors import BadInput
+from vtax.levels import Levels, link_factors
 from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable
 from vtax.study.expand import count_points
 from vtax.study.load import Chosen, find, load, shipped
 from vtax.study.model import BenchmarkTable, Study
 from vtax.study.text import read
-from vtax.units import about_size, format_count, format_levels
+from vtax.units import about_size, format_count
 
 
 @click.command("studies")
@@ -145,9 +146,7 @@ def _finding(claim: ClaimTable) -> str:
 
 
 def _settings(table: BenchmarkTable) -> str:
-    return format_levels(
-        {**table.parameters, **{f"link.{name}": value for name, value in table.link.items()}}
-    )
+    return str(Levels({**table.parameters, **link_factors(table.link)}))
 
 
 def _factors(table: BenchmarkTable) -> str:

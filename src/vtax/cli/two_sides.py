@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from vtax.errors import BadInput, placed
+from vtax.levels import Level
 from vtax.platforms import registry
 from vtax.platforms.base import Platform
-from vtax.study.fields import Level
 from vtax.study.model import Study
 from vtax.study.two_sides import PlatformSide, TwoSides
 

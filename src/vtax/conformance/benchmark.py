@@ -103,7 +103,7 @@ def _trial(
         if not benchmark.needs_network:
             stage.start(native)
             lane = Lane(Context(1, MEMORY_BYTES), {"guest": stage.endpoints["guest"]})
-            point = Point("point", benchmark.name, benchmark, parameters, "", None, {})
+            point = Point("point", benchmark.name, benchmark, parameters, "", None)
             return run_trial(
                 parsers,
                 PlannedCell("cell", native, point),
@@ -127,9 +127,7 @@ def _trial(
         lane = Lane(
             context, {"guest": stage.endpoints[flow.client], "peer": stage.endpoints[flow.server]}
         )
-        point = Point(
-            "point", benchmark.name, benchmark, parameters, "point-to-point", settings, {}
-        )
+        point = Point("point", benchmark.name, benchmark, parameters, "point-to-point", settings)
         return run_trial(
             parsers, PlannedCell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S
         )

@@ -13,11 +13,12 @@ from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BadInput, Problems, all_of, placed
 from vtax.guest.facts import nearest_names, unknown_names
 from vtax.image.image import Image
+from vtax.levels import METRIC
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform
 from vtax.runner import disk_room, memory
 from vtax.runner.points import Point, checked_points
-from vtax.study.claims import METRIC, CheckTable
+from vtax.study.claims import CheckTable
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.model import Study
 from vtax.units import about_size, format_duration
@@ -178,7 +179,7 @@ def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[B
 def _metrics_of(check: CheckTable) -> tuple[str, ...]:
     """Return the metrics that a check names, in its sides too."""
     sides = (*check.sides("of"), *check.sides("to"))
-    return (*check.metrics, *(side.levels[METRIC] for side in sides if METRIC in side.levels))
+    return (*check.metrics, *(str(side.levels[METRIC]) for side in sides if METRIC in side.levels))
 
 
 def _refuse_no_budget(loaded: LoadedStudy) -> None:

@@ -40,7 +40,6 @@ from vtax.runner.trial import TrialResult
 from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
-from vtax.units import format_levels
 
 AUDIT_BLOCK = -1  # of guests that are only audited
 
@@ -311,9 +310,7 @@ class _Execution:
     def _trial(self, opened: OpenGuest, cell: PlannedCell, block: int, number: int) -> None:
         self._note_version(opened, cell)
         is_warmup = number < self._warmup
-        self._observer.trial_starting(
-            cell.platform.name, cell.point.label, format_levels(cell.point.levels)
-        )
+        self._observer.trial_starting(cell.platform.name, cell.point.label, str(cell.point.levels))
         result = opened.trial(cell)
         record = trial_record(
             cell, block, number, self._position, is_warmup, opened.guest_id, result

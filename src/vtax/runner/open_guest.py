@@ -19,6 +19,7 @@ from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
+from vtax.levels import Levels
 from vtax.messages import Note, at
 from vtax.network import registry as topology_registry
 from vtax.network.end import NetworkEnd
@@ -40,7 +41,6 @@ from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
 from vtax.runner.trial import TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
-from vtax.units import format_levels
 
 READY_TIMEOUT_S = 120.0
 
@@ -325,7 +325,7 @@ class OpenGuest:
         point = self._session.networked
         if point is None or point.link is None:
             return {**in_force, **level}
-        link = format_levels(point.link.model_dump(exclude_defaults=True))
+        link = str(Levels(point.link.model_dump(exclude_defaults=True)))
         return {
             **in_force,
             **level,

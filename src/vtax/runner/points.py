@@ -14,6 +14,7 @@ from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
+from vtax.levels import LINK, NO_LEVELS, Levels
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.runner import density
@@ -21,7 +22,6 @@ from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key
 from vtax.study.fields import Scratch
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import RefusedStudy, validated
-from vtax.units import format_levels
 
 GuestKind = tuple[str, Scratch, bool, tuple[int, bool, bool]]
 """Kind of a guest, its network left out: tuning, where its /scratch is to lie, whether trials start guests of their own, and the kind of
@@ -43,7 +43,7 @@ class Point:
     parameters: Parameters
     topology: str
     link: LinkSettings | None
-    levels: Mapping[str, Any]
+    levels: Levels = NO_LEVELS
     tuning: str = ""
     scratch: Scratch = "volume"
     colocation: Colocation = ALONE
@@ -169,7 +169,7 @@ def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[Ba
 def _refuse_same(known: Point | None, point: Point, where: str) -> None:
     """Raise BadInput for a point that another one of the study already is: `64KiB` and 65536 are one level."""
     if known is not None:
-        same = " and ".join(format_levels(each.levels) or each.label for each in (known, point))
+        same = " and ".join(str(each.levels) or each.label for each in (known, point))
         raise BadInput(
             f"{same} are the same point", where=where, hint="measure it once: keep one of the two"
         )
@@ -310,7 +310,7 @@ def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str)
 
 
 def _link_key(raw: RawPoint, setting: str) -> str:
-    return f"{'link_factors' if f'link.{setting}' in raw.levels else 'link'}.{setting}"
+    return f"{'link_factors' if setting in raw.levels.link else 'link'}.{setting}"
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
@@ -353,7 +353,7 @@ def _hint_of_table(name: str) -> str:
 
 def _hint_of_link(name: str, table: str) -> str:
     """Where a setting of the link belongs that stands among a tool's parameters; empty when it is none."""
-    name = name.removeprefix("link.")
+    name = name.removeprefix(LINK)
     if not any(
         name in topology.Settings.model_fields
         for topology in topology_registry.topologies().values()

@@ -12,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+from vtax.levels import LINK
+
 _SQLITE = "sqlite:///"
 _RUNS = "SELECT name, status FROM run ORDER BY started_at DESC, id DESC"
 _STUDIES = "SELECT DISTINCT study FROM run ORDER BY study"
@@ -22,7 +24,7 @@ _LEVELS = (
 )
 _SETTINGS = (
     "SELECT DISTINCT each.key FROM cell JOIN run ON run.id = cell.run_id, json_each(cell.parameters) AS each "
-    "WHERE run.name = ?1 AND each.type != 'null' UNION SELECT DISTINCT 'link.' || each.key FROM cell "
+    f"WHERE run.name = ?1 AND each.type != 'null' UNION SELECT DISTINCT '{LINK}' || each.key FROM cell "
     "JOIN run ON run.id = cell.run_id, json_each(cell.link) AS each WHERE run.name = ?1 AND each.type != 'null'"
 )
 _METRICS = (

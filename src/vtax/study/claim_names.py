@@ -6,20 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from vtax.errors import BadInput
-from vtax.study.claims import (
-    BENCHMARK,
-    HOST,
-    METRIC,
-    CheckTable,
-    ClaimSide,
-    PublishedTable,
-    canonical,
-    number_of,
-)
+from vtax.levels import BENCHMARK, HOST, METRIC, KnownLevels, Level, number_of
+from vtax.study.claims import CheckTable, ClaimSide, PublishedTable
 from vtax.study.model import BenchmarkTable, Study
-
-Levels = Mapping[str, Mapping[str, object]]
-"""Factor -> canonical level -> the level as the study writes it."""
 
 MOST_NAMED = 8  # of what there is
 
@@ -99,15 +88,17 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
     problems: list[BadInput] = []
     for key, side in sides:
         tables = tables_of(study, check.benchmarks, side)
-        there = factor_levels(study, tables)
-        named = {f: (v,) for f, v in side.levels.items() if f not in (BENCHMARK, METRIC, HOST)}
-        if side.levels.get(BENCHMARK, labels[0]) not in labels:
-            what = unknown_name("benchmark", side.levels[BENCHMARK], labels)
+        known = known_levels(study, tables)
+        factors = side.levels.without((BENCHMARK, METRIC, HOST))
+        named = {factor: (str(level),) for factor, level in factors.items()}
+        label = str(side.levels.get(BENCHMARK, labels[0]))
+        if label not in labels:
+            what = unknown_name("benchmark", label, labels)
             problems.append(BadInput(what, where=f"{where}, key {key}", hint="use its label"))
             continue
-        problems += unknown_levels(named, there, f"{where}, key {key}")
-        problems += unknown_levels(check.levels, there, f"{where}, key where")
-        problems += _unknown_factors(check, there, where)
+        problems += unknown_levels(named, known, f"{where}, key {key}")
+        problems += unknown_levels(check.levels, known, f"{where}, key where")
+        problems += _unknown_factors(check, known, where)
         if not problems and not any(
             _has_cells(study, table, {**check.levels, **named}) for table in tables
         ):
@@ -118,46 +109,43 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
     yield from {(each.what, each.where): each for each in problems}.values()
 
 
-def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[BadInput]:
-    known = [*there, BENCHMARK, METRIC]
+def _unknown_factors(check: CheckTable, known: KnownLevels, where: str) -> Iterator[BadInput]:
+    names = [*known.factors, BENCHMARK, METRIC]
     for factor in check.average_over:
-        if factor not in known:
+        if factor not in names:
             yield BadInput(
-                unknown_name("factor", factor, known),
+                unknown_name("factor", factor, names),
                 where=f"{where}, key average_over",
                 hint="name a factor",
             )
     if check.along is None:
         return
-    if check.along not in there:
-        what = unknown_name("factor", check.along, list(there))
+    if check.along not in known.factors:
+        what = unknown_name("factor", check.along, known.factors)
         yield BadInput(what, where=f"{where}, key along", hint="name a factor")
         return
-    numbers = [number_of(level) for level in there[check.along].values()]  # type: ignore[arg-type]
+    numbers = [number_of(level) for level in known.levels(check.along)]
     if len(numbers) < 2 or any(number is None or number <= 0 for number in numbers):
         what = f"{check.along} has no two levels that are positive numbers, so nothing rises or falls along it"
         yield BadInput(what, where=f"{where}, key along", hint="name a factor of sizes or counts")
 
 
 def unknown_levels(
-    named: Mapping[str, Sequence[str]], there: Levels, where: str
+    named: Mapping[str, Sequence[str]], known: KnownLevels, where: str
 ) -> Iterator[BadInput]:
-    """Yield a problem for each factor and level that is not there."""
+    """Yield a problem for each factor and level that is named and not known."""
     for factor, levels in named.items():
-        if factor not in there:
+        if factor not in known.factors:
             yield BadInput(
-                unknown_name("factor", factor, list(there)),
+                unknown_name("factor", factor, known.factors),
                 where=where,
                 hint="name a factor of that benchmark",
             )
             continue
         for level in levels:
-            if canonical(level) not in there[factor]:
-                known = [str(each) for each in there[factor].values()]
-                hint = "name a level that the study measures"
-                yield BadInput(
-                    unknown_name(f"level of {factor},", level, known), where=where, hint=hint
-                )
+            if not known.has(factor, level):
+                what = unknown_name(f"level of {factor},", level, known.levels(factor))
+                yield BadInput(what, where=where, hint="name a level that the study measures")
 
 
 def _problems_of_published(study: Study, table: PublishedTable, where: str) -> Iterator[BadInput]:
@@ -167,32 +155,33 @@ def _problems_of_published(study: Study, table: PublishedTable, where: str) -> I
             unknown_name("benchmark", table.benchmark, labels), where=where, hint="use its label"
         )
         return
-    there = factor_levels(study, tables_of(study, (table.benchmark,), ClaimSide("", {})))
-    yield from unknown_levels(table.levels, there, f"{where}, key where")
+    known = known_levels(study, tables_of(study, (table.benchmark,), ClaimSide("")))
+    yield from unknown_levels(table.levels, known, f"{where}, key where")
 
 
 def tables_of(study: Study, labels: Sequence[str], side: ClaimSide) -> list[BenchmarkTable]:
     """Return the benchmarks that a side may be of."""
-    wanted = [side.levels[BENCHMARK]] if BENCHMARK in side.levels else labels
+    wanted = [str(side.levels[BENCHMARK])] if BENCHMARK in side.levels else labels
     return [
         table for table in study.benchmark if not wanted or (table.label or table.name) in wanted
     ]
 
 
-def factor_levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
+def known_levels(study: Study, tables: Iterable[BenchmarkTable]) -> KnownLevels:
     """Return every factor of some benchmarks with its levels."""
-    found: dict[str, dict[str, object]] = {}
-    for table in tables:
-        for factor, levels in table.varied.items():
-            found.setdefault(factor, {}).update({canonical(level): level for level in levels})
-    for factor, starts in study.start_factors.items():
-        found[factor] = {canonical(level): level for level in starts}
-    return found
+    varied: list[Mapping[str, Sequence[Level]]] = [table.varied for table in tables]
+    varied.append(study.start_factors)
+    points = (
+        {factor: level}
+        for factors in varied
+        for factor, levels in factors.items()
+        for level in levels
+    )
+    return KnownLevels("the study", points)
 
 
 def _has_cells(study: Study, table: BenchmarkTable, wanted: Mapping[str, Sequence[str]]) -> bool:
-    there = factor_levels(study, [table])
+    known = known_levels(study, [table])
     return all(
-        any(canonical(level) in there.get(f, {}) for level in levels)
-        for f, levels in wanted.items()
+        any(known.has(factor, level) for level in levels) for factor, levels in wanted.items()
     )

@@ -15,22 +15,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.described import Means
+from vtax.levels import HOST, NO_LEVELS, Level, Levels, canonical_choices, flat
 from vtax.study import limits
 from vtax.study.fields import (
     KeptNote,
-    Level,
     Name,
     Share,
     StudyTable,
     as_tuple,
     disagreement,
 )
-from vtax.units import size_bytes
 
-BENCHMARK, METRIC = "benchmark", "metric"
-"""Names that a side and `average_over` may have beside factors."""
-HOST = "host"
-"""A name that a side may have beside these: 1 for the host of a run's first session, 2 for the next other one, ..."""
 Kind = Literal["ratio", "equivalence", "rank", "monotone", "spread", "interaction", "link_rate"]
 _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
     "ratio": (set(), {"above", "below", "to"}),
@@ -49,16 +44,15 @@ _OF_KINDS = ("to", "reference", "within", "above", "below", "place", "along", "d
 
 @dataclass(frozen=True)
 class ClaimSide:
-    """A platform and the levels that are fixed on it, as written: factor (`benchmark`, `metric`, `host`) -> level."""
+    """A platform and the levels that are fixed on it, as written: of factors, `benchmark`, `metric` and `host`."""
 
     platform: str
-    levels: Mapping[str, str]
+    levels: Levels = NO_LEVELS
 
     @property
     def text(self) -> Annotated[str, Means("side")]:
         """It as it is written."""
-        levels = ",".join(f"{factor}={level}" for factor, level in self.levels.items())
-        return f"{self.platform}@{levels}" if levels else self.platform
+        return f"{self.platform}@{self.levels.show(',')}" if self.levels else self.platform
 
     @property
     def host(self) -> int | None:
@@ -69,47 +63,16 @@ class ClaimSide:
 def side_of(text: str) -> ClaimSide:
     """Return a side from `PLATFORM@factor=level,...`. Raises ValueError."""
     platform, at, written = text.partition("@")
-    levels = {}
-    for part in written.split(",") if at else ():
-        factor, equals, level = (each.strip() for each in part.partition("="))
-        if not (factor and equals and level):
-            raise ValueError(f"{text!r} is not of the form PLATFORM@factor=level,...")
-        levels[factor] = level
-    if not (number := levels.get(HOST, "1")).isdecimal() or number.startswith("0"):
+    try:
+        levels = Levels.parse(written) if at else NO_LEVELS
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not of the form PLATFORM@factor=level,...") from error
+    number = str(levels.get(HOST, "1"))
+    if not number.isdecimal() or number.startswith("0"):
         raise ValueError(f"{HOST}={number} of {text!r} is no number of a host, which count from 1")
     if not platform:
         raise ValueError(f"{text!r} names no platform; write PLATFORM or PLATFORM@factor=level,...")
     return ClaimSide(platform.strip(), levels)
-
-
-def canonical(level: Level) -> str:
-    """Return a level in the one form in which `64KiB`, `65536` and 65536 are the same."""
-    if isinstance(level, bool):
-        return str(level).lower()
-    if (number := number_of(level)) is not None:
-        return f"{number:.15g}"
-    return str(level).casefold()
-
-
-def number_of(level: Level) -> float | None:
-    """Return a level as a number, a size in bytes; None for what is neither."""
-    if isinstance(level, bool):
-        return None
-    try:
-        return float(level)
-    except ValueError:
-        try:
-            return float(size_bytes(str(level)))
-        except ValueError:
-            return None
-
-
-def canonical_levels(where: Mapping[str, Level | list[Level]]) -> dict[str, tuple[str, ...]]:
-    """Factor -> levels in their canonical form."""
-    return {
-        factor: tuple(map(canonical, given if isinstance(given, list) else [given]))
-        for factor, given in where.items()
-    }
 
 
 def _side(text: str) -> str:
@@ -121,15 +84,7 @@ SideText = Annotated[str, AfterValidator(_side)]
 Sides = SideText | Annotated[list[SideText], Field(min_length=1, max_length=limits.MAX_SIDES)]
 
 
-def _flat(where: object) -> object:
-    """`{ link.mtu = 500 }`, which TOML reads as a table in a table, as `{ "link.mtu" = 500 }`."""
-    if not (isinstance(where, Mapping) and isinstance(where.get("link"), Mapping)):
-        return where
-    rest = {factor: levels for factor, levels in where.items() if factor != "link"}
-    return {**rest, **{f"link.{name}": levels for name, levels in where["link"].items()}}
-
-
-Where = Annotated[dict[str, Level | list[Level]], BeforeValidator(_flat)]
+Where = Annotated[dict[str, Level | list[Level]], BeforeValidator(flat)]
 
 
 class DifferenceTable(StudyTable):
@@ -283,7 +238,7 @@ class CheckTable(StudyTable):
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of `where`, in their canonical form."""
-        return canonical_levels(self.where)
+        return canonical_choices(self.where)
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Return every platform that it compares, each once."""
@@ -366,4 +321,4 @@ class PublishedTable(StudyTable):
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of `where`, in their canonical form."""
-        return canonical_levels(self.where)
+        return canonical_choices(self.where)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, cast
 
-from vtax.study.fields import Level, Scratch
+from vtax.levels import Level, Levels
+from vtax.study.fields import Scratch
 from vtax.study.model import BenchmarkTable, Study
 
 DEFAULT_TOPOLOGY = "point-to-point"
@@ -64,7 +65,7 @@ class RawPoint:
     topology: str | None
     parameters: Mapping[str, Level]
     link: Mapping[str, Level]
-    levels: Mapping[str, Level]
+    levels: Levels
     tuning: str = ""
     scratch: Scratch = "volume"
     colocation: Colocation = ALONE
@@ -97,21 +98,15 @@ def _points_of(
 ) -> Iterator[RawPoint]:
     """Yield the points of a table. start: levels of factors over everything. scratch: of the study, where no factor."""
     for combination in product(*table.varied.values()):
-        levels = dict(zip(table.varied, combination, strict=True))
+        levels = Levels(zip(table.varied, combination, strict=True))
         yield RawPoint(
             table=index,
             label=table.label or table.name,
             benchmark=table.name,
             topology=table.topology,
-            parameters={
-                **table.parameters,
-                **{k: v for k, v in levels.items() if k in table.factors},
-            },
-            link={
-                **table.link,
-                **{k.removeprefix("link."): v for k, v in levels.items() if k.startswith("link.")},
-            },
-            levels={**start, **levels},
+            parameters={**table.parameters, **levels.only(table.factors)},
+            link={**table.link, **levels.link},
+            levels=Levels({**start, **levels}),
             tuning=start.get("tuning", ""),
             scratch=cast(Scratch, start.get("scratch", scratch)),
             colocation=Colocation(

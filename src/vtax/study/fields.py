@@ -29,7 +29,6 @@ Share = Annotated[
     BeforeValidator(share_of),
     Field(json_schema_extra={"type": ["number", "string"]}),
 ]
-Level = bool | int | float | str
 Privilege = Literal["asynchronous-io", "raw-sockets", "real-time"]
 """Privileges that a benchmark may ask for beyond the confinement of guests; then all guests under test of a run get it alike."""
 Scratch = Literal["volume", "layer", "memory"]

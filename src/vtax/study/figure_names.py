@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from vtax.errors import BadInput
+from vtax.levels import HOST, number_of
 from vtax.study.claim_names import (
-    factor_levels,
+    known_levels,
     tables_of,
     unknown_levels,
     unknown_name,
     unknown_platforms,
 )
-from vtax.study.claims import HOST, ClaimSide, number_of
+from vtax.study.claims import ClaimSide
 from vtax.study.figures import NAMED_AXES, TEST, FigureTable
 from vtax.study.model import Study
 
@@ -41,18 +42,18 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
     if wrong:
         return
-    there = factor_levels(study, tables_of(study, figure.benchmarks, ClaimSide("", {})))
-    yield from unknown_levels(figure.levels, there, f"{where}, key where")
+    known = known_levels(study, tables_of(study, figure.benchmarks, ClaimSide("")))
+    yield from unknown_levels(figure.levels, known, f"{where}, key where")
     for key in ("x", "y", "series", "panel"):
         axis = getattr(figure, key)
-        if axis is not None and axis not in NAMED_AXES and axis not in there:
-            what = unknown_name("factor", axis, [*NAMED_AXES, *there])
+        if axis is not None and axis not in (*NAMED_AXES, *known.factors):
+            what = unknown_name("factor", axis, [*NAMED_AXES, *known.factors])
             yield BadInput(
                 what, where=f"{where}, key {key}", hint="name a factor of that benchmark"
             )
             return
     if figure.kind == "lines" and figure.x != TEST:
-        numbers = [number_of(level) for level in there.get(figure.x, {}).values()]  # type: ignore[arg-type]
+        numbers = [number_of(level) for level in known.levels(figure.x)]
         if not numbers or None in numbers:
             what = f"{figure.x} has levels that are no numbers, so no line is drawn over it"
             yield BadInput(what, where=f"{where}, key x", hint="use bars")
@@ -61,9 +62,9 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         yield BadInput(what, where=f"{where}, key host", hint="take one of the two out")
     if figure.kind == "table":
         return
-    for factor, levels in there.items():
-        fixed = len(figure.levels.get(factor, levels)) == 1
-        if factor not in figure.axes and not fixed:
+    for factor in known.factors:
+        is_fixed = len(figure.levels.get(factor, known.levels(factor))) == 1
+        if factor not in figure.axes and not is_fixed:
             what = f"cells of several levels of {factor} are drawn at one place"
             yield BadInput(
                 what,

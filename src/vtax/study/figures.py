@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from vtax.study.claims import BENCHMARK, HOST, METRIC, Where, canonical_levels
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, canonical_choices
+from vtax.study.claims import Where
 from vtax.study.fields import Name, StudyTable, as_tuple, disagreement
 
-PLATFORM, TEST, QUANTITY = "platform", "test", "quantity"
+TEST, QUANTITY = "test", "quantity"
 NAMED_AXES = (PLATFORM, TEST, HOST, BENCHMARK, METRIC, QUANTITY)
 """Names of axes beside factors."""
 Quantity = Literal["value", "efficiency", "largest_cv"]
@@ -131,7 +132,7 @@ class FigureTable(StudyTable):
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of `where`, in their canonical form."""
-        return canonical_levels(self.where)
+        return canonical_choices(self.where)
 
     def shows_platform(self, name: str) -> bool:
         """Return whether cells of a platform are drawn."""

@@ -12,12 +12,12 @@ from typing import Any, get_args
 
 from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
+from vtax.levels import Level
 from vtax.stats.terms import COUNTED, Stop
 from vtax.study import limits, text
 from vtax.study.check import checked
 from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import cut
-from vtax.study.fields import Level
 from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.job_files import with_job_files
 from vtax.study.model import Study

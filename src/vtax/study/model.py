@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from vtax.levels import Level, link_factors
 from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
 from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import (
     Duration,
-    Level,
     Name,
     Scratch,
     Share,
@@ -229,8 +229,7 @@ class BenchmarkTable(StudyTable):
     @property
     def varied(self) -> dict[str, list[Level]]:
         """Levels of every factor, by the name in plans, tables and exported columns: `link.mtu` for a link's."""
-        of_links = {f"link.{name}": levels for name, levels in self.link_factors.items()}
-        return {**self.colocated, **self.factors, **of_links}
+        return {**self.colocated, **self.factors, **link_factors(self.link_factors)}
 
     @property
     def points(self) -> int:

@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from vtax.errors import BadInput
+from vtax.levels import Level
 from vtax.stats.terms import Better
 from vtax.study import limits
-from vtax.study.fields import Duration, Level, Name, Privilege, StudyTable, disagreement
+from vtax.study.fields import Duration, Name, Privilege, StudyTable, disagreement
 from vtax.study.text import beside
 
 FILES = "files"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtax.errors import BadInput
+from vtax.levels import Level
 from vtax.study.changes import ChangedPart, changed_by
-from vtax.study.fields import Level
 from vtax.units import format_count
 
 _OF_OWN_PLATFORMS = {

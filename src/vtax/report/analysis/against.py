@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vtax.errors import BadInput
+from vtax.levels import NO_LEVELS, Level, unknown
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.check import (
@@ -24,7 +25,6 @@ from vtax.report.analysis.check import (
 )
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.contrast import check_names, differences_of, pairs_of, unmatched_cells
-from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.run_differences import design_differences
 from vtax.report.analysis.unpaired import logs_of_runs, logs_to_baseline, trials_of
 from vtax.report.analysis.values import Analysis
@@ -113,7 +113,7 @@ def _only_in_one(
 
 
 def _side(runs: Sequence[Analysis]) -> Side:
-    first, *others = (Side(run.name, run, "", {}) for run in runs)
+    first, *others = (Side(run.name, run, "", NO_LEVELS) for run in runs)
     return replace(first, further=tuple(others))
 
 
@@ -158,7 +158,7 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], list[NotTested]]:
     return alike, unlike
 
 
-def _at(levels: Mapping[str, object], reason: doc.Inline) -> doc.Inline:
+def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
     return joined([doc.Factor(levels_of(levels)), reason], ": ") if levels else reason
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from vtax.described import Means, Only
 from vtax.errors import BadInput
+from vtax.levels import NO_LEVELS
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.calibrated import HostSees, host_sees
@@ -315,14 +316,14 @@ def check(
     to = (
         _side(store, analysis, baseline)
         if baseline
-        else Side(analysis.baseline, analysis, analysis.baseline, {})
+        else Side(analysis.baseline, analysis, analysis.baseline, NO_LEVELS)
     )
     check_names((to, to), metric, label)
     sides = (
         [_side(store, analysis, treatment)]
         if treatment
         else [
-            Side(p.name, analysis, p.name, {})
+            Side(p.name, analysis, p.name, NO_LEVELS)
             for p in analysis.platforms
             if p.name != to.platform and p.available
         ]
@@ -375,7 +376,7 @@ def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequenc
     """Return what is judged together: every platform in these metrics, so that no word depends on what is
     named beside it. Levels that are compared with others are families of their own.
     """
-    sides = [Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.available]
+    sides = [Side(p.name, analysis, p.name, NO_LEVELS) for p in analysis.platforms if p.available]
     tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in chosen)
     every = [
         p

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vtax.benchmarks.base import PACKET_BYTES
+from vtax.levels import BENCHMARK, HOST, METRIC, Levels, canonical_choices
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis, Floats, Ints, aligned
-from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, ClaimSide, canonical
-
-Key = tuple[tuple[str, str], ...]
-"""(factor, canonical level), sorted by factor."""
-
+from vtax.study.claims import CheckTable, ClaimSide
 
 Mapped = Mapping[str, str]
 """Platform of a claim -> the platform of the run that stands for it."""
@@ -24,10 +21,14 @@ Mapped = Mapping[str, str]
 
 @dataclass(frozen=True)
 class AveragedEntries:
-    """Entries of one side that are averaged. name: what they have in common, as it is written."""
+    """Entries of one side that are averaged.
+
+    name: what they have in common, as it is written.
+    entries: canonical levels that tell them apart -> each of them.
+    """
 
     name: tuple[tuple[str, str], ...]
-    entries: Mapping[Key, Cell]
+    entries: Mapping[Levels, Cell]
 
 
 def host_name(number: int) -> str:
@@ -58,7 +59,9 @@ def mapped_side(side: ClaimSide, mapped: Mapped) -> ClaimSide:
     """Return a side as a platform and a host of the run."""
     host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
     return replace(
-        side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host}
+        side,
+        platform=mapped.get(side.platform, side.platform),
+        levels=Levels({**side.levels, **host}),
     )
 
 
@@ -73,44 +76,31 @@ def selected(
     side: ClaimSide,
     fixed: Iterable[str],
     inner: Iterable[str],
-) -> dict[Key, AveragedEntries]:
-    """Return the entries of a side, in groups that are averaged, by the levels that each has in common with the other
-    side.
+) -> dict[Levels, AveragedEntries]:
+    """Return the entries of a side, in groups that are averaged, by the canonical levels that each has in common with
+    the other side.
 
     fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
     """
-    wanted = {factor: (canonical(level),) for factor, level in side.levels.items()} | dict(
-        check.levels
-    )
-    benchmarks, metrics = (
-        {each.casefold() for each in names} for names in (check.benchmarks, check.metrics)
-    )
-    has_metric = METRIC in side.levels
-    fixed, inner = set(fixed), set(inner)
-    groups: dict[Key, dict[Key, Cell]] = {}
-    names: dict[Key, tuple[tuple[str, str], ...]] = {}
+    wanted = {**canonical_choices(side.levels), **check.levels}
+    if check.benchmarks:
+        wanted.setdefault(BENCHMARK, check.benchmarks)
+    if check.metrics:
+        wanted.setdefault(METRIC, check.metrics)
+    fixed = {*fixed}
+    inner = {*inner} - fixed
+    groups: dict[Levels, dict[Levels, Cell]] = {}
+    names: dict[Levels, tuple[tuple[str, str], ...]] = {}
     for entry in entries:
-        levels = entry.levels
-        if entry.row.platform.name != side.platform or any(
-            levels.get(f) not in them for f, them in wanted.items()
-        ):
+        if entry.row.platform.name != side.platform or not entry.levels.are_among(wanted):
             continue
-        if BENCHMARK not in side.levels and benchmarks and levels[BENCHMARK] not in benchmarks:
+        if METRIC not in wanted and not entry.section.metric.is_primary:
             continue
-        if not (
-            has_metric
-            or (levels[METRIC] in metrics if metrics else entry.section.metric.is_primary)
-        ):
-            continue
-        outer = _key(levels, lambda factor: factor not in fixed and factor not in inner)
-        within = _key(levels, lambda factor: factor in inner and factor not in fixed)
-        groups.setdefault(outer, {})[within] = entry
-        names.setdefault(outer, tuple((factor, entry.shown[factor]) for factor, _ in outer))
+        levels = entry.levels.canonical
+        outer = levels.without({*fixed, *inner})
+        groups.setdefault(outer, {})[levels.only(inner)] = entry
+        names.setdefault(outer, tuple(sorted(entry.levels.only(outer).texts)))
     return {key: AveragedEntries(names[key], found) for key, found in groups.items()}
-
-
-def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:
-    return tuple(sorted((factor, level) for factor, level in levels.items() if takes(factor)))
 
 
 def packets_apart(entries: Iterable[Cell], of: Sequence[Cell], to: Sequence[Cell]) -> float:

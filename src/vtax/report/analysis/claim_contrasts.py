@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from vtax.levels import Levels, number_of
 from vtax.messages import Note
 from vtax.report.analysis.claim_cells import Mapped, logs_of, mean_logs, trial_logs
 from vtax.report.analysis.compared import Cell
@@ -24,7 +25,7 @@ from vtax.stats.spread import (
     spread_over_points,
 )
 from vtax.stats.trend import theil_sen
-from vtax.study.claims import CheckTable, number_of
+from vtax.study.claims import CheckTable
 
 Logs = dict[int, float]
 """Block -> a logarithm."""
@@ -38,10 +39,10 @@ def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Di
     if check.reference is None:
         return None
     name = mapped.get(check.reference, check.reference)
-    there = {tuple(sorted(e.levels.items())): e for e in entries if e.row.platform.name == name}
+    there = {e.levels.canonical: e for e in entries if e.row.platform.name == name}
 
     def found(entry: Cell) -> Cell:
-        key = tuple(sorted(entry.levels.items()))
+        key = entry.levels.canonical
         if key not in there:
             raise StatsError(Note("no-baseline-here"))
         return there[key]
@@ -94,7 +95,7 @@ def contrast_of(
     analysis: Analysis,
     check: CheckTable,
     sides: tuple[Sequence[Cell], Sequence[Cell]],
-    keys: Sequence[Mapping[str, str]],
+    keys: Sequence[Levels],
     divisor: Divisor | None,
     only: Collection[int] | None = None,
 ) -> Contrast:
@@ -158,7 +159,7 @@ def _slopes(
     check: CheckTable,
     of: Sequence[Cell],
     to: Sequence[Cell],
-    keys: Sequence[Mapping[str, str]],
+    keys: Sequence[Levels],
     confidence: float,
 ) -> Logs:
     """Block -> Theil and Sen's slope of the logarithm, by doublings of the factor; over points with the same level

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vtax.counters.host import XEN_BELOW
+from vtax.levels import HOST, canonical, list_levels
 from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import Mapped, has_values_on, host_here, mapped_side, selected
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import msg, plural, term
-from vtax.study.claims import HOST, METRIC, CheckTable, ClaimSide, ClaimTable, canonical
+from vtax.study.claims import CheckTable, ClaimSide, ClaimTable
 
 if TYPE_CHECKING:
     from vtax.report.analysis.claims import ClaimedComparison
@@ -102,7 +103,7 @@ def _why_no_link_rate(
             )
             for entry in (entry for group in groups.values() for entry in group.entries.values()):
                 if entry.section.metric.unit != "Mbit/s":
-                    return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
+                    return msg("{metric} is no rate of a link", metric=entry.section.metric.name)
                 if entry.link_rate is None:
                     return msg("the link of this run has no rate limit to compare with")
     return ""
@@ -144,10 +145,10 @@ def _sides(check: CheckTable, baseline: str, mapped: Mapped) -> Iterator[ClaimSi
     further = [check.reference] if check.reference else []
     if check.kind in ("ratio", "equivalence") and not tos:
         further.append(baseline)
-    for side in (*ofs, *tos, *(ClaimSide(name, {}) for name in further)):
+    for side in (*ofs, *tos, *(ClaimSide(name) for name in further)):
         yield ClaimSide(
             mapped.get(side.platform, side.platform),
-            {k: v for k, v in side.levels.items() if k != HOST},
+            side.levels.without((HOST,)),
         )
 
 
@@ -155,12 +156,12 @@ def _absent_levels(
     check: CheckTable, side: ClaimSide, entries: Sequence[Cell]
 ) -> Iterator[tuple[str, str]]:
     """(factor, levels) that are named and in no cell of the platform."""
-    named = {factor: (level,) for factor, level in side.levels.items()}
-    written = {f: given if isinstance(given, list) else [given] for f, given in check.where.items()}
-    for factor, levels in {**written, **named}.items():
-        there = {entry.levels[factor] for entry in entries if factor in entry.levels}
-        lacking = [str(level) for level in levels if canonical(level) not in there]
-        if lacking and there:
+    for factor, given in {**check.where, **side.levels}.items():
+        measured = {entry.levels.canonical[factor] for entry in entries if factor in entry.levels}
+        lacking = [
+            str(level) for level in list_levels(given) if canonical(factor, level) not in measured
+        ]
+        if lacking and measured:
             yield factor, ", ".join(lacking)
 
 
@@ -186,7 +187,7 @@ def _without_value(
     chosen = selected(entries, check, side, (), ())
     points: dict[str, list[bool]] = defaultdict(list)
     for entry in (entry for group in chosen.values() for entry in group.entries.values()):
-        points[entry.shown[METRIC]].append(entry.row.summary is not None)
+        points[entry.section.metric.name].append(entry.row.summary is not None)
     for metric, has_value in points.items():
         lacking = has_value.count(False)
         key = f"{side.platform} {metric}"

@@ -12,6 +12,7 @@ import numpy as np
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
+from vtax.levels import BENCHMARK, HOST, METRIC, Levels, unknown
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import (
@@ -35,7 +36,6 @@ from vtax.report.analysis.claim_contrasts import (
 )
 from vtax.report.analysis.claim_parts import missing_parts, not_carried, notes_of, why_not
 from vtax.report.analysis.compared import Cell, cells_of
-from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.published import Published, Repeated, published, repeated
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
@@ -47,15 +47,7 @@ from vtax.stats.contrasts import Contrast
 from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsest
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
-from vtax.study.claims import (
-    BENCHMARK,
-    HOST,
-    METRIC,
-    OVER_BLOCKS,
-    CheckTable,
-    ClaimSide,
-    ClaimTable,
-)
+from vtax.study.claims import OVER_BLOCKS, CheckTable, ClaimSide, ClaimTable
 from vtax.study.limits import MAX_POINTS
 
 
@@ -327,7 +319,7 @@ def _prepared(
     """Every comparison of a check that has values on all sides."""
     ofs, tos = ([mapped_side(side, mapped) for side in check.sides(name)] for name in ("of", "to"))
     if check.kind in ("ratio", "equivalence") and not tos:
-        tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline), {})]
+        tos = [ClaimSide(mapped.get(analysis.baseline, analysis.baseline))]
     pairs: list[tuple[ClaimSide, ClaimSide | None]] = [
         _alike(of, to) for of, to in product(ofs, tos)
     ] or [(of, None) for of in ofs]
@@ -361,21 +353,20 @@ def _prepared(
 
 def _alike(of: ClaimSide, to: ClaimSide) -> tuple[ClaimSide, ClaimSide]:
     """Return the sides with what only the other one fixes held at the same level."""
-    return replace(of, levels={**to.levels, **of.levels}), replace(
-        to, levels={**of.levels, **to.levels}
+    return (
+        replace(of, levels=Levels({**to.levels, **of.levels})),
+        replace(to, levels=Levels({**of.levels, **to.levels})),
     )
 
 
 def _anywhere(side: ClaimSide) -> ClaimSide:
     """Return a side without its host, which cells do not have."""
-    return replace(
-        side, levels={factor: level for factor, level in side.levels.items() if factor != HOST}
-    )
+    return replace(side, levels=side.levels.without((HOST,)))
 
 
 def _on(side: ClaimSide, host: int) -> ClaimSide:
     """Return a side on one host."""
-    return replace(side, levels={**side.levels, HOST: str(host)})
+    return replace(side, levels=Levels({**side.levels, HOST: str(host)}))
 
 
 def _is_on_its_host(analysis: Analysis, entries: Sequence[Cell], *sides: ClaimSide | None) -> bool:
@@ -454,9 +445,7 @@ def _comparison(
             return _Prepared(
                 compared, Claimed(_with_trials(empty, of, to), low, high, withheld, apart=samples)
             )
-        contrast = contrast_of(
-            analysis, check, (of, to), [dict(key) for key in common], divisor, blocks[0]
-        )
+        contrast = contrast_of(analysis, check, (of, to), common, divisor, blocks[0])
     except StatsError as error:
         return _Prepared(compared, Claimed(empty, low, high, why_not=error.note))
     if check.kind not in ("monotone", "spread"):

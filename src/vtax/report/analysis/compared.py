@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 from vtax.described import Means, Warnings
+from vtax.levels import BENCHMARK, METRIC, Levels
 from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, OfSection, Row, Section, every_row
 from vtax.report.document import joined
 from vtax.stats.ratio import Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import LEVELS, MARKS, CellRecord
-from vtax.study.claims import BENCHMARK, METRIC, canonical
-from vtax.units import format_levels
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Side:
     text: Annotated[str, Means("as it was written")]
     analysis: Annotated[Analysis, Means("run", name="run", take="name")]
     platform: Annotated[str, Means("platform; empty for a whole run")]
-    levels: Annotated[Mapping[str, str], LEVELS]
+    levels: Annotated[Levels, LEVELS]
     further: tuple[Side, ...] = ()
 
     @property
@@ -63,20 +62,10 @@ class Cell:
         return self.run.link_rate(self.section.label, self.row.cell.levels)
 
     @cached_property
-    def shown(self) -> Mapping[str, str]:
-        """Level of every factor, of `benchmark` and of `metric`, as they are written."""
-        levels = {factor: str(level) for factor, level in self.row.cell.levels.items()}
-        return {BENCHMARK: self.section.label, METRIC: self.section.metric.name, **levels}
-
-    @cached_property
-    def levels(self) -> Mapping[str, str]:
-        """The same in their canonical form."""
-        levels = {factor: canonical(level) for factor, level in self.row.cell.levels.items()}
-        named = {
-            BENCHMARK: self.section.label.casefold(),
-            METRIC: self.section.metric.name.casefold(),
-        }
-        return {**named, **levels}
+    def levels(self) -> Levels:
+        """The levels of its factors, of `benchmark` and of `metric`."""
+        named = {BENCHMARK: self.section.label, METRIC: self.section.metric.name}
+        return Levels({**named, **self.row.cell.levels})
 
 
 def cells_of(run: Analysis) -> list[Cell]:
@@ -90,7 +79,7 @@ class Compared(OfSection):
     cells: of each run of either side, those of the first runs first."""
 
     section: Section
-    levels: Annotated[Mapping[str, Any], LEVELS]
+    levels: Annotated[Levels, LEVELS]
     treatment: Annotated[
         Row,
         Means("platform of the treatment", name="platform", take="platform.name"),
@@ -125,7 +114,7 @@ class Compared(OfSection):
     @property
     def name(self) -> str:
         """`direction=send`: what the two sides have in common."""
-        return format_levels(self.levels)
+        return str(self.levels)
 
     @property
     def warnings(self) -> Warnings:

@@ -8,13 +8,14 @@ as two samples (`unpaired`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from difflib import get_close_matches
 
 import numpy as np
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, NotFound
+from vtax.levels import NO_LEVELS, KnownLevels, Levels, canonical_choices, unknown
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.compared import (
@@ -26,7 +27,7 @@ from vtax.report.analysis.compared import (
     Unmatched,
     by_table,
 )
-from vtax.report.analysis.lookup import Levels, neither, unknown
+from vtax.report.analysis.factors import settings_of
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
 from vtax.report.analysis.unpaired import check, shared_baseline, unpaired
@@ -160,7 +161,7 @@ def _refuse_last(store: Store, sides: Sequence[str]) -> None:
     lacking = [name for name in lacking if name not in (*names, LAST)]
     for name in lacking:
         if name not in platforms:
-            raise neither(name, platforms, names)
+            raise _neither(name, platforms, names)
     if lacking:
         hint = f"vtax list --where platform={lacking[0]} lists the runs that have it"
         for run in reversed(runs):
@@ -168,6 +169,22 @@ def _refuse_last(store: Store, sides: Sequence[str]) -> None:
                 hint = f"--run {run.name} has {'both' if len(sides) > 1 else 'it'}"
                 break
         raise BadInput(f"{last.name}, the last run, has no {lacking[0]}", hint=hint)
+
+
+def _neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> NotFound:
+    """Return the error for a name that is neither a platform nor a run, with the nearest of both."""
+    near = [
+        *get_close_matches(given, platforms, n=3, cutoff=0.5),
+        *get_close_matches(given, runs, n=3, cutoff=0.5),
+    ]
+    hint = (
+        f"did you mean {', '.join(near)}?"
+        if near
+        else f"platforms: {', '.join(platforms)}; runs: vtax list"
+    )
+    if given.endswith(".vtax.gz"):
+        hint = f"vtax import {given}, and compare the run that it names; only a gate takes a bundle, as B"
+    return NotFound(f"there is no run or platform {given!r}", hint=hint)
 
 
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
@@ -199,7 +216,7 @@ def side_of(
         known[name] = analyse(store, name)
     analysis = known[name]
     if not chosen:
-        return Side(text, analysis, "", {})
+        return Side(text, analysis, "", NO_LEVELS)
     platforms = [p.name for p in analysis.platforms]
     platform = max(
         (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")),
@@ -210,7 +227,7 @@ def side_of(
         if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
             store.open_run(head)  # raises, with the nearest names
         if chosen == text == platform:
-            raise neither(text, platforms, [run.name for run in store.runs()])
+            raise _neither(text, platforms, [run.name for run in store.runs()])
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:
@@ -220,16 +237,16 @@ def side_of(
             hint=record.hint,
         )
     _, at, written = chosen[len(platform) :].partition("@")
-    return Side(text, analysis, platform, _levels(written.split(","), text, analysis) if at else {})
+    levels = _levels(written.split(","), text, analysis) if at else NO_LEVELS
+    return Side(text, analysis, platform, levels)
 
 
-def _levels(written: Sequence[str], text: str, analysis: Analysis) -> dict[str, str]:
-    """factor -> level as the run spells it."""
-    there = Levels(analysis.name, analysis.cells)
-    return dict(
-        there.find(part, text, "write PLATFORM@factor=level,... or just PLATFORM")
-        for part in written
-    )
+def _levels(written: Sequence[str], text: str, analysis: Analysis) -> Levels:
+    """Return the levels of a side as the run spells them. Raises BadInput."""
+    known = KnownLevels(analysis.name, (cell.levels for cell in analysis.cells))
+    form = "write PLATFORM@factor=level,... or just PLATFORM"
+    named = [known.find(part, text, form) for part in written]
+    return Levels((factor, alike[0]) for factor, alike in named)
 
 
 def _check_alike(sides: tuple[Side, Side]) -> None:
@@ -301,9 +318,7 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
         )
         reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
         for row, base in _joined((treatment, section), (baseline, other)):
-            levels = {
-                f: v for f, v in {**base.cell.levels, **row.cell.levels}.items() if f not in fixed
-            }
+            levels = Levels({**base.cell.levels, **row.cell.levels}).without(fixed)
             cells = (
                 (
                     Cell(treatment.analysis, section, row),
@@ -346,9 +361,8 @@ def _joined(
     """Return the rows of two sides that are alike."""
     (side, section), (other, base) = treatment, baseline
     if side.is_run:
-        factors = sorted(
-            {factor for each in (section, base) for point in each.points for factor in point.levels}
-        )
+        points = (*section.points, *base.points)
+        factors = {factor for point in points for factor in point.levels}
         rows, bases = _every_row(section, factors), _every_row(base, factors)
     else:
         fixed = (*side.levels, *other.levels)
@@ -356,18 +370,14 @@ def _joined(
     return [(row, bases[key]) for key, row in rows.items() if key in bases]
 
 
-def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
-    """All rows by their platform and the levels of some factors; what is fixed in this run counts as its level."""
-    return {
-        (row.platform.name, *(str(_setting(row.cell, factor)) for factor in factors)): row
-        for row in section.rows
-    }
-
-
-def _setting(cell: CellRecord, factor: str) -> Any:
-    return next(
-        (each[factor] for each in (cell.levels, cell.parameters, cell.link) if factor in each), None
-    )
+def _every_row(section: Section, factors: Collection[str]) -> dict[object, Row]:
+    """Return all rows by their platform and the levels of some factors; what is fixed in this run counts as its
+    level."""
+    found: dict[object, Row] = {}
+    for row in section.rows:
+        levels = Levels({**settings_of(row.cell), **row.cell.levels}).only(factors)
+        found[row.platform.name, levels.canonical] = row
+    return found
 
 
 def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
@@ -403,27 +413,18 @@ def unmatched_cells(
     return tuple(cell for key, cell in found.items() if key not in keys)
 
 
-def _rows(
-    side: Side, other: Side, section: Section, fixed: Sequence[str]
-) -> dict[tuple[str, ...], Row]:
+def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> dict[object, Row]:
     """Return the side's rows by what is left of their levels without the fixed factors.
 
     A factor that only the other side fixes is held at the same level here, where this side has it.
     """
-    found: dict[tuple[str, ...], Row] = {}
+    found: dict[object, Row] = {}
+    own = canonical_choices(side.levels)
+    held = canonical_choices(other.levels.without(side.levels))
     for point in section.points:
-        levels = {factor: str(level) for factor, level in point.levels.items()}
-        own = all(levels.get(factor) == level for factor, level in side.levels.items())
-        other_alike = all(
-            factor in side.levels or levels.get(factor, level) == level
-            for factor, level in other.levels.items()
-        )
-        if own and other_alike:
-            key = tuple(
-                f"{factor}={level}"
-                for factor, level in sorted(levels.items())
-                if factor not in fixed
-            )
+        choices = {factor: level for factor, level in held.items() if factor in point.levels}
+        if point.levels.are_among({**own, **choices}):
+            key = point.levels.canonical.without(fixed)
             found.update((key, row) for row in point.rows if row.platform.name == side.platform)
     return found
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vtax.levels import BENCHMARK, HOST, METRIC, Levels
 from vtax.report.analysis.claim_cells import Mapped, host_here
 from vtax.report.analysis.claims import check_mapping
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted, PublicationStatistic
@@ -21,7 +22,7 @@ from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.checks import Better
 from vtax.stats.intervals import mean_interval
 from vtax.store.query import RunData
-from vtax.study.claims import BENCHMARK, HOST, METRIC, PublishedTable, canonical
+from vtax.study.claims import PublishedTable
 from vtax.study.figures import FigureTable, Quantity
 
 Tests = Mapping[tuple[str, str], tuple[Ints, Floats]]
@@ -138,10 +139,7 @@ class _Selection:
             if section.label not in figure.benchmarks or section.metric.name not in figure.metrics:
                 continue
             for point in section.points:
-                if any(
-                    canonical(point.levels.get(factor, "")) not in levels
-                    for factor, levels in figure.levels.items()
-                ):
+                if not point.levels.are_among(figure.levels):
                     continue
                 for row in point.rows:
                     there = self._there(row.platform.name)
@@ -183,8 +181,8 @@ class _Selection:
                 here = Estimate(1.0)
         else:
             here = self._mean(row, blocks)
-        levels = {factor: str(level) for factor, level in row.cell.levels.items()}
-        levels |= {BENCHMARK: section.label, METRIC: section.metric.name}
+        named = {BENCHMARK: section.label, METRIC: section.metric.name}
+        levels = dict(Levels({**row.cell.levels, **named}).texts)
         count = row.blocks.size if not blocks else int(np.isin(row.blocks, list(blocks)).sum())
         unit = "" if quantity == "efficiency" else section.metric.unit
         printed = self._printed(section, row, there) if quantity == "value" and host <= 1 else None
@@ -270,13 +268,11 @@ class _Selection:
             )
 
     def _printed(self, section: Section, row: Row, there: str) -> Estimate | None:
-        levels = {factor: canonical(level) for factor, level in row.cell.levels.items()}
+        levels = Levels(row.cell.levels)
         for table in self.published:
             is_of = (table.benchmark, table.metric) == (section.label, section.metric.name)
             is_there = is_of and table.statistic == "mean" and there in table.values
-            if is_there and all(
-                levels.get(factor) in wanted for factor, wanted in table.levels.items()
-            ):
+            if is_there and levels.are_among(table.levels):
                 return _printed(table, there)
         return None
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from vtax.levels import (
+    BENCHMARK,
+    HOST,
+    METRIC,
+    NAMES,
+    PLATFORM,
+    TOPOLOGY,
+    Levels,
+    canonical,
+    link_factors,
+    number_of,
+)
 from vtax.report.analysis.values import Analysis
 from vtax.store.records import CellRecord, UntestedRecord
-from vtax.study.claims import canonical, number_of
 
-PLATFORM, BENCHMARK, METRIC, TOPOLOGY = "platform", "benchmark", "metric", "topology"
-BLOCK, SESSION, HOST = "block", "session", "host"
+BLOCK, SESSION = "block", "session"
 PARTS = (BLOCK, SESSION, HOST)
-NAMES = (PLATFORM, BENCHMARK, METRIC, TOPOLOGY, HOST)
-"""Factors whose levels are names, never numbers."""
 
 
 def factors_of(analysis: Analysis) -> list[str]:
@@ -27,12 +35,12 @@ def factors_of(analysis: Analysis) -> list[str]:
 
 def settings_of(cell: CellRecord) -> dict[str, Any]:
     """Return the parameters and link settings that a cell has, varied or not."""
-    settings = {**cell.parameters, **{f"link.{name}": value for name, value in cell.link.items()}}
+    settings = {**cell.parameters, **link_factors(cell.link)}
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
-    """Factor -> level of a cell, without parts of the run. metric: empty for none."""
+    """Return every level of a cell as text, but parts of the run. metric: empty for none."""
     settings = settings_of(cell) if isinstance(cell, CellRecord) else {}
     named = {
         PLATFORM: cell.platform,
@@ -41,16 +49,13 @@ def recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
         TOPOLOGY: cell.topology,
     }
     found = {**settings, **cell.levels, **{name: level for name, level in named.items() if level}}
-    return {name: str(level) for name, level in found.items()}
+    return dict(Levels(found).texts)
 
 
-def spellings(factor: str, levels: Iterable[str]) -> dict[str, str]:
-    """Level -> its first spelling: 10 and 10.0 are one level of a factor of numbers."""
+def first_spellings(factor: str, levels: Iterable[str]) -> dict[str, str]:
+    """Return for every level its first spelling: 10 and 10.0 are one level of a factor of numbers."""
     first: dict[str, str] = {}
-    return {
-        level: level if factor in NAMES else first.setdefault(canonical(level), level)
-        for level in dict.fromkeys(levels)
-    }
+    return {level: first.setdefault(canonical(factor, level), level) for level in levels}
 
 
 def ordered(factor: str, levels: Iterable[str], platforms: Iterable[str]) -> tuple[str, ...]:

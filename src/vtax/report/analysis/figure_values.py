@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from vtax.described import BESIDE, Means, Only
+from vtax.levels import BENCHMARK, METRIC
 from vtax.report.analysis.claim_cells import Mapped
 from vtax.store.records import MARKS
-from vtax.study.claims import BENCHMARK, METRIC
 from vtax.study.figures import FigureTable, Quantity
 
 

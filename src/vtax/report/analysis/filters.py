@@ -15,7 +15,7 @@ import numpy as np
 
 from vtax.described import Means
 from vtax.errors import BadInput
-from vtax.report.analysis.lookup import Levels, unknown
+from vtax.levels import KnownLevels, unknown
 from vtax.store.query import Measurements, RunData, Trials
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.store.run import RunHandle
@@ -92,18 +92,16 @@ def filter_of(run: RunHandle, wanted: FilterWords) -> Filter:
     for name in wanted.benchmarks:
         if name not in labels:
             raise unknown("benchmark", name, labels, "--benchmark", run.name)
-    there, levels = Levels(run.name, run.cells), dict[str, tuple[str, ...]]()
-    for written in wanted.where:
-        for factor, level in there.find_all(written, "--where", "write --where FACTOR=LEVEL"):
-            levels[factor] = (*levels.get(factor, ()), level)
+    known = KnownLevels(run.name, (cell.levels for cell in run.cells))
+    levels = known.find_all(wanted.where, "--where", "write --where FACTOR=LEVEL")
     baseline = next((platform.name for platform in run.platforms if platform.is_baseline), "")
     found = Filter(tuple(wanted.platforms), tuple(wanted.benchmarks), levels, baseline)
     if found and not any(map(found.selects, run.cells)):
-        raise _nothing(run, found, there)
+        raise _nothing(run, found, known)
     return found
 
 
-def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
+def _nothing(run: RunHandle, found: Filter, known: KnownLevels) -> BadInput:
     """Return the error for a filter that leaves no cell: why its platforms were not tested, or what there is."""
     named = [platform for platform in run.platforms if platform.name in found.platforms]
     if named and not any(platform.available for platform in named):
@@ -116,7 +114,7 @@ def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
     exists = [
         f"platforms {', '.join(dict.fromkeys(cell.platform for cell in run.cells))}",
         f"benchmarks {', '.join(dict.fromkeys(cell.label for cell in run.cells))}",
-        *(f"{factor} {', '.join(levels.values())}" for factor, levels in there.there.items()),
+        *(f"{factor} {', '.join(known.levels(factor))}" for factor in known.factors),
     ]
     return BadInput(
         f"{run.name} has no cell with {found.text}",

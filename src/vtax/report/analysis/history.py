@@ -13,9 +13,9 @@ from vtax.described import Means
 from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
+from vtax.levels import Levels, unknown
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import design_differences, differences
 from vtax.report.analysis.values import Analysis, Floats, OfSection, ResultPoint, Row, Section
@@ -93,7 +93,7 @@ class Plot(OfSection):
     """One metric at one point, of runs that measured the same. section: of the newest run, which names it."""
 
     section: Section
-    levels: Annotated[Mapping[str, object], LEVELS]
+    levels: Annotated[Levels, LEVELS]
     baseline: Annotated[str, Means("platform that is 100 %")]
     quantity: Quantity
     series: Annotated[tuple[Series, ...], Means("one for each platform")]
@@ -134,7 +134,7 @@ class _Design:
     first: Analysis
     cell: CellRecord
     section: Section
-    levels: Mapping[str, object]
+    levels: Levels
     found: dict[str, tuple[PlatformRecord, list[Measured]]]
 
 
@@ -246,14 +246,13 @@ def _add(
             ]
             if not chosen:
                 continue
-            levels = tuple(sorted((factor, str(level)) for factor, level in point.levels.items()))
             of_point = designs.setdefault(
                 (
                     section.label,
                     section.benchmark,
                     section.metric.name,
                     section.metric.unit,
-                    levels,
+                    point.levels.canonical,
                 ),
                 [],
             )

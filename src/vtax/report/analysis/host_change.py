@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 from vtax.described import BESIDE, Means
+from vtax.levels import Levels
 from vtax.report import document as doc
 from vtax.report.analysis.campaign import PlannedChange, campaign_of
 from vtax.report.analysis.hosts import HostLogs, MeasuredHost, logs_by_host
@@ -108,7 +109,7 @@ class ChangeEffect(OfSection):
         return self.row.platform.name
 
     @property
-    def levels(self) -> Annotated[Mapping[str, Any], LEVELS]:
+    def levels(self) -> Annotated[Levels, LEVELS]:
         """The levels of its point."""
         return self.point.levels
 

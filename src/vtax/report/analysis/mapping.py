@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vtax.errors import BadInput
+from vtax.levels import HOST
 from vtax.report.analysis.claims import named_in_claims
 from vtax.report.analysis.drawings import named_in_figures
 from vtax.report.analysis.values import Analysis
-from vtax.study.claims import HOST
 
 Mapped = Mapping[str, str]
 

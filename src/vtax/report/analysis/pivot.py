@@ -12,27 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Annotated
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
-from vtax.report import document as doc
-from vtax.report.analysis.factors import (
+from vtax.levels import (
     BENCHMARK,
-    BLOCK,
     HOST,
     METRIC,
-    PARTS,
     PLATFORM,
+    KnownLevels,
+    Level,
+    Levels,
+    canonical_choices,
+    unknown,
+)
+from vtax.report import document as doc
+from vtax.report.analysis.factors import (
+    BLOCK,
+    PARTS,
     SESSION,
     factors_of,
+    first_spellings,
     ordered,
     recorded,
-    spellings,
 )
 from vtax.report.analysis.figure_values import Estimate
-from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
 from vtax.report.analysis.pivot_values import PERCENTILES, Quantity, Values, blocks_in
 from vtax.report.analysis.sessions import MeasuredSession
@@ -42,7 +48,6 @@ from vtax.report.analysis.warnings import at_places
 from vtax.report.document import levels_of, msg
 from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
-from vtax.study.claims import canonical
 
 TablePlace = tuple[str, str, str]
 """(level of the panel, of the row, of the column); empty where there is no such axis."""
@@ -224,8 +229,8 @@ class _PivotBuilder:
         every_metric: bool,
     ) -> None:
         self.analysis, self.quantity, self.every_metric = source.analysis, quantity, every_metric
-        self.known = factors_of(self.analysis)
-        self.to = self._where([to], "--to") if to else {}
+        self.known = self._known_levels()
+        self.to = dict([self.known.find(to, "--to", "write --to FACTOR=LEVEL")]) if to else {}
         if not_compared := next(
             (name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""
         ):
@@ -235,7 +240,7 @@ class _PivotBuilder:
                 hint="name the platform or a factor",
             )
         rows, columns, panels = (
-            self._factor(name, option) if name else ""
+            self.known.find_factor(name, option) if name else ""
             for name, option in (
                 (axes.rows, "--rows"),
                 (axes.columns, "--cols"),
@@ -251,7 +256,7 @@ class _PivotBuilder:
                 hint="name each factor once",
             )
         self.metric = self._metric(metric)
-        self.where = self._where(where, "--where")
+        self.where = self.known.find_all(where, "--where", "write --where FACTOR=LEVEL")
         self.values = Values(source, quantity, self.to)
 
     def built(self) -> Pivot:
@@ -260,7 +265,8 @@ class _PivotBuilder:
         if not found:
             raise no_figure(self.analysis, self.axes, self.metric, self.where)
         written = {
-            name: spellings(name, (cell.levels[name] for cell in found)) for name in self.axes.names
+            name: first_spellings(name, (cell.levels[name] for cell in found))
+            for name in self.axes.names
         }
         places: dict[TablePlace, list[PivotCell]] = {}
         for cell in found:
@@ -297,17 +303,6 @@ class _PivotBuilder:
             self._warnings(found),
         )
 
-    def _factor(self, written: str, option: str) -> str:
-        """Return the name of a factor: as the run has it, or its last part (`mtu` of `link.mtu`). Raises BadInput."""
-        name = written.strip().casefold().removeprefix("factor_")
-        exact = [each for each in self.known if each.casefold() == name]
-        ends = [each for each in self.known if each.casefold().rpartition(".")[2] == name]
-        if len(found := exact or ends) != 1:
-            run = self.analysis.name
-            hint = f"its factors: {', '.join(self.known)}"
-            raise BadInput(f"{run} has no factor {written!r}", where=option, hint=hint)
-        return found[0]
-
     def _metric(self, written: str) -> str:
         names = list(dict.fromkeys(section.metric.name for section in self.analysis.sections))
         found = next((name for name in names if name.casefold() == written.strip().casefold()), "")
@@ -315,34 +310,14 @@ class _PivotBuilder:
             raise unknown("metric", written, names, "--metric", self.analysis.name)
         return found
 
-    def _where(self, conditions: Sequence[str], option: str) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
-        for written in conditions:
-            factor, equals, level = (each.strip() for each in written.partition("="))
-            if not equals:
-                raise BadInput(
-                    f"{written!r} is not of the form factor=level",
-                    hint=f"write {option} FACTOR=LEVEL",
-                )
-            name = self._factor(factor, option)
-            there = self._levels(name)
-            alike = [
-                each for each in there if canonical(each) == canonical(level)
-            ]  # 10 and 10.0 are one level
-            if not alike:
-                raise unknown(f"level of {name},", level, there, option, self.analysis.name)
-            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *alike)))
-        return found
-
-    def _levels(self, name: str) -> list[str]:
-        """Return the levels of a factor, in the order of the run."""
-        if name in PARTS:
-            return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
-        found = (
-            recorded(row.cell, section.metric.name).get(name)
+    def _known_levels(self) -> KnownLevels:
+        """Return every factor of the run with its levels, in the order of the run."""
+        cells = (
+            recorded(row.cell, section.metric.name)
             for section, _, row in every_row(self.analysis.sections)
         )
-        return list(dict.fromkeys(level for level in found if level is not None))
+        parts = (labels for labels, _ in self._blocks())
+        return KnownLevels(self.analysis.name, chain(cells, parts), factors_of(self.analysis))
 
     def _blocks(self) -> Iterator[tuple[dict[str, str], MeasuredSession]]:
         """(level of every part, its session with this block alone) of every block."""
@@ -424,23 +399,17 @@ class _PivotBuilder:
 
     def _why_empty(self, place: TablePlace) -> doc.Inline:
         """Return why no figure stands at a place of the table."""
-        wanted = {
-            name: level
-            for name, level in zip(
-                (self.axes.panels, self.axes.rows, self.axes.columns), place, strict=True
-            )
-            if name and name not in (METRIC, *PARTS)
+        names = (self.axes.panels, self.axes.rows, self.axes.columns)
+        wanted: dict[str, Level | list[Level]] = {
+            **{name: list(levels) for name, levels in self.where.items()},
+            **dict(zip(names, place, strict=True)),
         }
+        choices = canonical_choices(
+            {name: level for name, level in wanted.items() if name not in ("", METRIC, *PARTS)}
+        )
 
         def fits(cell: CellRecord | UntestedRecord) -> bool:
-            levels = recorded(cell, "")
-            return all(
-                _is_same(name, levels.get(name), level) for name, level in wanted.items()
-            ) and all(
-                levels.get(name) in them
-                for name, them in self.where.items()
-                if name not in (METRIC, *PARTS)
-            )
+            return Levels(recorded(cell, "")).are_among(choices)
 
         if any(map(fits, self.analysis.cells)):
             return msg("measured, without a value of this metric")
@@ -455,8 +424,3 @@ class _PivotBuilder:
             for subject in (cell.section.name, cell.section.label, "")
         }
         return at_places(self.analysis.warnings, lambda place: replace(place, block=None) in shown)
-
-
-def _is_same(factor: str, level: str | None, wanted: str) -> bool:
-    """Return whether two texts are one level of a factor."""
-    return level is not None and len({*spellings(factor, (level, wanted)).values()}) == 1

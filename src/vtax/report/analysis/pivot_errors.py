@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from vtax.errors import BadInput
-from vtax.report.analysis.factors import BENCHMARK, METRIC, TOPOLOGY
+from vtax.levels import BENCHMARK, METRIC, TOPOLOGY
 from vtax.report.analysis.values import Analysis
 
 if TYPE_CHECKING:

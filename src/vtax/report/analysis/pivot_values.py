@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from vtax.levels import PLATFORM
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.factors import PLATFORM, recorded
+from vtax.report.analysis.factors import recorded
 from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.result import logs_to, row_contrast
 from vtax.report.analysis.sessions import MeasuredSession, ratio_in

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from vtax.described import Means, Only
+from vtax.levels import BENCHMARK, METRIC
 from vtax.report.analysis.claim_cells import entries_of
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
 from vtax.store.records import LEVELS
-from vtax.study.claims import BENCHMARK, METRIC, PublishedTable
+from vtax.study.claims import PublishedTable
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,8 @@ def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
 def _of_table(
     analysis: Analysis, table: PublishedTable, entries: Sequence[Cell], mapped: Mapping[str, str]
 ) -> Iterator[Published]:
-    named = (table.benchmark.casefold(), table.metric.casefold())
-    sections = (
-        (s.label.casefold(), s.metric.name.casefold(), s.metric.unit) for s in analysis.sections
-    )
-    unit = next((unit for *names, unit in sections if tuple(names) == named), "")
+    units = {(s.label, s.metric.name): s.metric.unit for s in analysis.sections}
+    unit = units.get((table.benchmark, table.metric), "")
     point = tuple((factor, _shown(level)) for factor, level in table.where.items())
     for platform, value in table.values.items():
         here = mapped.get(platform, platform)
@@ -120,9 +118,5 @@ def _shown(level: object) -> str:
 
 
 def _is_of(entry: Cell, table: PublishedTable) -> bool:
-    wanted = {
-        BENCHMARK: (table.benchmark.casefold(),),
-        METRIC: (table.metric.casefold(),),
-        **table.levels,
-    }
-    return all(entry.levels.get(factor) in levels for factor, levels in wanted.items())
+    named = {BENCHMARK: (table.benchmark,), METRIC: (table.metric,)}
+    return entry.levels.are_among({**named, **table.levels})

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.benchmarks.base import is_rate, is_time, is_timed
+from vtax.levels import Levels
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
@@ -354,7 +355,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
                 tuple(
                     ResultPoint(
                         key,
-                        of[0].cell.levels,
+                        Levels(of[0].cell.levels),
                         tuple(sorted(of, key=lambda row: order[row.platform.name])),
                     )
                     for key, of in points.items()

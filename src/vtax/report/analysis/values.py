@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.described import BESIDE, Means, Warnings
+from vtax.levels import Levels, number_of
 from vtax.report import document as doc
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession, units_of
@@ -40,8 +41,6 @@ from vtax.store.records import (
     PluginRecord,
     UntestedRecord,
 )
-from vtax.study.claims import number_of
-from vtax.units import format_levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -166,7 +165,7 @@ class ResultPoint:
     """One combination of levels, compared over platforms, which are in their order."""
 
     key: Annotated[str, Means("key", name="point")]
-    levels: Annotated[Mapping[str, Any], LEVELS]
+    levels: Annotated[Levels, LEVELS]
     rows: Annotated[tuple[Row, ...], Means("platforms")]
 
     @property
@@ -187,7 +186,7 @@ class ResultPoint:
     @property
     def name(self) -> str:
         """`direction=send, mtu=1500`; empty when nothing varies."""
-        return format_levels(self.levels)
+        return str(self.levels)
 
     @property
     def baseline(self) -> Row | None:
@@ -413,7 +412,7 @@ class Analysis:
             for t in self.declared.get("benchmark", ())
         }
         fixed = links[label].get("rate_mbit_s", 0) if label in links else 0
-        return number_of(levels.get("link.rate_mbit_s", fixed)) or None
+        return number_of(Levels(levels).link.get("rate_mbit_s", fixed)) or None
 
     def platform_of(self, name: str) -> doc.PlatformCell:
         """Return a platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""

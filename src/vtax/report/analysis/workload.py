@@ -12,6 +12,7 @@ from vtax.benchmarks.base import CPU_PER_GIGABYTE, ENERGY_PER, HOST_CPU_PER, Res
 from vtax.benchmarks.registry import resource_of
 from vtax.described import Means
 from vtax.errors import BadInput
+from vtax.levels import NO_LEVELS, Levels
 from vtax.report import document as doc
 from vtax.report.analysis.values import (
     Analysis,
@@ -277,9 +278,8 @@ def _why_missing(
     analysis: Analysis, platform: PlatformRecord, figure: WorkloadMetric
 ) -> doc.Inline:
     for each in analysis.untested:
-        if (each.platform, each.label) == (platform.name, figure.section.label) and dict(
-            each.levels
-        ) == dict(figure.point.levels):
+        is_here = (each.platform, each.label) == (platform.name, figure.section.label)
+        if is_here and Levels(each.levels) == figure.point.levels:
             return each.reason
     row: Row | None = next((r for r in figure.point.rows if r.platform.name == platform.name), None)
     if row is not None and row.summary is None and row.reason:
@@ -309,7 +309,7 @@ def costs(analysis: Analysis) -> Iterator[Section]:
         row for platform in analysis.platforms if (row := _ready(analysis, platform)) is not None
     )
     if rows:
-        yield Section("guests", "", "", _READY, (ResultPoint("", {}, rows),), 0)
+        yield Section("guests", "", "", _READY, (ResultPoint("", NO_LEVELS, rows),), 0)
 
 
 def _ready(analysis: Analysis, platform: PlatformRecord) -> Row | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cache
 
 from vtax.benchmarks.registry import benchmarks
@@ -13,13 +12,6 @@ from vtax.units import format_size, size_bytes
 def written_level(factor: str, level: str) -> str:
     """Return a level as people read it: `256KiB` of a parameter that is a size, which is exact."""
     return format_size(int(level)) if factor in _sizes() and level.isdecimal() else level
-
-
-def stored_level(level: str) -> str:
-    """Return a level that may be a size with a unit as runs store it: in bytes."""
-    with suppress(ValueError):
-        return str(size_bytes(level))
-    return level
 
 
 @cache

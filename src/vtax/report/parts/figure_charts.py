@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+from vtax.levels import BENCHMARK, HOST, LINK, METRIC, PLATFORM, number_of
 from vtax.report import document as doc
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted
 from vtax.report.analysis.values import Analysis
@@ -13,8 +14,7 @@ from vtax.report.document import joined, listed, msg, plural, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.published import changes_of, cited
-from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
-from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
+from vtax.study.figures import NAMED_AXES, QUANTITY, TEST, Quantity
 
 _BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")
 _PERCENT = doc.Scale("%", 0.01)
@@ -385,7 +385,7 @@ class _Builder:
 
 def words_of(factor: str) -> str:
     """Return a factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
-    return factor.removeprefix("link.").replace("_", " ")
+    return factor.removeprefix(LINK).replace("_", " ")
 
 
 def level_of(factor: str, level: str) -> doc.Inline:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtax.described import values_of
+from vtax.levels import PLATFORM
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.factors import PARTS, PLATFORM
+from vtax.report.analysis.factors import PARTS
 from vtax.report.analysis.pivot import Pivot, PivotCell
 from vtax.report.analysis.pivot_values import PERCENTILES
 from vtax.report.document import joined, levels_of, listed, msg, muted, plural, scale_for, styled

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from vtax.levels import BENCHMARK, METRIC, PLATFORM, number_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.factors import BENCHMARK, METRIC, PLATFORM
 from vtax.report.analysis.pivot import Pivot
 from vtax.report.document import joined, levels_of, msg, plural
 from vtax.report.document.terms import unit_of
 from vtax.report.parts.figure_charts import level_of, words_of
 from vtax.report.parts.pivot import about, quantity_of, scale_of, title_of
-from vtax.study.claims import number_of
 
 _PERCENT = doc.Scale("%", 0.01)
 _LOG_FROM = 20.0  # largest / smallest number, from which an axis is logarithmic

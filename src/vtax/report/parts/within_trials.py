@@ -8,6 +8,7 @@ from typing import Any
 
 from vtax.benchmarks.base import Tail
 from vtax.benchmarks.registry import benchmarks
+from vtax.levels import number_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.source import Source
@@ -17,7 +18,6 @@ from vtax.report.document import joined, levels_of, msg, plural, scale_for
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import level_of, words_of
-from vtax.study.claims import number_of
 
 _MOST_PANELS = 6
 _LOG_FROM, _LOG_TO = 20.0, 1e6  # largest / smallest value, between which their axis is logarithmic

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vtax.described import values_of
+from vtax.levels import BENCHMARK, METRIC
 from vtax.report import document as doc
 from vtax.report.analysis import mapping
 from vtax.report.analysis.claims import ClaimedComparison, Claims, JudgedClaim, claims
@@ -18,7 +19,7 @@ from vtax.report.document import joined, more_blocks, msg, plural, styled, term
 from vtax.report.parts import published as published_numbers
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.claims import Judgement
-from vtax.study.claims import BENCHMARK, METRIC, CheckTable
+from vtax.study.claims import CheckTable
 
 Marks = Mapping[str, Sequence[str]]
 _BRIEF = 6  # comparisons of a claim

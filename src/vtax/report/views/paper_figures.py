@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from vtax.described import BESIDE, Means, Only, values_of
+from vtax.levels import BENCHMARK, METRIC
 from vtax.report import document as doc
 from vtax.report.analysis import mapping
 from vtax.report.analysis.drawings import drawings, efficiency_of
@@ -22,7 +23,6 @@ from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right
 from vtax.report.parts.published import of_publication
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.checks import Better
-from vtax.study.claims import BENCHMARK, METRIC
 from vtax.study.figures import Quantity
 
 
