@@ -107,12 +107,13 @@ def test_programs_are_found_as_in_the_guest(tmp_path):
     (tmp_path / "usr/bin/link").symlink_to("/bin/tool")
     (tmp_path / "usr/bin/out").symlink_to("../../../../../../bin/sh")
     (tmp_path / "usr/bin/loop").symlink_to("loop")
+    (tmp_path / "usr/bin/slashes").symlink_to("//bin/sh")
     assert [has_program(tmp_path, name, PLACES) for name in ("tool", "link", "/bin/tool")] == [
         True
     ] * 3
     assert not any(
         has_program(tmp_path, name, PLACES)
-        for name in ("none", "out", "loop", "/usr/bin", "/etc/hostname")
+        for name in ("none", "out", "loop", "slashes", "/usr/bin", "/etc/hostname")
     )
 
 

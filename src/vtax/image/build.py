@@ -56,8 +56,7 @@ _PROGRAMS = {
 
 
 def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
-    """Return the finished image of a recipe, None when it is not built, or when this user may not enter the
-    images."""
+    """Return the finished image of a recipe; None when it is not built, or when this user may not enter the images."""
     return _finished(home, recipe.key)
 
 
@@ -69,13 +68,15 @@ def _finished(home: Home, key: str) -> Image | None:
 
 
 def checked(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
-    """As `find`, for guests to start from. Raises ImageError when the image is not as it was built, and BadInput for
-    a home that others own or may change."""
+    """Return the image of a recipe for guests to start from; None when it is not built.
+
+    Raises ImageError when the image is not as it was built, and BadInput for a home that others own or may change.
+    """
     return checked_key(home, recipe.key)
 
 
 def checked_key(home: Home, key: str) -> Image | None:
-    """As `checked`, by the hash of a recipe."""
+    """Return the image of a key for guests to start from, as `checked` does for a recipe."""
     image = _finished(home, key)
     if image is not None:
         home.ensure()
@@ -114,10 +115,15 @@ def build(
     progress: Progress = lambda stage: None,
     files: Path | None = None,
 ) -> Image:
-    """Build the image of a recipe, unless it is there, and that of its base.
+    """Build the image of a recipe and that of its base, unless they are there.
 
-    progress: called with one line as each stage begins. files: directory with the user's own, which is taken. Raises
-    ImageError when a stage fails, BadInput when this host cannot build at all; either removes what it made.
+    home: where images are.
+    recipe: of the image.
+    journal: registers what is made.
+    progress: is called with one line as each stage begins.
+    files: directory with the user's files, which is moved into the image.
+
+    Raises ImageError when a stage fails, BadInput when this host cannot build at all; what was made is removed then.
     """
     _check_host(home, recipe)
     with build_lock(home, progress):
@@ -127,7 +133,7 @@ def build(
 def _build(
     home: Home, recipe: Recipe, journal: Journal, progress: Progress, files: Path | None = None
 ) -> Image:
-    """As `build`, with the lock."""
+    """Build an image as `build` does, while the lock is held."""
     if image := checked(home, recipe):
         return image
     started = time.monotonic()
@@ -155,16 +161,15 @@ def _build(
         image.initrd.write_bytes(
             build_initrd((base or image).tree / "usr/bin/busybox", partial / MODULES)
         )
-        if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
-            image.elf_kernel.write_bytes(elf)
-        record |= {
-            "key": recipe.key,
-            "tree_key": recipe.tree_key,
-            "recipe": recipe.record(),
-            **({"base": recipe.base.key} if recipe.is_layered or recipe.own else {}),
-            "built_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "build_s": round(time.monotonic() - started, 1),
-        }
+        if not image.elf_kernel.exists():
+            elf = elf_of(image.kernel.read_bytes())
+            if elf:
+                image.elf_kernel.write_bytes(elf)
+        record |= {"key": recipe.key, "tree_key": recipe.tree_key, "recipe": recipe.record()}
+        if recipe.is_layered or recipe.own:
+            record["base"] = recipe.base.key
+        record["built_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        record["build_s"] = round(time.monotonic() - started, 1)
         image.manifest.write_text(json.dumps(record, indent=1) + "\n")
         contents.record(image)
         run(["sync", "--file-system", partial])
@@ -183,7 +188,16 @@ def add(
     journal: Journal,
     progress: Progress = lambda stage: None,
 ) -> Image:
-    """Make an image of files of the user's. Raises BadInput for files that cannot be one, else ImageError."""
+    """Make an image of the user's files.
+
+    home: where images are.
+    name: of the image.
+    source: of the files.
+    journal: registers what is made.
+    progress: is called with one line as each stage begins.
+
+    Raises BadInput for files that cannot be an image, and ImageError when a stage fails.
+    """
     _check_host(home, DEFAULT)
     directory = home.images / f"own-{journal.token}.partial"
     unpacked = journal.register(Tree(str(directory)))
@@ -208,62 +222,62 @@ def named(home: Home, name: str) -> Recipe:
     """Return the recipe of the image that the user gave a name, the newest. Raises BadInput for an unknown one."""
     names = set()
     for image in reversed(list_images(home)):
-        if own := _own(image):
+        own = _own_files(image)
+        if own:
             names.add(own["name"])
             if own["name"] == name:
                 return DEFAULT.like({"own": own})
-    known = ", ".join(sorted(names))
-    raise BadInput(
-        f"there is no image {name}",
-        hint=f"there are: {known}"
-        if known
-        else f"sudo vtax image add {name} --from docker-archive:FILE",
-    )
+    hint = f"sudo vtax image add {name} --from docker-archive:FILE"
+    if names:
+        hint = f"there are: {', '.join(sorted(names))}"
+    raise BadInput(f"there is no image {name}", hint=hint)
 
 
-def _own(image: Image) -> dict[str, Any]:
-    """Return what the manifest says of the user's own files; nothing for an image without."""
+def _own_files(image: Image) -> dict[str, Any]:
+    """Return the record of the user's files in a manifest; an empty one for an image without."""
     with suppress(OSError, ValueError):
         return parse_json(image.manifest.read_text()).get("recipe", {}).get("own") or {}
     return {}
 
 
 def known(home: Home, name: str) -> list[Image]:
-    """Return the image of a key, or those of a name of the user's. Raises BadInput for none."""
+    """Return the image of a key, or the images that the user gave a name. Raises BadInput for none."""
     images = list_images(home)
-    if found := [i for i in images if i.key == name] or [
-        i for i in images if _own(i).get("name") == name
-    ]:
-        return found
-    raise BadInput(f"there is no image {name!r}", hint="vtax image list shows what is there")
+    matches = [image for image in images if image.key == name]
+    if not matches:
+        matches = [image for image in images if _own_files(image).get("name") == name]
+    if not matches:
+        raise BadInput(f"there is no image {name!r}", hint="vtax image list shows what is there")
+    return matches
 
 
 def removable(home: Home, name: str) -> list[Image]:
     """Return the images of a key or name. Raises BadInput for none and while a guest runs from one."""
-    found = known(home, name)
-    for image in found:
-        if users := _users(image.directory):
+    images = known(home, name)
+    for image in images:
+        users = _users(image.directory)
+        if users:
             raise BadInput(
                 f"image {image.key} is in use by process {users[0]}",
                 hint="stop its guests first, or vtax clean",
             )
-    return found
+    return images
 
 
 def remove(home: Home, name: str) -> None:
     """Remove the images of a key or name. Raises BadInput for none and while a guest runs from one."""
-    found = removable(home, name)
+    images = removable(home, name)
     with Journal(home.journal) as journal, build_lock(home, lambda stage: None):
-        for image in found:
-            removed_image = home.images / f"{image.key}.{journal.token}.partial"
-            journal.register(Tree(str(removed_image)))
-            image.directory.rename(removed_image)
+        for image in images:
+            partial = home.images / f"{image.key}.{journal.token}.partial"
+            journal.register(Tree(str(partial)))
+            image.directory.rename(partial)
 
 
 def _make(
     recipe: Recipe, base: Image | None, image: Image, journal: Journal, progress: Progress
 ) -> dict[str, Any]:
-    """Everything but the initrd; returns what the manifest says of it. base: what the recipe's layer lies over."""
+    """Make everything of an image but the initrd; return its part of the manifest. base: the image below the layer."""
     tag = f"image-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image build"))
     try:
@@ -277,7 +291,7 @@ def _make(
 def _make_base(
     recipe: Recipe, image: Image, tag: str, progress: Progress, registered: Registration
 ) -> dict[str, Any]:
-    """Make the tree of the base and return what it is made of.
+    """Make the tree and the exports of the base; return its part of the manifest.
 
     registered: the processes with the tag, which end when one of two jobs fails.
     """
@@ -299,13 +313,12 @@ def _make_base(
         build_root.compile(program, image.tree)
     shutil.copyfile(build_root.kernel, image.kernel)
     write_modules(collect_modules(build_root.modules, recipe.modules), image.directory / MODULES)
+    compiler = run(["chroot", build_root.directory, "/usr/bin/gcc", "--version"]).stdout
     record = {
         "kernel": build_root.modules.name,
         "packages": package_versions(image.tree),
         "programs": list(recipe.programs),
-        "compiler": run(
-            ["chroot", build_root.directory, "/usr/bin/gcc", "--version"]
-        ).stdout.partition("\n")[0],
+        "compiler": compiler.partition("\n")[0],
         "disk_bytes": DISK_BYTES,
     }
     remove_tree(build_root.directory)
@@ -316,20 +329,20 @@ def _make_base(
 
 
 def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
-    """Return an image that differs from the recipe's in nothing but initrd and size of disk, and is as it was
-    built."""
+    """Return an undamaged image that differs from the recipe's in initrd and size of disk alone; None without one."""
     for image in list_images(home):
         with suppress(OSError, ValueError, ImageError):
-            found = parse_json(image.manifest.read_text())
-            of_disk = found.get("recipe", {}).get("disk_bytes", 0)
-            if found.get("tree_key") == recipe.tree_key and of_disk in (0, recipe.disk_bytes):
+            manifest = parse_json(image.manifest.read_text())
+            disk_bytes = manifest.get("recipe", {}).get("disk_bytes", 0)
+            has_same_tree = manifest.get("tree_key") == recipe.tree_key
+            if has_same_tree and disk_bytes in (0, recipe.disk_bytes):
                 contents.check(image)
                 return image
     return None
 
 
 def _adopt(parent: Image, image: Image, recipe: Recipe, progress: Progress) -> dict[str, Any]:
-    """Take everything from parent by hard links, except what is written anew; returns what the manifest says of it.
+    """Take everything from a parent by hard links, except what is written anew; return its part of the manifest.
 
     Raises BadInput for a disk that does not hold the files.
     """
@@ -390,13 +403,11 @@ def build_lock(home: Home, progress: Progress) -> Iterator[None]:
 def _users(directory: Path) -> list[int]:
     """Return processes with the directory in their mounts or on their command line."""
     needle = str(directory).encode()
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with suppress(OSError):
-                if (
-                    needle in (entry / "mountinfo").read_bytes()
-                    or needle in (entry / "cmdline").read_bytes()
-                ):
-                    found.append(int(entry.name))
-    return found
+                mounts, command = (entry / "mountinfo").read_bytes(), entry / "cmdline"
+                if needle in mounts or needle in command.read_bytes():
+                    pids.append(int(entry.name))
+    return pids

@@ -39,7 +39,7 @@ from vtax.image.unpacking import DIRECTORIES, FILES, MANIFEST, Forward, Unpackin
 MAX_DISK_BYTES = 1024**4
 MAX_FILE_BYTES = 64 << 30  # of an image that was exported: twice what it may unpack to
 _TIMEOUT_S = 1800.0
-_SHOWN = 80  # characters of a name
+_NAME_CHARS = 80
 _MAGIC = b"\x28\xb5\x2f\xfd"  # of zstd
 _DERIVED = ("rootfs.tar", "disk.raw")
 _KERNEL, _SUITE = re.compile(r"[\w.+~-]{1,80}"), re.compile(r"[a-z]{1,40}")
@@ -73,24 +73,10 @@ def export_image(image: Image, target: Path) -> None:
             hint="add them on the other host: vtax image add",
         )
     names = [name for name in (*FILES, *DIRECTORIES) if (image.directory / name).exists()]
-    run(
-        [
-            *(
-                "tar",
-                "--create",
-                f"--file={target}",
-                f"--directory={image.directory}",
-                "--sort=name",
-            ),
-            *("--numeric-owner", "--xattrs", "--xattrs-include=security.capability"),
-            *(
-                "--pax-option=delete=atime,delete=ctime",
-                "--use-compress-program=zstd -q -9 -T0",
-                *names,
-            ),
-        ],
-        timeout_s=_TIMEOUT_S,
-    )
+    tar = ["tar", "--create", f"--file={target}", f"--directory={image.directory}", "--sort=name"]
+    tar += ["--numeric-owner", "--xattrs", "--xattrs-include=security.capability"]
+    tar += ["--pax-option=delete=atime,delete=ctime", "--use-compress-program=zstd -q -9 -T0"]
+    run([*tar, *names], timeout_s=_TIMEOUT_S)
 
 
 def import_image(
@@ -100,10 +86,16 @@ def import_image(
     digest: str = "",
     progress: Progress = lambda stage: None,
 ) -> Carried:
-    """Add the image of a file to a home; of one that is there with the same digest nothing is changed.
+    """Add the image in a file to a home, unless it is there with the same digest.
 
-    digest: that it must have; empty for any. Raises BadInput for a file that holds no image, is damaged, is of
-    another vtax, has another digest, or cannot be made again here, and ImageError.
+    home: that gets the image.
+    file: that `export_image` wrote.
+    journal: registers what is made.
+    digest: that the image must have; empty for any.
+    progress: is called with one line as each stage begins.
+
+    Raises BadInput for a file that holds no image, is damaged, is of another vtax, has another digest, or cannot be
+    made again here; and ImageError.
     """
     _check_programs()
     home.ensure()
@@ -115,19 +107,20 @@ def import_image(
             with _damage(file), _unpacked(file, journal) as stream:
                 unpacking = Unpacking(partial, stream)
                 unpacking.first_two()
-                found = _claimed(partial, digest, file)
-                if there := _there(home, found):
-                    return there
-                progress(f"files of image {found.key}")
+                carried = _read_identity(partial, digest, file)
+                existing = _existing(home, carried)
+                if existing:
+                    return existing
+                progress(f"files of image {carried.key}")
                 unpacking.rest()
-            _finish(Image(found.key, partial), file, progress)
+            _finish(Image(carried.key, partial), file, progress)
             run(["sync", "--file-system", partial])
             partial.chmod(0o755)
-            partial.rename(home.images / found.key)
+            partial.rename(home.images / carried.key)
             registered.forget()
         finally:
             registered.release()
-    return found
+    return carried
 
 
 def _check_programs() -> None:
@@ -143,31 +136,36 @@ def _check_programs() -> None:
             raise BadInput(f"{program} is not installed", hint=packages_hint(package))
 
 
-def _there(home: Home, found: Carried) -> Carried | None:
-    """Return the image as it is here already; None where it is not. Raises BadInput for one of its key with other
-    files."""
-    image = checked_key(home, found.key)
+def _existing(home: Home, carried: Carried) -> Carried | None:
+    """Return the image as not new where the home has it; else None. Raises BadInput where its files differ there."""
+    image = checked_key(home, carried.key)
     if image is None:
         return None
-    if (here := contents.digest(image)) != found.digest:
+    digest = contents.digest(image)
+    if digest != carried.digest:
         raise BadInput(
-            f"image {found.key} is here with other files: {here[:12]}, not {found.digest[:12]}",
-            hint=f"sudo vtax image remove {found.key}, then import it again",
+            f"image {carried.key} is here with other files: {digest[:12]}, not {carried.digest[:12]}",
+            hint=f"sudo vtax image remove {carried.key}, then import it again",
         )
-    return Carried(found.key, found.digest, is_new=False)
+    return Carried(carried.key, carried.digest, is_new=False)
 
 
-def _claimed(directory: Path, digest: str, file: Path) -> Carried:
-    """Identity of an image by its manifest and its list. Raises ValueError and BadInput."""
+def _read_identity(directory: Path, digest: str, file: Path) -> Carried:
+    """Return the identity of an image by its manifest and its list. Raises ValueError and BadInput.
+
+    directory: where both are.
+    digest: that the image must have; empty for any.
+    file: that it came in, for errors.
+    """
     manifest = parse_json((directory / MANIFEST).read_text())
     recipe = Recipe.from_record(manifest["recipe"])
     packages, size = manifest["packages"], manifest["disk_bytes"]
+    names = [*recipe.layer, *recipe.packages, *(data.name for data in recipe.data)]
     is_sound = (
         isinstance(packages, dict)
         and manifest["key"] == recipe.key
         and manifest["tree_key"] == recipe.tree_key
-        and all(is_package_name(name) for name in (*recipe.layer, *recipe.packages))
-        and all(is_package_name(each.name) for each in recipe.data)
+        and all(map(is_package_name, names))
         and _SUITE.fullmatch(recipe.suite)
         and _KERNEL.fullmatch(manifest["kernel"])
         and isinstance(manifest.get("mke2fs"), str)
@@ -178,18 +176,18 @@ def _claimed(directory: Path, digest: str, file: Path) -> Carried:
     )
     if not is_sound:
         raise ValueError("its manifest is not that of an image of this vtax")
-    found = Carried(recipe.key, contents.digest(Image(recipe.key, directory)), is_new=True)
-    if digest and found.digest != digest.lower():
+    carried = Carried(recipe.key, contents.digest(Image(recipe.key, directory)), is_new=True)
+    if digest and carried.digest != digest.lower():
         raise BadInput(
-            f"the image has the digest {found.digest[:12]}, not {digest[:12]}",
+            f"the image has the digest {carried.digest[:12]}, not {digest[:12]}",
             where=str(file),
             hint="get the other one",
         )
-    return found
+    return carried
 
 
 def _finish(image: Image, file: Path, progress: Progress) -> None:
-    """Make what is made of the tree, and compare everything with the list of the image."""
+    """Make archive and disk of the tree, and compare everything with the list of the image."""
     manifest = parse_json(image.manifest.read_text())
     check_host_has(manifest["disk_bytes"], image.directory)
     progress("archive")
@@ -198,13 +196,14 @@ def _finish(image: Image, file: Path, progress: Progress) -> None:
     write_disk(image.tree, image.disk, manifest["disk_bytes"])
     progress("comparison with its list")
     with _damage(file):
-        found = contents.differing(image)
-        others = {json.dumps(name) for name in _DERIVED}
-        if more := [name for name in found if name not in others]:
-            raise ValueError(f"{more[0][:_SHOWN]} is not what its list says")
-    if found:
+        differing = contents.differing(image)
+        derived = [json.dumps(name) for name in _DERIVED]
+        for name in differing:
+            if name not in derived:
+                raise ValueError(f"{name[:_NAME_CHARS]} is not what its list says")
+    if differing:
         raise BadInput(
-            f"{', '.join(found)} cannot be made here as they were, to the last bit: {disk_maker()} made the disk "
+            f"{', '.join(differing)} cannot be made here as they were, to the last bit: {disk_maker()} made the disk "
             f"here, {manifest['mke2fs'][:40]} there",
             where=str(file),
             hint="take e2fsprogs and tar of the release that it was built on, or build the image here",
@@ -214,7 +213,7 @@ def _finish(image: Image, file: Path, progress: Progress) -> None:
 
 @contextmanager
 def _damage(file: Path) -> Iterator[None]:
-    """Whatever a file cannot be read for becomes one BadInput, a full disk an ImageError."""
+    """Raise BadInput in place of any error of a damaged file, and ImageError for a full disk."""
     try:
         yield
     except _DAMAGE as error:
@@ -232,7 +231,7 @@ def _damage(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _unpacked(file: Path, journal: Journal) -> Iterator[Forward]:
-    """Yield what a file of zstd holds, as it is unpacked. Raises BadInput, and ValueError where it is cut off."""
+    """Yield the stream in a file of zstd, as it is unpacked. Raises BadInput, and ValueError where it is cut off."""
     if not file.exists():
         raise BadInput(
             "there is no such file", where=str(file), hint="vtax image export writes images"

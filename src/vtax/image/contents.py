@@ -27,11 +27,11 @@ LIST, STAMP = "contents", "contents.stamp"
 _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
 _OF_GUESTS = frozenset({"tree", "vmlinuz", "vmlinux", MODULES, "initrd.cpio"})
-_NAMED = 3  # of the files that differ
+_MAX_NAMES = 3  # of the files that differ, in an error
 
 
 def record(image: Image) -> None:
-    """Write down what the image holds now."""
+    """Write the list of an image's contents as they are now, and the stamp."""
     now = _stamp(image.directory)
     (image.directory / LIST).write_text("".join(f"{line}\n" for line in _lines(image.directory)))
     (image.directory / STAMP).write_text(now)
@@ -45,25 +45,25 @@ def stamp(image: Image) -> None:
 def digest(image: Image) -> str:
     """Return the SHA-256 of what guests get of an image: its tree, kernel, modules and initrd; empty without a list.
 
-    Neither times, nor the archive and the disk, which are made of the tree. The image was checked.
+    Times do not count, nor do the archive and the disk, which are made of the tree. The caller has checked the image.
     """
     try:
         lines = (image.directory / LIST).read_text().splitlines()
     except OSError:
         return ""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name, line in sorted(_by_name(lines).items()):
         if parse_json(name).partition("/")[0] in _OF_GUESTS:
-            found.update(f"{line}\n".encode())
-    return found.hexdigest()
+            sha256.update(f"{line}\n".encode())
+    return sha256.hexdigest()
 
 
 def facts(image: Image) -> dict[str, str]:
-    """Return what a run and its sessions keep of the image that they start from, beside the facts of the host."""
-    found = digest(image)
-    if found and image.is_own:
-        found = hashlib.sha256(f"{found} {digest(image.of_peers)}".encode()).hexdigest()
-    return {IMAGE_DIGEST: found} if found else {}
+    """Return the facts of an image that a run and its sessions keep, beside those of the host."""
+    of_guests = digest(image)
+    if of_guests and image.is_own:
+        of_guests = hashlib.sha256(f"{of_guests} {digest(image.of_peers)}".encode()).hexdigest()
+    return {IMAGE_DIGEST: of_guests} if of_guests else {}
 
 
 def check(image: Image) -> None:
@@ -71,26 +71,35 @@ def check(image: Image) -> None:
     listed = image.directory / LIST
     if not listed.exists():
         raise _changed(image, [f'"{LIST}" is missing'])
-    kept = image.directory / STAMP
-    before = _stamp(image.directory)
+    stamp_file, current = image.directory / STAMP, _stamp(image.directory)
     with suppress(OSError):
-        if kept.read_text() == before:
+        if stamp_file.read_text() == current:
             return
-    if found := differing(image):
-        raise _changed(image, [f"{name} {what}" for name, what in found.items()])
+    changes = [f"{name} {change}" for name, change in differing(image).items()]
+    if changes:
+        raise _changed(image, changes)
     with suppress(OSError):  # images that are mounted read-only are read whole each time
-        kept.write_text(before)
+        stamp_file.write_text(current)
 
 
 def differing(image: Image) -> dict[str, str]:
-    """Return what is not as it is listed: name of a file, in quotes -> what happened to it. Reads everything.
+    """Return the files that differ from the list: name, in quotes -> `was added`, `was changed` or `is missing`.
+
+    Reads all files.
 
     Raises ValueError for a list that is none.
     """
     before = _by_name((image.directory / LIST).read_text().splitlines())
     now = _by_name(_lines(image.directory))
-    names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
-    return {name: _what_happened(name, before, now) for name in names}
+    changes = {}
+    for name in sorted({**before, **now}):
+        if name not in before:
+            changes[name] = "was added"
+        elif name not in now:
+            changes[name] = "is missing"
+        elif before[name] != now[name]:
+            changes[name] = "was changed"
+    return changes
 
 
 def digest_of_files(top: Path) -> str:
@@ -98,24 +107,20 @@ def digest_of_files(top: Path) -> str:
     return hashlib.sha256("\n".join(sorted(_lines(top))).encode()).hexdigest()
 
 
-def _what_happened(name: str, before: dict[str, str], now: dict[str, str]) -> str:
-    if name not in before:
-        return "was added"
-    return "was changed" if name in now else "is missing"
-
-
-def _changed(image: Image, differing: list[str]) -> ImageError:
-    more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+def _changed(image: Image, changes: list[str]) -> ImageError:
+    more = f" and {len(changes) - _MAX_NAMES} more" if len(changes) > _MAX_NAMES else ""
     return ImageError(
-        f"image {image.key} is not as it was built: {', '.join(differing[:_NAMED])}{more}",
+        f"image {image.key} is not as it was built: {', '.join(changes[:_MAX_NAMES])}{more}",
         where=str(image.directory),
         hint=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
     )
 
 
 def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """As `below`, but without the list and the stamp."""
-    return ((name, seen) for name, seen in walk(top, in_order=True) if name not in (LIST, STAMP))
+    """Walk an image in order, but for its list and its stamp."""
+    for name, status in walk(top, in_order=True):
+        if name not in (LIST, STAMP):
+            yield name, status
 
 
 def _stamp(top: Path) -> str:
@@ -138,21 +143,13 @@ def _stamp(top: Path) -> str:
 def _lines(top: Path) -> list[str]:
     """Return a JSON array for every file: name, mode with type, owner, group, content, file capabilities."""
     with ThreadPoolExecutor(2) as pool:
-        found = list(_walk(top))
-        contents = pool.map(lambda each: _content(top / each[0], each[1]), found)
-        return [
-            json.dumps(
-                [
-                    name,
-                    oct(seen.st_mode),
-                    seen.st_uid,
-                    seen.st_gid,
-                    content,
-                    _capabilities(top / name),
-                ]
-            )
-            for (name, seen), content in zip(found, contents, strict=True)
-        ]
+        return list(pool.map(lambda file: _line(top, *file), list(_walk(top))))
+
+
+def _line(top: Path, name: str, status: os.stat_result) -> str:
+    path, owner = top / name, (status.st_uid, status.st_gid)
+    content = _content(path, status)
+    return json.dumps([name, oct(status.st_mode), *owner, content, _capabilities(path)])
 
 
 def _by_name(lines: list[str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ own, not the host's /etc/mke2fs.conf.
 from __future__ import annotations
 
 import shutil
-import struct
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -33,38 +32,28 @@ _FIXED = {
     "ctime_extra": "0",
     "mtime_extra": "0",
 }
-_ROOT_INODE, _FIRST_INODE = (
-    2,
-    11,
-)  # the first that is not reserved, and those after it are taken in order
-_SUPERBLOCK = (
-    1024  # bytes from the start of the disk (Linux, Documentation/filesystems/ext4/super.rst)
-)
+_ROOT_INODE, _FIRST_INODE = 2, 11
+"""The root, and the first inode that is not reserved; those after it are taken in order."""
+_SUPERBLOCK = 1024
+"""Bytes from the start of the disk (Linux, Documentation/filesystems/ext4/super.rst)."""
 _RESERVED_BLOCKS = 4096  # that ext4 keeps for its own metadata (fs/ext4/super.c, s_resv_clusters)
 
 
 def write_archive(tree: Path, target: Path) -> None:
     """Write a tar with numeric owners and file capabilities; no device nodes: every runtime makes them."""
-    run(
-        [
-            *(
-                "tar",
-                "--create",
-                f"--file={target}",
-                f"--directory={tree}",
-                "--sort=name",
-                "--numeric-owner",
-            ),
-            *("--xattrs", "--xattrs-include=security.capability", _PAX, "--exclude=./dev/*", "."),
-        ],
-        timeout_s=_EXPORT_TIMEOUT_S,
-    )
+    tar = ["tar", "--create", f"--file={target}", f"--directory={tree}", "--sort=name"]
+    tar += ["--numeric-owner", "--xattrs", "--xattrs-include=security.capability", _PAX]
+    run([*tar, "--exclude=./dev/*", "."], timeout_s=_EXPORT_TIMEOUT_S)
 
 
 def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> str:
     """Write a sparse ext4 file system, no partition table, nothing left to initialise while a guest measures.
 
-    size_bytes: of the disk, a multiple of 4096. Returns what made it: version of mke2fs.
+    tree: its files.
+    target: the disk.
+    size_bytes: of the disk, a multiple of 4096.
+
+    Returns the version of mke2fs that made it.
     """
     environment = {
         "E2FSPROGS_FAKE_TIME": str(_TIME),
@@ -79,16 +68,15 @@ def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> str:
         timeout_s=_EXPORT_TIMEOUT_S,
         environment=environment,
     )
-    commands = "".join(
-        f"set_inode_field <{inode}> {field} {value}\n"
-        for inode in (_ROOT_INODE, *range(_FIRST_INODE, _used_inodes(target) + 1))
-        for field, value in _FIXED.items()
-    )
+    commands = []
+    for inode in (_ROOT_INODE, *range(_FIRST_INODE, _used_inodes(target) + 1)):
+        for field, value in _FIXED.items():
+            commands.append(f"set_inode_field <{inode}> {field} {value}\n")
     run(
         ["debugfs", "-w", "-f", "/dev/stdin", target],
         timeout_s=_EXPORT_TIMEOUT_S,
         environment=environment,
-        input_text=commands,
+        input_text="".join(commands),
     )
     return disk_maker()
 
@@ -101,15 +89,18 @@ def disk_maker() -> str:
 def free_bytes(disk: Path) -> int:
     """Return bytes for files in the ext4 file system of a disk that `write_disk` made. Raises OSError."""
     block = _superblock(disk)
-    low, log_size, high = (int(struct.unpack_from("<I", block, at)[0]) for at in (0xC, 0x18, 0x158))
-    free_blocks = high << 32 | low
-    return max(free_blocks - _RESERVED_BLOCKS, 0) * (1 << log_size) * 1024
+    free_blocks = _u32(block, 0x158) << 32 | _u32(block, 0xC)
+    return max(free_blocks - _RESERVED_BLOCKS, 0) * (1 << _u32(block, 0x18)) * 1024
 
 
 def _used_inodes(disk: Path) -> int:
     """Return how many inodes are in use, reserved ones too."""
-    total, free = (int(struct.unpack_from("<I", _superblock(disk), at)[0]) for at in (0x0, 0x10))
-    return total - free
+    block = _superblock(disk)
+    return _u32(block, 0x0) - _u32(block, 0x10)
+
+
+def _u32(block: bytes, at: int) -> int:
+    return int.from_bytes(block[at : at + 4], "little")
 
 
 def _superblock(disk: Path) -> bytes:

@@ -17,7 +17,7 @@ from vtax.image.image import Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
 
-_PLACES = ("boot/vmlinuz-{}", "usr/lib/modules/{}/vmlinuz", "lib/modules/{}/vmlinuz")
+_KERNELS = ("boot/vmlinuz-{}", "usr/lib/modules/{}/vmlinuz", "lib/modules/{}/vmlinuz")
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,12 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
     Raises ImageError that says what is missing.
     """
     release = release or os.uname().release
-    kernel = next(
-        (path for place in _PLACES if (path := root / place.format(release)).is_file()), None
-    )
+    kernels = [root / pattern.format(release) for pattern in _KERNELS]
+    kernel = next((path for path in kernels if path.is_file()), None)
     if kernel is None:
         raise ImageError(
             f"the file of this host's kernel {release} is not on this host",
-            where=str(root / _PLACES[0].format(release)),
+            where=str(kernels[0]),
             hint=f"install the package linux-image-{release}, or use the image's kernel (option kernel = 'image')",
         )
     modules = root / "lib/modules" / release
@@ -57,8 +56,13 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
 def prepare(
     home: Home, image: Image, wanted: Sequence[str], root: Path = Path("/"), release: str = ""
 ) -> HostKernel:
-    """Return the host's kernel with an initrd of the wanted modules; made once per kernel, image and choice of
-    modules.
+    """Return the host's kernel with an initrd; both are made once per kernel, image and choice of modules.
+
+    home: where they are kept.
+    image: of the guests, whose busybox the initrd has.
+    wanted: modules of the initrd.
+    root: of the host's files.
+    release: of the kernel; the running kernel's by default.
 
     Raises ImageError when the host's kernel is not there or lacks a module.
     """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from vtax.host.walking import walk
 
 MODULES = "modules"
 """Directory of an image with its unpacked kernel modules, from which another initrd can be made."""
@@ -15,10 +16,7 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class Image:
-    """One built image.
-
-    key: hash of the recipe. directory: where everything of it lives. All exports exist when the image does.
-    """
+    """One built image, with all of its exports. key: hash of the recipe. directory: of all its files."""
 
     key: str
     directory: Path
@@ -76,10 +74,8 @@ class Image:
 
 def disk_usage_bytes(path: Path) -> int:
     """Return bytes that a file, or a directory with everything in it, occupies; holes occupy none."""
-    total, left = 0, [path]
-    while left:
-        seen = (current := left.pop()).lstat()
-        total += seen.st_blocks * 512
-        if stat.S_ISDIR(seen.st_mode):
-            left += current.iterdir()
+    total = path.lstat().st_blocks * 512
+    if path.is_dir() and not path.is_symlink():
+        for _, status in walk(path):
+            total += status.st_blocks * 512
     return total

@@ -59,27 +59,11 @@ def cpio(entries: Iterable[CpioEntry]) -> bytes:
     parts = []
     for number, entry in enumerate([*entries, CpioEntry("TRAILER!!!", 0)], start=1):
         name = entry.name.encode() + b"\0"
-        fields = (
-            number,
-            entry.mode,
-            0,
-            0,
-            1,
-            0,
-            len(entry.content),
-            0,
-            0,
-            *entry.device,
-            len(name),
-            0,
-        )
+        fields = [number, entry.mode, 0, 0, 1, 0, len(entry.content), 0, 0]
+        fields += [*entry.device, len(name), 0]
         header = b"070701" + b"".join(b"%08X" % field for field in fields) + name
-        parts += [
-            header,
-            b"\0" * (-len(header) % 4),
-            entry.content,
-            b"\0" * (-len(entry.content) % 4),
-        ]
+        for part in (header, entry.content):
+            parts += [part, b"\0" * (-len(part) % 4)]
     return b"".join(parts)
 
 
@@ -111,9 +95,10 @@ def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
         if name not in paths:
             raise ImageError(f"the kernel has no module {name}", where=str(directory))
         contents[name] = _unpacked(paths[name])
-        requested = (each for each in REQUESTED_AT_RUN_TIME.get(name, ()) if each in paths)
-        needed = (*requested, *_dependencies(contents[name]))
-        order = dict.fromkeys(each for dependency in needed for each in chain_of(dependency))
+        needed = [module for module in REQUESTED_AT_RUN_TIME.get(name, ()) if module in paths]
+        order: dict[str, None] = {}
+        for dependency in needed + _dependencies(contents[name]):
+            order |= dict.fromkeys(chain_of(dependency))
         chains[name] = (*order, name)
         return chains[name]
 
@@ -130,25 +115,20 @@ def write_modules(modules: Modules, directory: Path) -> None:
 
 
 def build_initrd(busybox: Path, modules: Path) -> bytes:
-    """Return the archive. busybox: a static one. modules: a directory that `write_modules` made."""
+    """Return the initrd. busybox: a static one. modules: a directory that `write_modules` made."""
     *interpreter, _, code, _ = bootstrap_argv()
     entries = [CpioEntry(name, _DIRECTORY) for name in DIRECTORIES]
-    entries += [
-        CpioEntry("dev/console", _CHARACTER, device=(5, 1)),
-        CpioEntry("bin/busybox", _PROGRAM, busybox.read_bytes()),
-        *(CpioEntry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
-        *(
-            CpioEntry(f"links/{name}", _LINK, target.encode())
-            for name, target in DEVICE_LINKS.items()
-        ),
-        *(
-            CpioEntry(f"modules/{path.name}", _FILE, trimmed(path.read_bytes()))
-            for path in sorted(modules.iterdir())
-        ),
-        CpioEntry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
-        CpioEntry("bootstrap", _FILE, code.encode()),
-        CpioEntry("init", _PROGRAM, data("init")),
-    ]
+    entries.append(CpioEntry("dev/console", _CHARACTER, device=(5, 1)))
+    entries.append(CpioEntry("bin/busybox", _PROGRAM, busybox.read_bytes()))
+    for name in APPLETS:
+        entries.append(CpioEntry(f"bin/{name}", _LINK, b"busybox"))
+    for name, target in DEVICE_LINKS.items():
+        entries.append(CpioEntry(f"links/{name}", _LINK, target.encode()))
+    for path in sorted(modules.iterdir()):
+        entries.append(CpioEntry(f"modules/{path.name}", _FILE, trimmed(path.read_bytes())))
+    entries.append(CpioEntry("interpreter", _FILE, f"{' '.join(interpreter)}\n".encode()))
+    entries.append(CpioEntry("bootstrap", _FILE, code.encode()))
+    entries.append(CpioEntry("init", _PROGRAM, data("init")))
     return cpio(entries)
 
 
@@ -168,6 +148,8 @@ def _unpacked(path: Path) -> bytes:
 
 
 def _dependencies(module: bytes) -> list[str]:
-    """Return the `depends=` entry of a module's .modinfo section."""
-    found = re.search(rb"\0depends=([^\0]*)\0", module)
-    return [_normal(name) for name in found.group(1).decode().split(",") if name] if found else []
+    """Return the names in the `depends=` entry of a module's .modinfo section."""
+    match = re.search(rb"\0depends=([^\0]*)\0", module)
+    if match is None:
+        return []
+    return [_normal(name) for name in match[1].decode().split(",") if name]

@@ -20,8 +20,10 @@ _ZSTD_MAGIC, _XZ_MAGIC, _GZIP_MAGIC = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"\x
 
 
 def elf_of(bzimage: bytes) -> bytes | None:
-    """Return the ELF kernel inside a bzImage; None when it is damaged, packed in an unknown way, or has no PVH entry
-    point."""
+    """Return the ELF kernel inside a bzImage.
+
+    None when it is damaged, packed in an unknown way, or has no PVH entry point.
+    """
     if bzimage[_MAGIC : _MAGIC + 4] != b"HdrS":
         return None
     try:
@@ -80,7 +82,12 @@ def _note_of(notes: bytes) -> bool:
 
 
 def _unpack(packed: bytes, gzipped: bytes, size: int) -> bytes | None:
-    """gzip's own trailer is the size that other packers have appended; it belongs to the stream."""
+    """Return the payload of a bzImage, unpacked; None for an unknown packer.
+
+    packed: without the size at its end.
+    gzipped: with it, since in the format of gzip that size is a part of the stream.
+    size: of what is unpacked, bytes.
+    """
     if packed.startswith(_ZSTD_MAGIC):
         return unpack_zstd(packed, size)
     if packed.startswith(_XZ_MAGIC):

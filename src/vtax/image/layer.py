@@ -32,11 +32,16 @@ _APT_ANSWER = re.compile(
 def make_layer(
     recipe: Recipe, base: Image, image: Image, tag: str, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Everything of a layered image but the initrd; returns what its manifest says.
+    """Make everything of a layered image but the initrd; return its part of the manifest.
 
-    tag: of its processes, in the journal already. In the manifest: `added` and `changed`, packages (with their
-    versions) that the base lacks, or has in another version; `added_bytes`, of the tree; `data_s`, seconds that each
-    data set took to make.
+    recipe: of the image.
+    base: the image that the layer lies over.
+    image: where it is made.
+    tag: of its processes, in the journal already.
+    progress: is called with one line as each stage begins.
+
+    The manifest has `added` and `changed`: packages, with their versions, that the base lacks, or has in another
+    version; `added_bytes`: of the tree; `data_s`: seconds that each data set took to make.
     """
     progress(f"{', '.join(recipe.layer) or 'copy'} over image {base.key}")
     add_layer(recipe, base.tree, image.tree, tag)
@@ -47,14 +52,18 @@ def make_layer(
         make_data(data, image.tree, tag)
         data_s[data.name] = round(time.monotonic() - started, 1)
     packages, old = package_versions(image.tree), parse_json(base.manifest.read_text())["packages"]
+    added, changed = {}, {}
+    for name, version in packages.items():
+        if name not in old:
+            added[name] = version
+        elif old[name] != version:
+            changed[name] = version
     added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
     return {
         **with_base(base, image, tag, progress),
         "packages": packages,
-        "added": {name: version for name, version in packages.items() if name not in old},
-        "changed": {
-            name: version for name, version in packages.items() if old.get(name, version) != version
-        },
+        "added": added,
+        "changed": changed,
         "added_bytes": added_bytes,
         "data_s": data_s,
     }
@@ -65,7 +74,12 @@ def with_base(
 ) -> dict[str, Any]:
     """Add the base's kernel and modules, an archive, and a disk with as much scratch space as the base's.
 
-    Returns what the manifest says of these. tag: see make_layer.
+    base: the image with the kernel.
+    image: that they are added to.
+    tag: of the processes, in the journal already; None for that of this process.
+    progress: is called with one line as each stage begins.
+
+    Returns their part of the manifest.
     """
     kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
     run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory], tag=tag)
@@ -74,42 +88,32 @@ def with_base(
     progress("archive")
     write_archive(image.tree, image.archive)
     progress("disk")
-    maker, below = (
-        write_disk(image.tree, image.disk, disk_bytes),
-        parse_json(base.manifest.read_text()),
-    )
-    kept = {name: below[name] for name in ("kernel", "programs", "compiler")}
-    return {**kept, "disk_bytes": disk_bytes, "mke2fs": maker}
+    maker = write_disk(image.tree, image.disk, disk_bytes)
+    manifest = parse_json(base.manifest.read_text())
+    inherited = {name: manifest[name] for name in ("kernel", "programs", "compiler")}
+    return {**inherited, "disk_bytes": disk_bytes, "mke2fs": maker}
 
 
 def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
-    """Return how much disk the layered image of a recipe will occupy with its data, and whether that counts its
-    packages.
+    """Return (bytes of disk that the layered image of a recipe will occupy, whether its packages are counted).
 
-    It does not where this host's apt cannot say how large they are: its package lists may be of another suite than
-    the image's. Changes nothing.
+    They are not where this host's apt does not know their size: its package lists may be of another suite than the
+    image's. Changes nothing.
     """
     forms = sum(disk_usage_bytes(path) for path in (base.tree, base.archive, base.disk))
     forms += FORMS * sum(data.size_bytes for data in recipe.data)
     if not recipe.layer:
         return forms, True
+    status = f"Dir::State::status={base.tree}/var/lib/dpkg/status"
+    command = ["apt-get", "install", "--assume-no", "--no-install-recommends", "-o", status]
+    command += ["-o", "Debug::NoLocking=1"]
+    command += ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
     try:
-        answer = run(
-            [
-                *("apt-get", "install", "--assume-no", "--no-install-recommends"),
-                *(
-                    "-o",
-                    f"Dir::State::status={base.tree}/var/lib/dpkg/status",
-                    "-o",
-                    "Debug::NoLocking=1",
-                ),
-                *("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", *recipe.layer),
-            ],
-            check=False,
-        ).stdout
+        answer = run([*command, *recipe.layer], check=False).stdout
     except CommandFailed:
-        answer = ""
-    if not (found := _APT_ANSWER.search(answer)):
         return forms, False
-    added_bytes = int(float(found[1].replace(",", "")) * _UNITS[found[2]])
+    match = _APT_ANSWER.search(answer)
+    if match is None:
+        return forms, False
+    added_bytes = int(float(match[1].replace(",", "")) * _UNITS[match[2]])
     return forms + FORMS * added_bytes, True

@@ -76,7 +76,7 @@ _MACHINES = {
     40: "arm",
     243: "riscv",
     258: "loongarch",
-} | {each.elf_machine: each.machine for each in KNOWN.values()}
+} | {architecture.elf_machine: architecture.machine for architecture in KNOWN.values()}
 """e_machine of a program (elf.h) -> what it is called."""
 _GZIP = b"\x1f\x8b"
 _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
@@ -84,14 +84,14 @@ _PROGRAM_PLACES = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "app")
 
 @dataclass(frozen=True)
 class FileSource:
-    """Where files come from. kind: of SOURCES or _PLAIN. place: path or name there."""
+    """A source of the user's files. kind: of SOURCES or _PLAIN. place: path or name of the image there."""
 
     kind: str
     place: str
 
     @classmethod
     def of(cls, name: str, text: str) -> FileSource:
-        """Return what `KIND:PLACE` means. name: that the image gets. Raises BadInput."""
+        """Return the source of `KIND:PLACE`. name: that the image gets. Raises BadInput."""
         try:
             checked_name(name)
         except ValueError as error:
@@ -101,7 +101,7 @@ class FileSource:
         if kind not in kinds or not place:
             raise BadInput(
                 f"{text!r} is no source of an image",
-                hint=f"one of {', '.join(f'{each}:...' for each in kinds)}",
+                hint=f"one of {':..., '.join(kinds)}:...",
             )
         path = Path(place if kind in _PLAIN else place.partition(":")[0])
         if kind in (*_FILES, "dir", "oci") and not path.exists():
@@ -119,32 +119,35 @@ class FileSource:
                 "dir: needs a directory with a root file system, not the one of this host",
                 where=text,
             )
-        programs = {"patchelf": "patchelf"} | (
-            {} if kind in _PLAIN else {"skopeo": "skopeo", "umoci": "umoci"}
-        )
-        for program, package in programs.items():
+        programs = ["patchelf"]
+        if kind not in _PLAIN:
+            programs += ["skopeo", "umoci"]
+        for program in programs:
             if find_program(program) is None:
-                raise BadInput(f"{program} is not installed", hint=packages_hint(package))
+                raise BadInput(f"{program} is not installed", hint=packages_hint(program))
         return cls(kind, place)
 
 
 def _is_of_this_host(path: Path) -> bool:
-    return path == Path("/") or any(path.is_relative_to(each) for each in ("/proc", "/sys", "/dev"))
+    return path == Path("/") or any(map(path.is_relative_to, ("/proc", "/sys", "/dev")))
 
 
 def unpack(name: str, source: FileSource, directory: Path, tag: str) -> OwnFiles:
-    """Unpack files of a source into `directory/tree`, clean them, and return what they are.
+    """Unpack files of a source into `directory/tree`, clean them, and return their description.
 
-    directory: empty, on the disk of images, in the journal. tag: of the processes, in the journal. Raises BadInput
-    for files that cannot be unpacked or be an image.
+    name: of the image.
+    source: of the files.
+    directory: empty, on the disk of images, in the journal.
+    tag: of the processes, in the journal.
+
+    Raises BadInput for files that cannot be unpacked or be an image.
     """
     tree = directory / "tree"
     with _while_room(directory, tag):
-        config = (
-            _unpack_plain(source, tree, tag)
-            if source.kind in _PLAIN
-            else _unpack_oci(source, directory, tag)
-        )
+        if source.kind in _PLAIN:
+            config = _unpack_plain(source, tree, tag)
+        else:
+            config = _unpack_oci(source, directory, tag)
     try:
         _refuse_size(tree)
         _refuse_foreign_programs(tree)
@@ -166,7 +169,14 @@ def unpack(name: str, source: FileSource, directory: Path, tag: str) -> OwnFiles
 def make_own(
     recipe: Recipe, base: Image, image: Image, files: Path | None, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Make an image of the user's files with the base's kernel; returns what its manifest says. files: are taken."""
+    """Make an image of the user's files with the base's kernel; return its part of the manifest.
+
+    recipe: of the image.
+    base: the image with the kernel.
+    image: where it is made.
+    files: the user's, which are moved into the image.
+    progress: is called with one line as each stage begins.
+    """
     own = recipe.own
     assert own is not None
     if files is None:
@@ -178,43 +188,32 @@ def make_own(
     progress("the agent's Python")
     toolbox.install(base.tree, image.tree)
     _install_entry(own, image.tree)
-    made = with_base(base, image, None, progress)
-    return {**made, "packages": {}, "added_bytes": disk_usage_bytes(image.tree)}
+    record = with_base(base, image, None, progress)
+    return {**record, "packages": {}, "added_bytes": disk_usage_bytes(image.tree)}
 
 
-def has_program(tree: Path, program: str, places: Sequence[str]) -> bool:
-    """Return whether a guest of these files finds a program, by its path or in one of these directories."""
-    names = [program] if "/" in program else [f"{place}/{program}" for place in places]
-    return any((found := _resolved(tree, name)) is not None and found.is_file() for name in names)
+def has_program(tree: Path, program: str, directories: Sequence[str]) -> bool:
+    """Return whether a guest with this tree finds a program, by its path or in one of these directories."""
+    names = [f"{directory}/{program}" for directory in directories]
+    if "/" in program:
+        names = [program]
+    for name in names:
+        path = _resolve(tree, name)
+        if path is not None and path.is_file():
+            return True
+    return False
 
 
 def _unpack_plain(source: FileSource, tree: Path, tag: str) -> dict[str, Any]:
     tree.mkdir()
-    copy: list[str | Path] = [
-        "cp",
-        "--archive",
-        "--reflink=auto",
-        "--one-file-system",
-        f"{source.place}/.",
-        tree,
-    ]
-    extract: list[str | Path] = [
-        "tar",
-        "--extract",
-        f"--file={source.place}",
-        f"--directory={tree}",
-        "--numeric-owner",
-        "--sparse",
-        "--force-local",
-        "--xattrs",
-        "--xattrs-include=security.capability",
-    ]
-    is_copied = source.kind == "dir"
-    _run(
-        copy if is_copied else extract,
-        tag,
-        "" if is_copied else f"tar --list --file {source.place}",
-    )
+    if source.kind == "dir":
+        copy = ["cp", "--archive", "--reflink=auto", "--one-file-system"]
+        _run([*copy, f"{source.place}/.", tree], tag)
+    else:
+        extract = ["tar", "--extract", f"--file={source.place}", f"--directory={tree}"]
+        extract += ["--numeric-owner", "--sparse", "--force-local"]
+        extract += ["--xattrs", "--xattrs-include=security.capability"]
+        _run(extract, tag, f"tar --list --file {source.place}")
     return {}
 
 
@@ -222,12 +221,13 @@ def _unpack_oci(source: FileSource, directory: Path, tag: str) -> dict[str, Any]
     """Return the configuration of the image. Only layers of this host's architecture are taken."""
     layout = f"oci:{directory / 'layout'}:image"
     skopeo: list[str | Path] = ["skopeo", "--tmpdir", directory, "--insecure-policy"]
-    asked = f"{SOURCES[source.kind]}:{source.place}"
-    _run([*skopeo, "copy", "--quiet", asked, layout], tag, f"skopeo inspect {asked}")
+    image = f"{SOURCES[source.kind]}:{source.place}"
+    _run([*skopeo, "copy", "--quiet", image, layout], tag, f"skopeo inspect {image}")
     described = parse_json(_run([*skopeo, "inspect", "--config", layout], tag))
-    if (found := described.get("architecture")) != HOST.debian or described.get("os") != "linux":
+    architecture, system = described.get("architecture"), described.get("os")
+    if architecture != HOST.debian or system != "linux":
         raise BadInput(
-            f"the image is for {described.get('os')} on {found}, and guests here run linux on {HOST.debian}"
+            f"the image is for {system} on {architecture}, and guests here run linux on {HOST.debian}"
         )
     _run(
         ["umoci", "raw", "unpack", "--image", f"{directory / 'layout'}:image", directory / "tree"],
@@ -248,11 +248,14 @@ def _run(argv: Sequence[str | Path], tag: str, hint: str = "") -> str:
 
 
 def _reason(stderr: str) -> str:
-    """Return the line that says why a program failed: the last one; of a panic of Go's the first, before its stacks."""
-    lines = [line for line in stderr.splitlines() if line.strip() and not _NO_REASON.search(line)]
-    panics = [line for line in lines if _PANIC.match(line)]
-    found = panics[0] if panics else lines[-1] if lines else ""
-    return one_line(found, _LONGEST_REASON)
+    """Return the line that says why a program failed: the last one; of a panic of Go the first, before its stacks."""
+    reason = ""
+    for line in stderr.splitlines():
+        if line.strip() and not _NO_REASON.search(line):
+            reason = line
+            if _PANIC.match(line):
+                break
+    return one_line(reason, _LONGEST_REASON)
 
 
 @contextmanager
@@ -305,8 +308,7 @@ def _begins(path: Path) -> bytes:
 
 
 def _refuse_size(tree: Path) -> None:
-    """Raise BadInput for more files than MAX_FILES, deeper ones than OWN_IMAGE.depth, or more bytes than the disk
-    holds in the forms of an image."""
+    """Raise BadInput for an empty tree, and one with too many files, too deep ones, or too many bytes for the disk."""
     count = total = 0
     for name, seen in walk(tree):
         count += 1
@@ -329,8 +331,10 @@ def _refuse_foreign_programs(tree: Path) -> None:
     """Raise BadInput when programs of the tree are for another processor, and none for this one."""
     foreign, machine = "", ""
     for place in _PROGRAM_PLACES:
-        directory = _resolved(tree, place)
-        for path in sorted(directory.iterdir()) if directory and directory.is_dir() else ():
+        directory = _resolve(tree, place)
+        if directory is None or not directory.is_dir():
+            continue
+        for path in sorted(directory.iterdir()):
             if not stat.S_ISREG(path.lstat().st_mode):
                 continue
             with path.open("rb") as file:
@@ -348,25 +352,18 @@ def _refuse_foreign_programs(tree: Path) -> None:
 
 
 def _clean(tree: Path) -> None:
-    """Take out what is no file, and make what every guest must find."""
-    for name, seen in walk(tree):
-        if not (
-            stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode) or stat.S_ISDIR(seen.st_mode)
-        ):
+    """Remove devices, pipes and sockets, and make the directories and files that every guest must find."""
+    for name, status in walk(tree):
+        if stat.S_IFMT(status.st_mode) not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
             (tree / name).unlink()
     tree.chmod(0o755)
     os.chown(tree, 0, 0)
-    for name in ("dev", "scratch", TOOLBOX.lstrip("/"), *_DIRECTORIES):
-        path = tree / name
-        if (
-            name not in _DIRECTORIES
-            or name in ("dev", "scratch")
-            or path.is_symlink()
-            or not path.is_dir()
-        ):
-            remove_tree(path)
+    for name in ("dev", "scratch", TOOLBOX.lstrip("/")):
+        remove_tree(tree / name)
     for name, mode in _DIRECTORIES.items():
         path = tree / name
+        if path.is_symlink() or not path.is_dir():
+            remove_tree(path)
         path.mkdir(exist_ok=True)
         path.chmod(mode)
     if not os.path.lexists(tree / "usr"):
@@ -384,7 +381,7 @@ def _install_entry(own: OwnFiles, tree: Path) -> None:
     box = tree / TOOLBOX.lstrip("/")
     settings = {
         "entry": own.entry,
-        "environment": dict(each.partition("=")[::2] for each in own.environment),
+        "environment": dict(variable.partition("=")[::2] for variable in own.environment),
         "directory": own.directory,
         "user": own.user,
         "version": f"{own.name} {own.digest[:12]}",
@@ -394,20 +391,20 @@ def _install_entry(own: OwnFiles, tree: Path) -> None:
     (box / "entry").chmod(0o755)
 
 
-def _resolved(tree: Path, name: str) -> Path | None:
-    """Return the file that a name leads to within the tree, links followed as in a guest; None for none."""
-    left, at, links = [part for part in Path(name).parts if part != "/"], tree, 0
-    while left:
-        part = left.pop(0)
+def _resolve(tree: Path, name: str) -> Path | None:
+    """Return the file that a name leads to within the tree, links followed as in a guest; None for no file."""
+    parts, at, links = name.split("/"), tree, 0
+    while parts:
+        part = parts.pop(0)
         if part == "..":
             at = at if at == tree else at.parent
             continue
-        at = at / part
+        at = at / part  # an empty one changes nothing
         if at.is_symlink():
             links += 1
-            target = at.readlink()
-            at = tree if target.is_absolute() else at.parent
-            left = [each for each in target.parts if each != "/"] + left
+            target = str(at.readlink())
+            at = tree if target.startswith("/") else at.parent
+            parts[:0] = target.split("/")
             if links > 40:  # as many as the kernel follows (path_resolution(7))
                 return None
         elif not at.exists():

@@ -98,8 +98,10 @@ def data(name: str) -> bytes:
 class CompiledProgram:
     """A program of vtax's own, compiled for any processor of this host's architecture when the base is built.
 
-    name: of the program. source, headers: in `data`. flags: of the compiler; its `--version` prints them. directory:
-    of every guest, where it is.
+    name: of the program.
+    source, headers: in `data`.
+    flags: of the compiler; `--version` of the program prints them.
+    directory: of the program in every guest.
     """
 
     name: str
@@ -149,10 +151,10 @@ def _initrd_hash() -> str:
 class DataSet:
     """Data that are made once, when an image is built, such as the tables of a database.
 
-    name: unique to what the script makes, parameters included (`mariadb-1000000`); of their directory, and of what
-    the dry run calls them. script: for `sh -eu`, which runs it as root in the layer's tree, with no network but with
-    its packages, /proc and empty /run, /tmp and /dev/shm; it writes into the directory $1 and leaves no process.
-    size_bytes: about what they occupy.
+    name: of the data, their parameters included (`mariadb-1000000`); unique, since their directory has it.
+    script: for `sh -eu`, which runs it as root in the layer's tree, with no network but with its packages, /proc and
+        empty /run, /tmp and /dev/shm; it writes into the directory $1 and leaves no process.
+    size_bytes: about how much disk they occupy.
     """
 
     name: str
@@ -161,16 +163,18 @@ class DataSet:
 
     @property
     def directory(self) -> str:
-        """Where they are in every guest; benchmarks copy what they change."""
+        """Their directory in every guest; benchmarks copy the files that they change."""
         return f"{_DATA_DIRECTORY}/{self.name}"
 
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The user's root file system, in the place of the base's. name: that the user gave it. digest: of its contents.
+    """The user's root file system, in the place of the base's.
 
-    entry: the program that the image runs by itself, with its arguments. environment, directory, user: that this
-    program gets (OCI Image Format Specification, config.md).
+    name: that the user gave it.
+    digest: of its contents.
+    entry: the program that the image runs by itself, with its arguments.
+    environment, directory, user: of that program (OCI Image Format Specification, config.md).
     """
 
     name: str
@@ -185,12 +189,16 @@ class OwnFiles:
 class Recipe:
     """Everything that decides the files of an image.
 
-    programs: definitions of PROGRAMS. initrd: hash of the init script and of the agent's bootstrap. The other fields
-    are what is installed, from where, and in which layout (format_version). layer, data: packages that are installed
-    over the base, and data that are made with them; the base is the same recipe without them. disk_bytes: size of the
-    disk, a multiple of 4096; 0 for that which leaves `DISK_BYTES` of scratch space. own: files of the user's in the
-    place of the base's, with its kernel; layer and data are then of the guests that serve the measurement, and the
-    image of these is the base.
+    suite, variant, architecture, packages, left_out: of Debian and mmdebstrap(1).
+    kernel_package, modules: the kernel, and the modules of the initrd.
+    format_version: of the layout of the files.
+    programs: definitions of PROGRAMS.
+    initrd: hash of the init script and of the agent's bootstrap.
+    layer, data: packages that are installed over the base, and data that are made with them; the base is the same
+        recipe without them.
+    disk_bytes: size of the disk, a multiple of 4096; 0 for a size that leaves `DISK_BYTES` of scratch space.
+    own: the user's files in the place of the base's, with its kernel. Layer and data are then of the guests that serve
+        the measurement, and the image of these is the base.
     """
 
     suite: str = "trixie"
@@ -215,15 +223,12 @@ class Recipe:
 
     @property
     def base(self) -> Recipe:
-        """The recipe without its layer and the size of its disk, or without the user's files; itself when it has
-        none."""
+        """The recipe without the user's files, or else without its layer, and without the size of its disk."""
         if self.own:
             return replace(self, own=None, disk_bytes=0)
-        return (
-            replace(self, layer=(), data=(), disk_bytes=0)
-            if self.is_layered or self.disk_bytes
-            else self
-        )
+        if self.is_layered or self.disk_bytes:
+            return replace(self, layer=(), data=(), disk_bytes=0)
+        return self
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -232,24 +237,28 @@ class Recipe:
 
     @property
     def summary(self) -> str:
-        """`the base`, or `pi, redis over the base`; `the base, disk of 6 GiB`."""
-        made = f"{', '.join(self.added)} over the base" if self.is_layered else "the base"
-        made = f"your own, {self.own.name}" if self.own else made
-        return f"{made}, disk of {about_size(self.disk_bytes)}" if self.disk_bytes else made
+        """The recipe in words: `the base`, `pi, redis over the base`, `the base, disk of 6 GiB`."""
+        text = "the base"
+        if self.own:
+            text = f"your own, {self.own.name}"
+        elif self.is_layered:
+            text = f"{', '.join(self.added)} over the base"
+        if self.disk_bytes:
+            text = f"{text}, disk of {about_size(self.disk_bytes)}"
+        return text
 
     @cached_property
     def key(self) -> str:
-        """Names the image: 12 hexadecimal digits of the recipe's SHA-256, or of the base's key and the layer's
-        packages and data."""
+        """The key of the image: 12 hexadecimal digits of a SHA-256 over the recipe."""
         return self._key_without()
 
     @cached_property
     def tree_key(self) -> str:
-        """The same without initrd and size of the disk: images that share it differ in nothing that takes long."""
-        one_disk = self.with_disk(0)
-        return (replace(one_disk, layer=(), data=()) if self.own else one_disk)._key_without(
-            "initrd"
-        )
+        """A key without initrd and size of the disk: images that share it differ in nothing that takes long."""
+        recipe = self.with_disk(0)
+        if self.own:
+            recipe = replace(recipe, layer=(), data=())
+        return recipe._key_without("initrd")
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
         """Return the recipe of an image with more packages in its layer; itself when it has them all.
@@ -267,74 +276,71 @@ class Recipe:
 
     def with_data(self, data: Iterable[DataSet]) -> Recipe:
         """Return the recipe of an image with more data in its layer; itself when it has them all."""
-        found = {each.name: each for each in (*self.data, *data)}
-        made = tuple(found[name] for name in sorted(found))
-        return replace(self, data=made) if made != self.data else self
+        by_name = {data_set.name: data_set for data_set in (*self.data, *data)}
+        merged = tuple(by_name[name] for name in sorted(by_name))
+        return replace(self, data=merged) if merged != self.data else self
 
     def with_disk(self, size_bytes: int) -> Recipe:
         """Return the recipe of an image with a disk of this size, 0 for the default; itself when it has it."""
         return replace(self, disk_bytes=size_bytes) if size_bytes != self.disk_bytes else self
 
     def like(self, record: Mapping[str, Any]) -> Recipe:
-        """Return this recipe with layer, data, disk and the user's files of another one's JSON form."""
-        made = self.with_packages(record.get("layer", ())).with_data(
-            DataSet(**each) for each in record.get("data", ())
-        )
+        """Return this recipe with layer, data, disk and the user's files of another recipe, in its JSON form."""
+        recipe = self.with_packages(record.get("layer", ()))
+        recipe = recipe.with_data(DataSet(**data) for data in record.get("data", ()))
         own = record.get("own")
-        lists = {name: tuple(own[name]) for name in ("entry", "environment")} if own else {}
-        return replace(made, own=OwnFiles(**{**own, **lists}) if own else None).with_disk(
-            record.get("disk_bytes", 0)
-        )
+        files = None
+        if own:
+            entry, environment = tuple(own["entry"]), tuple(own["environment"])
+            files = OwnFiles(**{**own, "entry": entry, "environment": environment})
+        return replace(recipe, own=files).with_disk(record.get("disk_bytes", 0))
 
     def record(self) -> dict[str, Any]:
-        """Return its JSON form, for the manifest."""
+        """Return the recipe in its JSON form, for the manifest."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the recipe of its JSON form. Raises ValueError for what is none of this version."""
-        given: dict[str, Any] = {}
-        for each in fields(cls):
-            value, default = record.get(each.name), each.default
-            if each.name == "data":
-                value = (
-                    tuple(DataSet(**_texts(of)) for of in value)
-                    if isinstance(value, list)
-                    else None
-                )
-            elif isinstance(default, tuple) and isinstance(value, list):
-                value = tuple(value) if all(isinstance(text, str) for text in value) else None
+        """Return the recipe of its JSON form. Raises ValueError for anything but a recipe of this version."""
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            value, default = record.get(field.name), field.default
+            if isinstance(value, list):
+                if field.name == "data":
+                    value = tuple(DataSet(**_checked_data(data)) for data in value)
+                elif all(isinstance(text, str) for text in value):
+                    value = tuple(value)
             if type(value) is not type(default):
-                raise ValueError(f"its recipe has no {each.name}")
-            given[each.name] = value
-        if more := sorted(set(record) - set(given)):
-            raise ValueError(f"its recipe has {more[0]!r}, which this vtax does not know")
-        return cls(**given)
+                raise ValueError(f"its recipe has no {field.name}")
+            values[field.name] = value
+        unknown = sorted(set(record) - set(values))
+        if unknown:
+            raise ValueError(f"its recipe has {unknown[0]!r}, which this vtax does not know")
+        return cls(**values)
 
     def _key_without(self, *left_out: str) -> str:
-        of_layer = ("layer", "data", "disk_bytes", "own")
-        fields = {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in (*of_layer, *left_out)
-        }
-        base = _hash(json.dumps(fields, sort_keys=True).encode())
-        made = [f"{each.name}\0{each.script}".encode() for each in self.data]
-        key = (
-            _hash(base.encode(), "\0".join(self.layer).encode(), *made) if self.is_layered else base
-        )
+        """Return the key. left_out: names of fields of the base that do not count.
+
+        The key of the base is a hash of its fields. Layer, user's files and size of the disk are hashed on top of it,
+        where there are any, so that a recipe without them has the key of its base.
+        """
+        fields = asdict(self)
+        for name in ("layer", "data", "disk_bytes", "own", *left_out):
+            del fields[name]
+        key = _hash(json.dumps(fields, sort_keys=True).encode())
+        if self.is_layered:
+            data_sets = [f"{data_set.name}\0{data_set.script}".encode() for data_set in self.data]
+            key = _hash(key.encode(), "\0".join(self.layer).encode(), *data_sets)
         if self.own:
-            of_own = (
-                json.dumps(asdict(self.own)).encode(),
-                b"%d" % TOOLBOX_VERSION,
-                data("entry.py"),
-            )
-            key = _hash(key.encode(), *of_own)
-        return _hash(key.encode(), b"%d" % self.disk_bytes) if self.disk_bytes else key
+            own = json.dumps(asdict(self.own)).encode()
+            key = _hash(key.encode(), own, b"%d" % TOOLBOX_VERSION, data("entry.py"))
+        if self.disk_bytes:
+            key = _hash(key.encode(), b"%d" % self.disk_bytes)
+        return key
 
 
-def _texts(data: Any) -> dict[str, Any]:
-    """Return the fields of a data set. Raises ValueError."""
+def _checked_data(data: Any) -> dict[str, Any]:
+    """Return the fields of a data set. Raises ValueError for other fields, or values of other types."""
     kinds = {"name": str, "script": str, "size_bytes": int}
     if not isinstance(data, dict) or {name: type(value) for name, value in data.items()} != kinds:
         raise ValueError("its recipe has data that are none")

@@ -6,6 +6,7 @@ A host without one (Ubuntu) leaves the choice to mmdebstrap. No mirror is named 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,63 +38,57 @@ class PackageSource:
     @property
     def is_debian(self) -> bool:
         """Whether it is a mirror of Debian's main archive, by its suite, component and key."""
-        return (
-            any(_SUITES.fullmatch(suite) for suite in self.suites)
-            and "main" in self.components
-            and ("debian-archive" in self.signed_by or not self.signed_by)
-        )
+        if self.signed_by and "debian-archive" not in self.signed_by:
+            return False
+        return "main" in self.components and any(map(_SUITES.fullmatch, self.suites))
 
 
 def parse_one_line(text: str) -> Iterator[PackageSource]:
-    """Return sources of a `.list` file (sources.list(5), one-line style)."""
+    """Yield the sources of a `.list` file (sources.list(5), one-line style)."""
     for line in text.splitlines():
-        if found := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
-            signed_by = re.search(r"signed-by=(\S+)", found["options"] or "", re.IGNORECASE)
+        if match := _ONE_LINE.fullmatch(line.partition("#")[0].strip()):
+            signed_by = re.search(r"signed-by=(\S+)", match["options"] or "", re.IGNORECASE)
             yield PackageSource(
-                (found["uri"],),
-                (found["suite"],),
-                tuple(found["components"].split()),
+                (match["uri"],),
+                (match["suite"],),
+                tuple(match["components"].split()),
                 signed_by[1] if signed_by else "",
             )
 
 
 def parse_deb822(text: str) -> Iterator[PackageSource]:
-    """Return sources of a `.sources` file (sources.list(5), deb822 style)."""
+    """Yield the sources of a `.sources` file (sources.list(5), deb822 style)."""
     for paragraph in re.split(r"\n[ \t]*\n", text):
         lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
         unfolded = re.sub(r"\n[ \t]+", " ", "\n".join(lines))
-        fields = {
-            name.strip().lower(): value.strip()
-            for name, colon, value in (line.partition(":") for line in unfolded.splitlines())
-            if colon
-        }
-        if (
-            "deb" in fields.get("types", "").split()
-            and fields.get("enabled", "yes").lower() != "no"
-        ):
-            words = {
-                name: tuple(fields.get(name, "").split())
-                for name in ("uris", "suites", "components")
-            }
+        fields: dict[str, str] = defaultdict(str)
+        for line in unfolded.splitlines():
+            name, colon, value = line.partition(":")
+            if colon:
+                fields[name.strip().lower()] = value.strip()
+        if "deb" in fields["types"].split() and fields["enabled"].lower() != "no":
             yield PackageSource(
-                words["uris"], words["suites"], words["components"], fields.get("signed-by", "")
+                tuple(fields["uris"].split()),
+                tuple(fields["suites"].split()),
+                tuple(fields["components"].split()),
+                fields["signed-by"],
             )
 
 
 def host_mirror(apt: Path = Path("/etc/apt")) -> str | None:
-    """URI of the host's Debian mirror, None when it has none. apt: the configuration directory."""
+    """Return the URI of the host's Debian mirror; None when it has none. apt: the configuration directory."""
     for path in [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]:
         with suppress(OSError, UnicodeDecodeError):
             text = path.read_text()
             deb822 = path.suffix == ".sources" or re.search(r"^Types\s*:", text, re.MULTILINE)
             for source in parse_deb822(text) if deb822 else parse_one_line(text):
                 if source.is_debian and source.uris:
-                    return _resolved(source.uris[0])
+                    return _fetchable(source.uris[0])
     return None
 
 
 def keyring() -> str:
-    """Path of Debian's own keys. Raises ImageError when they are not installed."""
+    """Return the path of Debian's own keys. Raises ImageError when they are not installed."""
     for path in KEYRINGS:
         if Path(path).exists():
             return path
@@ -104,18 +99,15 @@ def keyring() -> str:
 
 def host_proxies() -> tuple[str, ...]:
     """Return the host's apt proxy settings as apt option lines; needed to fetch, and never kept in an image."""
-    dump = run(["apt-config", "dump"]).stdout.splitlines()
-    return tuple(
-        line
-        for line in dump
-        if re.match(r'Acquire::(http|https|ftp)::Proxy[^ ]* "[^"]', line, re.IGNORECASE)
-    )
+    proxy = re.compile(r'Acquire::(http|https|ftp)::Proxy[^ ]* "[^"]', re.IGNORECASE)
+    return tuple(filter(proxy.match, run(["apt-config", "dump"]).stdout.splitlines()))
 
 
-def _resolved(uri: str) -> str:
-    """Return a `mirror+file:` URI stands for a list of mirrors (apt-transport-mirror(1)): the first one.
+def _fetchable(uri: str) -> str:
+    """Return a URI of a mirror from which a build can fetch packages.
 
-    A `file:` URI becomes a `copy:` one: dpkg works within the tree, from where the host's files cannot be read.
+    `mirror+file:` names a file with a list of mirrors (apt-transport-mirror(1)), of which the first is taken. `file:`
+    becomes `copy:`, since dpkg works within the tree, from where the host's files cannot be read.
     """
     if uri.startswith("mirror+file:"):
         lines = Path(re.sub(r"^mirror\+file:/*", "/", uri)).read_text().split()

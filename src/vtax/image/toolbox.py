@@ -33,7 +33,7 @@ def link(tree: Path) -> None:
     python = tree / PYTHON.lstrip("/")
     python.parent.mkdir(parents=True, exist_ok=True)
     python.symlink_to("/usr/bin/python3")
-    _hidden(tree)
+    _make_hidden(tree)
 
 
 def install(base: Path, tree: Path) -> None:
@@ -41,22 +41,20 @@ def install(base: Path, tree: Path) -> None:
 
     patchelf writes into the programs where loader and libraries lie. Raises ImageError.
     """
-    bin_, lib = (tree / TOOLBOX.lstrip("/") / name for name in ("bin", "lib"))
+    toolbox = tree / TOOLBOX.lstrip("/")
+    bin_, lib = toolbox / "bin", toolbox / "lib"
     for directory in (bin_, lib):
         directory.mkdir(parents=True)
     try:
-        programs = [_inside(base, name) for name in _PROGRAMS]
-        for program, name in zip(programs, _PROGRAMS, strict=True):
-            shutil.copy(program, bin_ / Path(name).name)
+        for name in _PROGRAMS:
+            shutil.copy(_inside(base, name), bin_ / Path(name).name)
         standard = next((base / "usr/lib").glob("python3.*"))
         shutil.copytree(
             standard, lib / standard.name, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT)
         )
-        extensions = sorted((lib / standard.name).glob("lib-dynload/*.so"))
-        loaded = [
-            *_PROGRAMS,
-            *(f"/usr/lib/{standard.name}/lib-dynload/{path.name}" for path in extensions),
-        ]
+        loaded = list(_PROGRAMS)
+        for path in sorted((lib / standard.name).glob("lib-dynload/*.so")):
+            loaded.append(f"/usr/lib/{standard.name}/lib-dynload/{path.name}")
         loader = _copy_libraries(base, lib, loaded)
         for name in _PROGRAMS:
             program = bin_ / Path(name).name
@@ -66,14 +64,14 @@ def install(base: Path, tree: Path) -> None:
         raise ImageError("the agent's Python could not be copied", where=str(error)) from error
     (bin_ / "sh").symlink_to("dash")  # that of busybox takes its own `ip`
     shutil.copy(base / CONFINE.lstrip("/"), bin_)
-    _hidden(tree)
+    _make_hidden(tree)
     shutil.copy(base / _BUSYBOX, bin_ / "busybox")
     for applet in run([base / _BUSYBOX, "--list"]).stdout.split():
         if not (bin_ / applet).exists():
             (bin_ / applet).symlink_to("busybox")
 
 
-def _hidden(tree: Path) -> None:
+def _make_hidden(tree: Path) -> None:
     (tree / HIDDEN.lstrip("/")).touch(0o444)
 
 
@@ -90,10 +88,9 @@ def _copy_libraries(base: Path, lib: Path, loaded: list[str]) -> str:
         path = next((word for word in words if word.startswith("/") and not word.endswith(":")), "")
         if not path:
             continue
-        found = _inside(base, path)
         target = lib / Path(path).name
         if not target.exists():
-            shutil.copy(found, target)
+            shutil.copy(_inside(base, path), target)
         if "=>" not in words:
             loader = target.name
     if not loader:

@@ -41,10 +41,12 @@ class BuildRoot:
     @property
     def modules(self) -> Path:
         """The kernel's module directory; its name is the kernel's version."""
-        found = sorted((self.directory / "usr/lib/modules").iterdir())
-        if len(found) != 1:
-            raise ImageError(f"expected one kernel, found {len(found)}", where=str(self.directory))
-        return found[0]
+        kernels = sorted((self.directory / "usr/lib/modules").iterdir())
+        if len(kernels) != 1:
+            raise ImageError(
+                f"expected one kernel, found {len(kernels)}", where=str(self.directory)
+            )
+        return kernels[0]
 
     @property
     def kernel(self) -> Path:
@@ -93,9 +95,8 @@ def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:
     run(["cp", "--archive", "--reflink=auto", base, target], timeout_s=_BUILD_TIMEOUT_S, tag=tag)
     if not recipe.layer:
         return
-    (
-        target / "etc/apt/sources.list"
-    ).unlink()  # mmdebstrap makes it and the device nodes, and stops at older ones
+    # mmdebstrap makes this file and the device nodes, and stops at older ones
+    (target / "etc/apt/sources.list").unlink()
     for device in (target / "dev").iterdir():
         remove_tree(device)
     options = ["--skip=check/empty", *_left_out(recipe)]
@@ -110,30 +111,19 @@ def make_data(data: DataSet, tree: Path, tag: str) -> None:
     """
     directory = tree / data.directory.lstrip("/")
     directory.mkdir(parents=True)
-    argv = [
-        *(
-            "unshare",
-            "--mount",
-            "--net",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--propagation",
-            "private",
-            "--",
-        ),
-        *("sh", "-euc", _IN_TREE, "sh", str(tree), data.script, data.directory),
-    ]
+    argv = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
+    argv += ["--propagation", "private", "--"]
+    argv += ["sh", "-euc", _IN_TREE, "sh", str(tree), data.script, data.directory]
     try:
-        made = run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, check=False)
+        done = run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, check=False)
     except CommandFailed as error:
         raise ImageError(
             f"the data {data.name} could not be made", where=error.what[-500:]
         ) from error
-    if made.status != 0:
-        lines = (made.stderr.strip() or made.stdout.strip()).splitlines()
+    if done.status != 0:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise ImageError(
-            f"the data {data.name} could not be made: their script failed with status {made.status}",
+            f"the data {data.name} could not be made: their script failed with status {done.status}",
             where="; ".join(line.strip() for line in lines[-_LINES_SHOWN:] if line.strip()),
             hint="run the same command again: nothing of a layer that failed is kept",
         )
@@ -157,20 +147,25 @@ def bootstrap(
     options: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Make the directory target a tree of a Debian suite, from the mirror that this host's apt uses.
+    """Make a directory a tree of a Debian suite, from the mirror that this host's apt uses.
 
-    tag: of the processes, in the journal already (resources.TaggedProcesses). variant, options: of mmdebstrap(1).
-    environment: more variables of it and of the packages' scripts. Raises ImageError.
+    suite, packages: of Debian.
+    target: the directory.
+    tag: of the processes, in the journal already (resources.TaggedProcesses).
+    variant, options: of mmdebstrap(1).
+    components: of the archive.
+    environment: more variables of mmdebstrap and of the packages' scripts.
+
+    Raises ImageError.
     """
+    argv = ["unshare", "--mount", "--propagation", "private", "--"]
+    argv += ["mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={HOST.debian}"]
+    argv += [f"--keyring={keyring()}", '--aptopt=APT::Install-Recommends "false"']
+    argv += [f"--aptopt={line}" for line in host_proxies()]
+    argv += [*options, f"--include={','.join(packages)}", "--format=directory", suite, str(target)]
     mirror = host_mirror()
-    proxies = [f"--aptopt={line}" for line in host_proxies()]
-    argv = [
-        *("unshare", "--mount", "--propagation", "private", "--"),
-        *("mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={HOST.debian}"),
-        *(f"--keyring={keyring()}", '--aptopt=APT::Install-Recommends "false"', *proxies, *options),
-        *(f"--include={','.join(packages)}", "--format=directory", suite, str(target)),
-        *([f"deb {mirror} {suite} {components}"] if mirror else []),
-    ]
+    if mirror:
+        argv.append(f"deb {mirror} {suite} {components}")
     try:
         run(
             argv,
@@ -187,17 +182,17 @@ def bootstrap(
 
 
 def _left_out(recipe: Recipe) -> list[str]:
-    """Options of mmdebstrap for the files of packages that no guest reads."""
+    """Return the options of mmdebstrap that leave out the files of packages that no guest reads."""
     return [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
 
 
 def _reason(output: str) -> str:
-    """Return the first error line of apt or mmdebstrap, which the others follow from."""
+    """Return the first error line of apt or mmdebstrap, which causes the others."""
     return next((line for line in output.splitlines() if line.startswith("E: ")), output[-300:])
 
 
 def _normalize(tree: Path) -> None:
-    """Take out what came from this host or this build, and fix what would differ from build to build."""
+    """Remove what came from this host or this build, and fix what would differ from build to build."""
     for leftover in ("etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap"):
         (tree / leftover).unlink(missing_ok=True)
     for source in (tree / "etc/apt/sources.list.d").iterdir():
@@ -216,7 +211,7 @@ def _normalize(tree: Path) -> None:
 
 
 def package_versions(tree: Path) -> dict[str, str]:
-    """Name and version of every installed package."""
+    """Return name -> version of every installed package."""
     listing = run(
         ["chroot", tree, "/usr/bin/dpkg-query", "--show", "--showformat=${Package} ${Version}\n"]
     )

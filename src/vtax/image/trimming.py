@@ -48,25 +48,22 @@ def trimmed(module: bytes) -> bytes:
         return module
     sections = _untraced(_sections(module))
     gone = _DROPPED | {f".rela{name}" for name in _DROPPED}
-    return _file(module[:64], [_emptied(each) if each.name in gone else each for each in sections])
+    for number, section in enumerate(sections):
+        if section.name in gone:
+            sections[number] = _emptied(section)
+    return _file(module[:64], sections)
 
 
 def _sections(module: bytes) -> list[_Section]:
-    (table,), (_, count, names) = (
-        struct.unpack_from("<Q", module, 40),
-        struct.unpack_from("<HHH", module, 58),
-    )
-    headers = [
-        _SECTION.unpack_from(module, table + number * _SECTION.size) for number in range(count)
-    ]
-    bodies = [
-        b"" if kind == _NOBITS else module[at : at + size]
-        for _, kind, _, _, at, size, *_ in headers
-    ]
-    return [
-        _Section(_text(bodies[names], header[0]), header, body)
-        for header, body in zip(headers, bodies, strict=True)
-    ]
+    (table,) = struct.unpack_from("<Q", module, 40)
+    _, count, names = struct.unpack_from("<HHH", module, 58)
+    unnamed = []
+    for number in range(count):
+        header = _SECTION.unpack_from(module, table + number * _SECTION.size)
+        _, kind, _, _, at, size, *_ = header
+        unnamed.append(_Section("", header, b"" if kind == _NOBITS else module[at : at + size]))
+    strings = unnamed[names].body
+    return [replace(section, name=_text(strings, section.header[0])) for section in unnamed]
 
 
 def _text(strings: bytes, at: int) -> str:
@@ -75,36 +72,33 @@ def _text(strings: bytes, at: int) -> str:
 
 def _untraced(sections: list[_Section]) -> list[_Section]:
     """Do what the kernel does to the calls of its tracer (x86, ftrace_init_nop), if all of them are as expected."""
-    at = {each.name: number for number, each in enumerate(sections)}
+    at = {section.name: number for number, section in enumerate(sections)}
     if f".rela{_TRACED}" not in at:
         return sections
-    places = sections[at[f".rela{_TRACED}"]]
-    symbols = sections[places.header[6]]
+    table = sections[at[f".rela{_TRACED}"]]
+    symbols = sections[table.header[6]]
     names = sections[symbols.header[6]].body
-    found: dict[int, set[int]] = {}
-    for _, info, addend in _RELOCATION.iter_unpack(places.body):
+    calls_in: dict[int, set[int]] = {}
+    for _, info, addend in _RELOCATION.iter_unpack(table.body):
         _, _, _, section, value, _ = _SYMBOL.unpack_from(symbols.body, (info >> 32) * _SYMBOL.size)
-        found.setdefault(section, set()).add(value + addend)
+        calls_in.setdefault(section, set()).add(value + addend)
     result = list(sections)
-    for number, calls in found.items():
+    for number, calls in calls_in.items():
         relocations = at[f".rela{sections[number].name}"]
-        code, kept = bytearray(sections[number].body), bytearray()
+        code, others = bytearray(sections[number].body), bytearray()
         for offset, info, addend in _RELOCATION.iter_unpack(sections[relocations].body):
             name, *_ = _SYMBOL.unpack_from(symbols.body, (info >> 32) * _SYMBOL.size)
             call = offset - 1
-            if (
-                call in calls
-                and code[call : call + 5] == _CALL
-                and _text(names, name) == "__fentry__"
-            ):
+            is_call = call in calls and code[call : call + 5] == _CALL
+            if is_call and _text(names, name) == "__fentry__":
                 code[call : call + 5] = _NOP
                 calls.discard(call)
             else:
-                kept += _RELOCATION.pack(offset, info, addend)
+                others += _RELOCATION.pack(offset, info, addend)
         if calls:
             return sections
         result[number] = replace(sections[number], body=bytes(code))
-        result[relocations] = replace(sections[relocations], body=bytes(kept))
+        result[relocations] = replace(sections[relocations], body=bytes(others))
     for name in (_TRACED, f".rela{_TRACED}"):
         result[at[name]] = _emptied(result[at[name]])
     return result
@@ -119,14 +113,15 @@ def _emptied(section: _Section) -> _Section:
 def _file(start: bytes, sections: list[_Section]) -> bytes:
     """Return the file of these sections, their headers last. start: the file's own header."""
     content, headers = bytearray(start), []
-    for each in sections:
-        name, kind, flags, address, _, size, link, info, align, entry = each.header
+    for section in sections:
+        name, kind, flags, address, _, size, link, info, align, entry = section.header
         content += bytes(-len(content) % max(align, 1))
-        taken = size if kind == _NOBITS else len(each.body)
+        if kind != _NOBITS:
+            size = len(section.body)
         headers.append(
-            _SECTION.pack(name, kind, flags, address, len(content), taken, link, info, align, entry)
+            _SECTION.pack(name, kind, flags, address, len(content), size, link, info, align, entry)
         )
-        content += each.body
+        content += section.body
     content += bytes(-len(content) % 8)
     struct.pack_into("<Q", content, 40, len(content))
     return bytes(content) + b"".join(headers)

@@ -29,11 +29,8 @@ FILES = (LIST, MANIFEST, "vmlinuz", "vmlinux", "initrd.cpio")
 DIRECTORIES = (MODULES, TREE)
 _OPTIONAL = ("vmlinux",)
 _MAX_BYTES_OF = {LIST: 128 << 20, MANIFEST: 1 << 20}  # that are read at once
-_MAX_NAME, _MAX_AT_ONCE, _MAX_CAPABILITY = (
-    4096,
-    1 << 20,
-    24,
-)  # bytes; a header of tar is read at once
+_MAX_NAME, _MAX_AT_ONCE, _MAX_CAPABILITY = 4096, 1 << 20, 24
+"""Bytes; a header of tar is read at once."""
 _MAX_ID = 1 << 31
 _CHUNK_BYTES = 1 << 18
 _DEVICES = {
@@ -62,9 +59,9 @@ class Forward(io.RawIOBase):
         """Return so many bytes, fewer at the end. Raises ValueError for more than a header has."""
         if not 0 <= size <= _MAX_AT_ONCE:
             raise ValueError("a header is too long")
-        found = self._source.read(size)
-        self._at += len(found)
-        return found
+        chunk = self._source.read(size)
+        self._at += len(chunk)
+        return chunk
 
     def seek(self, at: int, whence: int = 0) -> int:
         """Read on to a place. Raises ValueError for one before, and beyond the end."""
@@ -116,7 +113,8 @@ class Unpacking:
         while member := self._next():
             self._add(member)
         self.stream.check_end()
-        if missing := sorted({*FILES, *DIRECTORIES} - {*self._kinds, *_OPTIONAL}):
+        missing = sorted({*FILES, *DIRECTORIES} - {*self._kinds, *_OPTIONAL})
+        if missing:
             raise ValueError(f"{missing[0]} is missing")
         for path, mode, time_ns in reversed(self._times):
             path.chmod(mode)
@@ -128,7 +126,7 @@ class Unpacking:
         return member
 
     def _add(self, member: tarfile.TarInfo) -> None:
-        path = self._place(member)
+        path = self._target(member)
         kind = "other"
         if member.isdir():
             kind = "directory"
@@ -145,13 +143,13 @@ class Unpacking:
             kind = "file"
             self._copy(member, path)
         else:
-            raise ValueError(f"{_shown(member.name)} is neither file, directory nor link")
+            raise ValueError(f"{_quote(member.name)} is neither file, directory nor link")
         self._kinds[member.name] = kind
         if not member.islnk():
             self._describe(member, path, kind)
 
-    def _place(self, member: tarfile.TarInfo) -> Path:
-        """Where a member belongs. Raises ValueError for a name that may not be there."""
+    def _target(self, member: tarfile.TarInfo) -> Path:
+        """Return the path that a member is unpacked to. Raises ValueError for a name that is not allowed."""
         name, parts = member.name, member.name.split("/")
         first = DIRECTORIES if len(parts) > 1 or member.isdir() else FILES
         if (
@@ -163,7 +161,7 @@ class Unpacking:
             or (len(parts) > 1 and self._kinds.get("/".join(parts[:-1])) != "directory")
             or (len(parts) == 1 and name in FILES and not member.isreg())
         ):
-            raise ValueError(f"{_shown(name)} may not be there")
+            raise ValueError(f"{_quote(name)} may not be there")
         if len(parts) > CARRIED_IMAGE.depth:
             raise ValueError(f"it has directories nested more than {CARRIED_IMAGE.depth} deep")
         self._bytes += member.size if member.isreg() else 0
@@ -173,7 +171,7 @@ class Unpacking:
 
     def _link(self, member: tarfile.TarInfo, path: Path) -> None:
         if self._kinds.get(member.linkname) != "file":
-            raise ValueError(f"{_shown(member.name)} is a link to no file of it")
+            raise ValueError(f"{_quote(member.name)} is a link to no file of it")
         os.link(self.top / member.linkname, path, follow_symlinks=False)
 
     def _device(self, member: tarfile.TarInfo, path: Path) -> None:
@@ -181,7 +179,7 @@ class Unpacking:
             member.devmajor,
             member.devminor,
         ):
-            raise ValueError(f"{_shown(member.name)} is a device that no guest needs")
+            raise ValueError(f"{_quote(member.name)} is a device that no guest needs")
         os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(member.devmajor, member.devminor))
 
     def _copy(self, member: tarfile.TarInfo, path: Path) -> None:
@@ -197,7 +195,7 @@ class Unpacking:
     def _describe(self, member: tarfile.TarInfo, path: Path, kind: str) -> None:
         """Set owner, mode, time and capabilities."""
         if not (0 <= member.uid < _MAX_ID and 0 <= member.gid < _MAX_ID):
-            raise ValueError(f"{_shown(member.name)} belongs to nobody")
+            raise ValueError(f"{_quote(member.name)} belongs to nobody")
         os.chown(path, member.uid, member.gid, follow_symlinks=False)
         time_ns, mode = _time_ns(member), stat.S_IMODE(member.mode)
         if kind == "directory":
@@ -207,27 +205,27 @@ class Unpacking:
             path.chmod(mode)
         if capability := _capability(member.pax_headers):
             if kind != "file":
-                raise ValueError(f"{_shown(member.name)} has capabilities and is no file")
+                raise ValueError(f"{_quote(member.name)} has capabilities and is no file")
             os.setxattr(path, "security.capability", capability, follow_symlinks=False)
         os.utime(path, ns=(time_ns, time_ns), follow_symlinks=False)
 
 
 def _capability(headers: Mapping[str, Any]) -> bytes:
-    found = str(headers.get(_CAPABILITY, "")).encode("utf-8", "surrogateescape")
-    if len(found) > _MAX_CAPABILITY:
+    capability = str(headers.get(_CAPABILITY, "")).encode("utf-8", "surrogateescape")
+    if len(capability) > _MAX_CAPABILITY:
         raise ValueError("a capability is too long")
-    return found
+    return capability
 
 
 def _time_ns(member: tarfile.TarInfo) -> int:
     """Return the time of a member's last change, nanoseconds: exact, where a float is not."""
     whole, _, part = str(member.pax_headers.get("mtime", int(member.mtime))).partition(".")
-    found = int(whole) * 10**9 + int(f"{part[:9]:0<9}" or 0)
-    if not 0 <= found < 1 << 62:
+    time_ns = int(whole) * 10**9 + int(f"{part[:9]:0<9}" or 0)
+    if not 0 <= time_ns < 1 << 62:
         raise ValueError("a time is none")
-    return found
+    return time_ns
 
 
-def _shown(name: str) -> str:
+def _quote(name: str) -> str:
     """Return a name as errors quote it."""
     return json.dumps(name)[:80]
