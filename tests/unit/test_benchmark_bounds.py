@@ -12,7 +12,7 @@ from tool_reports import FIXTURES, outcome
 
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters
-from vtax.benchmarks.bounds import SECONDS, bounds_of, checked
+from vtax.benchmarks.bounds import SECONDS, bounds_of, check_outcome
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.runner.parsers import Parsers
@@ -32,7 +32,7 @@ def ran(text="", stderr="", status=0):
 
 def judged(benchmark, values):
     results = {"client" if benchmark.needs_network else "single": ran()}
-    return checked(benchmark, benchmark.Parameters(), CONTEXT, results, Outcome(values))
+    return check_outcome(benchmark, benchmark.Parameters(), CONTEXT, results, Outcome(values))
 
 
 def impossible(metric):
@@ -132,7 +132,7 @@ def test_a_metric_may_say_that_zero_is_a_value():
 def test_a_rate_of_zero_fails_with_the_words_of_the_tool():
     results = {"single": ran("{}", "new: the server went away\n")}
     with pytest.raises(BenchmarkError) as refusal:
-        checked(New(), Parameters(), CONTEXT, results, Outcome({"rate": 0.0}))
+        check_outcome(New(), Parameters(), CONTEXT, results, Outcome({"rate": 0.0}))
     assert refusal.value.where == "new: the server went away"
 
 

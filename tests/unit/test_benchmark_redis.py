@@ -3,7 +3,7 @@
 import pytest
 from service_reports import CONTEXT, client, commands, read
 
-from vtax.benchmarks.histograms import percentile, requests
+from vtax.benchmarks.histograms import count_requests, percentile
 from vtax.benchmarks.redis import Redis, RedisParameters
 
 BENCHMARK = Redis()
@@ -29,7 +29,7 @@ def test_both_tests_have_a_rate_and_latencies(version, rates):
 def test_all_requests_are_counted_by_latency_and_give_the_percentiles_that_it_prints(version, test):
     outcome = parse(read(f"redis/{version}.txt"))
     counted = outcome.histograms[test]
-    assert requests(counted) == 20_000
+    assert count_requests(counted) == 20_000
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)):
         assert percentile(counted, share) == outcome.values[f"{test}_latency_{name}"]
 
@@ -81,7 +81,7 @@ def test_a_rate_of_several_clients_is_over_the_time_of_the_longest():
     outcome = parse(whole, requests=40_000, threads=2)
     assert outcome.values["set"] == pytest.approx(2 * 9746.59)
     assert outcome.values["get"] == pytest.approx(2 * 21929.82)
-    assert requests(outcome.histograms["set"]) == 40_000
+    assert count_requests(outcome.histograms["set"]) == 40_000
     assert outcome.samples == {}
 
 

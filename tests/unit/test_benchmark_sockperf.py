@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.histograms import percentile, requests
+from vtax.benchmarks.histograms import count_requests, percentile
 from vtax.benchmarks.sockperf import Sockperf, SockperfParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -116,7 +116,7 @@ def test_more_messages_than_the_link_carries_fail_the_trial():
 def test_logged_answers_are_counted_and_give_the_percentiles_that_it_prints():
     outcome = parse("bookworm-udp-logged", duration_s=1, messages_per_second=2000)
     counted = outcome.histograms["latency"]
-    assert requests(counted) == outcome.effective["observations"] == 1099
+    assert count_requests(counted) == outcome.effective["observations"] == 1099
     for name, share in (("p50", 0.5), ("p90", 0.9)):
         assert percentile(counted, share) == pytest.approx(
             outcome.values[f"latency_{name}"], rel=0.01

@@ -13,10 +13,10 @@ from tool_reports import FIXTURES, outcome
 
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Context
+from vtax.benchmarks.checks import successful_result
 from vtax.benchmarks.json_report import read_report
-from vtax.benchmarks.local import succeeded
 from vtax.benchmarks.service import timed_by_log
-from vtax.benchmarks.words import LONGEST, complaint_of, message_of, said, shortened
+from vtax.benchmarks.words import LONGEST, complaint_of, message_of, own_message, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -52,15 +52,15 @@ def test_both_ends_of_a_long_message_are_kept():
 
 
 def test_what_a_program_prints_stands_in_for_a_message_that_it_has_not():
-    assert said(ran("1\n2\n", HISTOGRAM)) == "1; 2"
-    assert said(ran("1\n2\n", "no\n")) == "no"
-    assert said(ran()) == ""
+    assert own_message(ran("1\n2\n", HISTOGRAM)) == "1; 2"
+    assert own_message(ran("1\n2\n", "no\n")) == "no"
+    assert own_message(ran()) == ""
 
 
 def test_a_client_that_failed_names_its_reason_before_its_histogram():
     error = 'pgbench: error: client 1 aborted: ERROR: could not extend file "base/5": No space left on device'
     with pytest.raises(BenchmarkError, match="No space left on device") as refusal:
-        succeeded("pgbench", {"client": ran("", f"{error}\n{HISTOGRAM}\n", 2)}, "client")
+        successful_result("pgbench", {"client": ran("", f"{error}\n{HISTOGRAM}\n", 2)}, "client")
     assert '"us"' not in str(refusal.value)
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.local import check_cpu
+from vtax.benchmarks.checks import check_cpu
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.cgroups import CpuTime

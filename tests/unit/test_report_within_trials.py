@@ -14,7 +14,7 @@ import pytest
 from a_run import a_run
 
 from vtax.benchmarks.base import INTERVAL_S
-from vtax.benchmarks.histograms import of_counts, percentile, together
+from vtax.benchmarks.histograms import from_counts, merge_histograms, percentile
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.document import Chart
@@ -45,7 +45,7 @@ def made(
         rate = cell.levels["rate"]
         scale = SLOWER[cell.platform] * (1 + rate / 2000) * noise.gauss(1, 0.03)
         times = [round(scale * noise.lognormvariate(0, 0.5), 2) for _ in range(requests)]
-        counted = of_counts(Counter(times))
+        counted = from_counts(Counter(times))
         found = {f"latency_p{p}": percentile(counted, p / 100) or 0.0 for p in (50, 99)}
         course = [rate / SLOWER[cell.platform] * noise.gauss(1, 0.02) for _ in range(6 + number)]
         return {
@@ -126,7 +126,7 @@ def test_latencies_by_share_are_of_all_requests_of_a_block_as_far_as_ten_are_slo
         n for n, cell in enumerate(data.trials.cell) if data.run.cells[cell].key == "docker-4000"
     ]
     blocks = [
-        together(
+        merge_histograms(
             [
                 data.histograms[int(data.trials.id[n])]["latency"]
                 for n in of_cell

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vtax.benchmarks import local
+from vtax.benchmarks import checks
 from vtax.cli.main import group
 from vtax.errors import BadInput, BadInputs
 from vtax.study.load import load
@@ -227,6 +227,6 @@ def test_a_file_of_a_program_that_is_not_there_hides_no_benchmark(tmp_path):
 def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(
     tmp_path, monkeypatch, name, parameters, found
 ):
-    monkeypatch.setattr(local, "_free_inodes", lambda path: 7)
+    monkeypatch.setattr(checks, "_free_inodes", lambda path: 7)
     text = f'{HEAD}[[benchmark]]\nname = "{name}"\nparameters = {{ {parameters} }}\n'
     assert found in str(refused(tmp_path, text))

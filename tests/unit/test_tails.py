@@ -10,13 +10,13 @@ import pytest
 from a_run import a_run
 
 from vtax.benchmarks.histograms import (
-    is_one,
-    merged,
-    of_counts,
-    of_cumulated,
+    count_requests,
+    from_counts,
+    from_cumulated,
+    is_histogram,
+    merge_by_name,
+    merge_histograms,
     percentile,
-    requests,
-    together,
 )
 from vtax.report.analysis import Analysis, Row
 from vtax.store.records import HISTOGRAMS, CellRecord, MetricRecord
@@ -31,24 +31,24 @@ METRICS = (
 
 
 def test_histograms_are_added_by_value_and_numbers_alone_as_numbers():
-    one, other = of_counts({2.0: 1, 1.0: 3}), of_counts({2.0: 5, 9.0: 1})
+    one, other = from_counts({2.0: 1, 1.0: 3}), from_counts({2.0: 5, 9.0: 1})
     assert one == [1.0, 3.0, 2.0, 1.0]
-    assert together([one, other]) == [1.0, 3.0, 2.0, 6.0, 9.0, 1.0]
-    assert together([one, [7.0]]) == [11.0]
-    assert requests(other) == 6
-    assert [is_one(each) for each in ([], [7.0], one, [1.0, 2.0, 3.0], [1.0, -2.0])] == [
+    assert merge_histograms([one, other]) == [1.0, 3.0, 2.0, 6.0, 9.0, 1.0]
+    assert merge_histograms([one, [7.0]]) == [11.0]
+    assert count_requests(other) == 6
+    assert [is_histogram(each) for each in ([], [7.0], one, [1.0, 2.0, 3.0], [1.0, -2.0])] == [
         False,
         True,
         True,
         False,
         False,
     ]
-    assert merged([{"a": one, "b": one}, {"a": [1.0]}]) == {"a": [5.0]}
+    assert merge_by_name([{"a": one, "b": one}, {"a": [1.0]}]) == {"a": [5.0]}
 
 
 def test_cumulated_counts_are_spread_evenly_between_their_values():
-    counted = of_cumulated({1.0: 10, 2.0: 110, 1.5: 60, 9.0: 110})
-    assert requests(counted) == 110
+    counted = from_cumulated({1.0: 10, 2.0: 110, 1.5: 60, 9.0: 110})
+    assert count_requests(counted) == 110
     assert [percentile(counted, share) for share in (10 / 110, 60 / 110, 1.0)] == [1.0, 1.5, 2.0]
     assert percentile(counted, 35 / 110) == pytest.approx(1.25)
     assert max(high / low for low, high in pairwise(counted[::2])) <= 1.0101
@@ -59,7 +59,7 @@ def test_cumulated_counts_are_spread_evenly_between_their_values():
     [(0.5, 1.0), (0.9, 1.0), (0.901, 5.0), (0.99, 5.0), (0.991, 8.0), (1.0, 8.0)],
 )
 def test_a_percentile_is_the_value_that_its_share_does_not_exceed(share, value):
-    assert percentile(of_counts({1.0: 900, 5.0: 90, 8.0: 10}), share) == value
+    assert percentile(from_counts({1.0: 900, 5.0: 90, 8.0: 10}), share) == value
     assert percentile([1000.0], share) is None
 
 
@@ -68,7 +68,7 @@ def analysed(directory: Path, slow: list[int], *, number: int = 600) -> Analysis
 
     def requests_of(cell: CellRecord, block: int, which: int) -> dict[str, Any]:
         many = slow[which] if cell.platform == "docker" else 30
-        counts = of_counts({1.0: number - many, 9.0: many})
+        counts = from_counts({1.0: number - many, 9.0: many})
         found = {f"latency_p{p}": percentile(counts, p / 100) or 0.0 for p in (95, 99)}
         return {
             "values": {"requests": 100.0 + block, **found},

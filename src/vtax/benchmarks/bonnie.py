@@ -30,7 +30,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
+from vtax.benchmarks.checks import check_cpu, check_files, check_room, successful_result
 from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -187,7 +187,7 @@ class Bonnie(Benchmark):
         self, parameters: BonnieParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse. One line of CSV (bon_csv2txt(1)); rates are in KiB/s."""
-        result = succeeded("bonnie++", results)
+        result = successful_result("bonnie++", results)
         fields = result.stdout.strip().split(",")
         if len(fields) != _FIELDS or fields[0] != _FORMAT:
             raise BenchmarkError(

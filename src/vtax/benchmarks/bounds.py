@@ -83,7 +83,7 @@ def bounds_of(metric: Metric, context: Context, trial_s: float) -> PossibleValue
     return PossibleValues(0.0, LARGEST.get(metric.unit, rate), is_open)
 
 
-def checked(
+def check_outcome(
     benchmark: Benchmark,
     parameters: Any,
     context: Context,
@@ -141,8 +141,8 @@ def _is_number(value: Any) -> bool:
 def _contradictions(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
     """Yield what is impossible of values together."""
     yield from _more_than_sent(values, trial_s)
-    yield from _other_loss(values, trial_s)
-    yield from _other_order(values)
+    yield from _contradicted_loss(values, trial_s)
+    yield from _contradicted_order(values)
 
 
 def _more_than_sent(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _more_than_sent(values: Mapping[str, float], trial_s: float) -> Iterator[str
         )
 
 
-def _other_loss(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
+def _contradicted_loss(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
     """Yield a loss that does not explain what did not arrive. Only tools of datagrams report one."""
     received, sent, loss = (values.get(name) for name in ("throughput", "sent", "loss"))
     if received is None or sent is None or loss is None or trial_s <= 0:
@@ -177,7 +177,7 @@ def _mbit_s(size_bytes: int, trial_s: float) -> float:
 _STATISTIC = re.compile(r"(?P<of>(?:.*_)?)(?P<name>min|avg|mean|max|p\d+)(?P<job>(?:\..*)?)")
 
 
-def _other_order(values: Mapping[str, float]) -> Iterator[str]:
+def _contradicted_order(values: Mapping[str, float]) -> Iterator[str]:
     """Yield statistics of the same quantity in an order that none can have, such as a mean above the maximum."""
     families: dict[tuple[str, str], dict[str, str]] = {}
     for name in values:

@@ -33,7 +33,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_memory, succeeded
+from vtax.benchmarks.checks import check_cpu, check_memory, successful_result
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -153,7 +153,7 @@ class Compile(Benchmark):
     def parse(
         self, parameters: CompileParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        result = succeeded("make", results)
+        result = successful_result("make", results)
         match = _REPORT.fullmatch(result.stdout)
         if not match:
             raise BenchmarkError(

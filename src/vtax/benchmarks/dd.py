@@ -34,7 +34,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_room, succeeded
+from vtax.benchmarks.checks import check_cpu, check_room, successful_result
 from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -158,7 +158,7 @@ class Dd(Benchmark):
     def parse(
         self, parameters: DdParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        result = succeeded("dd", results)
+        result = successful_result("dd", results)
         match = _SUMMARY.search(result.stderr)
         if not match:
             raise BenchmarkError(

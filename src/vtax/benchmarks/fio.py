@@ -42,7 +42,7 @@ from vtax.benchmarks.base import (
     Tail,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_room
+from vtax.benchmarks.checks import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note, quoted
@@ -143,6 +143,23 @@ class FioParameters(Parameters):
         return self
 
 
+def _expected_s(job: fio_jobs.FioJob) -> float:
+    """Return about how long a job of a file takes: as it says, else by its bytes."""
+    return job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s
+
+
+def _latency_metric(operation: str, which: str) -> Metric:
+    """Return a metric of the times of an operation: the mean, or a percentile of them."""
+    percentile = fio_jobs.PERCENTILES.get(which)
+    return Metric(
+        f"{operation}_latency_{which}",
+        "µs",
+        "lower",
+        f"time to complete one {operation}, {_TITLES[which]}",
+        tail=None if percentile is None else Tail(operation, percentile / 100),
+    )
+
+
 @register_benchmark
 class Fio(Benchmark):
     name = "fio"
@@ -175,19 +192,7 @@ class Fio(Benchmark):
             )
             for direction in _DIRECTIONS
         ),
-        *(
-            Metric(
-                f"{what}_latency_{which}",
-                "µs",
-                "lower",
-                f"time to complete one {what}, {title}",
-                tail=Tail(what, fio_jobs.PERCENTILES[which] / 100)
-                if which in fio_jobs.PERCENTILES
-                else None,
-            )
-            for what in (*_DIRECTIONS, "fsync")
-            for which, title in _TITLES.items()
-        ),
+        *(_latency_metric(what, which) for what in (*_DIRECTIONS, "fsync") for which in _TITLES),
     )
     version_argv = ("fio", "--version")
     version_pattern = r"\Afio-(\S+)"
@@ -200,49 +205,46 @@ class Fio(Benchmark):
         check_room(f"{p.jobs} × size" if p.jobs > 1 else "size", p.jobs * p.size, context)
         directory = f"{context.scratch}/vtax-fio-{context.flow}"
         remove = ("rm", "-rf", directory)
-        job = (
-            *(
-                "fio",
-                "--name=vtax",
-                f"--directory={directory}",
-                "--output-format=json+",
-                "--group_reporting",
-            ),
-            *(
-                f"--percentile_list={':'.join(value.rstrip('0').rstrip('.') for value in _PERCENTILES.values())}",
-            ),
-            *(f"--rw={p.rw}", f"--bs={p.block_size}", f"--size={p.size}", f"--ioengine={p.engine}"),
-            *(
-                f"--iodepth={p.iodepth}",
-                f"--numjobs={p.jobs}",
-                f"--direct={int(p.direct)}",
-                f"--fsync={p.fsync}",
-            ),
-            *(() if p.once else (f"--runtime={p.duration_s}", "--time_based")),
-        )
+        percentiles = [value.rstrip("0").rstrip(".") for value in _PERCENTILES.values()]
+        job = [
+            "fio",
+            "--name=vtax",
+            f"--directory={directory}",
+            "--output-format=json+",
+            "--group_reporting",
+            f"--percentile_list={':'.join(percentiles)}",
+            f"--rw={p.rw}",
+            f"--bs={p.block_size}",
+            f"--size={p.size}",
+            f"--ioengine={p.engine}",
+            f"--iodepth={p.iodepth}",
+            f"--numjobs={p.jobs}",
+            f"--direct={int(p.direct)}",
+            f"--fsync={p.fsync}",
+        ]
+        if not p.once:
+            job += [f"--runtime={p.duration_s}", "--time_based"]
         before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
-        return (Command("single", job, before=before, after=(remove,), is_cold=p.cold),)
+        return (Command("single", tuple(job), before=before, after=(remove,), is_cold=p.cold),)
 
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
         """See Benchmark: those of each job of a job file."""
-        return tuple(
-            replace(
-                metric,
-                name=f"{metric.name}.{job.name}",
-                title=f"{metric.title}, job {job.name}",
-                tail=None,
-            )
-            for job in parameters.file_jobs
-            for metric in self.metrics
-            if (what := metric.name.partition("_")[0]) in job.directions
-            or (what == "fsync" and "write" in job.directions)
-        )
+        found = []
+        for job in parameters.file_jobs:
+            operations = {*job.directions}
+            if "write" in operations:
+                operations.add("fsync")
+            for metric in self.metrics:
+                operation, _, _ = metric.name.partition("_")
+                if operation in operations:
+                    name, title = f"{metric.name}.{job.name}", f"{metric.title}, job {job.name}"
+                    found.append(replace(metric, name=name, title=title, tail=None))
+        return tuple(found)
 
     def privileges(self, parameters: FioParameters) -> frozenset[Privilege]:
         of_jobs = {job.options.get("ioengine") for job in parameters.file_jobs}
-        return frozenset(
-            {"asynchronous-io"} if _ASYNCHRONOUS & {parameters.engine, *of_jobs} else ()
-        )
+        is_asynchronous = not _ASYNCHRONOUS.isdisjoint({parameters.engine, *of_jobs})
+        return frozenset({"asynchronous-io"}) if is_asynchronous else frozenset()
 
     def files_bytes(self, parameters: FioParameters, context: Context) -> int:
         return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
@@ -251,10 +253,7 @@ class Fio(Benchmark):
         """See Benchmark.expected_s. Making the files is part of it."""
         if jobs := parameters.file_jobs:
             make_s = sum(job.bytes for job in jobs) / _EXPECTED_BYTES_PER_S
-            each_s = [
-                job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s
-                for job in jobs
-            ]
+            each_s = [_expected_s(job) for job in jobs]
             one_by_one = any(job.is_after_others for job in jobs)
             return make_s + (sum(each_s) if one_by_one else max(each_s)) + 0.5
         make_s = parameters.jobs * parameters.size / _EXPECTED_BYTES_PER_S
@@ -266,7 +265,7 @@ class Fio(Benchmark):
         p, result = parameters, results["single"]
         report = fio_jobs.report_of(result)
         if p.job_file:
-            return _of_file(p, context, result, report)
+            return _job_file_outcome(p, context, result, report)
         job = _job(report)
         try:
             moved = {
@@ -319,8 +318,8 @@ def _file_command(p: FioParameters, context: Context) -> Command:
         f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files")
     )
     files = {
-        "create.fio": fio_jobs.written(jobs, directory, only_create=True),
-        "jobs.fio": fio_jobs.written(jobs, directory),
+        "create.fio": fio_jobs.job_file_text(jobs, directory, only_create=True),
+        "jobs.fio": fio_jobs.job_file_text(jobs, directory),
     }
     remove = ("rm", "-rf", directory)
     return Command(
@@ -339,7 +338,7 @@ def _file_command(p: FioParameters, context: Context) -> Command:
     )
 
 
-def _of_file(
+def _job_file_outcome(
     p: FioParameters, context: Context, result: CommandResult, report: fio_jobs.FioReport
 ) -> Outcome:
     """Return the outcome of a job file: every job's figures, and those of all together."""
@@ -431,7 +430,7 @@ def _job(report: fio_jobs.FioReport) -> Mapping[str, Any]:
 def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
     """Microseconds, by metric."""
     of = {
-        f"{what}_latency_{which}": fio_jobs.of_bin(found["percentile"][key])
+        f"{what}_latency_{which}": fio_jobs.bin_middle_us(found["percentile"][key])
         for which, key in _PERCENTILES.items()
     }
     return {f"{what}_latency_avg": found["mean"] / 1000, **of}

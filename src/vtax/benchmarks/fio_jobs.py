@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from vtax.benchmarks.histograms import of_counts, together
+from vtax.benchmarks.histograms import from_counts, merge_histograms
 from vtax.benchmarks.json_report import read_report
 from vtax.benchmarks.printed import Printed
-from vtax.benchmarks.words import lines_of, said, shortened
+from vtax.benchmarks.words import lines_of, own_message, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -157,18 +157,16 @@ def have_one_ramp(jobs: Sequence[FioJob]) -> bool:
     return begin_together and len({job.ramp_s for job in jobs}) == 1
 
 
-def written(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False) -> str:
+def job_file_text(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False) -> str:
     """Return the job file that fio is given: the accepted jobs, in a directory of the guest, with our form of
     report."""
     percentiles = ":".join(f"{each:g}" for each in PERCENTILES.values())
     lines = [f"[{GLOBAL}]", f"directory={directory}", f"percentile_list={percentiles}"]
     lines += ["create_only=1"] if only_create else []
     for job in jobs:
-        lines += [
-            "",
-            f"[{job.name}]",
-            *(f"{key}={value}" if value else key for key, value in job.options.items()),
-        ]
+        lines += ["", f"[{job.name}]"]
+        for key, value in job.options.items():
+            lines.append(f"{key}={value}" if value else key)
     return "\n".join(lines) + "\n"
 
 
@@ -203,7 +201,7 @@ def rates(direction: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float
     return {name: Printed(rate, rate / shortest_ms) for name, rate in sums.items()}
 
 
-def of_bin(nanoseconds: float) -> float:
+def bin_middle_us(nanoseconds: float) -> float:
     """Return the microseconds of a bin of fio's, of which every doubling has 64 (stat.h, FIO_IO_U_PLAT_VAL)."""
     return Printed(nanoseconds / 1000, max(nanoseconds / _BINS_OF_DOUBLING, 1) / 1000)
 
@@ -215,11 +213,13 @@ def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]
         each = [one[what] for one in processes if one[what]["total_ios"]]
         if each:
             bins = [
-                of_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()})
+                from_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()})
                 for one in each
             ]
             counts = [[float(one["total_ios"])] for one in each]
-            found["fsync" if what == "sync" else what] = together(bins if all(bins) else counts)
+            found["fsync" if what == "sync" else what] = merge_histograms(
+                bins if all(bins) else counts
+            )
     return found
 
 
@@ -253,7 +253,7 @@ def report_of(result: CommandResult) -> FioReport:
     if result.status != 0:
         lines = [*lines_of(result.stdout), *lines_of(result.stderr)]
         words = shortened("; ".join(line for line in lines if line.startswith("fio: ")))
-        raise BenchmarkError(f"fio failed with {result.ended_with}: {words or said(result)}")
+        raise BenchmarkError(f"fio failed with {result.ended_with}: {words or own_message(result)}")
     report = read_report("fio", result, "jobs")
     words_beside = [*report.words, *lines_of(result.stderr)]
     return FioReport(_processes(report.content), [shortened(line) for line in words_beside])
@@ -277,7 +277,7 @@ def _percentile(bins: Mapping[int, int], rank: float) -> float:
     for nanoseconds in sorted(bins):
         count += bins[nanoseconds]
         if count >= rank:
-            return of_bin(nanoseconds)
+            return bin_middle_us(nanoseconds)
     raise BenchmarkError("fio's report has a histogram without operations")
 
 

@@ -13,13 +13,13 @@ Histogram = Sequence[float]
 _WIDTH, _MOST = 0.01, 500  # of a bin, of its lower edge; bins between two values that a tool prints
 
 
-def of_counts(counts: Mapping[float, float]) -> list[float]:
+def from_counts(counts: Mapping[float, float]) -> list[float]:
     """Return the histogram of value -> how often it came."""
     came = sorted((value, count) for value, count in counts.items() if count)
     return [float(number) for pair in came for number in pair]
 
 
-def of_cumulated(counts: Mapping[float, int]) -> list[float]:
+def from_cumulated(counts: Mapping[float, int]) -> list[float]:
     """Return the histogram of value -> how many requests it is not exceeded by.
 
     Between two of these values requests are spread evenly, over bins of at most 1 % of the lower one.
@@ -37,34 +37,34 @@ def of_cumulated(counts: Mapping[float, int]) -> list[float]:
                     edges[part] - edges[part - 1]
                 )
         below, done = value, max(done, count)
-    return of_counts(bins)
+    return from_counts(bins)
 
 
-def is_one(numbers: Histogram) -> bool:
+def is_histogram(numbers: Histogram) -> bool:
     """Return whether numbers that were stored are a histogram."""
     return len(numbers) == 1 or (bool(numbers) and len(numbers) % 2 == 0 and min(numbers[1::2]) > 0)
 
 
-def requests(histogram: Histogram) -> float:
+def count_requests(histogram: Histogram) -> float:
     """Return how many requests it is of."""
     return histogram[0] if len(histogram) == 1 else sum(histogram[1::2])
 
 
-def together(each: Sequence[Histogram]) -> list[float]:
+def merge_histograms(each: Sequence[Histogram]) -> list[float]:
     """Return one histogram of the requests of several."""
     if any(len(one) == 1 for one in each):
-        return [sum(map(requests, each))]
+        return [sum(map(count_requests, each))]
     counts: Counter[float] = Counter()
     for one in each:
         for value, count in zip(one[::2], one[1::2], strict=True):
             counts[value] += count  # type: ignore[assignment]
-    return of_counts(counts)
+    return from_counts(counts)
 
 
-def merged(each: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
+def merge_by_name(each: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
     """Histograms by name of what several outcomes that ran at once have all of them."""
     names = [name for name in each[0] if all(name in one for one in each)] if each else []
-    return {name: together([one[name] for one in each]) for name in names}
+    return {name: merge_histograms([one[name] for one in each]) for name in names}
 
 
 def percentile(histogram: Histogram, share: float) -> float | None:
@@ -72,7 +72,7 @@ def percentile(histogram: Histogram, share: float) -> float | None:
     known."""
     if len(histogram) < 2:
         return None
-    rank, count = share * requests(histogram), 0.0
+    rank, count = share * count_requests(histogram), 0.0
     for value, number in zip(histogram[::2], histogram[1::2], strict=True):
         count += number
         if count >= rank * (1 - 1e-12):

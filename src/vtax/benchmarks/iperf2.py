@@ -37,7 +37,7 @@ from vtax.benchmarks.network import (
     rate_warnings,
     worst,
 )
-from vtax.benchmarks.words import said
+from vtax.benchmarks.words import own_message
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -186,4 +186,4 @@ def lines(report: str, port: int) -> Iterable[ReportLine]:
 
 
 def _messages(results: Mapping[Role, CommandResult]) -> str:
-    return "; ".join(filter(None, map(said, results.values()))) or "no output"
+    return "; ".join(filter(None, map(own_message, results.values()))) or "no output"

@@ -214,14 +214,14 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
     if p.protocol == "udp" and p.direction != "receive":
         return {}
     names = ("sum", "sum_bidir_reverse") if p.direction == "both" else ("sum",)
-    counted = _counted(intervals, names)
+    counted = _measured_intervals(intervals, names)
     longest = max((i["sum"]["seconds"] for i in counted), default=0.0)
     whole = [i for i in counted if i["sum"]["seconds"] >= longest / 2]
     rates = [sum(i[name]["bits_per_second"] for name in names) / _MEGA for i in whole]
     return {"throughput": rates} if 2 <= len(rates) <= MAX_SAMPLES else {}
 
 
-def _counted(
+def _measured_intervals(
     intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)
 ) -> list[Mapping[str, Any]]:
     """Return the intervals of the time measured: those before it are marked as omitted."""
@@ -241,7 +241,8 @@ def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context)
         "receiver_congestion": end.get("receiver_tcp_congestion"),
     }
     rates = [
-        interval["sum"]["bits_per_second"] / _MEGA for interval in _counted(report["intervals"])
+        interval["sum"]["bits_per_second"] / _MEGA
+        for interval in _measured_intervals(report["intervals"])
     ]
     if rates:
         effective |= {"interval_min_mbit_s": min(rates), "interval_max_mbit_s": max(rates)}

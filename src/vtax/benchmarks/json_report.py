@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vtax.benchmarks.words import lines_of, message_of, said, shortened
+from vtax.benchmarks.words import lines_of, message_of, own_message, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -95,7 +95,7 @@ def _no_report(tool: str, result: CommandResult, problem: str) -> str:
     message = message_of(result.stderr) or message_of(result.stdout)
     if result.truncated:
         problem = "vtax kept its beginning alone, it is so long"
-    why = "; ".join(filter(None, [problem, message])) or said(result) or "it printed nothing"
+    why = "; ".join(filter(None, [problem, message])) or own_message(result) or "it printed nothing"
     return f"{tool} ended with {result.ended_with} and no report that vtax knows: {why}"
 
 

@@ -28,7 +28,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu
+from vtax.benchmarks.checks import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -130,12 +130,11 @@ class KernelPaths(OwnProgram):
             **{name: report.number(f"{name}_ns") for name in ("min", "p50", "p95", "p99", "max")},
         }
         if values["time"] <= 0 or values["min"] < 0:
-            raise BenchmarkError(
-                f"the guest woke up before its {subtracted_ns / 1e6:g} ms were over: its clock is wrong"
-                if subtracted_ns
-                else "no time passed in the guest: its clock stands still",
-                hint="see vtax doctor for the clock",
-            )
+            problem = "no time passed in the guest: its clock stands still"
+            if subtracted_ns:
+                asleep = f"{subtracted_ns / 1e6:g} ms"
+                problem = f"the guest woke up before its {asleep} were over: its clock is wrong"
+            raise BenchmarkError(problem, hint="see vtax doctor for the clock")
         effective = {
             "operation": parameters.operation,
             "loops": loops,

@@ -27,7 +27,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu
+from vtax.benchmarks.checks import check_cpu
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult

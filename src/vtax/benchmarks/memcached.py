@@ -25,7 +25,7 @@ from vtax.benchmarks.base import (
     Service,
     register_benchmark,
 )
-from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.checks import successful_result
 from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -113,7 +113,7 @@ class Memcached(Service):
         results: Mapping[Role, CommandResult],
     ) -> Outcome:
         """See Benchmark.parse. Latencies are printed in microseconds."""
-        p, result = parameters, succeeded("memcaslap", results, "client")
+        p, result = parameters, successful_result("memcaslap", results, "client")
         total, ran, misses = (pattern.search(result.stdout) for pattern in (_TOTAL, _RUN, _MISSES))
         if not total or not ran or not misses:
             raise BenchmarkError(

@@ -28,7 +28,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_memory
+from vtax.benchmarks.checks import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings
 from vtax.guest.results import CommandResult
 from vtax.messages import Note

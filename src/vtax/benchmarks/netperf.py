@@ -45,7 +45,7 @@ from vtax.benchmarks.network import (
     window_warnings,
 )
 from vtax.benchmarks.printed import printed
-from vtax.benchmarks.words import said
+from vtax.benchmarks.words import own_message
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -267,14 +267,12 @@ class Netperf(NetworkPair):
     def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
         p = parameters
         if p.count is not None:
-            bits = (p.request_size + p.response_size) * 8
-            return (
-                p.count * (_TRANSACTION_S + bits / 1e6 / (context.link_mbit_s or _UNKNOWN_MBIT_S))
-                + 0.1
-            )
-        iterations = (
-            (p.min_iterations + p.max_iterations) / 2 if p.confidence_percent is not None else 1
-        )
+            mbit = (p.request_size + p.response_size) * 8 / 1e6
+            on_link_s = mbit / (context.link_mbit_s or _UNKNOWN_MBIT_S)
+            return p.count * (_TRANSACTION_S + on_link_s) + 0.1
+        iterations = 1.0
+        if p.confidence_percent is not None:
+            iterations = (p.min_iterations + p.max_iterations) / 2
         return p.duration_s * iterations + 0.1
 
     def parse(
@@ -284,20 +282,17 @@ class Netperf(NetworkPair):
         reported = selectors(client.stdout)
         if client.status != 0 or "THROUGHPUT" not in reported:
             raise BenchmarkError(
-                f"netperf failed with {client.ended_with}: {said(client) or 'no output'}"
+                f"netperf failed with {client.ended_with}: {own_message(client) or 'no output'}"
             )
         try:
-            values = (
-                _stream_values(reported, p)
-                if p.test in _STREAMS
-                else _transaction_values(reported, p)
-            )
+            values_of = _stream_values if p.test in _STREAMS else _transaction_values
+            values = values_of(reported, p)
             values |= _cpu_values(reported)
             effective = _effective(reported, context)
             warnings = [
                 *_warnings(reported, p),
                 *congestion_warnings(effective, context),
-                *_few(reported, values),
+                *_few_warnings(reported, values),
             ]
         except (KeyError, ValueError) as error:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
@@ -360,14 +355,10 @@ def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> di
     """Rates, and how many transactions they are of; see the module. Raises BenchmarkError where there are none."""
     values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
     rate = _number(reported, "TRANSACTION_RATE")
-    completed = (
-        round(rate * _number(reported, "ELAPSED_TIME"))
-        if p.count is None
-        else p.count
-        if rate > 0
-        else 0
-    )
     elapsed_s = _number(reported, "ELAPSED_TIME")
+    completed = p.count if p.count is not None else round(rate * elapsed_s)
+    if rate <= 0:
+        completed = 0
     if not completed:
         raise BenchmarkError(
             f"no transaction of {p.request_size} and {p.response_size} bytes was complete within "
@@ -403,7 +394,7 @@ def _check_mean(mean_us: float, rate: float, elapsed_s: float, p: NetperfParamet
         )
 
 
-def _few(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
+def _few_warnings(reported: Mapping[str, str], values: Mapping[str, float]) -> list[str]:
     """Return a warning for a rate of few transactions an iteration."""
     if "completed" not in values:
         return []

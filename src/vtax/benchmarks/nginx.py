@@ -28,7 +28,7 @@ from vtax.benchmarks.base import (
     Service,
     register_benchmark,
 )
-from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.checks import successful_result
 from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import (
     MIN_RATE_SHARE,
@@ -36,7 +36,7 @@ from vtax.benchmarks.service import (
     cpus_of,
     histograms_of,
     latencies,
-    of_log,
+    read_log,
     samples_of,
     saturation_warnings,
     timed_by_log,
@@ -171,7 +171,7 @@ class Nginx(Service):
     def parse(
         self, parameters: NginxParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        p, result = parameters, succeeded("h2load", results, "client")
+        p, result = parameters, successful_result("h2load", results, "client")
         requests, finished = _REQUESTS.search(result.stdout), _FINISHED.search(result.stdout)
         if not requests or not finished:
             raise BenchmarkError(
@@ -184,7 +184,7 @@ class Nginx(Service):
                 f"of {total} requests {good} succeeded, {failed} failed, {errored} ended with an error and "
                 f"{timed_out} timed out"
             )
-        found = of_log("h2load", result)
+        found = read_log("h2load", result)
         threads = min(p.threads, p.connections)
         warnings = saturation_warnings(
             "h2load", found["cpu_s"], found["elapsed_s"], threads, cpus_of(p.client, context)

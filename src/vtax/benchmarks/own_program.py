@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from vtax.benchmarks.base import Role
-from vtax.benchmarks.local import succeeded
+from vtax.benchmarks.checks import successful_result
 from vtax.benchmarks.printed import printed
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -32,7 +32,7 @@ class Report:
     ) -> None:
         """end: the last line of a whole report."""
         self._program = program
-        report = succeeded(program, results).stdout
+        report = successful_result(program, results).stdout
         if len(report) > _MAX_CHARACTERS:
             raise BenchmarkError(
                 f"{program} printed {len(report)} characters, which is no report of it"

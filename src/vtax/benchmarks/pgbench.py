@@ -29,7 +29,7 @@ from vtax.benchmarks.base import (
     Service,
     register_benchmark,
 )
-from vtax.benchmarks.local import number_in, succeeded
+from vtax.benchmarks.checks import number_in, successful_result
 from vtax.benchmarks.service import (
     MIN_RATE_SHARE,
     Client,
@@ -37,7 +37,7 @@ from vtax.benchmarks.service import (
     cpus_of,
     histograms_of,
     latencies,
-    of_log,
+    read_log,
     samples_of,
     saturation_warnings,
     timed_by_log,
@@ -213,12 +213,12 @@ class Pgbench(Service):
         self, parameters: PgbenchParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
-        p, result = parameters, succeeded("pgbench", results, "client")
+        p, result = parameters, successful_result("pgbench", results, "client")
         version = _version_in(result.stdout)
         read = {
             name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()
         }
-        found = of_log("pgbench", result)
+        found = read_log("pgbench", result)
         failed = found.get("failed", 0)
         if version is None or version >= _COUNTS_FAILED:
             failed = max(failed, number_in("pgbench", _FAILED, result.stdout))

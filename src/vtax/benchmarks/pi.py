@@ -28,7 +28,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_memory, succeeded
+from vtax.benchmarks.checks import check_cpu, check_memory, successful_result
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 
@@ -94,7 +94,7 @@ class Pi(Benchmark):
     def parse(
         self, parameters: PiParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        result = succeeded("pi", results)
+        result = successful_result("pi", results)
         match = _REPORT.fullmatch(result.stdout)
         if not match:
             raise BenchmarkError("pi printed no digits that vtax knows", where=result.stdout[-200:])

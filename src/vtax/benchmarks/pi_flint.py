@@ -28,7 +28,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
+from vtax.benchmarks.checks import check_cpu, check_memory, check_threads, thread_warnings
 from vtax.benchmarks.own_program import Report
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult

@@ -33,7 +33,7 @@ from vtax.benchmarks.base import (
 )
 from vtax.benchmarks.numbers_in_text import NUMBER, form_of, rest_of_number
 from vtax.benchmarks.printed import Printed, printed
-from vtax.benchmarks.words import said
+from vtax.benchmarks.words import own_message
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
@@ -160,9 +160,12 @@ class ProgramBenchmark(Benchmark):
             files = tuple(
                 GuestFile(f"{directory}/{path.name}", data, 0o755) for path, data in self._files()
             )
+            kind: Role = "server" if is_server else "client"
+            if role == "guest":
+                kind = "single"
             made.append(
                 Command(
-                    "single" if role == "guest" else "server" if is_server else "client",
+                    kind,
                     tuple(filled(argument, values) for argument in argv),
                     place="peer" if at_peer else "guest",
                     ready_port=port if is_server and self._table.port else None,
@@ -189,7 +192,7 @@ class ProgramBenchmark(Benchmark):
         program = PurePosixPath(result.argv[0]).name
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
-            words = said(result) or "it printed nothing"
+            words = own_message(result) or "it printed nothing"
             raise BenchmarkError(f"{program} failed with {result.ended_with}: {words}")
         self._check_success(program, texts.values())
         values = {m.name: _figure(m, texts[m.output], result) for m in self._table.metric}
@@ -224,7 +227,7 @@ class ProgramBenchmark(Benchmark):
         return list(zip(map(Path, self._table.files), self._contents, strict=False))
 
 
-def loaded(table: ProgramTable) -> ProgramBenchmark:
+def load_program(table: ProgramTable) -> ProgramBenchmark:
     """Return a program with what its files hold now. Raises BadInput naming a file that is missing, too large or
     others'."""
     contents: list[bytes] = []
@@ -266,12 +269,12 @@ def _figure(metric: MetricTable, text: str, result: CommandResult) -> float:
     """Return the value of a metric. text: of its output."""
     if metric.elapsed:
         return result.outside_s
-    return (
-        _pointed(metric, text) if metric.pattern is None else _matched(metric, metric.pattern, text)
-    )
+    if metric.pattern is None:
+        return _number_by_pointer(metric, text)
+    return _number_by_pattern(metric, metric.pattern, text)
 
 
-def _matched(metric: MetricTable, pattern: str, text: str) -> float:
+def _number_by_pattern(metric: MetricTable, pattern: str, text: str) -> float:
     compiled = re.compile(pattern, re.MULTILINE)
     matches = list(islice(compiled.finditer(text), 2))
     if not matches:
@@ -322,7 +325,7 @@ def _client_tick(result: CommandResult, rate: float) -> float:
     return 0.0
 
 
-def _pointed(metric: MetricTable, text: str) -> float:
+def _number_by_pointer(metric: MetricTable, text: str) -> float:
     """Return the number at a JSON Pointer (RFC 6901, section 4)."""
     try:
         value = parse_json(text, parse_float=printed)

@@ -35,9 +35,8 @@ from vtax.benchmarks.base import (
     Tail,
     register_benchmark,
 )
-from vtax.benchmarks.histograms import of_cumulated, percentile, together
-from vtax.benchmarks.histograms import requests as counted
-from vtax.benchmarks.local import check_memory, succeeded
+from vtax.benchmarks.checks import check_memory, successful_result
+from vtax.benchmarks.histograms import count_requests, from_cumulated, merge_histograms, percentile
 from vtax.benchmarks.printed import printed
 from vtax.benchmarks.service import Client, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
@@ -115,6 +114,18 @@ def _shares(p: RedisParameters) -> list[tuple[int, int]]:
     return [(part(p.requests, n), part(p.clients, n)) for n in range(clients)]
 
 
+def _latency_metric(test: str, which: str) -> Metric:
+    """Return a metric of the times of a test's requests: a percentile such as `p99`, or the longest."""
+    percentile = which.removeprefix("p")
+    return Metric(
+        f"{test}_latency_{which}",
+        "ms",
+        "lower",
+        f"time of one {test.upper()} request, {_TITLES[which]}",
+        tail=Tail(test, int(percentile) / 100) if percentile.isdigit() else None,
+    )
+
+
 @register_benchmark
 class Redis(Service):
     name = "redis"
@@ -137,17 +148,7 @@ class Redis(Service):
             )
             for name in _TESTS
         ),
-        *(
-            Metric(
-                f"{name}_latency_{which}",
-                "ms",
-                "lower",
-                f"time of one {name.upper()} request, {title}",
-                tail=Tail(name, int(which[1:]) / 100) if which[1:].isdigit() else None,
-            )
-            for name in _TESTS
-            for which, title in _TITLES.items()
-        ),
+        *(_latency_metric(name, which) for name in _TESTS for which in _TITLES),
     )
     version_argv = ("redis-server", "--version")
     version_pattern = r"\ARedis server v=(\S+)"
@@ -203,7 +204,7 @@ class Redis(Service):
         self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
         """See Benchmark.parse. The first line of progress of a test is of no whole interval."""
-        p, result = parameters, succeeded("redis-benchmark", results, "client")
+        p, result = parameters, successful_result("redis-benchmark", results, "client")
         shares = _shares(p)
         reports: dict[str, list[str]] = {}
         for name, text in _REPORT.findall(result.stdout):
@@ -217,17 +218,17 @@ class Redis(Service):
         histograms: dict[str, list[float]] = {}
         for name, texts in reports.items():
             of_clients = [
-                _of_test(text, requests) for text, (requests, _) in zip(texts, shares, strict=True)
+                _read_test(text, requests)
+                for text, (requests, _) in zip(texts, shares, strict=True)
             ]
-            of_test, histograms[name] = _of_all(of_clients, p.requests)
-            values |= {
-                name: of_test.pop("rate"),
-                **{f"{name}_latency_{each}": ms for each, ms in of_test.items()},
-            }
+            of_test, histograms[name] = _merge_clients(of_clients, p.requests)
+            values[name] = of_test.pop("rate")
+            values |= {f"{name}_latency_{which}": ms for which, ms in of_test.items()}
             steps[name] = values[name] ** 2 * _CLOCK_S / p.requests
-        at_least_s = sum(
-            p.requests / values[name] if values[name] > 0 else float("inf") for name in _TESTS
-        )
+        if min(values[name] for name in _TESTS) > 0:
+            at_least_s = sum(p.requests / values[name] for name in _TESTS)
+        else:
+            at_least_s = math.inf
         if at_least_s > result.outside_s * 1.05 + 0.1:
             raise BenchmarkError(
                 f"redis-benchmark reports {at_least_s:g} s or more, but it ran for {result.outside_s:.3f} s"
@@ -255,14 +256,14 @@ class Redis(Service):
         return Outcome(values, effective, tuple(warnings), samples, histograms, resolutions=steps)
 
 
-def _of_all(
+def _merge_clients(
     of_clients: Sequence[tuple[dict[str, float], list[float]]], requests: int
 ) -> tuple[dict[str, float], list[float]]:
-    """Return what `_of_test` does of clients that began a test at once: it lasts until the last has ended."""
+    """Return what `_read_test` does of clients that began a test at once: it lasts until the last has ended."""
     if len(of_clients) == 1:
         return of_clients[0]
-    times_s = [counted(histogram) / found["rate"] for found, histogram in of_clients]
-    histogram = together([histogram for _, histogram in of_clients])
+    times_s = [count_requests(histogram) / found["rate"] for found, histogram in of_clients]
+    histogram = merge_histograms([histogram for _, histogram in of_clients])
     found = {"rate": requests / max(times_s)}
     for name in _TITLES:
         share = 1.0 if name == "max" else int(name[1:]) / 100
@@ -270,7 +271,7 @@ def _of_all(
     return found, histogram
 
 
-def _of_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
+def _read_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
     """Rate and latencies (ms) of a test's report, and the histogram of all its requests. Raises BenchmarkError."""
     rate, summary = _RATE.search(text), _SUMMARY.search(text)
     counts = {
@@ -291,4 +292,5 @@ def _of_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
         counts[found[which]] = max(
             counts.get(found[which], 0), -(-requests * int(which[1:]) // 100)
         )
-    return {"rate": float(rate[1]), **{name: found[name] for name in _TITLES}}, of_cumulated(counts)
+    values = {"rate": float(rate[1]), **{name: found[name] for name in _TITLES}}
+    return values, from_cumulated(counts)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from vtax.benchmarks.base import INTERVAL_S, INTERVALS, Context, GuestFile, Metric, Place, Tail
-from vtax.benchmarks.histograms import of_counts
-from vtax.benchmarks.words import said
+from vtax.benchmarks.histograms import from_counts
+from vtax.benchmarks.words import own_message
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_data import parse_json
 from vtax.guest.results import CommandResult
@@ -97,7 +97,7 @@ def timed_by_log(
     column: of the log, from 0, that has the microseconds. ended: the moment of the answer in microseconds, put
     together of columns, such as "4*1000000+5*1". duration_s: measured, the last ones before the last answer. "{log}"
     in argv is replaced by the beginning of the logs' names. Returns the directory of its files, the command line, and
-    its program, which runs argv, reads the logs and prints on its last line of standard error what `of_log` reads.
+    its program, which runs argv, reads the logs and prints on its last line of standard error what `read_log` reads.
     """
     directory = f"{scratch}/vtax-client-{flow}"
     log, program = f"{directory}/log", f"{directory}/timed_by_log.py"
@@ -106,7 +106,7 @@ def timed_by_log(
     return directory, line, (GuestFile(program, _TIMED_BY_LOG),)
 
 
-def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
+def read_log(tool: str, result: CommandResult) -> dict[str, Any]:
     """Read the results of `timed_by_log`: elapsed_s, cpu_s, count, failed and, by metric, ms. Raises BenchmarkError.
 
     failed: requests that the log has without a time.
@@ -119,22 +119,22 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
         }:
             raise ValueError("no request")
     except (ValueError, LookupError, TypeError) as error:
-        raise BenchmarkError(f"{tool} logged no request", where=said(result)) from error
+        raise BenchmarkError(f"{tool} logged no request", where=own_message(result)) from error
     return found
 
 
 def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return the histogram of what `of_log` gives, ms."""
+    """Return the histogram of what `read_log` gives, ms."""
     of_us = found.get("us")
     if not of_us:
         return {LATENCY: [float(found["count"])]}
-    return {LATENCY: of_counts({int(us) / 1000: int(count) for us, count in of_us.items()})}
+    return {LATENCY: from_counts({int(us) / 1000: int(count) for us, count in of_us.items()})}
 
 
 def samples_of(
     found: Mapping[str, Any], metric: str, duration_s: float
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Rates of a metric in all intervals, of what `of_log` gives, and the setting with the length of these."""
+    """Rates of a metric in all intervals, of what `read_log` gives, and the setting with the length of these."""
     rates = [float(rate) for rate in found.get("per_s", ())]
     return ({metric: rates}, {INTERVAL_S: duration_s / INTERVALS}) if rates else ({}, {})
 

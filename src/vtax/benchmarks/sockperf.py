@@ -30,7 +30,7 @@ from vtax.benchmarks.base import (
     Tail,
     register_benchmark,
 )
-from vtax.benchmarks.histograms import of_counts, percentile, requests, together
+from vtax.benchmarks.histograms import count_requests, from_counts, merge_histograms, percentile
 from vtax.benchmarks.network import (
     NOT_REPORTED,
     check_datagram,
@@ -188,17 +188,19 @@ class Sockperf(NetworkPair):
                 f"sockperf failed with {client.ended_with}: {'; '.join(messages) or text[-300:]}"
             )
         values = {
-            name: _found(rf"percentile {number} = *([0-9.]+)", text)
+            name: _number_after(rf"percentile {number} = *([0-9.]+)", text)
             for name, number in _PERCENTILES.items()
         }
-        values["latency_mean"] = _found(r"Round trip is ([0-9.]+) usec", text)
-        values["latency_max"] = _found(r"<MAX> observation = *([0-9.]+)", text)
+        values["latency_mean"] = _number_after(r"Round trip is ([0-9.]+) usec", text)
+        values["latency_max"] = _number_after(r"<MAX> observation = *([0-9.]+)", text)
         total = _line(text, "[Total Run]")
-        run_s, sent = (_found(rf"{name}=([0-9.]+)", total) for name in ("RunTime", "SentMessages"))
+        run_s, sent = (
+            _number_after(rf"{name}=([0-9.]+)", total) for name in ("RunTime", "SentMessages")
+        )
         values["messages"] = sent / run_s
         answered, counted = (
-            _found(r"Total ([0-9]+) observations", text),
-            _found(r"dropped messages = ([0-9]+)", text),
+            _number_after(r"Total ([0-9]+) observations", text),
+            _number_after(r"dropped messages = ([0-9]+)", text),
         )
         values["dropped"] = 100 * counted / max(answered + counted, 1)
         _check_link(total, run_s, p, context)
@@ -216,7 +218,7 @@ class Sockperf(NetworkPair):
         ):
             rates = {"requested": p.messages_per_second, "found": round(values["messages"])}
             warnings.append(Note("load-lower", **rates))
-        histogram, medians = _counted(text, answered, _interval_s(p))
+        histogram, medians = _read_log(text, answered, _interval_s(p))
         samples = {"latency_p50": medians} if len(medians) > 1 else {}
         effective |= {INTERVAL_S: _interval_s(p)} if samples else {}
         return Outcome(values, effective, tuple(warnings), samples, {"latency": histogram})
@@ -232,7 +234,7 @@ def _interval_s(p: SockperfParameters) -> float:
     return p.duration_s / INTERVALS
 
 
-def _counted(text: str, answered: float, interval_s: float) -> tuple[list[float], list[float]]:
+def _read_log(text: str, answered: float, interval_s: float) -> tuple[list[float], list[float]]:
     """Return the histogram of all round trips (µs), or their number without a log; the median of each whole interval.
 
     Raises BenchmarkError for a log of other answers.
@@ -242,15 +244,15 @@ def _counted(text: str, answered: float, interval_s: float) -> tuple[list[float]
         found.setdefault(int(interval), {})[float(round_trip)] = float(count)
     if not found:
         return [answered], []
-    each = {interval: of_counts(counts) for interval, counts in sorted(found.items())}
-    whole = together(list(each.values()))
-    if requests(whole) != answered:
-        raise BenchmarkError(f"sockperf logged {requests(whole):g} answers of {answered:g}")
-    intervals = int(_found(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)
-    medians = [percentile(each[interval], 0.5) for interval in range(intervals) if interval in each]
-    return whole, [median for median in medians if median is not None] if len(
-        medians
-    ) == intervals else []
+    each = {interval: from_counts(counts) for interval, counts in sorted(found.items())}
+    whole = merge_histograms(list(each.values()))
+    if count_requests(whole) != answered:
+        raise BenchmarkError(f"sockperf logged {count_requests(whole):g} answers of {answered:g}")
+    intervals = int(_number_after(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)
+    if not all(interval in each for interval in range(intervals)):
+        return whole, []
+    medians = [percentile(each[interval], 0.5) for interval in range(intervals)]
+    return whole, [median for median in medians if median is not None]
 
 
 def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:
@@ -258,7 +260,7 @@ def _check_link(total: str, run_s: float, p: SockperfParameters, context: Contex
 
     total: the line of the whole run. A message that was answered arrived; over TCP all those before it did, too.
     """
-    back = _found(r"ReceivedMessages=([0-9]+)", total)
+    back = _number_after(r"ReceivedMessages=([0-9]+)", total)
     every = p.reply_every if p.mode == "under-load" and p.protocol == "tcp" else 1
     arrived = max(back - 1, 0) * every + 1  # which of them is answered first is the server's choice
     check_link(arrived * p.message_size * 8 / 1e6 / (run_s + _TAIL_S), context, run_s)
@@ -278,7 +280,7 @@ def _line(text: str, beginning: str) -> str:
     return text.partition(beginning)[2].partition("\n")[0]
 
 
-def _found(pattern: str, text: str) -> float:
+def _number_after(pattern: str, text: str) -> float:
     match = re.search(pattern, text)
     if not match:
         raise BenchmarkError(

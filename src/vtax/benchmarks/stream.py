@@ -31,7 +31,7 @@ from vtax.benchmarks.base import (
     Role,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_threads, succeeded
+from vtax.benchmarks.checks import check_cpu, check_threads, successful_result
 from vtax.benchmarks.printed import printed
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.results import CommandResult
@@ -148,8 +148,9 @@ class StreamBenchmark(OwnProgram):
             raise BenchmarkError(
                 "STREAM's arrays hold wrong values: the guest computed or stored them wrongly"
             )
-        report = succeeded("vtax-stream", results).stdout.splitlines()
-        lines = {words[0]: words[1:] for line in report if (words := line.split())}
+        report = successful_result("vtax-stream", results).stdout.splitlines()
+        rows = [line.split() for line in report if line.strip()]
+        lines = {name: words for name, *words in rows}
         try:
             effective: dict[str, Any] = {
                 name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")

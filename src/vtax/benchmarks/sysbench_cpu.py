@@ -29,7 +29,13 @@ from vtax.benchmarks.base import (
     Tail,
     register_benchmark,
 )
-from vtax.benchmarks.local import check_cpu, check_threads, number_in, succeeded, thread_warnings
+from vtax.benchmarks.checks import (
+    check_cpu,
+    check_threads,
+    number_in,
+    successful_result,
+    thread_warnings,
+)
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.messages import Note
@@ -146,7 +152,7 @@ class SysbenchCpu(Benchmark):
         context: Context,
         results: Mapping[Role, CommandResult],
     ) -> Outcome:
-        result = succeeded("sysbench", results)
+        result = successful_result("sysbench", results)
         _refuse_old(result.stdout)
         read = {
             name: number_in("sysbench", pattern, result.stdout, is_indented=True)

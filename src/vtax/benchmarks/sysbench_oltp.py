@@ -31,8 +31,8 @@ from vtax.benchmarks.base import (
     Tail,
     register_benchmark,
 )
-from vtax.benchmarks.histograms import of_counts
-from vtax.benchmarks.local import number_in, succeeded
+from vtax.benchmarks.checks import number_in, successful_result
+from vtax.benchmarks.histograms import from_counts
 from vtax.benchmarks.service import LATENCY, Client, check_cache, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -199,31 +199,33 @@ class SysbenchOltp(Service):
         directory, port = f"{context.scratch}/vtax-mariadb-{context.flow}", PORT + context.flow
         remove = ("rm", "-rf", directory)
         server = (
-            *("mariadbd", "--no-defaults", "--user=mysql", f"--datadir={directory}"),
-            *(
-                f"--socket={directory}/socket",
-                f"--bind-address={context.guest_address}",
-                f"--port={port}",
-            ),
-            *("--skip-ssl", "--skip-name-resolve", f"--innodb-buffer-pool-size={p.buffer_pool}"),
+            "mariadbd",
+            "--no-defaults",
+            "--user=mysql",
+            f"--datadir={directory}",
+            f"--socket={directory}/socket",
+            f"--bind-address={context.guest_address}",
+            f"--port={port}",
+            "--skip-ssl",
+            "--skip-name-resolve",
+            f"--innodb-buffer-pool-size={p.buffer_pool}",
         )
-        to = (
-            (f"--mysql-socket={directory}/socket",)
-            if p.connection == "socket"
-            else (f"--mysql-host={context.guest_address}", f"--mysql-port={port}")
-        )
-        work = (
-            ("--time=0", f"--events={p.events}")
-            if p.events
-            else (f"--time={p.duration_s}", "--events=0")
-        )
-        how = (
-            ("prepare",)
-            if p.test == "load"
-            else (f"--threads={p.threads}", *work, "--histogram=on", "run")
-        )
-        test = "oltp_common" if p.test == "load" else p.test
-        client = ("sysbench", test, *to, "--mysql-user=sbtest", f"--table-size={p.rows}", *how)
+        client = ["sysbench", "oltp_common" if p.test == "load" else p.test]
+        if p.connection == "socket":
+            client += [f"--mysql-socket={directory}/socket"]
+        else:
+            client += [f"--mysql-host={context.guest_address}", f"--mysql-port={port}"]
+        client += ["--mysql-user=sbtest", f"--table-size={p.rows}"]
+        if p.test == "load":
+            client += ["prepare"]
+        else:
+            duration_s = 0 if p.events else p.duration_s
+            client += [
+                f"--threads={p.threads}",
+                f"--time={duration_s}",
+                f"--events={p.events or 0}",
+            ]
+            client += ["--histogram=on", "run"]
         return (
             Command(
                 "server",
@@ -232,7 +234,7 @@ class SysbenchOltp(Service):
                 before=(remove, ("cp", "-a", self.data(p).directory, directory)),
                 after=(remove,),
             ),
-            Command("client", client, place=p.client),
+            Command("client", tuple(client), place=p.client),
         )
 
     def expected_s(self, parameters: SysbenchOltpParameters, context: Context) -> float:
@@ -248,7 +250,7 @@ class SysbenchOltp(Service):
         context: Context,
         results: Mapping[Role, CommandResult],
     ) -> Outcome:
-        p, result = parameters, succeeded("sysbench", results, "client")
+        p, result = parameters, successful_result("sysbench", results, "client")
         effective: dict[str, Any] = {
             "test": p.test,
             "rows": p.rows,
@@ -290,7 +292,7 @@ class SysbenchOltp(Service):
                 Note("transactions-repeated", failed=round(errors), lost=round(reconnects))
             )
         effective |= {"events": events, "threads": threads}
-        histogram = of_counts(
+        histogram = from_counts(
             {float(value): int(count) for value, count in _BUCKET.findall(result.stdout)}
         )
         return Outcome(values, effective, tuple(warnings), histograms={LATENCY: histogram})

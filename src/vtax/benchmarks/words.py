@@ -37,7 +37,7 @@ def lines_of(text: str) -> list[str]:
     return [line for line in map(str.strip, text.splitlines()) if line]
 
 
-def said(result: CommandResult, longest: int = LONGEST) -> str:
+def own_message(result: CommandResult, longest: int = LONGEST) -> str:
     """Return a program's own message: of its standard error, else the end of its output."""
     return message_of(result.stderr, longest) or shortened(
         "; ".join(lines_of(result.stdout)), longest, last=True

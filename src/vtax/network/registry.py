@@ -32,8 +32,8 @@ def foreign() -> Mapping[str, Origin]:
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     """Return what the image must hold beyond the usual for these topologies; unknown ones are left out."""
-    known = topologies()
-    return tuple(p for name in dict.fromkeys(names) if name in known for p in known[name].packages)
+    known = [topologies()[name] for name in dict.fromkeys(names) if name in topologies()]
+    return tuple(package for topology in known for package in topology.packages)
 
 
 def get(name: str) -> Topology[LinkSettings]:

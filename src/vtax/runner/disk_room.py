@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from vtax.benchmarks.base import Context
-from vtax.benchmarks.local import free_bytes_below
+from vtax.benchmarks.checks import free_bytes_below
 from vtax.errors import BadInput
 from vtax.host.file_systems import memory_below
 from vtax.host.home import Home

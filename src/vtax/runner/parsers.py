@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context, Metric, Outcome, Role, metrics_of
-from vtax.benchmarks.bounds import checked
+from vtax.benchmarks.bounds import check_outcome
 from vtax.benchmarks.printed import Printed
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.foreign_text import clean, cleaned, one_line
@@ -103,7 +103,7 @@ class Parsers:
                     context, results = arguments
                     metrics = metrics_of(benchmark, parameters)
                     outcome = benchmark.parse(parameters, context, results)
-                    outcome = checked(benchmark, parameters, context, results, outcome)
+                    outcome = check_outcome(benchmark, parameters, context, results, outcome)
                     return _storable(outcome, metrics)
                 return one_line(benchmark.version_of(*arguments))
         except VtaxError as error:

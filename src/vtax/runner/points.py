@@ -9,8 +9,7 @@ from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, Place, metrics_of
-from vtax.benchmarks.program import ProgramBenchmark
-from vtax.benchmarks.program import loaded as program_of
+from vtax.benchmarks.program import ProgramBenchmark, load_program
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
@@ -161,7 +160,7 @@ def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[Ba
             problems.found.append(
                 BadInput(what, where=f"{where}, key name", hint="another name for the program")
             )
-        elif program := problems.of(partial(program_of, table), f"{where}, key files"):
+        elif program := problems.of(partial(load_program, table), f"{where}, key files"):
             made[table.name] = program
     return made, problems.found
 

@@ -24,7 +24,7 @@ from vtax.benchmarks.base import (
     merged_resolutions,
     sum_disk_work,
 )
-from vtax.benchmarks.histograms import merged
+from vtax.benchmarks.histograms import merge_by_name
 from vtax.counters import cost, packets
 from vtax.guest.results import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
@@ -251,7 +251,7 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
         disk=disk,
         resolutions=merged_resolutions(outcomes, values),
     )
-    return replace(whole, histograms=merged([outcome.histograms for outcome in outcomes]))
+    return replace(whole, histograms=merge_by_name([outcome.histograms for outcome in outcomes]))
 
 
 def cpu_per_gigabyte(
@@ -303,9 +303,10 @@ def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun
     if not point.colocation.is_counted:
         return combined(outcomes, metrics)
     found = density.over_guests(outcomes, metrics)
-    merged = {"ksm_merged_bytes": saved} if (saved := merged_bytes()) else {}
+    saved_bytes = merged_bytes()
+    by_ksm = {"ksm_merged_bytes": saved_bytes} if saved_bytes else {}
     return replace(
-        found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged}
+        found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **by_ksm}
     )
 
 

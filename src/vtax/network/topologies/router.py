@@ -43,37 +43,25 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     """Two networks for each guest, which has an interface in either and forwards; both ends have one in each pair."""
     namespace = lab.namespace("lab")
     networks = [segment(namespace, number, settings) for number in range(2 * lab.guests)]
-    ends = [
-        NetworkEnd(
-            role,
-            [
-                (
-                    make_interface(n, sides(n)[side], _END, settings, through(sides(n)[side])),
-                    networks[sides(n)[side]],
-                )
-                for n in range(lab.guests)
-            ],
-            under_test=False,
-        )
-        for side, role in enumerate(("generator", "receiver"))
-    ]
-    routers = [
-        NetworkEnd(
-            numbered("guest", n),
-            [
-                (make_interface(index, network, _ROUTER, settings), networks[network])
-                for index, network in enumerate(sides(n))
-            ],
-            under_test=True,
-            forwards=True,
-        )
-        for n in range(lab.guests)
-    ]
+    generators, receivers, routers = [], [], []
+    for n in range(lab.guests):
+        left, right = sides(n)
+        generator = make_interface(n, left, _END, settings, through(left))
+        receiver = make_interface(n, right, _END, settings, through(right))
+        own = [
+            (make_interface(0, left, _ROUTER, settings), networks[left]),
+            (make_interface(1, right, _ROUTER, settings), networks[right]),
+        ]
+        generators.append((generator, networks[left]))
+        receivers.append((receiver, networks[right]))
+        routers.append(NetworkEnd(numbered("guest", n), own, under_test=True, forwards=True))
+    generator_end = NetworkEnd("generator", generators, under_test=False)
+    receiver_end = NetworkEnd("receiver", receivers, under_test=False)
     flows = [
-        Flow("generator", "receiver", ends[0].address(n), ends[1].address(n))
+        Flow("generator", "receiver", generator_end.address(n), receiver_end.address(n))
         for n in range(lab.guests)
     ]
-    return Links(lab, settings, [*ends, *routers], flows)
+    return Links(lab, settings, [generator_end, receiver_end, *routers], flows)
 
 
 register_topology(

@@ -72,16 +72,20 @@ class _Plane:
             switch.namespace, name, settings.mtu, mac=mac(control, _GATEWAY, 0), ends=True
         )
         switch.namespace.ip(f"address add {address(control, _GATEWAY)}/24 dev {name}")
-        roles = {"guest": _GUEST, **({"standby": _STANDBY} if settings.move_after_s else {})}
-        self.guests = [
-            NetworkEnd(
+        roles = {"guest": _GUEST}
+        if settings.move_after_s:
+            roles["standby"] = _STANDBY
+        self.guests = []
+        for role, host in roles.items():
+            interface = make_interface(0, control, host, settings)
+            start_controller = self._starter(address(control, host))
+            end = NetworkEnd(
                 numbered(role, number),
-                [(make_interface(0, control, host, settings), network)],
+                [(interface, network)],
                 under_test=True,
-                prepare=self._starter(address(control, host)),
+                prepare=start_controller,
             )
-            for role, host in roles.items()
-        ]
+            self.guests.append(end)
         self._configuration = ""
         self._controller = 0
 
@@ -197,15 +201,12 @@ def _controller_configuration(
     networks: Sequence[int], interfaces: Sequence[Interface]
 ) -> dict[str, object]:
     """Make the controller's configuration, see openflow_router."""
-    routes = [
-        {
-            "port": side + 1,
-            "network": f"{address(network, 0)}/24",
-            "gateway": {"address": address(network, _GATEWAY), "mac": mac(network, _GATEWAY, 0)},
-            "hosts": {address(network, _END): interface.mac},
-        }
-        for side, (network, interface) in enumerate(zip(networks, interfaces, strict=True))
-    ]
+    routes = []
+    for port, (network, interface) in enumerate(zip(networks, interfaces, strict=True), 1):
+        gateway = {"address": address(network, _GATEWAY), "mac": mac(network, _GATEWAY, 0)}
+        hosts = {address(network, _END): interface.mac}
+        subnet = f"{address(network, 0)}/24"
+        routes.append({"port": port, "network": subnet, "gateway": gateway, "hosts": hosts})
     return {"routes": routes, "cookie": _COOKIE}
 
 

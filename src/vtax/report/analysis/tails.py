@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vtax.benchmarks.base import Tail
-from vtax.benchmarks.histograms import is_one, percentile, requests, together
+from vtax.benchmarks.histograms import count_requests, is_histogram, merge_histograms, percentile
 from vtax.benchmarks.registry import benchmarks
 from vtax.messages import Note
 from vtax.report.analysis.values import Ints, Row
@@ -32,15 +32,15 @@ def pooled(row: Row, tail: Tail, blocks: Ints, trials: Ints, histograms: Histogr
     where its tool tells of a trial no more than the number of requests: then that is to suffice in every trial.
     """
     found = [histograms.get(int(trial), {}).get(tail.histogram) for trial in trials]
-    known = [one for one in found if one and is_one(one)]
+    known = [one for one in found if one and is_histogram(one)]
     if row.summary is None or len(known) < len(found):
         return row
     of_blocks = [
         [one for one, of in zip(known, blocks, strict=True) if of == block] for block in row.blocks
     ]
-    wholes = [together(each) for each in of_blocks]
+    wholes = [merge_histograms(each) for each in of_blocks]
     has_values = all(len(whole) > 1 for whole in wholes)
-    fewest = min(map(requests, wholes if has_values else known))
+    fewest = min(map(count_requests, wholes if has_values else known))
     needed = round(BEYOND / (1 - tail.share))
     if fewest < needed:
         note = Note("few-requests", requests=int(fewest), needed=needed)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.benchmarks.base import INTERVAL_S
-from vtax.benchmarks.histograms import is_one, together
+from vtax.benchmarks.histograms import is_histogram, merge_histograms
 from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
@@ -66,10 +66,10 @@ def over_shares(point: ResultPoint, histogram: str, source: Source) -> list[Cour
             source.data.histograms.get(trial, {}).get(histogram, ())
             for trial in trials_of(row, source)
         ]
-        if each and all(len(one) > 1 and is_one(one) for one in each):
+        if each and all(len(one) > 1 and is_histogram(one) for one in each):
             blocks = np.unique(row.trial_blocks)
             wholes = [
-                together(
+                merge_histograms(
                     [one for one, of in zip(each, row.trial_blocks, strict=True) if of == block]
                 )
                 for block in blocks

@@ -1,4 +1,4 @@
-"""Shared by tools that run in the guest alone: one program's success, what its CPUs, memory and disk allow."""
+"""Checks that benchmarks share: whether a program succeeded, and what CPUs, memory and disk of its guest allow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vtax.benchmarks.base import Context, Role
 from vtax.benchmarks.printed import printed
-from vtax.benchmarks.words import said
+from vtax.benchmarks.words import own_message
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
@@ -26,13 +26,13 @@ _THREAD_BYTES = (
 )  # Linux allows as many threads as take an eighth of memory in stacks of 16 KiB (fork.c)
 
 
-def succeeded(
+def successful_result(
     tool: str, results: Mapping[Role, CommandResult], role: Role = "single"
 ) -> CommandResult:
     """Return the result of the program with a role. Raises BenchmarkError, with its own message, when it failed."""
     result = results[role]
     if result.status != 0:
-        words = said(result)
+        words = own_message(result)
         raise BenchmarkError(
             f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
             where=" ".join(result.argv)[:200],
