@@ -1,8 +1,11 @@
 # The commands of CONTRIBUTING.md.
-.PHONY: check test
+.PHONY: check coverage test
 
 check: ## lint, types, layers, texts, unit tests; no root
 	tests/run --check
 
-test: ## every test that this machine can run; root
+coverage: ## lines of vtax that the unit tests execute, file by file; no root
+	tests/run --coverage
+
+test: ## every test that this machine can run, with the coverage of the unit tests; root
 	./quickstart --yes --test
