@@ -230,6 +230,7 @@ def kernel() -> dict[str, Any]:
     return {
         "kernel_release": os.uname().release,
         "kernel_version": os.uname().version,
+        "libc_version": os.confstr("CS_GNU_LIBC_VERSION") or "",
         "transparent_huge_pages": bracketed(text_of("/sys/kernel/mm/transparent_hugepage/enabled")),
         **{name: " ".join(text_of(path).split()) for name, path in SYSTEM_FILES.items()},
         **{name: status.get(key, "") for key, name in STATUS_NAMES.items()},

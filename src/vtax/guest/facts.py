@@ -11,7 +11,7 @@ from difflib import get_close_matches
 NAMES = frozenset({
     "address_randomization", "capabilities", "cgroup.cpu_quota", "cgroup.cpu_set", "cgroup.memory", "clock_source", "cpu_cache",
     "cpu_family_model_stepping", "cpu_flags", "cpu_model", "cpu_topology", "cpus_allowed", "cpus_visible",
-    "frequency_governor", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version",
+    "frequency_governor", "isolation", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version", "libc_version",
     "limit.address_space", "limit.cpu_time", "limit.cpus", "limit.locked_memory", "limit.memory", "limit.open_files",
     "limit.processes", "limit.stack_size", "limit.tasks", "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system",
     "root_mount_options", "scratch", "scratch_file_system", "scratch_mount_options", "seccomp_filters", "seccomp_mode",

@@ -44,6 +44,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "few-requests": "a percentile with {requests} requests, where {needed} are needed, is next to a maximum",
     "few-values-for-trend": "{values} values are too few to see a trend",
     "zero-median-no-drift": "the median is zero, so relative drift is not defined",
+    "also-differs": "{fact} is {value}, {baseline}'s is {other}",
     "not-measured-yet": "not measured yet",
     "no-trial-went-well": "no trial succeeded",
     "no-baseline-here": "the baseline has no values here",

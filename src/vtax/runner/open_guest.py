@@ -312,7 +312,10 @@ class OpenGuest:
     def _facts_of_the_host(self) -> dict[str, Fact]:
         """Facts that the guest cannot see: its resources and effective limits."""
         in_force = self._endpoints["guest"].running.limits_in_force()
-        level: dict[str, Fact] = {"scratch": self._place_of_scratch()}
+        level: dict[str, Fact] = {
+            "isolation": self._isolation(),
+            "scratch": self._place_of_scratch(),
+        }
         if self._session.tuning:
             level["tuning"] = self._session.tuning
         if len(self._plan.study.scratch) > 1:
@@ -338,6 +341,14 @@ class OpenGuest:
         if self._session.platform.driver.uses_image:
             return self._session.scratch
         return self._endpoints["guest"].running.scratch
+
+    def _isolation(self) -> str:
+        """Return what the layer under test is, see report.analysis.also_differs."""
+        platform = self._session.platform
+        is_elsewhere = self._endpoints["guest"].running.is_remote
+        if is_elsewhere or not platform.driver.uses_image:
+            return "elsewhere"
+        return platform.driver.isolation(platform.options)
 
     def _start_end(self, end: NetworkEnd) -> Endpoint:
         """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""

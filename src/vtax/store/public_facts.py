@@ -20,8 +20,8 @@ _OF_HOST = frozenset({
 _OF_GUEST = frozenset({
     "address_randomization", "cgroup.cpu_quota", "cgroup.cpu_set", "cgroup.memory", "clock_source", "cpu_cache",
     "cpu_family_model_stepping", "cpu_flags", "cpu_model", "cpu_topology", "cpus_allowed", "cpus_visible",
-    "frequency_governor", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version",
-    "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system", "root_mount_options",
+    "frequency_governor", "isolation", "kernel_command_line", "kernel_options", "kernel_release", "kernel_version",
+    "libc_version", "memory_visible_bytes", "no_new_privs", "numa_nodes", "root_file_system", "root_mount_options",
     "scratch", "scratch_file_system", "scratch_mount_options", "capabilities", "seccomp_filters", "seccomp_mode", "security_label",
     "speculative_indirect_branch",
     "speculative_store_bypass", "started.guests", "started.link", "started.neighbour", "started.scratch", "started.topology",

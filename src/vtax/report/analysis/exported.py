@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from vtax.described import BESIDE, Means
+from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.answers import PlatformAnswer, answers
 from vtax.report.analysis.counters import effective_of_cells
 from vtax.report.analysis.next_step import NextStep, next_step_of
@@ -52,6 +53,10 @@ class ExportedResult:
         Means("what would decide what is undecided; null where nothing is, or unknown"),
     ]
     answers: Annotated[tuple[PlatformAnswer, ...], Means("a sentence for every platform")]
+    also_differs: Annotated[
+        tuple[AlsoDiffers, ...],
+        Means("what differs from the baseline beside the layer under test, and may be a cause"),
+    ]
     effective: Annotated[
         tuple[EffectiveCell, ...], Means("settings that were really in force, by cell")
     ] = ()
@@ -69,6 +74,7 @@ def exported(analysis: Analysis, effective: tuple[EffectiveCell, ...] = ()) -> E
         costs_of(analysis),
         next_step_of(analysis),
         answers(analysis),
+        also_differs(analysis),
         effective,
     )
 

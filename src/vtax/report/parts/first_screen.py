@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.answers import sentence_of
 from vtax.report.analysis.next_step import NextStep, UndecidedRow
 from vtax.report.analysis.sessions import scope
@@ -15,6 +16,7 @@ from vtax.report.parts import shared
 
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
+_MOST_DIFFERENCES = 6
 _OVERTURNING = frozenset({"emulated-host", "failures-differ", "timed-out"})
 _KEPT = frozenset({"assumes-independence", "outliers"})  # figures and verdicts stay
 _NO_DOUBTS = frozenset(
@@ -32,6 +34,25 @@ def answer_line(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield the sentence that answers."""
     if (found := sentence_of(analysis)) != "":
         yield doc.Paragraph(styled(found, "strong"))
+
+
+def also_differs_line(analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield what differs beside the layer, which may be why a platform is faster or slower."""
+    found = also_differs(analysis)
+    said = [_differs(each, analysis) for each in found[:_MOST_DIFFERENCES]]
+    if (more := len(found) - _MOST_DIFFERENCES) > 0:
+        text = plural("{count} more difference", "{count} more differences", more)
+        said.append(joined([text, styled(f"vtax show {analysis.name} --audit", "code")], ": "))
+    if said:
+        yield doc.Paragraph(joined([msg("Also differs:"), joined(said, "; ")], " "), "caution")
+
+
+def _differs(found: AlsoDiffers, analysis: Analysis) -> doc.Inline:
+    """`podman, docker: /scratch is overlay, native's is ext4 (fio)`: where it matters, if not everywhere."""
+    platforms = listed(analysis.platform_of(name) for name in found.platforms)
+    labels = {section.label for section in analysis.sections}
+    where = "" if labels <= set(found.labels) else joined(["(", joined(found.labels), ")"], "")
+    return joined([joined([platforms, found.text], ": "), where], " ")
 
 
 def caution_line(analysis: Analysis, chapter: str = "") -> Iterator[doc.Part]:

@@ -28,7 +28,12 @@ from vtax.report.document import (
 )
 from vtax.report.parts import shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
-from vtax.report.parts.first_screen import answer_line, caution_line, next_line
+from vtax.report.parts.first_screen import (
+    also_differs_line,
+    answer_line,
+    caution_line,
+    next_line,
+)
 from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
@@ -79,6 +84,7 @@ def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iter
         )
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
+        parts += also_differs_line(analysis)
     parts += _not_tested(analysis, options)
     if is_measured(analysis):
         parts += [*caution_line(analysis), *next_line(analysis, next_step_of(analysis))]

@@ -1,0 +1,185 @@
+"""Facts of the audit that differ from the baseline's beside the layer under test, and matter for what was measured.
+
+A container at 88 % of native whose files lie in an overlay, while native's lie on ext4, has paid for the overlay. So
+an answer names such a fact beside its verdict, once for the platforms and benchmarks where it holds.
+
+What *is* the layer is not named. It depends on the kind of platform, which the fact `isolation` records:
+
+- `nothing`, `confined` (native, containers, sandboxes of namespaces): the kernel is shared, and the layer is
+  namespaces, filters and a root of layers. Every fact of the table is beside it: the directory that a benchmark uses
+  can lie elsewhere, limits and settings can be the same.
+- `kernel` (virtual machines, gVisor): the layer is a kernel of its own on devices of its own. Its release, its clock,
+  what it does about the processor's flaws, its virtual processor, disk and interface are what is measured
+  (`_OF_KERNEL`). Limits of processes, huge pages, libraries and the MTU are not: they can be the same.
+- `elsewhere` (machines of the user's): hardware, kernel and files are not the layer but another machine, and all of
+  them is named.
+
+Congestion control is not in the table: every route of a lab sets its own, equal at every end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from vtax.benchmarks.base import Resource
+from vtax.benchmarks.registry import resource_of
+from vtax.described import Means
+from vtax.guest.audit import Fact, started_alike, text_of
+from vtax.messages import Note
+from vtax.report import document as doc
+from vtax.report.analysis.values import Analysis, Section
+
+_ALWAYS = ("clock_source", "limit.open_files", "limit.processes", "limit.tasks")
+_CPU = (
+    "cpu_model",
+    "frequency_governor",
+    "hash",
+    "kernel_release",
+    "libc_version",
+    "mitigation",
+    "speculative_indirect_branch",
+    "speculative_store_bypass",
+)
+_MEMORY = (
+    "hash",
+    "libc_version",
+    "limit.address_space",
+    "limit.locked_memory",
+    "limit.stack_size",
+    "transparent_huge_pages",
+)
+_DISK = ("kernel_release", "scratch_file_system", "scratch_mount_options")
+_NETWORK = ("interface", "kernel_release", "tcp_receive_buffer", "tcp_send_buffer")
+FACTS: Mapping[Resource, frozenset[str]] = {
+    "cpu": frozenset((*_ALWAYS, *_CPU)),
+    "memory": frozenset((*_ALWAYS, *_MEMORY)),
+    "disk": frozenset((*_ALWAYS, *_DISK)),
+    "network": frozenset((*_ALWAYS, *_NETWORK)),
+    "kernel": frozenset((*_ALWAYS, *_CPU)),
+    "start": frozenset((*_ALWAYS, *_CPU)),
+    "application": frozenset((*_ALWAYS, *_CPU, *_MEMORY, *_DISK, *_NETWORK)),
+}
+"""Facts that matter for a resource. A name also stands for all that go on after it with a dot, shown together."""
+_OF_KERNEL = frozenset(
+    {
+        "clock_source",
+        "cpu_model",
+        "frequency_governor",
+        "kernel_release",
+        "limit.tasks",
+        "mitigation",
+        "offloads",
+        "scratch_file_system",
+        "scratch_mount_options",
+        "speculative_indirect_branch",
+        "speculative_store_bypass",
+        "tcp_receive_buffer",
+        "tcp_send_buffer",
+    }
+)
+_FOR_SPEED = frozenset({
+    "async", "cache", "commit", "compress", "compress-force", "data", "dax", "delalloc", "dirsync", "discard", "lazytime",
+    "metacopy", "msize", "noac", "noatime", "nobarrier", "nodatacow", "nodelalloc", "relatime", "rsize", "strictatime",
+    "sync", "volatile", "wsize",
+})  # fmt: skip
+"""Options of mounts that make files faster or slower; others say who may do what."""
+_IN_LAB = "started.topology"
+_SHOWN = {"scratch_file_system": "/scratch", "scratch_mount_options": "/scratch"}
+
+
+@dataclass(frozen=True)
+class AlsoDiffers:
+    """A fact that differs beside the layer.
+
+    labels: benchmark tables of whose answer it may be a cause.
+    """
+
+    fact: Annotated[str, Means("fact of the audit")]
+    platforms: Annotated[tuple[str, ...], Means("platforms that have this value")]
+    labels: Annotated[tuple[str, ...], Means("benchmark tables for which it matters")]
+    value: Annotated[str, Means("value of these platforms")]
+    baseline_value: Annotated[str, Means("value of the baseline")]
+    text: Annotated[doc.Inline, Means("the same as a sentence")]
+
+
+def also_differs(analysis: Analysis) -> tuple[AlsoDiffers, ...]:
+    """Return what differs from the baseline beside the layer, for every benchmark and platform that is compared."""
+    guests = [(guest.platform, _facts(guest.facts)) for guest in analysis.guests if guest.facts]
+    found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    for of in started_alike(guests).values():
+        baseline = of.get(analysis.baseline)
+        if not baseline:
+            continue
+        for section in analysis.sections:
+            fields = FACTS[resource_of(section.benchmark)]
+            for platform in _compared(section):
+                for difference in _differences(of.get(platform, [{}])[0], baseline[0], fields):
+                    platforms, labels = found.setdefault(difference, ({}, {}))
+                    platforms[platform] = labels[section.label] = None
+    return tuple(
+        AlsoDiffers(
+            fact,
+            tuple(platforms),
+            tuple(labels),
+            value,
+            other,
+            Note(
+                "also-differs",
+                fact=_SHOWN.get(fact, fact),
+                value=value,
+                baseline=analysis.baseline,
+                other=other,
+            ),
+        )
+        for (fact, value, other), (platforms, labels) in found.items()
+    )
+
+
+def _compared(section: Section) -> Iterator[str]:
+    """Yield the platforms that a section compares with the baseline."""
+    yield from dict.fromkeys(row.platform.name for row in section.rows if row.ratio is not None)
+
+
+def _differences(
+    facts: Mapping[str, Fact], baseline: Mapping[str, Fact], fields: frozenset[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield fact, value and the baseline's, of what both have and is not the layer."""
+    kinds = {str(each.get("isolation", "")) for each in (facts, baseline)}
+    if "" in kinds:  # of a run that does not say what its layers are
+        return
+    layer = _OF_KERNEL if "kernel" in kinds and "elsewhere" not in kinds else frozenset[str]()
+    unlike: dict[str, list[str]] = {}
+    for name in sorted(facts.keys() & baseline.keys()):
+        if facts[name] != baseline[name] and not layer & {name, *name.split(".")}:
+            group = name.partition(".")[0]
+            if name in fields or group in fields:
+                unlike.setdefault(group if group in ("hash", "mitigation") else name, []).append(
+                    name
+                )
+    if "scratch_file_system" in unlike:
+        unlike.pop("scratch_mount_options", None)
+    for shown, names in unlike.items():
+        yield shown, _text(facts, shown, names), _text(baseline, shown, names)
+
+
+def _text(facts: Mapping[str, Fact], shown: str, names: list[str]) -> str:
+    """`ext4`; of several facts shown as one with their own names, `libc.so.6 5d9f91218fd59082, ...`."""
+    if names == [shown]:
+        return text_of(facts[shown], shown)
+    return ", ".join(f"{name.removeprefix(f'{shown}.')} {text_of(facts[name])}" for name in names)
+
+
+def _facts(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return facts of a guest to compare: interfaces of a lab, not of this host; options of mounts for speed."""
+    found = {
+        name: value
+        for name, value in facts.items()
+        if _IN_LAB in facts or not name.startswith("interface.")
+    }
+    options = found.get("scratch_mount_options")
+    if isinstance(options, list):
+        kept = [each for each in options if str(each).partition("=")[0] in _FOR_SPEED]
+        found["scratch_mount_options"] = kept or "no options for speed"
+    return found
