@@ -98,7 +98,7 @@ def test_of_another_program_the_time_is_the_figure(tmp_path):
     ("words", "said"),
     [
         ([], "STUDY is missing"),
-        (["tour", "--serve", "x"], "of a server that is loaded"),
+        (["tour", "--serve", "x"], "need --load"),
         (["tour", "--image", "shop", "--load", "wrk {url}"], "takes the place of STUDY"),
         (["--load", "wrk {url}"], "needs --image"),
         (["--image", "shop", "--load", "wrk"], "does not say what it loads"),

@@ -21,7 +21,8 @@ from vtax.study.load import load
 @click.argument("name", required=False)
 @json_option
 def command(name: str | None, as_json: bool) -> None:
-    """List benchmarks; with NAME, print what it measures, its trap, packages, parameters and metrics.
+    """List benchmarks; with NAME, print what it measures, its pitfall, packages, parameters and
+    metrics.
 
     NAME may be a study file (TOML): then the programs that it declares are printed.
     """

@@ -48,23 +48,23 @@ _DIRECTORY = click.argument(
 
 @click.group("campaign")
 def command() -> None:
-    """Measure one study on many hosts, which Ansible reaches, or a scheduler, or a person."""
+    """Measure one study on many hosts, through Ansible, a scheduler or by hand."""
 
 
-@command.command("new", short_help="Make the directory of a campaign.")
+@command.command("new", short_help="Create the directory of a campaign.")
 @click.argument("study", shell_complete=study_names)
 @click.option(
     "--inventory",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Inventory of Ansible with the hosts; without one hosts are started by hand.",
+    help="Ansible inventory with the hosts; without one, hosts are started by hand.",
 )
 @click.option(
     "-o",
     "--output",
     type=OutputDirectory(),
     metavar="DIR",
-    help="Directory to make. [NAME]",
+    help="Directory to create. [NAME]",
 )
 @click.option(
     "--sessions", type=click.IntRange(1, 999), default=1, help="Sessions of each host. [1]"
@@ -80,7 +80,7 @@ def command() -> None:
 )
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
-    "--window", metavar="HH:MM-HH:MM", default="", help="Launch in this window of the day only."
+    "--window", metavar="HH:MM-HH:MM", default="", help="Launch only in this window of the day."
 )
 @trust_option
 @tune_host_option
@@ -90,7 +90,8 @@ def command() -> None:
 def new(
     study: str, inventory: Path | None, output: Path | None, blocks: int | None, **options: Any
 ) -> None:
-    """Make the directory of a campaign that measures STUDY, or the study of a pack that vtax pack wrote."""
+    """Create the directory of a campaign that measures STUDY, or the study of a pack that vtax pack
+    wrote."""
     from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
     from vtax.campaign.making import campaign_name, fill, is_pack, new_directory
@@ -120,13 +121,14 @@ def new(
         say(f"campaign {name} without an inventory: vtax campaign pack {target} -o DIR")
 
 
-@command.command("go", short_help="Do what is missing on the hosts that answer and are free.")
+@command.command("go", short_help="Do whatever is missing on the hosts that answer and are free.")
 @_DIRECTORY
-@click.option("--retry", is_flag=True, help="Try hosts again that failed or were given up.")
+@click.option("--retry", is_flag=True, help="Also try hosts that failed or were given up.")
 def go(directory: Path, retry: bool) -> None:
-    """Do what is missing on the hosts that answer and are free: look, bring bundles, prepare, launch.
+    """Do whatever is missing on the hosts that answer and are free: check, collect bundles,
+    prepare, launch.
 
-    Returns when that is done, while hosts measure. For cron: called again it resumes.
+    It returns while hosts measure. It is made for cron: another call resumes.
     """
     from vtax.campaign.controller import controller
 
@@ -153,7 +155,7 @@ def go(directory: Path, retry: bool) -> None:
 @_DIRECTORY
 @json_option
 def status(directory: Path, as_json: bool) -> None:
-    """Print what is known of every host: state, session, block, reason. Asks no host anything."""
+    """Print what is known about every host: state, session, block, reason. It connects to no host."""
     campaign = _opened(directory)
     hosts = campaign.hosts()
     if as_json:
@@ -180,10 +182,11 @@ def status(directory: Path, as_json: bool) -> None:
     _print_counts(hosts)
 
 
-@command.command("collect", short_help="Bring the bundles of hosts, and load each once.")
+@command.command("collect", short_help="Collect the bundles of hosts, and load each once.")
 @_DIRECTORY
 def collect(directory: Path) -> None:
-    """Bring the bundles of sessions that ended into the directory, and load each into the store, once."""
+    """Copy the bundles of sessions that ended into the directory, and load each into the store,
+    once."""
     from vtax.campaign.controller import controller
 
     with controller(_opened(directory), notify) as found:
@@ -199,10 +202,10 @@ def collect(directory: Path) -> None:
         )
 
 
-@command.command("abort", short_help="Stop what runs, for good.")
+@command.command("abort", short_help="Stop all runs, for good.")
 @_DIRECTORY
 def abort(directory: Path) -> None:
-    """Stop what runs on the hosts that answer, launch nothing more, and load what was measured."""
+    """Stop the runs on the hosts that answer, launch nothing more, and load what was measured."""
     from vtax.campaign.controller import controller
 
     with controller(_opened(directory), notify, aborts=True) as found:
@@ -220,7 +223,12 @@ def abort(directory: Path) -> None:
 @command.command("pack", short_help="Write a directory from which any scheduler measures.")
 @_DIRECTORY
 @click.option(
-    "-o", "--output", type=OutputDirectory(), required=True, metavar="DIR", help="To make."
+    "-o",
+    "--output",
+    type=OutputDirectory(),
+    required=True,
+    metavar="DIR",
+    help="Directory to create.",
 )
 def pack(directory: Path, output: Path) -> None:
     """Write a directory with the pack and run-here.sh, which measures on the host that it is started on."""
@@ -235,7 +243,7 @@ def pack(directory: Path, output: Path) -> None:
 @_DIRECTORY
 @click.argument("bundles", type=click.Path(path_type=Path))
 def load(directory: Path, bundles: Path) -> None:
-    """Load every bundle below BUNDLES, of the campaign in DIR, into the store, once."""
+    """Load every bundle below BUNDLES into the store, once, for the campaign in DIR."""
     from vtax.campaign.by_hand import load_directory
 
     campaign = _opened(directory)
@@ -255,9 +263,9 @@ def load(directory: Path, bundles: Path) -> None:
 
 @command.command("roles", short_help="Print SQL for roles of a PostgreSQL store.")
 def roles() -> None:
-    """Print SQL that makes the roles vtax_reader and vtax_writer of a PostgreSQL store, for psql.
+    """Print SQL that creates the roles vtax_reader and vtax_writer of a PostgreSQL store, for psql.
 
-    The owner of the tables runs it, once they are there, and grants the roles to who logs in.
+    The owner of the tables runs it once they exist, and grants the roles to the users who log in.
     """
     from vtax.store.roles import statements
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from vtax.campaign.controller import Controller
 
 
-@click.command("change", short_help="Draw the hosts that change first, such as to another kernel.")
+@click.command(
+    "change", short_help="Choose the hosts that change first, such as to another kernel."
+)
 @click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 @click.option(
     "--what",
@@ -29,22 +31,24 @@ if TYPE_CHECKING:
     "--hosts",
     metavar="HOST,...",
     default="",
-    help="Name the hosts that change first, rather than drawing.",
-)
-@click.option("--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Draw by this seed.")
-@click.option(
-    "--now", "is_done", is_flag=True, help="Write down that the first hosts have changed."
+    help="Name the hosts that change first, instead of a random choice.",
 )
 @click.option(
-    "--rest", "is_rest", is_flag=True, help="Write down that the other hosts have changed too."
+    "--seed",
+    type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
+    help="Use this seed for the random choice.",
+)
+@click.option("--now", "is_done", is_flag=True, help="Record that the first hosts have changed.")
+@click.option(
+    "--rest", "is_rest", is_flag=True, help="Record that the other hosts have changed too."
 )
 def command(
     directory: Path, what: str, hosts: str, seed: int | None, is_done: bool, is_rest: bool
 ) -> None:
     """Plan a change of hosts: a random half changes first, the others are its controls.
 
-    Prints the hosts to change, one a line, as ansible-playbook --limit @FILE reads them. Nothing is changed on them.
-    Sessions before --now are before the change, later ones after it.
+    It prints the hosts to change, one per line, for ansible-playbook --limit @FILE, and changes
+    nothing on them. Sessions before --now count as before the change, later ones as after it.
     """
     from vtax.campaign.change import change_of, plan_change, record_change
     from vtax.campaign.directory import Campaign

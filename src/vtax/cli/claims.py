@@ -25,9 +25,10 @@ from vtax.errors import BadInput
 def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool) -> None:
     """Judge the published findings of the study of RUN (default: the last run).
 
-    Each claim is reproduced, contradicted, inconclusive (with what would decide it) or not tested here (with the
-    reason). Intervals are from blocks, and the words are corrected for their number. A claim about a platform that
-    this host does not have is judged by another platform only where --map says so:
+    Each claim is reproduced, contradicted, inconclusive (with what would decide it) or not tested
+    here (with the reason). Intervals are over blocks, and judgements are corrected for the number
+    of claims. A claim about a platform that this host does not have is judged by another platform
+    only with --map:
 
     \b
       vtax claims urschei2007-1

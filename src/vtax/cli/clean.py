@@ -29,8 +29,9 @@ T = TypeVar("T")
 def command(forget: bool, as_json: bool) -> None:
     """Remove leaked resources after a crash. Resources of running processes are not touched.
 
-    One that cannot be removed keeps no other from being removed, and the exit status is 1. Files of guests that cannot
-    be removed are put aside in VTAX_HOME/left, tried again each time, and listed with the command that removes them.
+    A resource that cannot be removed does not keep others from being removed, and the exit status
+    is 1. Files of guests that cannot be removed are moved to VTAX_HOME/left, tried again each time,
+    and listed with the command that removes them.
     """
     from vtax.page.directory import remove_abandoned
 

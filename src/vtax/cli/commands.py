@@ -21,7 +21,7 @@ SUBJECTS = {
         "remove": "Delete runs from the store.",
     },
     "Comparison": {
-        "compare": "Compare platforms, levels or runs; fail where one is slower, for CI.",
+        "compare": "Compare platforms, levels or runs; fail if one is slower, for CI.",
         "history": "Show a study over its runs, with what changed between them.",
         "recommend": "Rank the platforms of a run for a workload.",
     },

@@ -66,11 +66,11 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
     "fail_if",
     callback=_margin,
     metavar="slower-by SHARE",
-    help="Exit with 1 where A is slower than B by more than this, such as slower-by 5% or 5%.",
+    help="Exit with 1 if A is slower than B by more than this, such as slower-by 5% or 5%.",
 )
 @detect_option
 @click.option(
-    "--strict", is_flag=True, help="Exit with 3 where a comparison is undecided or not tested."
+    "--strict", is_flag=True, help="Exit with 3 if a comparison is undecided or not tested."
 )
 @click.option("--metric", default="", help="Compare this metric; default: every primary one.")
 @click.option(
@@ -108,18 +108,18 @@ def command(
       vtax compare tour-1:podman tour-2:podman
       vtax compare tour-1,tour-2,tour-3 tour-4,tour-5,tour-6
 
-    With --fail-if, --detect or --strict it is a gate. A comparison fails when its interval, corrected for all
-    comparisons of a metric, lies below the limit: slower-by 5% is 95 % of B. It passes when the interval lies
-    above, and is undecided where noise allows neither. A gate takes one run, whose platforms are compared with its
-    baseline, and bundles:
+    With --fail-if, --detect or --strict it is a gate. A comparison fails if its interval, corrected
+    for all comparisons of a metric, lies below the limit: slower-by 5% is 95 % of B. It passes if
+    the interval lies above the limit, and is undecided if noise allows neither. A gate also accepts
+    one run, whose platforms are compared with its baseline, and bundles:
 
     \b
       vtax compare tour-1 --fail-if slower-by 5% --detect 10% --junit check.xml
       vtax compare tour-4,tour-5 tour-1,tour-2 --fail-if slower-by 5%
       vtax compare tour-1 main.vtax.gz --fail-if slower-by 5%
 
-    Runs that share no block are judged by their ratios to the baseline of both, which decides nothing where a side
-    has one session. vtax run STUDY --check 5% judges the run that it made.
+    Runs that share no block are judged by their ratios to the baseline of both; if a side has only
+    one session, nothing is decided. vtax run STUDY --check 5% judges its own run.
     """
     from vtax.cli.show import print_document
 

@@ -19,9 +19,10 @@ from vtax.cli.output import existing_store, json_option
 def command(run_name: str, every_counter: bool, as_json: bool, **options: Any) -> None:
     """Show which counters moved together with a difference in RUN (default: the last run).
 
-    For every contrast that is not equivalent: counters of the guest, of its virtualization layer, of the host and of
-    the links, per unit of work, as ratios to the baseline with intervals. This is association: what moved together
-    with a difference need not be its cause.
+    For every comparison that is not equivalent, it shows counters of the guest, of its
+    virtualization layer, of the host and of the links, per unit of work, as ratios to the baseline
+    with intervals. This is an association: a counter that moved with a difference need not be its
+    cause.
     """
     from vtax.cli.show import print_views
     from vtax.report.analysis.source import source_of

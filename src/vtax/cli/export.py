@@ -91,9 +91,9 @@ def command(
 ) -> None:
     """Write RUN (default: the last run) to one file, for vtax import or for other programs.
 
-    A bundle is compressed lines of JSON: zcat RUN.vtax.gz shows it. Its last line is the SHA-256 of the others.
-    Several runs are chapters of one markdown or latex file. In CSV, a text that a spreadsheet would read as a
-    formula starts with an apostrophe.
+    A bundle consists of compressed lines of JSON, which zcat RUN.vtax.gz shows; the last line is
+    the SHA-256 of the others. Several runs become chapters of one markdown or latex file. In CSV, a
+    text that a spreadsheet would read as a formula starts with an apostrophe.
 
     \b
       vtax export --format csv -o - | head

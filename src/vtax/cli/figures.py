@@ -53,7 +53,7 @@ _FORMATS = ("svg", "pdf", "png")
     "-o",
     type=OutputDirectory(),
     default=Path(),
-    help="Write into this directory, made if absent; default: the current one.",
+    help="Write into this directory, which is created if necessary; default: the current one.",
 )
 @click.option(
     "--map",
@@ -75,8 +75,9 @@ def command(
 ) -> None:
     """Write the figures and tables of the publication that the study of RUN repeats (default: the last run).
 
-    One file for each, RUN-ID.FORMAT. The left side has the statistic of the publication, the right side means with
-    intervals from blocks. A figure of a platform that the run does not have is not written; --map draws another one:
+    Each is one file, RUN-ID.FORMAT. The left side shows the statistic of the publication, the right
+    side means with intervals over blocks. A figure whose platform is not in the run is not written;
+    --map draws another platform:
 
     \b
       vtax figures ufla2010-1 --format pdf --output figures

@@ -36,7 +36,7 @@ class GateLimits:
 
 def detect_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --detect (parameter `detect`)."""
-    text = "Exit with 3 where a slowdown of this size could not have been seen, such as 10%."
+    text = "Exit with 3 if a slowdown of this size, such as 10%, could not have been detected."
     return click.option("--detect", metavar="SHARE", help=text)(command)
 
 

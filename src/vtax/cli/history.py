@@ -58,9 +58,10 @@ def command(
 ) -> None:
     """Show the metrics of STUDY over its finished runs, with intervals and change points; without it, list studies.
 
-    Runs stand in the order of time, whatever host they are of. Runs whose baseline, guest, topology, parameters or
-    link differ are shown apart, with the difference. At a change point, the command prints what else differs between
-    the runs before and after it: kernel, microcode, image, hypervisor, versions.
+    Runs are listed in order of time, from all hosts. Runs whose baseline, guest, topology,
+    parameters or link differ are shown separately, with the difference. At a change point, the
+    command prints what else differs between the runs before and after it: kernel, microcode, image,
+    hypervisor, versions.
 
     \b
       vtax history tour

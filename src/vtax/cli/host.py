@@ -39,7 +39,8 @@ def command() -> None:
 def check(as_json: bool) -> None:
     """Check whether this host can measure now: its identity, space, lock, images, resident agents, disturbances.
 
-    Changes nothing and starts no guest. Without root its identity is that of its machine-id alone.
+    It changes nothing and starts no guest. Without root, the identity is only that of the
+    machine-id.
     """
     found = readiness(Home.from_environment())
     if as_json:
@@ -74,8 +75,8 @@ def check(as_json: bool) -> None:
 def prepare(pack: Path, digest: str, as_json: bool) -> None:
     """Install vtax, the study and the image of PACK, which vtax pack wrote, into VTAX_HOME, without a network.
 
-    What is there already is left as it is. Programs of a pack run as root: compare its digest. A host without vtax is
-    prepared by: sudo python3 PACK
+    Whatever exists already stays unchanged. Programs of a pack run as root: compare its digest. To
+    prepare a host without vtax, run: sudo python3 PACK
     """
     need_root("preparing a host")
     try:
@@ -124,9 +125,9 @@ def run(
     tune_host: bool,
     as_json: bool,
 ) -> None:
-    """Measure STUDY in the background, which no end of a login stops, and write its bundle.
+    """Measure STUDY in the background, even after a logout, and write its bundle.
 
-    The same ID measures once: a further request prints the state, and resumes a run that was interrupted.
+    One ID measures once: another request prints the state, and resumes a run that was interrupted.
     """
     need_root("measuring")
     home = Home.from_environment().ensure()
@@ -174,13 +175,15 @@ def status(id_: str | None, as_json: bool) -> None:
         _print_runs(found)
 
 
-@command.command("boot", short_help="Set the boot that a run needs next.")
+@command.command("boot", short_help="Set the boot entry that a run needs next.")
 @click.argument("id_", metavar="[ID]", required=False)
 @json_option
 def boot(id_: str | None, as_json: bool) -> None:
-    """Set the boot that the run ID needs next for the next boot of this host alone, and reboot nothing.
+    """Set the boot entry that the run ID needs, for only the next boot of this host, without
+    rebooting.
 
-    Nothing is set where this boot of the host will do, and without an ID. Refused while a run measures (75).
+    Nothing is set if the current boot of the host will do, or without an ID. Refused while a run
+    measures (75).
     """
     need_root("setting the next boot")
     home = Home.existing()
@@ -199,7 +202,8 @@ def boot(id_: str | None, as_json: bool) -> None:
 @click.argument("id_", metavar="ID")
 @json_option
 def stop(id_: str, as_json: bool) -> None:
-    """Stop the run ID in order: what it measured is kept, and its bundle written; vtax host run resumes it."""
+    """Stop the run ID cleanly: its measurements are kept, and its bundle is written; vtax host run
+    resumes it."""
     need_root("stopping a run")
     found = detached.stop(RequestedRun.of(Home.existing(), id_))
     if as_json:

@@ -49,7 +49,7 @@ def command() -> None:
     "--all",
     "everything",
     is_flag=True,
-    help="Build those of all shipped studies, benchmarks and topologies.",
+    help="Build the images of all shipped studies, benchmarks and topologies.",
 )
 @click.option(
     "--with",
@@ -81,7 +81,7 @@ def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> Non
         say(f"image {image.key} ({recipe.summary}) built: {image.directory}")
 
 
-@command.command("add", short_help="Take your own root file system as an image.")
+@command.command("add", short_help="Add your own root file system as an image.")
 @click.argument("name")
 @click.option(
     "--from", "source", required=True, metavar="KIND:PLACE", help="Take the files from here."
@@ -92,7 +92,7 @@ def add(name: str, source: str) -> None:
     It runs on every platform: containers, sandboxes, and virtual machines with vtax's kernel. KIND is dir, tar,
     docker-archive, oci, oci-archive, podman or docker: vtax image add shop --from docker-archive:shop.tar
 
-    Nothing of it runs while it is added. The agent in its guests brings its own Python.
+    None of its programs run while it is added. The agent in its guests brings its own Python.
     """
     need_root("adding an image")
     found = FileSource.of(name, source)
@@ -129,10 +129,11 @@ def export(key: str, output: Path | None) -> None:
 @click.option("--digest", default="", metavar="SHA256", help="Refuse an image with another digest.")
 @json_option
 def import_(file: Path, digest: str, as_json: bool) -> None:
-    """Add the image in FILE, which vtax image export wrote. Its programs run as root: trust who built it.
+    """Add the image in FILE, which vtax image export wrote. Its programs run as root: you must
+    trust who built it.
 
-    Its archive and its disk are made here and must be those of the other host, to the last bit. An image that is here
-    is not imported again. A failed or interrupted import leaves no files.
+    Its archive and its disk are created here, and must be identical to those of the other host. An
+    image that exists is not imported again. A failed or interrupted import leaves no files.
     """
     need_root("importing an image")
     home = Home.from_environment().ensure()

@@ -18,7 +18,8 @@ from vtax.units import format_count
 def command(file: Path, as_json: bool) -> None:
     """Add the run in FILE, which vtax export wrote, to the store.
 
-    Importing the same run twice makes no second one. A run whose name is taken gets another one.
+    Importing the same run again changes nothing. A run whose name is already used gets another
+    name.
     """
     from vtax.cli.row_progress import row_progress
     from vtax.counters.host import machine_id

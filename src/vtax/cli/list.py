@@ -34,8 +34,9 @@ from vtax.units import format_duration
     multiple=True,
     callback=listed,
     metavar="KEY=VALUE,...",
-    help="List only runs with this study, platform, status, origin, tag, note (a text in one) or host (the "
-    "begin of its machine id), or since=YYYY-MM-DD (repeatable; values of one key are alternatives).",
+    help="List only runs with this study, platform, status, origin, tag, note (text in a note) or host "
+    "(the beginning of its machine id), or since=YYYY-MM-DD (repeatable; values of one key are "
+    "alternatives).",
     shell_complete=conditions_on_runs,
 )
 @json_option

@@ -15,9 +15,10 @@ from vtax.host.home import Home
 def command(run_names: tuple[str, ...], as_json: bool) -> None:
     """Combine each RUN, of one study on any hosts and days, into a new run whose sessions are theirs.
 
-    Intervals are then over sessions. Study, image, agent and platforms must be the same. What differs between the
-    hosts and between their guests is listed. The runs themselves are kept. When some of the runs were merged before,
-    the new run keeps a warning: no interval allows for a host that is added after the first result was known.
+    Intervals are then over sessions. Study, image, agent and platforms must be the same.
+    Differences between the hosts, and between their guests, are listed. The runs themselves are
+    kept. If some of the runs were merged before, the new run keeps a warning: no interval allows
+    for a host that is added after the first result was known.
     """
     from vtax.cli.row_progress import run_progress
     from vtax.cli.show import print_views

@@ -53,21 +53,21 @@ Answer = TypeVar("Answer")
     multiple=True,
     callback=listed,
     metavar="R,...",
-    help=f"Measure {', '.join(TABLES)} (repeatable); of compare, difference and density.",
+    help=f"Measure {', '.join(TABLES)} (repeatable); for compare, difference and density.",
 )
 @click.option(
-    "--difference", metavar="SHARE", help="The difference to find; of the question difference."
+    "--difference", metavar="SHARE", help="The difference to find, for the question difference."
 )
 @click.option(
     "--guests",
     type=click.IntRange(2, MAX_GUESTS),
-    help="Most guests at once; of density.  [default: 4]",
+    help="Largest number of guests at once, for density.  [default: 4]",
 )
 @click.option(
     "--command",
     "program",
     metavar="LINE",
-    help="The command line of a program; of the question program.",
+    help="The command line of a program, for the question program.",
 )
 @click.option(
     "--file",
@@ -79,12 +79,12 @@ Answer = TypeVar("Answer")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @json_option
 def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
-    """Write the study NAME.toml by asking, or without asking from options.
+    """Write the study NAME.toml from your answers, or from options.
 
-    Questions: compare platforms by resource; find a difference of some percent; density, guests that run at once;
-    network, sizes of messages; service,
-    requests and slow answers of servers; program, one of your own. Printed are the blocks that the time fits, and the
-    difference that so many blocks find: by the noise of this host's runs, or else by a stated assumption.
+    Questions: compare (platforms by resource), difference (of some percent), density (guests that
+    run at once), network (sizes of messages), service (requests and slow answers of servers),
+    program (one of your own). It prints how many blocks fit into the time, and the difference that
+    they would find, from the noise of this host's runs or else from a stated assumption.
 
     \b
       vtax new mine
@@ -235,7 +235,7 @@ def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tup
 
 
 def _guests(question: Question, given: int | None, *, asks: bool) -> int:
-    """Most guests at once, of density."""
+    """Largest number of guests at once, for density."""
     if given is None and asks and question == "density":
         number = click.prompt(
             "How many guests at once, at most?",

@@ -18,31 +18,29 @@ load_option = click.option(
     "--load",
     "load_of",
     metavar="COMMAND",
-    help="Load the server of --image with this command from a machine beside it, in place of STUDY; {url}, "
-    "{guest_address} and {port} stand for where it listens.",
+    help="Load the server of --image with this command from a peer, instead of running STUDY; {url}, "
+    "{guest_address} and {port} are replaced by its address.",
 )
 serve_option = click.option(
     "--serve",
     metavar="COMMAND",
-    help="Run this in the image as the server; default its own program.",
+    help="Run this in the image as the server; default: its own program.",
 )
 port_option = click.option(
-    "--port", type=click.IntRange(1, 65000), help="Load this port of the server; default 8080."
+    "--port", type=click.IntRange(1, 65000), help="Load this port of the server; default: 8080."
 )
 
 
 def study_of(
     study: str | None, image: str | None, load_of: str | None, serve: str | None, port: int | None
 ) -> str:
-    """Return what `vtax run` runs: STUDY, or a file made of the options, gone when the command ends.
+    """Return what `vtax run` runs: STUDY, or a temporary study file generated from the options.
 
     Raises BadInput for options that do not go together.
     """
     if load_of is None:
         if serve or port:
-            raise BadInput(
-                "--serve and --port are of a server that is loaded", hint="add --load COMMAND"
-            )
+            raise BadInput("--serve and --port need --load", hint="add --load COMMAND")
         if study is None:
             raise BadInput(
                 "STUDY is missing", hint="vtax studies lists them; or --image NAME --load COMMAND"

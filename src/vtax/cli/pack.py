@@ -41,8 +41,8 @@ from vtax.units import about_size
 def command(study: str, output: Path | None, pythons: tuple[str, ...], as_json: bool) -> None:
     """Write vtax, STUDY and its image to one file, from which another host is prepared without a network.
 
-    There: sudo python3 FILE. Python wheels come from where pip is configured to take them, in the versions that are
-    installed here.
+    On that host, run: sudo python3 FILE. Python wheels come from the index that pip is configured
+    for, in the versions that are installed here.
     """
     from vtax.campaign.pack import write_pack
     from vtax.campaign.wheelhouse import PYTHONS

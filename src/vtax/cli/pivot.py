@@ -36,7 +36,8 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--rows",
             metavar="FACTOR",
             shell_complete=factors_of_run,
-            help="Show one figure a cell in a table with a row for each level of this factor (default: platform).",
+            help="Show one value per cell, in a table with a row for each level of this factor "
+            "(default: platform).",
         ),
         click.option(
             "--cols",
@@ -60,13 +61,14 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--value",
             type=click.Choice(_VALUES),
             metavar="FIGURE",
-            help="The figure of such a table: mean (default); efficiency, percent of the baseline; p50, p95 or p99, "
-            "percentiles of single values, such as starts.",
+            help="The value in such a table: mean (default); efficiency, percent of the baseline; p50, "
+            "p95 or p99, percentiles of single values, such as starts.",
         ),
         click.option(
             "--to",
             metavar="FACTOR=LEVEL",
-            help="Show such a figure as percent of that at this level; its factor is the columns by default.",
+            help="Show each value as percent of the one at this level; the columns are this factor by "
+            "default.",
         ),
         click.option(
             "--figure",
@@ -95,7 +97,7 @@ def requested(options: dict[str, Any]) -> Axes | None:
     for name, option in _OTHERS.items():
         if options.pop(name) is not None:
             raise BadInput(
-                f"{option} is of a table by factors", hint="add --rows FACTOR or --cols FACTOR"
+                f"{option} needs --rows or --cols", hint="add --rows FACTOR or --cols FACTOR"
             )
     return None
 

@@ -19,7 +19,7 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 @click.option(
     "--weights",
     metavar="RESOURCE=N,...",
-    help="How much each resource counts; those that are not named do not. Default: all measured resources alike.",
+    help="How much each resource counts; others do not count. Default: all measured resources equally.",
 )
 @click.option(
     "--platform",
@@ -34,13 +34,13 @@ WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
 def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_json: bool) -> None:
     """Rank the platforms of RUN (default: the last run) for a workload.
 
-    The score of a platform is the weighted geometric mean of its percents of native: of cpu, memory, disk, network,
-    kernel (system calls), start (of guests) and application, as far as the run measured them. A cost
-    counts where it is named: guest-memory, of runs with several guests at once, guest-start, host-cpu and
-    energy, both of a unit of work. Printed are the
-    score of every platform with its interval, the resource that decides, and the weights at which another one would
-    be the first. A resource that was not tested on a platform makes its place a range, with the reason; one that the run
-    does not measure is left out, and named first.
+    The score of a platform is the weighted geometric mean of its percent of native for cpu, memory,
+    disk, network, kernel (system calls), start (of guests) and application, as far as the run
+    measured them. Costs count only if they are named: guest-memory (of runs with several guests at
+    once), guest-start, and host-cpu and energy per unit of work. The output has the score of every
+    platform with its interval, the resource that decides, and the weights at which another platform
+    would be first. If a resource was not tested on a platform, its place is a range, with the
+    reason; a resource that the run does not measure is left out, and listed first.
 
     \b
       vtax recommend tour-1 --weights cpu=1,network=3,disk=1,guest-start=1

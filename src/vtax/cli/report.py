@@ -32,7 +32,8 @@ from vtax.cli.outputs import OutputFile
 def command(names: tuple[str, ...], output: Path | None, mapped: tuple[str, ...]) -> None:
     """Write the report of every RUN (default: the last run) to one self-contained HTML file.
 
-    Several runs are its chapters. vtax export writes everything else: tables, CSV, Parquet, JSON, formats of others.
+    Several runs become its chapters. vtax export writes all other formats: tables, CSV, Parquet,
+    JSON, and those of other programs.
     """
     from vtax.cli.claims import mapping_of
     from vtax.cli.export import write_documents

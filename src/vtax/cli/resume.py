@@ -59,7 +59,7 @@ from vtax.store.store import Store
 @tune_host_option
 @wait_option
 @click.option(
-    "--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed."
+    "--strict", is_flag=True, help="Exit with 1 if a target was missed or a trial failed."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -74,10 +74,10 @@ def command(
 ) -> None:
     """Resume RUN (default: the last run) where it stopped, with the same plan and seed.
 
-    A run with several sessions is paused between them; --session starts the next one. With it, a finished run gets
-    one session more, of as many blocks as its first. A run over several boots of the host goes on in the boot that is
-    next. --budget adds blocks to a finished run, in its last session; a result that was known decided on them, and
-    the run says so.
+    A run with several sessions is paused between them; --session starts the next one. With it, a
+    finished run gets one more session, with as many blocks as its first. A run over several boots
+    of the host continues in the next boot. --budget adds blocks to a finished run, in its last
+    session; because the result was already known, the run gets a warning.
     """
     more_s = budget_s(budget)
     if more_s is not None and session:

@@ -78,12 +78,13 @@ def _tags(
     callback=listed,
     metavar="A,B,...",
     shell_complete=platform_names,
-    help="Run these platforms in place of those of STUDY: its own, or shipped ones; the baseline is one of them.",
+    help="Run only these platforms: those of STUDY, or shipped ones; the baseline must be one of them.",
 )
 @click.option(
     "--ab",
     metavar="P:OPTION=OLD,P:OPTION=NEW",
-    help="Compare two platforms of one driver, old and new, in place of those of STUDY; with --check a gate.",
+    help="Compare two platforms of one driver, old and new, instead of those of STUDY; with --check, "
+    "as a gate.",
 )
 @click.option(
     "--scale",
@@ -97,7 +98,7 @@ def _tags(
     default="",
     help="Use an order and repetition that STUDY declares, such as those of its paper.",
 )
-@click.option("--vcpus", type=click.IntRange(1), help="Give every guest so many virtual CPUs.")
+@click.option("--vcpus", type=click.IntRange(1), help="Give every guest this many virtual CPUs.")
 @click.option(
     "--memory", metavar="SIZE", help="Limit the memory of every guest to this, e.g. 2GiB."
 )
@@ -115,7 +116,7 @@ def _tags(
     multiple=True,
     callback=listed,
     metavar="KEY=VALUE,...",
-    help="Set this of every link, e.g. delay_us=50 (repeatable).",
+    help="Set this on every link, e.g. delay_us=50 (repeatable).",
 )
 @click.option(
     "--boot",
@@ -127,7 +128,7 @@ def _tags(
 @click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="Run exactly this many blocks, fewer where --budget ends before.",
+    help="Run exactly this many blocks, or fewer if --budget ends first.",
 )
 @click.option(
     "--sessions",
@@ -142,7 +143,7 @@ def _tags(
 @click.option(
     "--budget",
     metavar="TIME",
-    help="Run as many blocks as fit into this time, e.g. 2h; a fixed number no longer holds.",
+    help="Run as many blocks as fit into this time, e.g. 2h, instead of a fixed number.",
 )
 @click.option(
     "--seed",
@@ -156,7 +157,7 @@ def _tags(
     callback=_tags,
     metavar="TAG,...",
     shell_complete=tags_of_runs,
-    help="Give the run a tag, to find it by with vtax list --where tag=TAG (repeatable).",
+    help="Tag the run, so that vtax list --where tag=TAG finds it (repeatable).",
 )
 @yes_option
 @click.option(
@@ -171,12 +172,14 @@ def _tags(
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with 1 when a target was missed or a trial failed; with 3 where --check leaves something undecided.",
+    help="Exit with 1 if a target was missed or a trial failed, and with 3 if --check leaves something "
+    "undecided.",
 )
 @click.option(
     "--check",
     metavar="SHARE",
-    help="Judge this run: exit with 1 where a platform is slower than the baseline by more, such as 5%.",
+    help="Judge this run: exit with 1 if a platform is slower than the baseline by more than this, "
+    "such as 5%.",
 )
 @detect_option
 @junit_option

@@ -27,7 +27,8 @@ Schema = dict[str, Any]
 def command() -> None:
     """Print the JSON Schema of a study file, with a description of each key.
 
-    It has the options of all platforms and the parameters of all benchmarks that are installed here.
+    It includes the options of all platforms and the parameters of all benchmarks that are installed
+    here.
     """
     print_json(study_schema())
 

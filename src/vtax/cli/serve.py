@@ -38,7 +38,7 @@ _TOKEN_BYTES = 24
     type=click.IntRange(0, 65535),
     default=_PORT,
     show_default=True,
-    help="0 takes one that is free.",
+    help="Listen on this port; 0 chooses a free one.",
 )
 @click.option(
     "--name",
@@ -46,14 +46,14 @@ _TOKEN_BYTES = 24
     multiple=True,
     callback=listed,
     metavar="HOST,...",
-    help="Answer to this host name, too, as a proxy has it.",
+    help="Also answer to this host name, such as that of a proxy.",
 )
 def command(host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve the runs of the store as a read-only web page, until Ctrl-C.
 
-    Runs and studies, a run while it is measured, reports, contrasts, histories and downloads, in English and in
-    Portuguese. With another --host the address that is printed has a token. The page is not encrypted: from another
-    machine, prefer a tunnel: ssh -L 8420:127.0.0.1:8420 HOST
+    The page shows runs and studies, a run while it is measured, reports, comparisons, histories and
+    downloads, in English or Portuguese. With another --host, the printed address contains a token.
+    The page is not encrypted, so use a tunnel from another machine: ssh -L 8420:127.0.0.1:8420 HOST
     """
     from vtax.cli.bugs import report
     from vtax.page.access import TOKEN, Access, own_names

@@ -48,7 +48,7 @@ SIGNAL_STATUS_BASE = (
     default=1,
     show_default=True,
     type=click.IntRange(1),
-    help="Give the guest so many virtual CPUs.",
+    help="Give the guest this many virtual CPUs.",
 )
 @click.option(
     "--memory",

@@ -26,9 +26,9 @@ _PAUSE_S = 0.5
 def command(run_name: str) -> None:
     """Show RUN (default: the last run) while it is measured, and end with it.
 
-    Block, guest, trial, time left, and the ratios with their intervals after every block. Without a terminal: a line
-    for every event. The command takes only CPU time that nothing else wants, and reads the store once a block. Ctrl-C
-    ends the watching, not the run.
+    It shows block, guest, trial, time left, and after every block the ratios with their intervals.
+    Without a terminal it prints one line per event. The command uses only idle CPU time, and reads
+    the store once per block. Ctrl-C ends the watching, not the run.
     """
     from vtax.host.lock import is_measuring
     from vtax.live.scheduling import set_idle

@@ -281,7 +281,7 @@ VIEW = register_view(
     View(
         "hosts",
         msg("Hosts"),
-        msg("Each host of several: ratios, odd and missing ones, a change."),
+        msg("Each of several hosts: ratios, hosts that lie apart or are missing, a change."),
         document,
         22,
     )
