@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from measured_run import measured, noisy
+from a_run import measured, noisy
 from shown import page, result, terminal
 
 from vtax.benchmarks.base import Resource

@@ -27,6 +27,7 @@ OF_KERNEL = frozenset(
         "speculative branches",
         "CPUs",
         "/dev/shm",
+        "/scratch",
         "/tmp in memory",
         "connections that wait",
         "TCP congestion control",
@@ -36,7 +37,7 @@ OF_KERNEL = frozenset(
     }
 )
 """Facts of a guest's own kernel, where it has one: its clock, what it does about its processor, buffers and tmpfs by the
-size of its memory, the processors that its machine has."""
+size of its memory, the processors and the disk that its machine has."""
 _PROBE = files("vtax.conformance").joinpath("fair_probe.py")
 _PLACE = "/tmp/vtax-fair.py"
 _TIMEOUT_S = 60.0

@@ -85,7 +85,7 @@ def process() -> dict[str, str]:
 
 
 def places() -> dict[str, str]:
-    """Return what there is beside its own directory: processors, memory that is shared, a /tmp."""
+    """Return what there is beside its own directory: processors, shared memory, file systems."""
     shared = os.statvfs("/dev/shm")
     runs = "" if shared.f_flag & os.ST_NOEXEC == 0 else ", no programs"
     with open("/proc/self/mountinfo") as file:
@@ -95,6 +95,7 @@ def places() -> dict[str, str]:
         "usable CPUs": str(len(os.sched_getaffinity(0))),
         "CPUs": str(os.sysconf("SC_NPROCESSORS_ONLN")),
         "/dev/shm": f"{shared.f_blocks * shared.f_frsize} bytes{runs}",
+        "/scratch": kinds.get("/scratch", kinds["/"]),
         "/tmp in memory": str(kinds.get("/tmp") == "tmpfs"),
     }
 
