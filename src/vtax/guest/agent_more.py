@@ -130,11 +130,8 @@ SYSTEM_FILES = {
     "tcp_receive_buffer": "/proc/sys/net/ipv4/tcp_rmem",
     "tcp_send_buffer": "/proc/sys/net/ipv4/tcp_wmem",
 }
-OWN_OPTIONS = (
-    "vtax.",
-    "vec",
-    "ssl",
-)  # the agent's stream and the interfaces, which differ between guests
+OWN_OPTIONS = ("vtax.", "vec", "ssl")  # of the stream and the interfaces, which differ by guest
+OWN_MOUNT_OPTIONS = ("lowerdir", "upperdir", "workdir", "uuid")  # differ by guest, on any platform
 SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
 STATUS_NAMES = {
     "NoNewPrivs": "no_new_privs",
@@ -158,27 +155,18 @@ OFFLOADS = (
 
 def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Return the audit. kernel_options: words of the command line that are facts of their own. programs: to hash."""
-    found = command_line(requested["kernel_options"])
+    audit = command_line(requested["kernel_options"])
 
     def hashes() -> dict[str, Any]:
         return hashes_of(requested["programs"])
 
-    for collect_some in (
-        kernel,
-        processor,
-        memory,
-        control_group,
-        mounts,
-        disks,
-        interfaces,
-        hashes,
-        limits,
-    ):
+    hardware = (kernel, processor, memory)
+    for read in (*hardware, control_group, mounts, disks, interfaces, hashes, limits):
         try:
-            found.update(collect_some())
+            audit.update(read())
         except (OSError, ValueError, IndexError, KeyError) as error:
-            found[f"unreadable.{collect_some.__name__}"] = f"{type(error).__name__}: {error}"
-    return {"facts": {name: value for name, value in found.items() if value not in ("", None, [])}}
+            audit[f"unreadable.{read.__name__}"] = f"{type(error).__name__}: {error}"
+    return {"facts": {name: value for name, value in audit.items() if value not in ("", None, [])}}
 
 
 def command_line(wanted: list[str]) -> dict[str, Any]:
@@ -202,7 +190,7 @@ def text_of(path: str) -> str:
 
 
 def names_in(directory: str) -> list[str]:
-    """Sorted names in a directory; none when it cannot be read."""
+    """Return the sorted names in a directory; none when it cannot be read."""
     try:
         return sorted(os.listdir(directory))
     except OSError:
@@ -210,12 +198,13 @@ def names_in(directory: str) -> list[str]:
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    """Lines of `key: value`."""
-    return {
-        key.strip(): value.strip()
-        for key, colon, value in (n.partition(":") for n in text.split("\n"))
-        if colon
-    }
+    """Return the pairs in lines of `key: value`."""
+    pairs = {}
+    for line in text.split("\n"):
+        key, colon, value = line.partition(":")
+        if colon:
+            pairs[key.strip()] = value.strip()
+    return pairs
 
 
 def bracketed(text: str) -> str:
@@ -224,65 +213,64 @@ def bracketed(text: str) -> str:
 
 
 def kernel() -> dict[str, Any]:
-    """Release, mitigations, and settings that bear on speed."""
-    vulnerabilities = "/sys/devices/system/cpu/vulnerabilities"
-    status = pairs_of(text_of("/proc/self/status"))
-    return {
+    """Return release, mitigations, and settings that bear on speed."""
+    read = {
         "kernel_release": os.uname().release,
         "kernel_version": os.uname().version,
         "libc_version": os.confstr("CS_GNU_LIBC_VERSION") or "",
         "transparent_huge_pages": bracketed(text_of("/sys/kernel/mm/transparent_hugepage/enabled")),
-        **{name: " ".join(text_of(path).split()) for name, path in SYSTEM_FILES.items()},
-        **{name: status.get(key, "") for key, name in STATUS_NAMES.items()},
-        **{
-            f"mitigation.{name}": text_of(f"{vulnerabilities}/{name}")
-            for name in names_in(vulnerabilities)
-        },
     }
+    for name, path in SYSTEM_FILES.items():
+        read[name] = " ".join(text_of(path).split())
+    status = pairs_of(text_of("/proc/self/status"))
+    for key, name in STATUS_NAMES.items():
+        read[name] = status.get(key, "")
+    vulnerabilities = "/sys/devices/system/cpu/vulnerabilities"
+    for name in names_in(vulnerabilities):
+        read[f"mitigation.{name}"] = text_of(f"{vulnerabilities}/{name}")
+    return read
 
 
 def processor() -> dict[str, Any]:
-    """Model, flags, and the CPUs that are seen and allowed."""
+    """Return model, flags, and the CPUs that are seen and allowed."""
     first = pairs_of(text_of("/proc/cpuinfo").partition("\n\n")[0])
+    numbers = [first[key] for key in ("cpu family", "model", "stepping") if key in first]
     return {
         "cpu_model": first.get("model name", ""),
-        "cpu_family_model_stepping": "/".join(
-            first[k] for k in ("cpu family", "model", "stepping") if k in first
-        ),
+        "cpu_family_model_stepping": "/".join(numbers),
         "cpu_cache": first.get("cache size", ""),
         "cpu_flags": sorted(first.get("flags", "").split()),
         "cpu_topology": topology("/sys/devices/system/cpu"),
-        "numa_nodes": sum(
-            name[4:].isdigit()
-            for name in names_in("/sys/devices/system/node")
-            if name[:4] == "node"
-        ),
+        "numa_nodes": len(numbered_in("/sys/devices/system/node", "node")),
         "cpus_visible": os.cpu_count(),
         "cpus_allowed": sorted(os.sched_getaffinity(0)),
     }
 
 
-def topology(place: str) -> str:
-    """`1 socket, 2 cores, 1 thread a core` of the CPUs that are seen; empty when the kernel does not say."""
-    cpus = [
-        f"{place}/{name}/topology"
-        for name in names_in(place)
-        if name[:3] == "cpu" and name[3:].isdigit()
-    ]
-    sockets = [text_of(f"{cpu}/physical_package_id") for cpu in cpus]
-    cores = {(socket, text_of(f"{cpu}/core_id")) for cpu, socket in zip(cpus, sockets, strict=True)}
+def numbered_in(directory: str, prefix: str) -> list[str]:
+    """Return the names of a directory that are a prefix and a number, such as `cpu0`."""
+    names = [name for name in names_in(directory) if name.startswith(prefix)]
+    return [name for name in names if name[len(prefix) :].isdigit()]
+
+
+def topology(directory: str) -> str:
+    """Return `1 socket, 2 cores, 1 thread a core` of the CPUs in /sys; empty when the kernel does not say."""
+    sockets, cores = [], set()
+    for name in numbered_in(directory, "cpu"):
+        cpu = f"{directory}/{name}/topology"
+        sockets.append(text_of(f"{cpu}/physical_package_id"))
+        cores.add((sockets[-1], text_of(f"{cpu}/core_id")))
     if not all(sockets) or not cores:
         return ""
-    counts = (
-        ("socket", len(set(sockets))),
-        ("core", len(cores)),
-        ("thread", len(cpus) // len(cores)),
-    )
-    return ", ".join(f"{count} {what}{'s' * (count != 1)}" for what, count in counts) + " a core"
+    words = []
+    threads = len(sockets) // len(cores)
+    for what, count in (("socket", len(set(sockets))), ("core", len(cores)), ("thread", threads)):
+        words.append(f"{count} {what}{'s' * (count != 1)}")
+    return ", ".join(words) + " a core"
 
 
 def memory() -> dict[str, Any]:
-    """Memory and swap that are seen, in bytes."""
+    """Return memory and swap that are seen, in bytes."""
     pairs = pairs_of(text_of("/proc/meminfo"))
     return {
         name: int(pairs[key].split()[0]) * 1024
@@ -292,22 +280,23 @@ def memory() -> dict[str, Any]:
 
 
 def control_group() -> dict[str, Any]:
-    """Limits of the agent's control group as far as they can be seen from inside."""
-    places = {"": "/sys/fs/cgroup"}
+    """Return the limits of the agent's control group as far as they can be seen from inside."""
+    groups = {"": "/sys/fs/cgroup"}
     for line in text_of("/proc/self/cgroup").split("\n"):
         _, controllers, path = [*line.split(":", 2), "", "", ""][:3]
         for controller in controllers.split(","):
             base = f"/sys/fs/cgroup/{controller}" if controller else "/sys/fs/cgroup"
-            places[controller] = base + path if names_in(base + path) else base
-    v1, v2 = places.get("memory", ""), places[""]
-    cpu = places.get("cpu", "")
-    quota = text_of(f"{cpu}/cpu.cfs_quota_us") if cpu else text_of(f"{v2}/cpu.max")
+            groups[controller] = base + path if names_in(base + path) else base
+    v2 = groups[""]
+    memory, quota = f"{v2}/memory.max", f"{v2}/cpu.max"
+    if groups.get("memory"):
+        memory = f"{groups['memory']}/memory.limit_in_bytes"
+    if groups.get("cpu"):
+        quota = f"{groups['cpu']}/cpu.cfs_quota_us"
     return {
-        "cgroup.memory": limit_of(
-            text_of(f"{v1}/memory.limit_in_bytes" if v1 else f"{v2}/memory.max")
-        ),
-        "cgroup.cpu_quota": limit_of(quota),
-        "cgroup.cpu_set": text_of(f"{places.get('cpuset', v2)}/cpuset.cpus"),
+        "cgroup.memory": limit_of(text_of(memory)),
+        "cgroup.cpu_quota": limit_of(text_of(quota)),
+        "cgroup.cpu_set": text_of(f"{groups.get('cpuset', v2)}/cpuset.cpus"),
     }
 
 
@@ -318,32 +307,22 @@ def limit_of(text: str) -> str:
 
 
 def mounts() -> dict[str, Any]:
-    """File system, options and scheduler of what is mounted over / and /scratch."""
-    found: dict[str, Any] = {}
+    """Return file system and options of what is mounted over / and /scratch."""
+    read: dict[str, Any] = {}
     table = [line.split() for line in text_of("/proc/self/mountinfo").split("\n")]
-    for name, path in (("root", "/"), ("scratch", "/scratch")):
-        over = [
-            row
-            for row in table
-            if len(row) > 9 and (path + "/").startswith(row[4].rstrip("/") + "/")
-        ]
-        if over:
-            row = max(reversed(over), key=lambda r: len(r[4].rstrip("/")))
-            kind, _, options = row[row.index("-") + 1 :][:3]
-            found[f"{name}_file_system"] = kind
-            hidden = (
-                "lowerdir",
-                "upperdir",
-                "workdir",
-                "uuid",
-            )  # differ from guest to guest, whatever the platform
-            shown = {
-                o
-                for o in [*row[5].split(","), *options.split(",")]
-                if o.partition("=")[0] not in hidden
-            }
-            found[f"{name}_mount_options"] = sorted(shown)
-    return found
+    for name, path in (("root", "/"), ("scratch", "/scratch/")):
+        mount, point = None, ""  # the last of the deepest
+        for row in table:
+            above = row[4].rstrip("/") if len(row) > 9 else "none"
+            if path.startswith(above + "/") and len(above) >= len(point):
+                mount, point = row, above
+        if mount is not None:
+            kind, _, options = mount[mount.index("-") + 1 :][:3]
+            read[f"{name}_file_system"] = kind
+            words = {*mount[5].split(","), *options.split(",")}
+            shown = [word for word in words if word.partition("=")[0] not in OWN_MOUNT_OPTIONS]
+            read[f"{name}_mount_options"] = sorted(shown)
+    return read
 
 
 def disks() -> dict[str, Any]:

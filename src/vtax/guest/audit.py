@@ -13,7 +13,7 @@ from typing import Any
 
 from vtax.errors import GuestError
 from vtax.foreign_text import clean, one_line
-from vtax.guest.facts import is_of
+from vtax.guest.facts import has_field, is_of
 from vtax.limits import AUDIT
 from vtax.units import about_size, size_bytes
 
@@ -41,10 +41,10 @@ STARTED = ("tuning", "started.scratch", "started.topology", "started.link")
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that is not the same everywhere.
+    """A fact that is not the same on all platforms.
 
-    field: its name. values: platform -> what to show; of lists that have something in common only the rest, as
-    `+item`.
+    field: its name.
+    values: platform -> text for people; of lists that have items in common only the other items, as `+item`.
     """
 
     field: str
@@ -52,15 +52,15 @@ class Difference:
 
 
 def checked(facts: Any) -> dict[str, Fact]:
-    """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
+    """Return the facts that a guest sent, cleaned. Raises GuestError when they are not flat, bounded facts."""
     if not isinstance(facts, dict) or len(facts) > _MAX_FACTS:
         raise GuestError("the guest's audit is not a bounded list of facts")
-    found = {
-        one_line(name, _MAX_NAME_CHARACTERS): _checked(name, value) for name, value in facts.items()
-    }
-    if len(str(found)) > _MAX_AUDIT_CHARACTERS:
+    audit = {}
+    for name, value in facts.items():
+        audit[one_line(name, _MAX_NAME_CHARACTERS)] = _checked(name, value)
+    if len(str(audit)) > _MAX_AUDIT_CHARACTERS:
         raise GuestError("the guest's audit is too long")
-    return found
+    return audit
 
 
 def _checked(name: str, value: Any) -> Fact:
@@ -80,7 +80,7 @@ def _scalar(name: str, value: Any) -> str | float:
 def started_alike(
     guests: Iterable[tuple[str, Mapping[str, Fact]]],
 ) -> dict[str, dict[str, list[Mapping[str, Fact]]]]:
-    """Audits that can be compared: how the guests were started -> platform -> audits, in the order given."""
+    """Return audits that can be compared: how guests were started -> platform -> audits, in the order given."""
     groups: dict[str, dict[str, list[Mapping[str, Fact]]]] = {}
     for platform, facts in guests:
         how = ", ".join(str(facts[name]) for name in STARTED if facts.get(name))
@@ -89,59 +89,57 @@ def started_alike(
 
 
 def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, tuple[str, ...]]:
-    """Facts that were not the same in all guests of one platform: name -> the values, in the order they appeared."""
-    found = {}
-    for name in sorted({name for facts in audits for name in facts}):
+    """Return the facts that differ between guests of one platform: name -> the values, in the order they appeared."""
+    changed = {}
+    for name in sorted(set().union(*audits)):
         values = tuple(dict.fromkeys(text_of(facts.get(name), name) for facts in audits))
         if len(values) > 1:
-            found[name] = values
-    return found
+            changed[name] = values
+    return changed
 
 
 def unknown_fields(audits: Iterable[Mapping[str, Fact]], fields: Iterable[str]) -> tuple[str, ...]:
     """Return those of the fields that no audit has, neither as a name nor as the beginning of one."""
-    names = {name for facts in audits for name in facts}
-    return tuple(field for field in fields if not any(is_of(name, field) for name in names))
+    names = set().union(*audits)
+    return tuple(field for field in fields if not has_field(names, field))
 
 
 def differences(
     facts_by_platform: Mapping[str, Mapping[str, Fact]], fields: Iterable[str] | None = None
 ) -> tuple[Difference, ...]:
-    """Facts that are not equal on all platforms, by name.
+    """Return the facts that are not equal on all platforms, by name.
 
-    fields: only these; a name also stands for all that start with it and a dot (`mitigation`, `interface.eth0`). A
-    fact that a platform does not show differs from one that it shows.
+    A fact that a platform does not report differs from one that it reports.
+    fields: only these; a name also stands for all that start with it and a dot (`mitigation`, `interface.eth0`).
     """
-    wanted = None if fields is None else tuple(fields)
-    names = sorted({name for facts in facts_by_platform.values() for name in facts})
-    found = []
-    for name in names:
-        if wanted is not None and not any(is_of(name, field) for field in wanted):
-            continue
+    names = set().union(*facts_by_platform.values())
+    if fields is not None:
+        wanted = tuple(fields)
+        names = {name for name in names if any(is_of(name, field) for field in wanted)}
+    differing = []
+    for name in sorted(names):
         values = {platform: facts.get(name) for platform, facts in facts_by_platform.items()}
         first, *others = values.values()
         if any(other != first for other in others):
-            found.append(Difference(name, _shown(name, values)))
-    return tuple(found)
+            differing.append(Difference(name, _texts(name, values)))
+    return tuple(differing)
 
 
-def _shown(name: str, values: Mapping[str, Fact | None]) -> dict[str, str]:
-    """Texts for people; lists without what is common to all platforms that show the fact."""
+def _texts(name: str, values: Mapping[str, Fact | None]) -> dict[str, str]:
+    """Return texts for people; of lists without the items that all platforms with a list have in common."""
     lists = [set(map(str, value)) for value in values.values() if isinstance(value, list)]
     common = set.intersection(*lists) if len(lists) > 1 else set()
-    shown = {}
+    texts = {}
     for platform, value in values.items():
+        texts[platform] = text_of(value, name)
         if isinstance(value, list) and common:
-            shown[platform] = (
-                " ".join(f"+{item}" for item in value if str(item) not in common) or COMMON
-            )
-        else:
-            shown[platform] = text_of(value, name)
-    return shown
+            others = [f"+{item}" for item in value if str(item) not in common]
+            texts[platform] = " ".join(others) or COMMON
+    return texts
 
 
 def text_of(value: Fact | None, field: str = "") -> str:
-    """Return a fact for people; a size in bytes is never rounded without the exact number beside it."""
+    """Return a fact for people. A size in bytes that is rounded has the exact number beside it."""
     if value is None:
         return ABSENT
     if field in _IN_BYTES and _SIZE.fullmatch(str(value)):

@@ -63,7 +63,7 @@ def payload() -> bytes:
 
 @cache
 def compiled(tree: Path) -> bytes:
-    """As `payload`, with the agent compiled by the Python of a guest's own tree.
+    """Return the payload with the agent compiled by the Python of a guest's own tree.
 
     Compiling is half of an agent's start, and takes an emulated CPU longer than Python's own. What is sent is still
     source: one statement.
@@ -79,5 +79,5 @@ def compiled(tree: Path) -> bytes:
 
 @cache
 def more(name: str) -> bytes:
-    """Source of something the agent learns after its start (request `extend`): `agent_more`, `agent_shell`."""
+    """Return the source of an extension of the agent (request `extend`): `agent_more`, `agent_shell`."""
     return files("vtax.guest").joinpath(f"{name}.py").read_bytes()

@@ -25,10 +25,11 @@ _SHOWN_TAIL = 400
 class Channel:
     """A byte stream over one or two file descriptors, used from one thread.
 
-    diagnose: called when the stream ends or falls silent, to say what the platform knows of it (a console's last
-    lines, a process's exit status); its text goes into the error. heard: whether anything ever came.
-    agent: what to send into it as the agent (see guest.bootstrap); its source when empty. silence_hint: of the error
-    when nothing ever came.
+    diagnose: called when the stream ends or falls silent; its text, such as a console's last lines or the exit status
+        of a process, goes into the error.
+    has_data: whether anything ever came.
+    agent: the agent to send into it, as guest.bootstrap does; its source when empty.
+    silence_hint: of the error when nothing ever came.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Channel:
         """Connect to a unix stream socket that may not exist yet. Raises GuestError after timeout_s."""
         errors: list[OSError] = []
 
-        def connected() -> socket.socket | None:
+        def connect() -> socket.socket | None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 connection.connect(str(path))
@@ -68,9 +69,9 @@ class Channel:
                 f"no connection to {path} within {timeout_s:g} s: {errors[-1]}", where=state
             )
 
-        found = wait_until(connected, timeout_s, 0.005, otherwise=failed)
-        assert found is not None
-        fd = found.detach()
+        connection = wait_until(connect, timeout_s, 0.005, otherwise=failed)
+        assert connection is not None
+        fd = connection.detach()
         return cls(fd, fd, diagnose)
 
     def fileno(self) -> int:
@@ -79,20 +80,23 @@ class Channel:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """Return what it reads from and writes to, to hand the stream over before anything was read."""
+        """The descriptors that it reads from and writes to, to hand the stream over before anything was read."""
         return self._read_fd, self._write_fd
 
     def read(self, size: int, deadline: float) -> bytes:
-        """Exactly size bytes. deadline: on time.monotonic(). Raises GuestError when it passes or the stream ends."""
+        """Read exactly size bytes. deadline: on time.monotonic().
+
+        Raises GuestError when the deadline passes or the stream ends.
+        """
         while len(self._buffer) < size:
             self._fill(deadline)
         with memoryview(self._buffer) as arrived:  # an answer may be large: one copy of it, not two
-            found = bytes(arrived[:size])
+            data = bytes(arrived[:size])
         del self._buffer[:size]
-        return found
+        return data
 
     def unread(self, data: bytes) -> None:
-        """Put in front of what comes what another stream already brought."""
+        """Have data that another stream has already brought read next."""
         self._buffer[:0] = data
 
     def skip_to(self, marker: bytes, limit: int, deadline: float) -> bytes:
@@ -112,7 +116,7 @@ class Channel:
         return skipped
 
     def write(self, data: bytes, deadline: float) -> None:
-        """All of data. Raises GuestError when the deadline passes or the stream is closed."""
+        """Write all of data. Raises GuestError when the deadline passes or the stream is closed."""
         view = memoryview(data)
         while view:
             self._refuse_closed()

@@ -24,20 +24,22 @@ OPEN = frozenset({"interface", "disk", "hash", "limit", "mitigation", "unreadabl
 
 
 def is_of(name: str, field: str) -> bool:
-    """Whether a fact is meant by a field of a study: it has this name, or one that goes on after a dot."""
+    """Return whether a fact belongs to a field of a study: it has this name, or one that goes on after a dot."""
     return name == field or name.startswith(f"{field}.")
 
 
+def has_field(names: Iterable[str], field: str) -> bool:
+    """Return whether any of the facts belongs to a field of a study."""
+    return any(is_of(name, field) for name in names)
+
+
 def unknown_names(fields: Iterable[str]) -> tuple[str, ...]:
-    """Those of the fields that no audit can have, whatever the guest."""
-    return tuple(
-        field
-        for field in fields
-        if field.partition(".")[0] not in OPEN and not any(is_of(name, field) for name in NAMES)
-    )
+    """Return those of the fields that no audit can have, whatever the guest."""
+    closed = [field for field in fields if field.partition(".")[0] not in OPEN]
+    return tuple(field for field in closed if not has_field(NAMES, field))
 
 
 def nearest_names(field: str, names: Collection[str] = NAMES | OPEN) -> list[str]:
-    """Return the facts, and the beginnings of facts, that come nearest to one that there is not."""
+    """Return the facts, and the beginnings of facts, whose names are the most similar to an unknown one."""
     known = sorted({*names, *(name.partition(".")[0] for name in names)})
     return get_close_matches(field, known, 2)

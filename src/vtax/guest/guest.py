@@ -46,9 +46,7 @@ OF_VTAX = {"PATH": f"{bootstrap.TOOLBOX}/bin:{ENVIRONMENT['PATH']}"}
 """Environment of what vtax itself does in a guest, whose own files may have another `ip` or `sh`."""
 OUTPUT_LIMIT = OUTPUT.size_bytes
 FILE_LIMIT = 32 << 20
-_ANSWER_S = (
-    30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
-)
+_ANSWER_S = 30.0  # an emulated guest on a busy host may need so long for an answer without waiting
 _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
@@ -70,9 +68,7 @@ class Guest:
         self._broken = ""
         self._extensions: set[str] = set()
         self._started: dict[int, tuple[str, ...]] = {}  # handle -> argv
-        self._put: dict[
-            str, dict[str, bytes]
-        ] = {}  # directory -> path -> SHA-256 of what was put there
+        self._put: dict[str, dict[str, bytes]] = {}  # directory -> path -> SHA-256 of its content
         self._has_own_kernel: bool | None = None
 
     @property
@@ -129,7 +125,7 @@ class Guest:
         return Begun(tuple(argv), started_at, deadline)
 
     def collect(self, begun: Begun) -> CommandResult:
-        """Return what became of a begun program; waits for its end. Answers and raises as `run` does."""
+        """Wait for the end of a begun program and return its result. Answers and raises as `run` does."""
         answer = self._receive("run", begun.deadline)
         return command_result(begun.argv, answer, time.monotonic() - begun.started_at, OUTPUT_LIMIT)
 
@@ -186,7 +182,8 @@ class Guest:
     def put(self, path: str, data: bytes, *, mode: int = 0o644, directory: str = "") -> None:
         """Write a file in the guest, directories included, in pieces that a slow line carries in time.
 
-        directory: it is in, and is to be removed with `remove_put`.
+        path, data, mode: of the file.
+        directory: that the file is in, which `remove_put` removes.
         """
         for offset in range(0, len(data) or 1, _PIECE):
             request = {"op": "put", "path": path, "mode": mode, "offset": offset}
@@ -220,9 +217,9 @@ class Guest:
         raise GuestError(f"{path} is larger than {FILE_LIMIT} bytes")
 
     def sample(self, paths: Sequence[str] = counters.PATHS) -> GuestSample:
-        """Return both clocks and files in one exchange, as they are: `counted` reads what is in those of /proc.
+        """Return both clocks and files of the guest in one exchange; `counted` reads the counters in those of /proc.
 
-        A file stays open in the guest: one that another takes the place of is read as it was.
+        A file stays open in the guest: where it is replaced, the old one is read.
         """
         wall_start, started_at = time.time(), time.monotonic()
         answer = self._ask({"op": "sample", "paths": list(paths), "limit": _SAMPLE_LIMIT})
@@ -239,24 +236,22 @@ class Guest:
         return GuestSample(clock, files_in(answer, paths, _SAMPLE_LIMIT))
 
     def counted(self, sample: GuestSample) -> dict[str, float]:
-        """Return what the guest's kernel had counted (names: counters.table); a trial's share is the difference of
-        two.
+        """Return the counters of the guest's kernel in a sample (names: counters.table).
 
-        A guest with a kernel of its own also has `kernel_cpu_s`: what that kernel says it was busy. In any other, CPU
-        seconds are those of the whole host.
+        A trial's share is the difference of two samples. A guest with a kernel of its own also has `kernel_cpu_s`: for
+        how long that kernel was busy. In any other guest CPU seconds are those of the whole host.
         """
-        found = dict(islice(counters.parse(sample.files).items(), _MAX_COUNTERS))
+        counts = dict(islice(counters.parse(sample.files).items(), _MAX_COUNTERS))
         if self._has_own_kernel is None:
             guest_boot_s = counters.boot_time_s(sample.files.get("/proc/stat"))
             host_boot_s = counters.boot_time_s(Path("/proc/stat").read_bytes())
-            self._has_own_kernel = (
-                None not in (guest_boot_s, host_boot_s)
-                and abs((guest_boot_s or 0) - (host_boot_s or 0)) > _SAME_BOOT_S
-            )
-        busy = [found[counter.name] for counter in table.BUSY if counter.name in found]
-        return (
-            {**found, table.KERNEL_CPU.name: sum(busy)} if self._has_own_kernel and busy else found
-        )
+            is_known = guest_boot_s is not None and host_boot_s is not None
+            difference_s = abs((guest_boot_s or 0) - (host_boot_s or 0))
+            self._has_own_kernel = is_known and difference_s > _SAME_BOOT_S
+        busy = [counts[counter.name] for counter in table.BUSY if counter.name in counts]
+        if self._has_own_kernel and busy:
+            counts[table.KERNEL_CPU.name] = sum(busy)
+        return counts
 
     def clock(self) -> ClockReading:
         """Compare clocks: the best of five exchanges."""

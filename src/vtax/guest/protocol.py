@@ -25,8 +25,7 @@ MAX_PAYLOAD = PAYLOAD.size_bytes
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """Return one frame. Raises GuestError when it is larger than a frame may be, or holds text that is not
-    Unicode."""
+    """Return one frame. Raises GuestError when it is larger than a frame may be, or holds text that is not Unicode."""
     try:
         text = json.dumps(
             header, ensure_ascii=False, allow_nan=False, separators=(",", ":")

@@ -21,11 +21,14 @@ _RUSAGE_UNITS = {2: 1024.0}  # getrusage(2): ru_maxrss is in kB
 class CommandResult:
     """A program that ended in a guest.
 
-    status: exit status, or minus the signal. stdout, stderr: as text, bounded (truncated says so).
-    outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
-    user_s, system_s: from the kernel's rusage of the program. timed_out: it was killed at its timeout. usage: of its
-    rusage, what counters.table lists, by name, and the run delay of its main thread where its kernel shows it; the
-    kernel counts the agent's own memory (about 11 MB) as the minimum of `max_rss_bytes`.
+    status: exit status, or minus the signal.
+    stdout, stderr: as text, bounded (`truncated` says so).
+    outside_s: wall time by the controller's monotonic clock, the one that is judged.
+    inside_s: wall time by the guest's clock.
+    user_s, system_s: from the kernel's rusage of the program.
+    timed_out: whether it was killed at its timeout.
+    usage: fields of its rusage, by their names in counters.table, and the run delay of its main thread where the kernel
+        shows it. The kernel counts the agent's own memory (about 11 MB) as the minimum of `max_rss_bytes`.
     """
 
     argv: tuple[str, ...]
@@ -90,29 +93,35 @@ def skew_warning(result: CommandResult) -> Note | None:
 
 
 def files_in(answer: Reply, paths: Sequence[str], limit: int) -> dict[str, bytes | None]:
-    """Return the files of an answer, by path. limit: max bytes of each. Raises GuestError for other files than
-    those."""
+    """Return the files of an answer, by path. Raises GuestError for other files than those requested.
+
+    paths: that were requested.
+    limit: maximum of bytes of each.
+    """
     sizes = answer.items("sizes", len(paths))
-    found: dict[str, bytes | None] = {}
+    files: dict[str, bytes | None] = {}
     at = 0
     for path, size in zip(paths, sizes, strict=False):
         if size is None:
-            found[path] = None
+            files[path] = None
         else:
             length = int(checked_number(size, "sizes", 0, limit))
-            found[path] = answer.payload[at : at + length]
+            files[path] = answer.payload[at : at + length]
             at += length
-    if len(found) != len(set(paths)) or at != len(answer.payload):
+    if len(files) != len(set(paths)) or at != len(answer.payload):
         raise GuestError("the guest answered with other files than requested")
-    return found
+    return files
 
 
 def command_result(
     argv: Sequence[str], answer: Reply, outside_s: float, limit: int
 ) -> CommandResult:
-    """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
+    """Return the result of a program that ended. Raises GuestError for an answer that is malformed.
 
-    limit: max bytes kept of each output, however many the agent sent.
+    argv: of the program.
+    answer: of the agent; its `usage` has the 16 fields of getrusage(2), in their order.
+    outside_s: by the controller's clock.
+    limit: maximum of bytes kept of each output, however many the agent sent.
     """
     stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
     stderr_size = len(answer.payload) - stdout_size
@@ -121,10 +130,12 @@ def command_result(
     numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
-    delay = answer.header.get("delay_s")
-    delays = (
-        {} if delay is None else {table.RUN_DELAY.name: checked_number(delay, "delay_s", 0, 1e15)}
-    )
+    usage = {}
+    for position, counter in table.RUSAGE.items():
+        usage[counter.name] = numbers[position] * _RUSAGE_UNITS.get(position, 1.0)
+    delay_s = answer.header.get("delay_s")
+    if delay_s is not None:
+        usage[table.RUN_DELAY.name] = checked_number(delay_s, "delay_s", 0, 1e15)
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),
@@ -136,9 +147,5 @@ def command_result(
         system_s=numbers[1],
         timed_out=answer.flag("timed_out"),
         truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
-        usage={
-            counter.name: numbers[position] * _RUSAGE_UNITS.get(position, 1.0)
-            for position, counter in table.RUSAGE.items()
-        }
-        | delays,
+        usage=usage,
     )
