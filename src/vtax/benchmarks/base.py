@@ -46,8 +46,10 @@ class Timed(Protocol):
 
 @runtime_checkable
 class OneAtATime(Protocol):
-    """Parameters of a tool that sends a request, waits for the whole response, and then sends the next: its metric
-    `transactions` is their number a second."""
+    """Parameters of a tool that sends a request, waits for the whole response, and then sends the next one.
+
+    Its metric `transactions` is their number a second.
+    """
 
     @property
     def request_size(self) -> int:
@@ -64,10 +66,11 @@ class OneAtATime(Protocol):
 
 @dataclass(frozen=True)
 class Operations:
-    """Operation that a trial does many times.
+    """The operation that a trial does many times, such as a request.
 
-    unit: one of them, such as `operation`. setting: the effective setting, or the metric, that has their number in a
-    trial; without one the whole trial is one. each: how much of that number is one, such as 10^9 bytes of a gigabyte.
+    unit: the name of one of them.
+    setting: the effective setting, or the metric, that has their number in a trial. Without one the whole trial is one.
+    each: how much of that number is one operation, such as 10^9 bytes of a gigabyte.
     time: the unit of CPU time that suits one of them.
     """
 
@@ -86,7 +89,11 @@ class Operations:
 
 @dataclass(frozen=True)
 class Tail:
-    """A percentile. histogram: of Outcome.histograms, what it is one of. share: below it, such as 0.99."""
+    """A percentile of a histogram.
+
+    histogram: its name in Outcome.histograms.
+    share: of the values that are at most the percentile, such as 0.99.
+    """
 
     histogram: str
     share: float
@@ -94,20 +101,25 @@ class Tail:
 
 @dataclass(frozen=True)
 class Metric:
-    """One thing a benchmark measures.
+    """One thing that a benchmark measures.
 
-    primary: one that tables show first; a benchmark has at least one. average: how trials of a block are averaged:
-    `harmonic` for a rate over fixed work (dd), `arithmetic` for times and for rates over a fixed time (iperf).
+    name, unit, title: as tables and exports show them.
+    better: whether higher or lower values are better.
+    primary: whether tables show it first. A benchmark has at least one such metric.
+    average: how the trials of a block are averaged: `harmonic` for a rate over fixed work (dd), `arithmetic` for times
+        and for rates over a fixed time (iperf).
     fixed_work: the parameter that, when it is given, makes a rate over a fixed time one over fixed work.
     over_flows: what several flows at once make together: `sum` for rates and counts, `mean` for delays and shares.
-    time_of: of a metric that is the time of one operation, without its name in the unit (`ns/operation`): counters
-    of a trial are divided by their number. tail: of a percentile; a block's is that of its trials' requests together.
-    resolution: the smallest difference of two figures that the tool tells, in the unit; 0 where its outcomes say it,
-    or where it is far below any noise.
-    may_be_zero: whether 0 is a value of a metric that is better higher; otherwise a trial with it did nothing, and
-    fails. most: what bounds it from above (benchmarks.bounds): its unit, the CPUs that there are (CPU time, or CPUs
-    busy in percent of one), or nothing that is known. is_aside: what the tool says of itself beside the result; a
-    number that is impossible is left out, and fails no trial.
+    time_of: the operation that the metric is the time of, where the unit does not name it as `ns/operation` does. The
+        counters of a trial are divided by the number of operations.
+    tail: of a percentile. The percentile of a block is that of the requests of all its trials together.
+    resolution: the smallest difference of two values that the tool can tell, in the unit. It is 0 where the outcomes
+        say it, or where it is far below any noise.
+    may_be_zero: whether a metric that is better higher can be 0. Otherwise a trial with 0 did nothing, and fails.
+    most: what bounds it from above (benchmarks.bounds): its unit, the CPUs that there are (CPU time, or CPUs busy in
+        percent of one), or nothing that is known.
+    is_aside: whether the tool only says it of itself, beside the result. An impossible value is then left out, and
+        fails no trial.
     """
 
     name: str
@@ -158,7 +170,10 @@ _ENERGY = {"s": "J", "µs": "mJ", "ns": "µJ"}  # what suits work whose CPU time
 
 
 def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
-    """Return what the host spends on one: CPU time of guests under test and layers; energy of all processors."""
+    """Return the metrics of what one operation costs the host.
+
+    They are the CPU time of the guests under test and their layers, and the energy of all processors.
+    """
     name = re.sub("[^a-z0-9]+", "_", work.unit.lower()).strip("_")
     return (
         Metric(
@@ -202,12 +217,15 @@ def is_timed(metric: str, unit: str) -> bool:
 class Context:
     """Where a trial runs.
 
-    vcpus, memory_bytes: of the guest. scratch: a writable directory in the guest, on its own root file system.
-    guest_address, peer_address: in the lab; before there is one, of the right form. link_mbit_s: the known rate of
-    the link, when the topology limits it: no figure can be above it. mtu: of the link, None when it is not known.
-    congestion: the TCP congestion control that is requested at every end, empty when none was. flow: number of this
-    trial among those that run at once; it keeps their ports apart. peer_scratch, peer_vcpus: as scratch and vcpus, of
-    the peer. bounded: whether the guest can use no more CPU time than its vcpus have.
+    vcpus, memory_bytes: of the guest.
+    scratch: a writable directory in the guest, on its own root file system.
+    guest_address, peer_address: in the lab. Before there is a lab, they are of the right form.
+    link_mbit_s: the rate of the link, when the topology limits it. No value can be above it.
+    mtu: of the link; None when it is not known.
+    congestion: the TCP congestion control that is requested at every end; empty when none was.
+    flow: number of this trial among those that run at once. It keeps their ports apart.
+    peer_scratch, peer_vcpus: the same as scratch and vcpus, of the peer.
+    bounded: whether the guest can use no more CPU time than its vcpus have.
     """
 
     vcpus: int
@@ -226,7 +244,7 @@ class Context:
 
 @dataclass(frozen=True)
 class GuestFile:
-    """A file that a command needs in its guest, written before it. mode: permission bits."""
+    """A file that a command needs in its guest. It is written before the command runs. mode: permission bits."""
 
     path: str
     data: bytes
@@ -235,19 +253,27 @@ class GuestFile:
 
 @dataclass(frozen=True)
 class Command:
-    """One program run for a trial.
+    """One program that is run for a trial.
 
-    role: what it is. place: which endpoint runs it. A `server` is started first, in the background, waited for with
-    `ready_port` (a TCP port it must listen on, or None), and stopped after the client ends. One that ends earlier
-    fails the trial. Exactly one command is the foreground one (`single` or `client`): the
-    trial's time is its time.
-    before, after: commands run around it, untimed (preparing files, removing them); their failure fails the trial.
-    Those of a server are run before it starts and after it has stopped.
-    files: written before all that. directory: of its own, with all its files; these are then written once in a guest
-    rather than for each trial, and the directory is removed with the guest. timeout_s: of the foreground one, in
-    place of the study's. is_cold: after `before`, the data of all files that its guest wrote are dropped from the
-    host's page cache; `before` drops them from the guest's. has_ramp: it measures its last seconds alone, which the
-    effective setting MEASURED_S has; what the host spends is counted in these.
+    Exactly one command of a trial is in the foreground, `single` or `client`, and the trial's time is its time. A
+    `server` is started first, in the background, and stopped after the client has ended. One that ends earlier fails
+    the trial.
+
+    role: whether it is the only program, the server, or the client.
+    argv: the program and its arguments.
+    place: which end runs it.
+    environment: its variables, beside those of the agent.
+    ready_port: a TCP port that a server must listen on before the client starts; None to wait for nothing.
+    before, after: untimed commands around it, such as those that make and remove files. Their failure fails the trial.
+        Those of a server are run before it starts and after it has stopped.
+    files: written before all that.
+    timeout_s: of the command in the foreground, in place of the study's.
+    directory: one of its own, with all its files. They are then written once in a guest rather than for each trial, and
+        the directory is removed with the guest.
+    is_cold: whether, after `before`, the data of all files that its guest wrote are dropped from the host's page cache.
+        `before` drops them from the guest's.
+    has_ramp: whether it measures its last seconds alone. The effective setting MEASURED_S has their number, and what
+        the host spends is counted in these seconds.
     """
 
     role: Role
@@ -274,10 +300,13 @@ INTERVAL_S = "interval_s"  # the effective setting of a trial whose samples are 
 
 @dataclass(frozen=True)
 class DiskWork:
-    """Work that a tool asked of the guest's disk: bytes read and written, and flushes. is_direct: with O_DIRECT.
+    """The work that a tool asked of the guest's disk.
 
-    if_not_counted: the warning that a cache below the guest may be part of the figure; empty where none can be. Where
-    the host's disks were counted, the runner decides by what they moved instead.
+    moved_bytes: read and written.
+    flushes: how often it waited until what it had written was on the disk.
+    is_direct: whether it went past the guest's page cache, with O_DIRECT.
+    if_not_counted: the warning that a cache below the guest may be part of the result; empty where none can be. Where
+        the host's disks were counted, the runner decides by what they moved instead.
     """
 
     moved_bytes: int
@@ -301,16 +330,19 @@ def sum_disk_work(each: Sequence[DiskWork | None]) -> DiskWork | None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a parser for a trial: metric name -> value, effective settings, and warnings about them.
+    """The result of a parser, from the outputs of a trial.
 
+    values: metric name -> value.
+    effective: settings that the tool really used, by name.
+    warnings: about the trial.
     samples: metric name -> values within the trial, in order, 2 to MAX_SAMPLES of them, in the metric's unit; only
-    where the tool reports them. They show how much noise there is within a trial, and are no part of the result.
-    Those of equal intervals, from the start of measuring on, have their length in the effective setting INTERVAL_S.
-    histograms: what they are of, such as `latency` -> values and how often each came, in turn, by value, in the unit
-    of its metrics (see benchmarks.histograms); the number of requests alone where the tool prints no more.
-    disk: of a tool for disks; the runner compares it with what the host's disks did.
-    resolutions: metric name -> the smallest difference that this trial tells, in its unit, such as a rate's by the
-    clock that timed it. Values that are `printed.Printed` need none. At least what the metric declares.
+        where the tool reports them. They show how much noise there is within a trial, and are no part of the result.
+        Those of equal intervals, from the start of measuring on, have their length in the effective setting INTERVAL_S.
+    histograms: name, such as `latency` -> values and how often each came, in turn, by value, in the unit of its metrics
+        (see benchmarks.histograms); the number of requests alone where the tool prints no more.
+    disk: of a tool for disks. The runner compares it with what the host's disks did.
+    resolutions: metric name -> the smallest difference that this trial can tell, in its unit, such as that of a rate by
+        the clock that timed it. It is at least what the metric declares. Values that are `printed.Printed` need none.
     """
 
     values: Mapping[str, float]
@@ -325,7 +357,10 @@ class Outcome:
 def merged_resolutions(
     outcomes: Sequence[Outcome], values: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the resolutions of values that several outcomes make together: to the coarsest share of any of them."""
+    """Return the resolutions of the values that several outcomes make together.
+
+    Each is the same share of its value as the coarsest one of the outcomes is.
+    """
     shares: dict[str, float] = {}
     for outcome in outcomes:
         for name, step in outcome.resolutions.items():
@@ -429,8 +464,11 @@ class Benchmark(ABC):
     def parse(
         self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """Return metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood,
-        or it did not do what was requested. What no tool can measure, `benchmarks.bounds` refuses for all of them."""
+        """Return what the outputs say.
+
+        Raises BenchmarkError when the tool failed, its output is not understood, or it did not do what was requested.
+        Values that no tool can measure need no check here: `benchmarks.bounds` refuses them for every benchmark.
+        """
 
 
 _B = TypeVar("_B", bound=Benchmark)
@@ -468,11 +506,11 @@ class OwnProgram(Benchmark):
 
 
 def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
-    """Return all metrics that trials with these parameters may have."""
+    """Return all metrics that trials with these parameters may have, those that the runner counts included."""
     return (*benchmark.metrics, *benchmark.further_metrics(parameters), *counted_metrics(benchmark))
 
 
 def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
-    """Metrics that the runner gives its trials, besides those of its parser."""
+    """Return the metrics that the runner gives the trials of a benchmark, besides those of its parser."""
     of_links = (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()
     return (*of_links, *(cost_metrics(benchmark.work) if benchmark.work else ()))

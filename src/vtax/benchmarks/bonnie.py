@@ -85,7 +85,7 @@ class BonnieParameters(Parameters):
 
 @cache
 def host_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Memory of the host."""
+    """Return the bytes of the host's memory."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", meminfo.read_text(), re.MULTILINE)
     return int(match[1]) * 1024 if match else 0
 

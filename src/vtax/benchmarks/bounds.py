@@ -44,7 +44,12 @@ _LOSS_ROOM = 0.1
 
 @dataclass(frozen=True)
 class PossibleValues:
-    """Values of a metric that are possible. is_open: the lowest itself is not. reason: of the highest."""
+    """The values that a metric can have.
+
+    low, high: the bounds.
+    is_open: whether the lower bound itself is impossible.
+    reason: what the upper bound is, in words.
+    """
 
     low: float
     high: float

@@ -29,7 +29,10 @@ _THREAD_BYTES = (
 def successful_result(
     tool: str, results: Mapping[Role, CommandResult], role: Role = "single"
 ) -> CommandResult:
-    """Return the result of the program with a role. Raises BenchmarkError, with its own message, when it failed."""
+    """Return the result of the program that had a role.
+
+    Raises BenchmarkError with the program's own message when it failed. tool: its name in that error.
+    """
     result = results[role]
     if result.status != 0:
         words = own_message(result)
@@ -41,7 +44,10 @@ def successful_result(
 
 
 def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
-    """Raise BenchmarkError when a program used more CPU time than the guest's CPUs have in that time."""
+    """Raise BenchmarkError when a program used more CPU time than the CPUs of its guest have in its time.
+
+    Where the guest may use more than its CPUs (Context.bounded), nothing is checked. tool: its name in the error.
+    """
     used_s = result.user_s + result.system_s
     available_s = context.vcpus * result.outside_s
     if context.bounded and used_s > available_s * _CPU_ROOM + _CPU_ROOM_S:
@@ -52,7 +58,12 @@ def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
 
 
 def check_memory(parameter: str, what: str, needed_bytes: int, context: Context) -> None:
-    """Raise BadInput, with both numbers, when what a tool is asked for needs more memory than the guest has."""
+    """Raise BadInput when a parameter asks for more memory than the guest has.
+
+    parameter: its name.
+    what: of the tool needs that memory, as the subject of a sentence in the plural.
+    needed_bytes: how much.
+    """
     if needed_bytes > context.memory_bytes * _MAX_SHARE:
         raise BadInput(
             f"{what} need about {about_size(needed_bytes)} of memory, and the guest has "
@@ -109,7 +120,7 @@ def check_files(name: str, count: int, context: Context) -> None:
 
 
 def _free_inodes(path: Path) -> int | None:
-    """Free inodes where a directory is or will be; None when that cannot be seen or there is no limit (Btrfs)."""
+    """Return the free inodes where a directory is or will be; None when they cannot be seen or have no limit (Btrfs)."""
     for candidate in (path, *path.parents):
         with suppress(OSError):
             found = os.statvfs(candidate)
@@ -118,7 +129,7 @@ def _free_inodes(path: Path) -> int | None:
 
 
 def free_bytes_below(path: Path) -> int | None:
-    """Free bytes where a directory is or will be; None when that cannot be seen."""
+    """Return the free bytes where a directory is or will be; None when they cannot be seen."""
     for candidate in (path, *path.parents):
         with suppress(OSError):
             return shutil.disk_usage(candidate).free
@@ -126,8 +137,15 @@ def free_bytes_below(path: Path) -> int | None:
 
 
 def number_in(tool: str, pattern: str, report: str, *, is_indented: bool = False) -> float:
-    """Return the first group of the first whole line that matches; spaces around it are allowed where lines are
-    indented. Raises BenchmarkError, with the end of the report, where no line does."""
+    """Return the number that a line of a report has.
+
+    tool: its name in the error.
+    pattern: of the whole line; its first group is the number. The first line that matches is taken.
+    report: what the tool printed.
+    is_indented: whether there may be spaces around the line.
+
+    Raises BenchmarkError with the end of the report where no line matches.
+    """
     around = r"[ \t]*" if is_indented else ""
     match = re.search(rf"^{around}{pattern}{around}$", report, re.MULTILINE)
     if not match:

@@ -228,7 +228,7 @@ class Fio(Benchmark):
         return (Command("single", tuple(job), before=before, after=(remove,), is_cold=p.cold),)
 
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
-        """See Benchmark: those of each job of a job file."""
+        """See Benchmark.further_metrics: the metrics of each job of a job file."""
         found = []
         for job in parameters.file_jobs:
             operations = {*job.directions}
@@ -437,7 +437,7 @@ def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None:
-    """Raise BenchmarkError for a time that is longer than fio ran, and for none. It counts milliseconds."""
+    """Raise BenchmarkError when a time that fio reports is longer than it ran, or is 0. It counts milliseconds."""
     if runtime_s <= 0:
         raise BenchmarkError(
             f"fio counted no time for its {direction}s: they were over within a millisecond",

@@ -77,7 +77,7 @@ class FioJob:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """Directions of its transfers: reads, writes or both."""
+        """The directions in which it moves data: reads, writes or both."""
         pattern = self.options.get("rw", "read").partition(":")[0]
         both = pattern in ("rw", "randrw", "readwrite")
         return tuple(each for each in DIRECTIONS if both or each in pattern)
@@ -171,7 +171,7 @@ def job_file_text(jobs: Iterable[FioJob], directory: str, *, only_create: bool =
 
 
 def figures(processes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], int, int]:
-    """(values by metric, bytes moved, flushes) of processes in a report with bins (`json+`).
+    """Return values by metric, bytes moved and the number of flushes, of processes in a report with bins (`json+`).
 
     Rates are added up. Percentiles are those of all operations together, from fio's own bins.
     """
@@ -202,12 +202,15 @@ def rates(direction: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float
 
 
 def bin_middle_us(nanoseconds: float) -> float:
-    """Return the microseconds of a bin of fio's, of which every doubling has 64 (stat.h, FIO_IO_U_PLAT_VAL)."""
+    """Return the microseconds of a bin of fio, which has 64 bins for every doubling (stat.h, FIO_IO_U_PLAT_VAL)."""
     return Printed(nanoseconds / 1000, max(nanoseconds / _BINS_OF_DOUBLING, 1) / 1000)
 
 
 def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Histograms of the latencies of processes in a report, microseconds, by what was done; numbers without bins."""
+    """Return the histograms of the latencies of processes in a report, in microseconds, by operation.
+
+    Where the report has no bins, they are numbers of operations alone.
+    """
     found: dict[str, list[float]] = {}
     for what, key in (*((each, "clat_ns") for each in DIRECTIONS), ("sync", "lat_ns")):
         each = [one[what] for one in processes if one[what]["total_ios"]]
@@ -224,7 +227,7 @@ def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]
 
 
 def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Mean and percentiles of several histograms together, microseconds, by metric."""
+    """Return the mean and the percentiles of several histograms together, in microseconds, by metric."""
     bins: dict[int, int] = {}
     for each in found:
         for nanoseconds, count in each["bins"].items():
@@ -242,7 +245,11 @@ def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]
 
 @dataclass(frozen=True)
 class FioReport:
-    """Report of fio. processes: none failed. words: lines beside the report, such as a cache that stayed."""
+    """A report of fio.
+
+    processes: what it says of each of them. None failed.
+    words: lines that fio printed beside the report, such as that a cache could not be dropped.
+    """
 
     processes: Sequence[Mapping[str, Any]]
     words: Sequence[str]
@@ -272,7 +279,7 @@ def _processes(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _percentile(bins: Mapping[int, int], rank: float) -> float:
-    """Microseconds of the bin in which the operation of a rank is, as fio counts them (stat.c)."""
+    """Return the microseconds of the bin that has the operation of a rank, as fio counts them (stat.c)."""
     count = 0
     for nanoseconds in sorted(bins):
         count += bins[nanoseconds]
@@ -292,7 +299,11 @@ def _checked_name(name: str, known: Sequence[str]) -> str:
 
 
 def _set(options: dict[str, str], key: str, value: str) -> None:
-    """Set an option as the last one. Raises ValueError for one that is not accepted."""
+    """Set an option of a job, which becomes the last one. Raises ValueError for an option that is not accepted.
+
+    options: of the job, changed.
+    key, value: as in the job file.
+    """
     if key in _OURS:
         return
     if key in ("directory", "filename_format") or (

@@ -14,13 +14,13 @@ _WIDTH, _MOST = 0.01, 500  # of a bin, of its lower edge; bins between two value
 
 
 def from_counts(counts: Mapping[float, float]) -> list[float]:
-    """Return the histogram of value -> how often it came."""
+    """Return the histogram of values that came so often. counts: value -> how often."""
     came = sorted((value, count) for value, count in counts.items() if count)
     return [float(number) for pair in came for number in pair]
 
 
 def from_cumulated(counts: Mapping[float, int]) -> list[float]:
-    """Return the histogram of value -> how many requests it is not exceeded by.
+    """Return the histogram of cumulated counts: value -> how many requests took at most that.
 
     Between two of these values requests are spread evenly, over bins of at most 1 % of the lower one.
     """
@@ -46,12 +46,12 @@ def is_histogram(numbers: Histogram) -> bool:
 
 
 def count_requests(histogram: Histogram) -> float:
-    """Return how many requests it is of."""
+    """Return the number of requests in a histogram."""
     return histogram[0] if len(histogram) == 1 else sum(histogram[1::2])
 
 
 def merge_histograms(each: Sequence[Histogram]) -> list[float]:
-    """Return one histogram of the requests of several."""
+    """Return the histogram of the requests of several histograms."""
     if any(len(one) == 1 for one in each):
         return [sum(map(count_requests, each))]
     counts: Counter[float] = Counter()
@@ -62,14 +62,13 @@ def merge_histograms(each: Sequence[Histogram]) -> list[float]:
 
 
 def merge_by_name(each: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
-    """Histograms by name of what several outcomes that ran at once have all of them."""
+    """Return the merged histograms of outcomes that ran at once, by name; of names that all of them have."""
     names = [name for name in each[0] if all(name in one for one in each)] if each else []
     return {name: merge_histograms([one[name] for one in each]) for name in names}
 
 
 def percentile(histogram: Histogram, share: float) -> float | None:
-    """Return the smallest value that this share of all requests does not exceed; None where only their number is
-    known."""
+    """Return the smallest value that a share of the requests does not exceed; None where only their number is known."""
     if len(histogram) < 2:
         return None
     rank, count = share * count_requests(histogram), 0.0

@@ -184,7 +184,7 @@ def _sent(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
 
 
 def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
-    """Rates by direction."""
+    """Return the rates by direction, in Mbit/s."""
     values: dict[str, float] = {"throughput": 0.0, "sent": 0.0}
     losses: list[float] = []
     jitters: list[float] = []
@@ -205,7 +205,7 @@ def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
 
 
 def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dict[str, list[float]]:
-    """Throughput by interval, Mbit/s, without omitted intervals and without a remainder at either end.
+    """Return the throughput of the intervals in Mbit/s, without omitted ones and without a remainder at either end.
 
     The client's report has the sender's intervals of what the guest sends. TCP takes no more than the receiver does,
     but for its buffers; UDP does, so what arrived of it in an interval is not known and there are no samples. A

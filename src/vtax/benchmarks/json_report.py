@@ -69,7 +69,12 @@ def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
 
 
 def _joined(text: str, position: int, key: str) -> tuple[list[dict[str, Any]], int]:
-    """Return further reports that begin on the line on which one ended, and where the last one ends."""
+    """Return the reports that begin on the line on which one has ended, and the position where the last one ends.
+
+    text: the output.
+    position: where the first report ended.
+    key: every report has it.
+    """
     found: list[dict[str, Any]] = []
     while len(found) < _MOST_BEGINNINGS and text[position : position + 1] == "{":
         try:
@@ -81,7 +86,12 @@ def _joined(text: str, position: int, key: str) -> tuple[list[dict[str, Any]], i
 
 
 def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:
-    """Return what is wrong with a report that begins somewhere; empty for what never looked like one."""
+    """Return what is wrong with a report, in words; empty for what never looked like one.
+
+    text: the output.
+    start: where the report begins.
+    error: why it is no JSON.
+    """
     if error.pos >= len(text.rstrip()):
         return f"it is cut off after {len(text) - start} characters"
     near = shortened(text[max(error.pos - _NEAR, start) : error.pos + _NEAR])

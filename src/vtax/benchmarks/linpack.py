@@ -88,7 +88,7 @@ def default_repetitions(order: int) -> int:
 def command(
     order: int, precision: Precision, repetitions: int | None, context: Context
 ) -> tuple[str, ...]:
-    """Arguments of the program. Raises BadInput for a matrix that the guest's memory cannot hold."""
+    """Return the arguments of the program. Raises BadInput for a matrix that the guest's memory cannot hold."""
     matrix_bytes = order**2 * PRECISION_BYTES[precision]
     if matrix_bytes > context.memory_bytes * _MAX_SHARE:
         raise BadInput(
@@ -103,7 +103,7 @@ def command(
 def outcome(
     argv: Sequence[str], context: Context, results: Mapping[Role, CommandResult]
 ) -> Outcome:
-    """Metrics from a report of the program that ran with these arguments. See Benchmark.parse."""
+    """Return what the report of the program says, which ran with these arguments. See Benchmark.parse."""
     result = results["single"]
     if "invalid" in result.stdout.split():
         raise BenchmarkError(
@@ -143,7 +143,7 @@ def outcome(
 
 
 def expected_s(order: int, repetitions: int | None, rate_per_s: float) -> float:
-    """About how long a trial takes. The matrix is written anew for every solution."""
+    """See Benchmark.expected_s. The matrix is written anew for every solution."""
     return (repetitions or default_repetitions(order)) * (
         operations(order) / rate_per_s + order**2 * 1e-9
     ) + 0.1

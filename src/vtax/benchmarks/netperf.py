@@ -340,7 +340,10 @@ def _number(reported: Mapping[str, str], name: str) -> float:
 
 
 def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
-    """Rates at their own ends; with netperf's own repetition only THROUGHPUT is the mean over the iterations."""
+    """Return the rates of a stream at its two ends.
+
+    With netperf's own repetition, only THROUGHPUT is the mean over the iterations, and there is no rate of the sender.
+    """
     sender, receiver = ("REMOTE", "LOCAL") if p.test == "tcp_maerts" else ("LOCAL", "REMOTE")
     received = "THROUGHPUT" if p.confidence_percent is not None else f"{receiver}_RECV_THROUGHPUT"
     values = {"throughput": _number(reported, received)}
@@ -352,7 +355,7 @@ def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[st
 
 
 def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
-    """Rates, and how many transactions they are of; see the module. Raises BenchmarkError where there are none."""
+    """Return rates, latencies and the number of transactions; see the module. Raises BenchmarkError where there are none."""
     values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
     rate = _number(reported, "TRANSACTION_RATE")
     elapsed_s = _number(reported, "ELAPSED_TIME")

@@ -165,7 +165,11 @@ def rate_warnings(requested_mbit_s: float, sent: Mapping[str, float]) -> list[st
 
 
 def check_link(mbit_s: float | None, context: Context, duration_s: float) -> None:
-    """Raise BenchmarkError for a rate, over so many seconds, that the link cannot carry."""
+    """Raise BenchmarkError for a rate that the link cannot carry.
+
+    mbit_s: the rate; None for one that is not known.
+    duration_s: how long it was measured. In a short time, what a link lets through at once counts more.
+    """
     limit = context.link_mbit_s
     if mbit_s is None or limit is None:
         return

@@ -92,7 +92,7 @@ class Report:
 
 
 def loops_outside_s(program: str, result: CommandResult, loops_s: float) -> float:
-    """Seconds of a program's loops on the controller's clock.
+    """Return the seconds that a program's loops took, by the controller's clock.
 
     loops_s: their time on the guest's clock. The controller times the whole program; what of it is not loops (its
     start, preparation and end) is known by the guest's clock alone and is subtracted, so a wrong guest clock changes

@@ -51,7 +51,14 @@ def _arctan(inverse: int, unit: int) -> int:
 
 
 def warnings_of(tool: str, digits: int, last: str) -> list[str]:
-    """Compare the last digits that a program printed. Raises BenchmarkError when they are wrong."""
+    """Return a warning where the digits of a program cannot be verified.
+
+    tool: its name in the error.
+    digits: how many it computed.
+    last: the last of them, as it printed them.
+
+    Raises BenchmarkError when they are wrong.
+    """
     expected = last_digits(digits)
     if expected is None:
         return [Note("digits-not-verified", limit=_COMPUTED, known=tuple(KNOWN))]

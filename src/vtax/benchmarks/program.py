@@ -59,7 +59,10 @@ _NEAR = 100  # characters of a line beside a figure
 
 
 class ProgramBenchmark(Benchmark):
-    """See the module. contents: of the files, in their order; none where it is only to read outputs."""
+    """A program of a study, run like any other tool.
+
+    contents: of its files, in their order; none where it is only to read outputs.
+    """
 
     hint_of_zero = "zero = true in [[program.metric]], if 0 is a figure of this program"
 
@@ -129,8 +132,7 @@ class ProgramBenchmark(Benchmark):
         return {path.resolve(): hashlib.sha256(data).hexdigest() for path, data in self._files()}
 
     def version_of(self, output: str) -> str:
-        """Return the first line that the version command prints; without one the SHA-256 of every file, as sha256sum
-        has it."""
+        """Return the first line of what the version command prints; without such a command, what sha256sum does."""
         if self._table.version is None and not self._table.is_of_image:
             digests = [hashlib.sha256(data).hexdigest()[:_DIGITS] for data in self._contents]
             return f"sha256:{'+'.join(digests)}"
@@ -180,14 +182,13 @@ class ProgramBenchmark(Benchmark):
         return made
 
     def expected_s(self, parameters: Any, context: Context) -> float:
-        """As the study says."""
+        """See Benchmark.expected_s. The study declares it."""
         return self._table.expected_duration
 
     def parse(
         self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """Return every metric of the table. Raises BenchmarkError with an excerpt of the output for one that is
-        missing."""
+        """See Benchmark.parse. The error of a metric that is missing has an excerpt of the output."""
         result = results.get("single") or results["client"]
         program = PurePosixPath(result.argv[0]).name
         texts = {"stdout": result.stdout, "stderr": result.stderr}
@@ -228,8 +229,10 @@ class ProgramBenchmark(Benchmark):
 
 
 def load_program(table: ProgramTable) -> ProgramBenchmark:
-    """Return a program with what its files hold now. Raises BadInput naming a file that is missing, too large or
-    others'."""
+    """Return a program with what its files hold now.
+
+    Raises BadInput naming a file that is missing, too large, or that other users may change.
+    """
     contents: list[bytes] = []
     for path in table.files:
         left = limits.MAX_FILES_BYTES - sum(map(len, contents))
@@ -238,7 +241,7 @@ def load_program(table: ProgramTable) -> ProgramBenchmark:
 
 
 def _content(path: Path, limit: int) -> bytes:
-    """Return what a file holds."""
+    """Return what a file holds. Raises BadInput when that is more than limit bytes, or the file cannot be read."""
     hint = "name files, not directories or devices"
     try:
         with open_foreign(path, "a file of a program", limits.MAX_FILES_BYTES, hint=hint) as file:

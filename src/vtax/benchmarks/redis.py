@@ -259,7 +259,11 @@ class Redis(Service):
 def _merge_clients(
     of_clients: Sequence[tuple[dict[str, float], list[float]]], requests: int
 ) -> tuple[dict[str, float], list[float]]:
-    """Return what `_read_test` does of clients that began a test at once: it lasts until the last has ended."""
+    """Return values and histogram of a test that several clients began at once; it lasts until the last has ended.
+
+    of_clients: what `_read_test` returned for each.
+    requests: of all of them.
+    """
     if len(of_clients) == 1:
         return of_clients[0]
     times_s = [count_requests(histogram) / found["rate"] for found, histogram in of_clients]
@@ -272,7 +276,11 @@ def _merge_clients(
 
 
 def _read_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
-    """Rate and latencies (ms) of a test's report, and the histogram of all its requests. Raises BenchmarkError."""
+    """Return rate and latencies (ms) of the report of a test, and the histogram of its requests.
+
+    text: the report.
+    requests: that it must be of, otherwise it raises BenchmarkError.
+    """
     rate, summary = _RATE.search(text), _SUMMARY.search(text)
     counts = {
         float(ms): int(count)

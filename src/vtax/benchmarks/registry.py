@@ -25,7 +25,7 @@ def foreign() -> Mapping[str, Origin]:
 
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the Debian packages of the tools of these benchmarks; unknown ones are left out."""
+    """Return the Debian packages of the tools of benchmarks; unknown names are left out."""
     found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
     return tuple(package for benchmark in found for package in benchmark.packages)
 
@@ -37,17 +37,13 @@ def resource_of(name: str) -> Resource:
 
 
 def about(benchmark: Benchmark) -> str:
-    """Return what it measures, what it does not, and its known trap: the documentation of its module, as paragraphs.
-
-    Empty for one whose module has none.
-    """
+    """Return the paragraphs of documentation of a benchmark's module: what it measures, what not, and its known trap."""
     module = inspect.getmodule(type(benchmark))
     return inspect.cleandoc(module.__doc__) if module and module.__doc__ else ""
 
 
 def get(name: str, further: Iterable[str] = ()) -> Benchmark:
-    """Return the benchmark of a name. Raises BadInput with the nearest names. further: names that may be meant,
-    too."""
+    """Return the benchmark of a name. Raises BadInput with the nearest names. further: more names to suggest."""
     if name in benchmarks():
         return benchmarks()[name]
     near = get_close_matches(name, [*further, *benchmarks()], 3)

@@ -29,7 +29,7 @@ _PERCENTS = (50, 95, 99)
 
 
 def latencies(what: str) -> tuple[Metric, ...]:
-    """Metrics of the time of one request, or of what a client calls its requests."""
+    """Return the metrics of the time of one request. what: the name that the client gives its requests."""
     titles = {
         "avg": "average",
         "p50": "median",
@@ -134,13 +134,22 @@ def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
 def samples_of(
     found: Mapping[str, Any], metric: str, duration_s: float
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Rates of a metric in all intervals, of what `read_log` gives, and the setting with the length of these."""
+    """Return the rates of all intervals as samples, and the effective setting with the length of an interval.
+
+    found: what `read_log` returned.
+    metric: whose samples they are.
+    duration_s: measured.
+    """
     rates = [float(rate) for rate in found.get("per_s", ())]
     return ({metric: rates}, {INTERVAL_S: duration_s / INTERVALS}) if rates else ({}, {})
 
 
 def check_cache(name: str, size_bytes: int, context: Context) -> None:
-    """Raise BadInput for a cache of the server that the memory of the guest does not hold."""
+    """Raise BadInput for a cache that the memory of the guest cannot hold.
+
+    name: of the parameter.
+    size_bytes: of the cache.
+    """
     if size_bytes + _MEMORY_FOR_REST > context.memory_bytes:
         raise BadInput(
             f"{name} is {about_size(size_bytes)}, and the guest has {about_size(context.memory_bytes)} of memory, of "

@@ -267,7 +267,7 @@ def _check_link(total: str, run_s: float, p: SockperfParameters, context: Contex
 
 
 def _buffers(result: CommandResult | None) -> tuple[int | None, int | None]:
-    """Bytes of the receive and send buffer that an end's kernel uses, which sockperf reports when it requested some.
+    """Return the bytes of the receive and send buffer of an end, which sockperf reports when it requested some.
 
     The last ones are those of the connection: a TCP server reports its listening socket first.
     """

@@ -121,7 +121,7 @@ class Start(Benchmark):
     def parse(
         self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]
     ) -> Outcome:
-        """Medians of the stages; the samples are every start, in order."""
+        """See Benchmark.parse. Values are medians of the stages; the samples are those of every start, in order."""
         starts = [_stages(line) for line in results["single"].stdout.splitlines()]
         if len(starts) != parameters.repetitions:
             raise BenchmarkError(

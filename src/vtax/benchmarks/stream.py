@@ -75,7 +75,7 @@ class StreamParameters(Parameters):
 
 @cache
 def last_level_cache_bytes(cpu: Path = Path("/sys/devices/system/cpu/cpu0")) -> int | None:
-    """Size of the host's largest data cache; None when the kernel does not say. cpu: its directory in sysfs."""
+    """Return the bytes of the host's largest data cache; None when the kernel does not say. cpu: its directory in sysfs."""
     sizes = []
     for index in cpu.glob("cache/index*"):
         try:

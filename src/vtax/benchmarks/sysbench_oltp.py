@@ -184,7 +184,7 @@ class SysbenchOltp(Service):
         return f"{server[1]} with sysbench {client[1]}"
 
     def data(self, parameters: SysbenchOltpParameters) -> DataSet:
-        """See Benchmark. `load` starts from a server without a table."""
+        """See Benchmark.data. `load` starts from a server without a table."""
         rows = 0 if parameters.test == "load" else parameters.rows
         return DataSet(
             f"mariadb-{rows}",
@@ -299,7 +299,7 @@ class SysbenchOltp(Service):
 
 
 def percentiles(report: str, events: int) -> dict[str, float]:
-    """Percentiles of the latency, ms: the lowest bucket of sysbench's histogram that so many events reach."""
+    """Return the percentiles of the latency in ms: the lowest bucket of sysbench's histogram that so many events reach."""
     buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(report)]
     if sum(count for _, count in buckets) != events:
         raise BenchmarkError(

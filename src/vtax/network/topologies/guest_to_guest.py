@@ -21,7 +21,7 @@ class GuestToGuestSettings(LinkSettings):
 
 
 def wire(lab: Lab, settings: GuestToGuestSettings) -> Links:
-    """Return one network, two guests; the second serves. By translation, only the first is behind it."""
+    """Make one network with two guests, of which the second serves. By translation, only the first is behind it."""
     inner: Segment
     outer: Segment
     is_hidden = settings.attachment in translation.ATTACHMENTS
@@ -39,7 +39,7 @@ def wire(lab: Lab, settings: GuestToGuestSettings) -> Links:
 
 
 def wire_there(lab: Lab, settings: GuestToGuestSettings) -> Links:
-    """Return the serving guest's end of that network."""
+    """Make the half of that network with the serving guest."""
     network = BridgeSegment(lab.namespace("lab"), "br0", settings.mtu)
     return Links(lab, settings, [_peer(settings, network)], [], trunks=[network])
 

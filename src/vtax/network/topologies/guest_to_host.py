@@ -61,7 +61,7 @@ class HostSegment:
 
     @property
     def hops(self) -> Sequence[Hop]:
-        """See Segment.hops."""
+        """See Segment.hops. There are none before the first end is plugged."""
         return self._made.hops if self._made else []
 
     def plug(self, role: str, interface: Interface, guest: Namespace) -> None:

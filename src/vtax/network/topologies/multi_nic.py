@@ -29,7 +29,7 @@ class MultiNicSettings(LinkSettings):
 
 
 def wire(lab: Lab, settings: MultiNicSettings) -> Links:
-    """As many networks as interfaces, and a flow over each."""
+    """Make as many networks as a guest has interfaces, and a flow over each."""
     namespace = lab.namespace("lab")
     networks = [
         (number, segment(namespace, number, settings)) for number in range(settings.interfaces)

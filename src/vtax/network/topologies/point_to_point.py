@@ -28,7 +28,7 @@ class PointToPointSettings(LinkSettings):
 
 
 def wire(lab: Lab, settings: PointToPointSettings) -> Links:
-    """One network, or two with a translating router between them."""
+    """Make one network, or two with a translating router between them."""
     inner: Segment
     outer: Segment
     is_hidden = settings.attachment in translation.ATTACHMENTS

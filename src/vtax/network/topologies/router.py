@@ -31,7 +31,7 @@ def sides(number: int) -> tuple[int, int]:
 
 
 def through(network: int) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Routes of the end in this network to the one on the router's other side, IPv4 and IPv6."""
+    """Return the routes of the end in a network to the network on the router's other side, by IPv4 and IPv6."""
     other = network ^ 1
     return (
         (f"{address(other, 0)}/24", address(network, _ROUTER)),
@@ -40,7 +40,7 @@ def through(network: int) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """Two networks for each guest, which has an interface in either and forwards; both ends have one in each pair."""
+    """Make two networks for each guest, which forwards between them; each native end has an interface in one of them."""
     namespace = lab.namespace("lab")
     networks = [segment(namespace, number, settings) for number in range(2 * lab.guests)]
     generators, receivers, routers = [], [], []

@@ -94,14 +94,17 @@ class _Plane:
         self._configuration = json.dumps(_controller_configuration(self.networks, interfaces))
 
     def move(self) -> tuple[str, float]:
-        """Make its other guest the controller: the role of that, and after how many seconds it was connected."""
+        """Make the other guest the controller. Returns its role, and the seconds until it was connected."""
         self._controller = 1 - self._controller
         to, started = self.guests[self._controller], time.monotonic()
         self._control_by(to.address())
         return to.role, time.monotonic() - started
 
     def _starter(self, own_address: str) -> Callable[[Execute], None]:
-        """Start a controller, which has the control until another one is started: that both can is known then."""
+        """Return what starts a controller in a guest.
+
+        Each has the control until the next one is started, so that both are known to be able to.
+        """
 
         def start_controller(execute: Execute) -> None:
             source = files("vtax.network").joinpath("openflow_router.py").read_text()
@@ -116,7 +119,7 @@ class _Plane:
 
 
 def wire(lab: Lab, settings: RouterOpenflowSettings) -> Links:
-    """One switch between generator and receiver; for each guest a bridge of it, and a network to its controller."""
+    """Make a switch between generator and receiver, with a bridge and a network to the controller for each guest."""
     forced = {"offloads": False} if userspace() else {}
     settings = settings.model_copy(update=forced)
     switch = Switch(lab, lab.namespace("lab"))
@@ -211,7 +214,7 @@ def _controller_configuration(
 
 
 def _counters(switch: Switch, planes: Sequence[_Plane]) -> Mapping[str, float]:
-    """Packets that reached the guests, what the switch carried without them, and the CPU time of the switch."""
+    """Return the packets that reached the guests, what the switch carried without them, and the switch's CPU time."""
     flows = [flow for plane in planes for flow in switch.flows(plane.bridge)]
     decided = [(packets, size) for cookie, packets, size in flows if cookie == _COOKIE]
     return {
