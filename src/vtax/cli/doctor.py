@@ -91,7 +91,7 @@ def _print_findings(examination: Examination) -> None:
     if examination.not_observed:
         names = ", ".join(map(translate, examination.not_observed))
         say(f"{translate('not observable on this host')}: {names}\n")
-    does_it = translate("(vtax run --tune-host does it)")
+    does_it = translate("(vtax run --tune-host sets it)")
     _print_hints(
         {
             translate(finding.name) + (f" {does_it}" if finding.tunable else ""): finding.hint

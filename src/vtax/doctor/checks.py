@@ -181,7 +181,7 @@ def _virtual_host(root: Path) -> Observation | None:
             else Note("doctor-virtual")
         )
         return Observation(
-            "warn", kind, "use a physical machine; otherwise state it with every figure"
+            "warn", kind, "use a physical machine, or state with every result that it is virtual"
         )
     return None
 
@@ -242,7 +242,8 @@ CHECKS = (
     ),
     HostCheck(
         "kinds of cores",
-        "guests on efficient cores and peers on performance cores, or some of each, are not measured alike",
+        "guests and peers on different kinds of cores (performance, efficiency) give results that "
+        "cannot be compared",
         _core_kinds,
     ),
     HostCheck(
@@ -278,7 +279,8 @@ CHECKS = (
     HostCheck("heat", "a hot CPU is slowed down without notice", _throttling),
     HostCheck(
         "counters",
-        "vtax explain shows what was counted; what is not counted may be why a platform is slower",
+        "vtax explain shows only what was counted; a counter that is missing may be the reason "
+        "why a platform is slower",
         _counters,
     ),
 )

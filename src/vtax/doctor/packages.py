@@ -54,7 +54,7 @@ OPTIONAL: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def judge_packages() -> Finding:
     """Return the finding about the programs and files of NEEDS on this host."""
-    why = "without them no image is built and no lab network is made"
+    why = "without them vtax can build neither images nor laboratory networks"
     missing = [need for need in NEEDS if not all(map(is_present, need.signs))]
     if not missing:
         return Finding("packages", "ok", Note("doctor-packages-there"), why, "", False)
@@ -78,7 +78,7 @@ def optional() -> Iterator[Finding]:
             observed = Note("doctor-present", names=there)
         elif not there:
             observed = Note("doctor-missing", names=missing)
-        why = "an option of a platform that needs what is missing fails"
+        why = "options of a platform that need a missing package fail"
         yield Finding(name, "ok" if there else "none", observed, why, "", False)
 
 
