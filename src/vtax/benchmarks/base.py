@@ -513,4 +513,5 @@ def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
 def counted_metrics(benchmark: Benchmark) -> tuple[Metric, ...]:
     """Return the metrics that the runner gives the trials of a benchmark, besides those of its parser."""
     of_links = (PACKET_BYTES, WIRE_SHARE) if benchmark.needs_network else ()
-    return (*of_links, *(cost_metrics(benchmark.work) if benchmark.work else ()))
+    costs = cost_metrics(benchmark.work) if benchmark.work else ()
+    return (*of_links, *costs)

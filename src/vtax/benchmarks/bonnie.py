@@ -164,11 +164,25 @@ class Bonnie(Benchmark):
         directory = f"{context.scratch}/vtax-bonnie-{context.flow}"
         remove = ("rm", "-rf", directory)
         size = f"{_size_bytes(p, context) // _MEBIBYTE}:8k:{p.seeks}:{p.seek_processes}"
-        argv = (
-            *("bonnie++", "-q", "-u", "root", "-m", "vtax", "-d", directory, "-r", "0", "-s", size),
-            *("-n", str(p.files), *(() if p.characters else ("-f",))),
-        )
-        return (Command("single", argv, before=(remove, ("mkdir", directory)), after=(remove,)),)
+        argv = [
+            "bonnie++",
+            "-q",
+            "-u",
+            "root",
+            "-m",
+            "vtax",
+            "-d",
+            directory,
+            "-r",
+            "0",
+            "-s",
+            size,
+        ]
+        argv += ["-n", str(p.files)]
+        if not p.characters:
+            argv += ["-f"]
+        before = (remove, ("mkdir", directory))
+        return (Command("single", tuple(argv), before=before, after=(remove,)),)
 
     def files_bytes(self, parameters: BonnieParameters, context: Context) -> int:
         """See Benchmark. The many files are empty."""

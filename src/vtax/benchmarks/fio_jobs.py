@@ -269,10 +269,10 @@ def report_of(result: CommandResult) -> FioReport:
 def _processes(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
         jobs: list[dict[str, Any]] = report["jobs"]
-        if failed := [
-            f"{job['jobname']} error {job['error']}" for job in jobs if job["error"] != 0
-        ]:
-            raise ValueError("; ".join(failed))
+        failed = [job for job in jobs if job["error"] != 0]
+        if failed:
+            errors = [f"{job['jobname']} error {job['error']}" for job in failed]
+            raise ValueError("; ".join(errors))
     except (ValueError, LookupError, TypeError) as error:
         raise BenchmarkError(f"fio printed no report that vtax knows: {error}") from error
     return jobs

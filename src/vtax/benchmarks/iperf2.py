@@ -93,22 +93,17 @@ class Iperf2(NetworkPair):
         p, udp = parameters, parameters.protocol == "udp"
         check_socket_buffer("window", p.window)
         port = PORT + context.flow
-        both = ["-p", str(port), "-y", "C", *(["-u"] if udp else [])]
+        both = ["-p", str(port), "-y", "C"]
+        if udp:
+            both += ["-u"]
         for flag, value in (("-w", p.window), ("-M", p.mss)):
-            both += [flag, str(value)] if value is not None else []
+            if value is not None:
+                both += [flag, str(value)]
         length = ["-l", str(p.length)] if p.length is not None else []
-        client = [
-            "iperf",
-            "-c",
-            context.peer_address,
-            *both,
-            *length,
-            "-t",
-            str(p.duration_s),
-            "-P",
-            str(p.parallel),
-        ]
-        client += ["-N"] if p.no_delay else []
+        client = ["iperf", "-c", context.peer_address, *both, *length]
+        client += ["-t", str(p.duration_s), "-P", str(p.parallel)]
+        if p.no_delay:
+            client += ["-N"]
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
         if udp:
             client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _NO_RATE_LIMIT]
@@ -116,11 +111,14 @@ class Iperf2(NetworkPair):
         # it would end (iperf 2.1.8: "read tcp header too large").
         # A UDP server that is not bound answers from the address of its route, which the client's socket refuses
         # where that is another than it sent to (guest-to-host behind translation).
-        serving = ("iperf", "-s", *both, *((*length, "-B", context.peer_address) if udp else ()))
-        server = Command("server", serving, place="peer", ready_port=None if udp else port)
-        return server, Command(
-            "client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ()
-        )
+        serving = ["iperf", "-s", *both]
+        if not udp:
+            server = Command("server", tuple(serving), place="peer", ready_port=port)
+            return server, Command("client", tuple(client))
+        serving += [*length, "-B", context.peer_address]
+        wait = ("sleep", _UDP_SERVER_START_S)
+        server = Command("server", tuple(serving), place="peer")
+        return server, Command("client", tuple(client), before=(wait,))
 
     def expected_s(self, parameters: Iperf2Parameters, context: Context) -> float:
         return parameters.duration_s + 0.7

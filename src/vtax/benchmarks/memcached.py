@@ -85,21 +85,20 @@ class Memcached(Service):
         p = parameters
         check_cache("cache", p.cache, context)
         port = str(PORT + context.flow)
-        server = (
-            *("memcached", "-u", "memcache", "-l", context.guest_address, "-p", port),
-            *("-m", str(p.cache // _MEBIBYTE), "-t", str(p.workers or context.vcpus), "-c", "4096"),
-        )
+        cache, workers = str(p.cache // _MEBIBYTE), str(p.workers or context.vcpus)
+        server = ["memcached", "-u", "memcache", "-l", context.guest_address, "-p", port]
+        server += ["-m", cache, "-t", workers, "-c", "4096"]
         client = (
-            *("memcaslap", f"--servers={context.guest_address}:{port}", f"--threads={p.threads}"),
-            *(
-                f"--concurrency={p.connections}",
-                f"--time={p.duration_s}s",
-                f"--fixed_size={p.value_size}",
-            ),
+            "memcaslap",
+            f"--servers={context.guest_address}:{port}",
+            f"--threads={p.threads}",
+            f"--concurrency={p.connections}",
+            f"--time={p.duration_s}s",
+            f"--fixed_size={p.value_size}",
             f"--stat_freq={_NO_STATISTICS_S}s",
         )
         return (
-            Command("server", server, ready_port=PORT + context.flow),
+            Command("server", tuple(server), ready_port=PORT + context.flow),
             Command("client", client, place=p.client),
         )
 

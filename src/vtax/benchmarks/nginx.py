@@ -135,17 +135,17 @@ class Nginx(Service):
             workers=p.workers or context.vcpus,
         )
         page = f"{directory}/files/page"
-        argv = (
-            *(
-                "h2load",
-                "--h1",
-                f"--clients={p.connections}",
-                f"--threads={min(p.threads, p.connections)}",
-            ),
-            *(f"--duration={p.duration_s}", f"--warm-up-time={p.warm_up_s}"),
-            *((f"--rps={p.rate / p.connections:g}",) if p.rate else ()),
-            *("--log-file={log}", f"http://{context.guest_address}:{port}/page"),
-        )
+        argv = [
+            "h2load",
+            "--h1",
+            f"--clients={p.connections}",
+            f"--threads={min(p.threads, p.connections)}",
+            f"--duration={p.duration_s}",
+            f"--warm-up-time={p.warm_up_s}",
+        ]
+        if p.rate:
+            argv += [f"--rps={p.rate / p.connections:g}"]
+        argv += ["--log-file={log}", f"http://{context.guest_address}:{port}/page"]
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
         of_client, line, files = timed_by_log(
             scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv

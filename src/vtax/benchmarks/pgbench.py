@@ -58,10 +58,8 @@ _LATENCY_COLUMN, _ENDED = (
     "4*1000000+5*1",
 )  # of its log: client, number, time (µs), script, end (s, µs)
 _VERSION = re.compile(r"^pgbench \((?:PostgreSQL\) )?(\d+)", re.MULTILINE)
-_OLDEST, _COUNTS_FAILED = (
-    14,
-    15,
-)  # versions: with the time of connecting apart; that count what failed
+_OLDEST = 14  # the first version that reports the time of connecting apart
+_COUNTS_FAILED = 15  # the first version that counts failed transactions
 _FAILED = r"number of failed transactions: (\d+) .*"
 _LINES = {
     "transactions": r"number of transactions actually processed: (\d+)(?:/\d+)?",
@@ -91,6 +89,8 @@ $as_postgres "$programs/pg_ctl" --pgdata="$1" --wait --timeout=300 --log=/tmp/se
 echo "host all all all trust" >>"$1/pg_hba.conf"
 $as_postgres "$programs/pg_ctl" --pgdata="$1" --wait --timeout=300 --mode=fast stop
 """
+
+_BUILTINS = {"tpcb": "tpcb-like", "simple_update": "simple-update", "select": "select-only"}
 
 
 class PgbenchParameters(Parameters):
@@ -157,37 +157,24 @@ class Pgbench(Service):
         check_cache("shared_buffers", p.shared_buffers, context)
         directory, port = f"{context.scratch}/vtax-postgresql-{context.flow}", PORT + context.flow
         remove = ("rm", "-rf", directory)
-        server = (
-            *(
-                "sh",
-                "-c",
-                _SERVER,
-                "postgres",
-                "-D",
-                directory,
-                "-h",
-                context.guest_address,
-                "-p",
-                str(port),
-            ),
-            *("-k", directory, "-c", f"shared_buffers={p.shared_buffers // 1024}kB"),
-            *("-c", "dynamic_shared_memory_type=mmap"),
-        )
-        test = {"tpcb": "tpcb-like", "simple_update": "simple-update", "select": "select-only"}[
-            p.test
-        ]
-        argv = (
-            *("pgbench", "--no-vacuum", "--username=postgres", f"--port={port}"),
+        server = ["sh", "-c", _SERVER, "postgres", "-D", directory]
+        server += ["-h", context.guest_address, "-p", str(port), "-k", directory]
+        server += ["-c", f"shared_buffers={p.shared_buffers // 1024}kB"]
+        server += ["-c", "dynamic_shared_memory_type=mmap"]
+        argv = [
+            "pgbench",
+            "--no-vacuum",
+            "--username=postgres",
+            f"--port={port}",
             f"--host={directory if p.connection == 'socket' else context.guest_address}",
-            *(
-                f"--builtin={test}",
-                f"--client={p.clients}",
-                f"--jobs={p.threads}",
-                f"--time={p.duration_s}",
-            ),
-            *((f"--rate={p.rate:g}",) if p.rate else ()),
-            *("--log", "--log-prefix={log}", "pgbench"),
-        )
+            f"--builtin={_BUILTINS[p.test]}",
+            f"--client={p.clients}",
+            f"--jobs={p.threads}",
+            f"--time={p.duration_s}",
+        ]
+        if p.rate:
+            argv += [f"--rate={p.rate:g}"]
+        argv += ["--log", "--log-prefix={log}", "pgbench"]
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
         of_client, line, files = timed_by_log(
             scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv
@@ -195,7 +182,13 @@ class Pgbench(Service):
         answers = ("sh", "-c", _ANSWERS, "sh", "--host", context.guest_address, "--port", str(port))
         copied = ("cp", "-a", self.data(p).directory, directory)
         return (
-            Command("server", server, ready_port=port, before=(remove, copied), after=(remove,)),
+            Command(
+                "server",
+                tuple(server),
+                ready_port=port,
+                before=(remove, copied),
+                after=(remove,),
+            ),
             Command(
                 "client",
                 line,

@@ -103,13 +103,17 @@ class ProgramBenchmark(Benchmark):
             "argv": dict(self._argv),
             "parameters": self._table.parameters,
             "port": self._table.port,
-            **({"server_in": "guest"} if self._table.server_in == "guest" else {}),
             "version": self._table.version,
             "files": {path.name: hashlib.sha256(data).hexdigest() for path, data in self._files()},
-            **({"environment": self._table.environment} if self._table.environment else {}),
-            **({"packages": self._table.packages} if self._table.packages else {}),
-            **({"privileges": sorted(self._table.privileges)} if self._table.privileges else {}),
         }
+        if self._table.server_in == "guest":
+            defining["server_in"] = "guest"
+        further = {
+            "environment": self._table.environment,
+            "packages": self._table.packages,
+            "privileges": sorted(self._table.privileges),
+        }
+        defining |= {name: value for name, value in further.items() if value}
         return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
 
     def privileges(self, parameters: Any) -> frozenset[Privilege]:
@@ -122,9 +126,8 @@ class ProgramBenchmark(Benchmark):
         variables = [f"{name}={value}" for name, value in self._table.environment.items()]
         privileges = sorted(self._table.privileges)
         lists = {"packages": self.packages, "privileges": privileges, "with": variables}
-        return "; ".join(
-            [*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)]
-        )
+        further = [f"{what}: {', '.join(names)}" for what, names in lists.items() if names]
+        return "; ".join([*commands, *further])
 
     @property
     def host_files(self) -> dict[Path, str]:
@@ -132,7 +135,7 @@ class ProgramBenchmark(Benchmark):
         return {path.resolve(): hashlib.sha256(data).hexdigest() for path, data in self._files()}
 
     def version_of(self, output: str) -> str:
-        """Return the first line of what the version command prints; without such a command, what sha256sum does."""
+        """Return the first line of what the version command prints; without one, the SHA-256 of every file."""
         if self._table.version is None and not self._table.is_of_image:
             digests = [hashlib.sha256(data).hexdigest()[:_DIGITS] for data in self._contents]
             return f"sha256:{'+'.join(digests)}"

@@ -164,37 +164,26 @@ class Redis(Service):
         )
         directory, port = f"{context.scratch}/vtax-redis-{context.flow}", str(PORT + context.flow)
         remove = ("rm", "-rf", directory)
-        server = (
-            *(
-                "redis-server",
-                "--bind",
-                context.guest_address,
-                "--port",
-                port,
-                "--protected-mode",
-                "no",
-            ),
-            *("--dir", directory, "--save", "", "--appendonly", "yes" if p.append_only else "no"),
-        )
-        shares = _shares(p)
-        client: tuple[str, ...] = (
-            *("redis-benchmark", "-h", context.guest_address, "-p", port),
-            *("-P", str(p.pipeline), "-d", str(p.value_size), "-r", str(p.keys)),
-        )
+        server = ["redis-server", "--bind", context.guest_address, "--port", port]
+        server += ["--protected-mode", "no", "--dir", directory, "--save", ""]
+        server += ["--appendonly", "yes" if p.append_only else "no"]
+        shares, tests = _shares(p), ",".join(_TESTS)
+        client = ["redis-benchmark", "-h", context.guest_address, "-p", port]
+        client += ["-P", str(p.pipeline), "-d", str(p.value_size), "-r", str(p.keys)]
         if len(shares) == 1:
-            client += ("-t", ",".join(_TESTS), "-n", str(p.requests), "-c", str(p.clients))
+            client += ["-t", tests, "-n", str(p.requests), "-c", str(p.clients)]
         else:
             written = ",".join(f"{requests}:{connections}" for requests, connections in shares)
-            client = ("python3", "-c", _AT_ONCE, ",".join(_TESTS), written, *client)
+            client = ["python3", "-c", _AT_ONCE, tests, written, *client]
         return (
             Command(
                 "server",
-                server,
+                tuple(server),
                 ready_port=PORT + context.flow,
                 before=(remove, ("mkdir", directory)),
                 after=(remove,),
             ),
-            Command("client", client, place=p.client),
+            Command("client", tuple(client), place=p.client),
         )
 
     def expected_s(self, parameters: RedisParameters, context: Context) -> float:

@@ -138,8 +138,11 @@ class Sockperf(NetworkPair):
         p, tcp = parameters, parameters.protocol == "tcp"
         check_socket_buffer("socket_buffer", p.socket_buffer)
         port = PORT + context.flow
-        both = ["-i", context.peer_address, "-p", str(port), *(["--tcp"] if tcp else [])]
-        both += ["--buffer-size", str(p.socket_buffer)] if p.socket_buffer is not None else []
+        both = ["-i", context.peer_address, "-p", str(port)]
+        if tcp:
+            both += ["--tcp"]
+        if p.socket_buffer is not None:
+            both += ["--buffer-size", str(p.socket_buffer)]
         client = [
             "sockperf",
             p.mode,

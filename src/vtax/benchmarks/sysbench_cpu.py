@@ -119,24 +119,18 @@ class SysbenchCpu(Benchmark):
         return version
 
     def commands(self, parameters: SysbenchCpuParameters, context: Context) -> Sequence[Command]:
-        check_threads(parameters.threads or context.vcpus, context)
-        events, duration_s = (
-            (0, parameters.duration_s) if parameters.events is None else (parameters.events, 0)
+        threads = parameters.threads or context.vcpus
+        check_threads(threads, context)
+        argv = (
+            "sysbench",
+            "cpu",
+            f"--threads={threads}",
+            f"--cpu-max-prime={parameters.cpu_max_prime}",
+            f"--time={parameters.duration_s if parameters.events is None else 0}",
+            f"--events={parameters.events or 0}",
+            "run",
         )
-        return (
-            Command(
-                "single",
-                (
-                    *("sysbench", "cpu", f"--threads={parameters.threads or context.vcpus}"),
-                    *(
-                        f"--cpu-max-prime={parameters.cpu_max_prime}",
-                        f"--time={duration_s}",
-                        f"--events={events}",
-                    ),
-                    "run",
-                ),
-            ),
-        )
+        return (Command("single", argv),)
 
     def expected_s(self, parameters: SysbenchCpuParameters, context: Context) -> float:
         """See Benchmark.expected_s. Trial division of n takes sqrt(n) steps: work grows as the 1.5th power."""
