@@ -46,7 +46,7 @@ def test_simulated_figures_stand_in_places_alone():
         if re.search(r"\d\.\d (and|to|→|\()|\d\.\d\*\*", each)
     ]
     assert set(with_figures) <= {
-        "Intervals, words and power",
+        "Intervals, verdicts and power",
         "Real runs",
     }  # conditions, and what was measured once
 
