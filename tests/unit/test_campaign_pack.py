@@ -12,18 +12,22 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 from command_line import refusal
 
+import vtax
 from vtax import __version__
 from vtax.campaign import prepare, wheelhouse
+from vtax.campaign import wheel as wheels
 from vtax.campaign.pack import archive_wheels, write_members
 from vtax.campaign.prepare import IMAGE, MAIN, MANIFEST, Manifest, Refused
 from vtax.campaign.wheel import write_wheel
 from vtax.errors import BadInput, Busy
+from vtax.host import plugins
 from vtax.host.home import DEFAULT_HOME
 from vtax.host.lock import HOST_LOCK, is_measuring, measuring_lock
 from vtax.study.beside import files_beside
@@ -108,6 +112,21 @@ def test_the_wheel_is_whole_and_the_same_every_time(tmp_path):
                 )
                 assert (digest, size) == (f"sha256={hashed}", str(len(content)))
     assert names == set()
+
+
+def test_a_plug_in_that_was_put_beside_is_none_of_vtax_on_the_other_hosts(tmp_path, monkeypatch):
+    """The wheel carries its file, and the host that it is installed on tells it from those of vtax."""
+    own = Path(vtax.__file__).parent / "platforms/native.py"
+    monkeypatch.setattr(wheels, "is_file_of_vtax", lambda path: path != own)
+    installed = tmp_path / "installed"
+    with ZipFile(write_wheel(tmp_path)) as archive:
+        archive.extractall(installed)
+    (information,) = installed.glob("*.dist-info")
+    monkeypatch.setattr(plugins, "distribution", lambda name: PathDistribution(information))
+    monkeypatch.setattr("vtax.__file__", str(installed / "vtax/__init__.py"))
+    beside = installed / "vtax/platforms"
+    assert not plugins.is_file_of_vtax(beside / "native.py")
+    assert plugins.is_file_of_vtax(beside / "docker.py")
 
 
 def test_another_version_than_the_installed_one_makes_no_wheel(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import vtax
 from vtax.errors import BadInput
 from vtax.foreign_data import parse_toml
+from vtax.host.plugins import PUT_BESIDE, is_file_of_vtax
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of every member: the first that a zip file can say."""
@@ -52,10 +53,16 @@ def _installed_vtax() -> Distribution:
 def _members(found: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]:
     """Yield (name, content, mode) of every file of the wheel but its RECORD."""
     package = Path(vtax.__file__).parent
+    put_beside = []
     for path in package.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
+            name = f"vtax/{path.relative_to(package).as_posix()}"
             mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
-            yield f"vtax/{path.relative_to(package).as_posix()}", path.read_bytes(), mode
+            yield name, path.read_bytes(), mode
+            if path.suffix == ".py" and not is_file_of_vtax(path):
+                put_beside.append(f"{name}\n")
+    if put_beside:  # plug-ins, which runs on the other hosts name as well
+        yield f"{info}/{PUT_BESIDE}", "".join(sorted(put_beside)).encode(), 0o644
     yield (
         f"{info}/METADATA",
         _metadata(found, package.parents[1] / "pyproject.toml").encode(),

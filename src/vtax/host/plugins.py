@@ -43,6 +43,8 @@ KINDS = {
 """Kind of plug-in -> the package whose directory has the shipped ones, which is also the group of entry points."""
 NO_PLUGIN = f"registers no {', '.join(KINDS)}"
 """Problem of a module in which nothing is registered."""
+PUT_BESIDE = "PUT_BESIDE"
+"""File of a wheel's metadata that names the files which `campaign.wheel` found beside those of vtax, a line each."""
 _REGISTERED = "_vtax_plugins"  # the name of a module's list of them, in the module
 
 
@@ -207,13 +209,17 @@ def _checked(plugins: list[Any], shape: type, names: set[str]) -> list[Any]:
 
 
 def _is_part_of_vtax(source: EntryPoint | ModuleType) -> bool:
-    """Return whether everyone who has this version of vtax has the file of a plug-in as well.
+    """Tell whether a plug-in came with vtax, rather than with another package or as a file of its own."""
+    return is_file_of_vtax(Path(str(getattr(source, "__file__", ""))))
+
+
+def is_file_of_vtax(file: Path) -> bool:
+    """Tell whether whoever has this version of vtax has a file as well.
 
     The list of files of an installed package says so. In a checkout, what Git tracks is part of vtax; a file that was
     only put there is not. Without Git, every file in the directory of vtax is taken for a part of it.
     """
     package = Path(vtax.__file__).parent
-    file = Path(str(getattr(source, "__file__", "")))
     if not file.is_relative_to(package):
         return False
     name = file.relative_to(package.parent).as_posix()
@@ -226,12 +232,14 @@ def _is_part_of_vtax(source: EntryPoint | ModuleType) -> bool:
 
 
 def _installed_files() -> set[str]:
-    """Return the files of the installed package of vtax; of an editable one these are no modules."""
+    """Return the files of vtax in its installed package; of an editable one these are no modules."""
     try:
-        record = distribution("vtax").read_text("RECORD") or ""
+        package = distribution("vtax")
     except PackageNotFoundError:
         return set()
-    return {line.partition(",")[0] for line in record.splitlines()}
+    record = (package.read_text("RECORD") or "").splitlines()
+    put_beside = (package.read_text(PUT_BESIDE) or "").splitlines()
+    return {line.partition(",")[0] for line in record} - {*put_beside}
 
 
 def _git_index(checkout: Path) -> bytes:
