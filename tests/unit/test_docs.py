@@ -1,5 +1,6 @@
 """What the documentation shows must work: studies are validated, commands and options exist, links lead somewhere."""
 
+import itertools
 import re
 import runpy
 import tomllib
@@ -11,6 +12,42 @@ from doc_examples import PAGES, ROOT, blocks, commands
 from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group
 from vtax.study.load import validate
+
+NO_SENTENCE = re.compile(r"\s*$|[|#<]|!\[|    ")
+"""Blank lines, tables, headings, comments, pictures and indented blocks."""
+FIRST_OF_ITEM = re.compile(r"\s*([-*]|\d+\.) ")
+END_OF_SENTENCE = re.compile(r"[.!?:][*_)”]*$")
+
+
+def wrapped_lines(text: str) -> list[str]:
+    """Lines of a page that go on in the next line of the same paragraph or item."""
+    lines = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()
+    return [
+        line
+        for line, following in itertools.pairwise(lines)
+        if not NO_SENTENCE.match(line)
+        and not NO_SENTENCE.match(following)
+        and not FIRST_OF_ITEM.match(following)
+        and not END_OF_SENTENCE.search(line)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A sentence.\nAnother one:\n\n- an item\n- more.\n  Again", 0),
+        ("A sentence that\ngoes on.", 1),
+        ("- An item that\n  goes on.", 1),
+        ("|a|\n|b|\n\n```sh\na\nb\n```\n", 0),
+    ],
+)
+def test_a_wrapped_sentence_is_found(text, found):
+    assert len(wrapped_lines(text)) == found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_sentence_has_a_line_of_its_own(page):
+    assert wrapped_lines(page.read_text()) == []
 
 
 def test_there_is_documentation_to_check():
