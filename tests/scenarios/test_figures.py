@@ -311,7 +311,7 @@ def texts_of_table(study: str, figure: str) -> tuple[list[str], list[str], list[
 
 def test_table_2_of_trindade2018_has_rates_and_deviations_of_each_platform_in_a_row():
     columns, rows, cells = texts_of_table("trindade2018", "table-2")
-    assert rows == ["native", "docker", "lxc", "virtualbox (nested)", "kvm-virtio"]
+    assert rows == ["native", "docker-layer", "lxc", "virtualbox (nested)", "kvm-virtio"]
     assert len(columns) == 1
     by_kernel, by_own_nat = cells[:5], cells[5:]
     printed = [*by_kernel[:3], by_own_nat[3], by_kernel[4]]

@@ -45,6 +45,7 @@ LIVE_PLATFORM = {
     "start",
     "confinement",
     "fairness",
+    "scratch",
     "network",
 }
 LIVE_BENCHMARK = {"runs", "version-in-guest"}

@@ -85,7 +85,7 @@ def test_printed_numbers_stand_beside_ours_measured_or_not() -> None:
     printed = {place.platform: place.printed for place in drawing.places if place.printed}
     assert {name: each.value for name, each in printed.items()} == {
         "native": 815,
-        "docker": 814,
+        "docker-layer": 814,
         "lxc": 814,
         "virtualbox": 511,
         "kvm-virtio": 672,
