@@ -9,7 +9,7 @@ from typing import Any
 
 from a_run import METRICS, PLATFORMS, a_run, cells
 
-from vtax.store.campaigns import merged_campaign
+from vtax.store.campaigns import merge_campaign
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
@@ -62,4 +62,4 @@ def merged(store: Store, runs: Mapping[str, Sequence[str]], **record: Any) -> st
         for host, of in runs.items()
     ]
     names = {name: store.open_run(name).identity for of in runs.values() for name in of}
-    return merged_campaign(store, names, {"name": "fleet", "hosts": hosts, **record})
+    return merge_campaign(store, names, {"name": "fleet", "hosts": hosts, **record})

@@ -92,8 +92,8 @@ def loaded_study(**changes: Any) -> LoadedStudy:
     return LoadedStudy(validate(study(**{"benchmark": ONE_POINT, **changes}), "test"), "test")
 
 
-def look(plan: Plan) -> boots.Here:
+def look(plan: Plan) -> boots.CurrentBoot:
     """The boot that the host is in, as a run over several boots finds it."""
-    here = boots.look(plan.study)
+    here = boots.current_boot(plan.study)
     assert here is not None
     return here

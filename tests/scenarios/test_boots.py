@@ -35,7 +35,7 @@ def go_on(plan: Plan, run: RunHandle, home: Home) -> None:
 def test_a_run_goes_from_boot_to_boot(machine, home, store):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
-    visits = boots.visits(plan.study, plan.seed)
+    visits = boots.planned_visits(plan.study, plan.seed)
     machine.boot("another")  # none of the study's
     go_on(plan, run, home)
     assert (run.status, run.stopped_because) == (
@@ -51,7 +51,7 @@ def test_a_run_goes_from_boot_to_boot(machine, home, store):
     assert run.status == "finished"
     trials = load(store.engine, run).trials
     assert sorted(trials.session.tolist()) == sorted([1, 1, 2, 2])
-    taken = [boot for session in run.sessions for boot in boots.boots_in(session.host).values()]
+    taken = [boot for session in run.sessions for boot in boots.boot_ids(session.host).values()]
     assert len(taken) == len(set(taken)) == 4
     analysis = source_of(store, run.name).analysis
     assert [
@@ -66,7 +66,7 @@ def test_a_run_goes_from_boot_to_boot(machine, home, store):
 def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, store, monkeypatch):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
-    first = boots.visits(plan.study, plan.seed)[0].boot
+    first = boots.planned_visits(plan.study, plan.seed)[0].boot
     machine.boot(ENTRIES[first])
     go_on(plan, run, home)
     other = "xen" if first == "plain" else "plain"
@@ -81,7 +81,7 @@ def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, st
         BadInput, match=f"next measured in the boot '{other}', and this is none of its"
     ):
         host_boots.refuse_other_boot(plan, run, look(plan))
-    monkeypatch.setattr("vtax.runner.resume.obstacle", lambda *_: "")
+    monkeypatch.setattr("vtax.runner.resume.resume_obstacle", lambda *_: "")
     hint = resume_hint(store, run.name, run.status)
     assert f"sudo vtax resume {run.name}" in hint
     assert "--session" not in hint
@@ -92,11 +92,12 @@ def test_a_session_is_never_measured_in_a_boot_of_another(machine, home, store):
         seed=next(
             seed
             for seed in range(99)
-            if boots.order(planned().study, seed, 1)[1] == boots.order(planned().study, seed, 2)[0]
+            if boots.boot_order(planned().study, seed, 1)[1]
+            == boots.boot_order(planned().study, seed, 2)[0]
         )
     )
     run = begin(store, plan, vtax_version="test")
-    for visit in boots.visits(plan.study, plan.seed)[:2]:
+    for visit in boots.planned_visits(plan.study, plan.seed)[:2]:
         machine.boot(ENTRIES[visit.boot])
         go_on(plan, run, home)
     with pytest.raises(BadInput, match=r"session 2 of .* needs another boot of"):
@@ -142,7 +143,7 @@ def commands(
 
 
 def test_resume_measures_in_the_boot_that_is_next_and_names_the_one_after_it(commands):
-    visits = boots.visits(commands.plan.study, commands.plan.seed)
+    visits = boots.planned_visits(commands.plan.study, commands.plan.seed)
     for before, visit in zip([None, *visits], visits, strict=False):
         if before is not None:
             assert "is next measured in" in str(
@@ -191,7 +192,7 @@ def test_a_host_names_the_boot_that_its_run_needs_and_sets_it_once(commands, mon
         return found["runs"][0] if verb == "status" else found
 
     before = "plain"  # in which the machine is
-    for visit in boots.visits(commands.plan.study, commands.plan.seed):
+    for visit in boots.planned_visits(commands.plan.study, commands.plan.seed):
         if visit.boot != before or asked("status")["next_boot"]:
             assert (asked("status")["boot"], asked("status")["next_boot"]) == (before, visit.boot)
             for _ in range(2):

@@ -39,7 +39,7 @@ from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.resume import check_host
 from vtax.runner.stopping import Stopping
-from vtax.runner.trial import combined
+from vtax.runner.trial import combine_flows
 from vtax.store import schema
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
@@ -677,9 +677,9 @@ def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares
         ),
         Outcome({"throughput": 50.0, "latency": 4.0}),
     ]
-    assert combined(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
-    assert combined(flows, metrics).samples == {}
-    assert combined(flows[:1], metrics) is flows[0]
+    assert combine_flows(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
+    assert combine_flows(flows, metrics).samples == {}
+    assert combine_flows(flows[:1], metrics) is flows[0]
 
 
 def test_the_labs_own_switch_is_no_other_program_that_keeps_the_host_busy():

@@ -20,7 +20,6 @@ from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.runner import networks
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.runner.points import Point
@@ -54,7 +53,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
     def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
         return REASON if platform.name == "other" and point.levels.get("size") == 3 else None
 
-    monkeypatch.setattr(networks, "why_not", why_not)
+    monkeypatch.setattr("vtax.runner.untested.network_obstacle", why_not)
     return install(monkeypatch)
 
 
@@ -168,7 +167,8 @@ def test_cells_without_a_network_ride_with_the_first_network_that_their_platform
 
 def test_a_platform_that_carries_nothing_is_not_started(monkeypatch, driver, store, home, probe_by):
     monkeypatch.setattr(
-        networks, "why_not", lambda platform, *_: REASON if platform.name == "other" else None
+        "vtax.runner.untested.network_obstacle",
+        lambda platform, *_: REASON if platform.name == "other" else None,
     )
     probed: list[str] = []
     probe_by(lambda self, image: probed.append(self.name) or Probe(True))

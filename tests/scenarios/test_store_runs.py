@@ -476,7 +476,7 @@ def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, mon
         return honest(found)
 
     monkeypatch.setattr(campaigns, "_identities", late)
-    campaigns.merged_campaign(
+    campaigns.merge_campaign(
         store, runs, {"name": "fleet", "hosts": [{"host": "a", "runs": names[:1]}]}
     )
     kept = store.open_run(name).provenance

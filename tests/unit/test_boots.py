@@ -159,14 +159,14 @@ def test_systemd_boot_without_entries_has_none(systemd_boot):
 def test_a_host_whose_boot_loader_is_unknown_is_refused(machine):
     (machine.root / "boot/grub/grub.cfg").unlink()
     with pytest.raises(BadInput, match="boot loader is unknown") as caught:
-        boots.look(planned().study)
+        boots.current_boot(planned().study)
     assert "boot by GRUB or systemd-boot" in caught.value.hint
 
 
 def test_a_boot_of_the_study_without_an_entry_is_refused(machine):
     wrong = [BOOTS[0], {**BOOTS[1], "entry": "Debian with Xen"}]
     with pytest.raises(BadInput, match="no entry 'Debian with Xen'") as caught:
-        boots.look(loaded_study(boot=wrong).study)
+        boots.current_boot(loaded_study(boot=wrong).study)
     assert caught.value.where == "[[boot]] xen, key entry"
 
 
@@ -176,7 +176,7 @@ def test_a_host_booted_otherwise_is_in_none_of_the_boots(machine):
     )
     found = look(planned())
     assert (found.name, [*found.entries]) == ("", ["plain", "xen"])
-    assert boots.look(loaded_study().study) is None
+    assert boots.current_boot(loaded_study().study) is None
 
 
 @pytest.mark.parametrize(
@@ -209,13 +209,13 @@ def test_a_study_whose_boots_do_not_fit_is_refused(changed, why):
 def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed():
     of = loaded_study(boot=BOOTS, design={"blocks": 40}).study
     assert of.design.sessions == 40
-    orders = [tuple(boots.order(of, 5, session)) for session in range(1, 41)]
+    orders = [tuple(boots.boot_order(of, 5, session)) for session in range(1, 41)]
     assert set(orders) == {("plain", "xen"), ("xen", "plain")}
     assert 8 < orders.count(("plain", "xen")) < 32
-    assert [visit.boot for visit in boots.visits(of, 5)] == [
+    assert [visit.boot for visit in boots.planned_visits(of, 5)] == [
         boot for names in orders for boot in names
     ]
-    assert boots.visits(of, 6) != boots.visits(of, 5)
+    assert boots.planned_visits(of, 6) != boots.planned_visits(of, 5)
 
 
 # Probes
@@ -230,12 +230,12 @@ def test_a_platform_is_probed_in_the_first_visit_to_its_boot(tmp_path, monkeypat
             "native": True,
             "other": False,
         }
-        assert boots.unvisited(plan.study, run) == {"native", "other"}
+        assert boots.unvisited_platforms(plan.study, run) == {"native", "other"}
         boots.probe_here(plan, run, "xen")
         assert [each.reason for each in run.platforms] == ["", ""]
         run.note_boot("xen", {"boot_id": "1"})
-        assert boots.unvisited(plan.study, run) == {"native"}
-        rebuilt = resume._planned(run, plan.image)
+        assert boots.unvisited_platforms(plan.study, run) == {"native"}
+        rebuilt = resume._rebuild(run, plan.image)
         assert {each.platform.name: each.probe.is_made for each in rebuilt.platforms} == {
             "native": False,
             "other": True,

@@ -21,7 +21,7 @@ from vtax.cli.row_progress import row_progress
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note, quoted
-from vtax.runner.resume import check_host, obstacle
+from vtax.runner.resume import check_host, resume_obstacle
 from vtax.store import bundle, bundle_lines
 from vtax.store.importing import import_bundle
 from vtax.store.records import SAMPLES, OutputRecord
@@ -129,7 +129,7 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(h
     assert json.loads(output_of("show", "--json"))["provenance"]["imported"]["is_other_host"]
     assert "imported" in CliRunner().invoke(group, ["remove", "tour-1"]).stdout
     with Store.open(Home.from_environment().store_url) as store:
-        assert obstacle(store, "tour-1", home) == "it was imported from another host"
+        assert resume_obstacle(store, "tour-1", home) == "it was imported from another host"
         with pytest.raises(BadInput, match="cannot be resumed"):
             check_host(store.open_run("tour-1"), {})
 

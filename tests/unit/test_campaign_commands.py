@@ -220,7 +220,7 @@ def test_a_run_that_two_names_of_a_host_have_is_reported_once(commanded, store, 
         merged.extend(runs)
         named.extend(host["host"] for host in record["hosts"] if host["runs"])
 
-    monkeypatch.setattr(report, "merged_campaign", merge)
+    monkeypatch.setattr(report, "merge_campaign", merge)
     report.reported_run(store, campaign)
     assert sorted(merged) == ["tour-1", "tour-2"]
     assert sorted(named) == ["new", "old", "other"]

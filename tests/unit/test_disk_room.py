@@ -106,7 +106,7 @@ def test_a_trial_says_that_only_the_cache_below_its_disk_holds_its_files(host_me
         plan = planned(file_size, MACHINE, "podman", disk="20GiB", memory="1GiB")
         (point,) = plan.points
         return {
-            p.platform.name: disk_room.held_below(point, plan.context(), p.platform)
+            p.platform.name: disk_room.host_cache_note(point, plan.context(), p.platform)
             for p in plan.platforms
         }
 

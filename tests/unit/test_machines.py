@@ -19,7 +19,7 @@ from vtax.platforms import ssh
 from vtax.platforms.base import Platform, Probe
 from vtax.platforms.ssh import Ssh
 from vtax.platforms.ssh_options import SshOptions
-from vtax.runner.machines import check_same, held_machines
+from vtax.runner.machines import check_same_machines, held_machines
 from vtax.store.hosts import host_id
 
 OPTIONS = SshOptions(host="lab3", uplinks="eth1:eth1", python=sys.executable)
@@ -218,8 +218,8 @@ def _eventually_free(lock):
 
 def test_a_run_is_resumed_with_the_machine_that_it_began_with():
     run = SimpleNamespace(name="tour-1", session=SimpleNamespace(host={"peers": {"lab3": "aaa"}}))
-    check_same(run, {"peers": {"lab3": "aaa"}})
-    check_same(run, {})
+    check_same_machines(run, {"peers": {"lab3": "aaa"}})
+    check_same_machines(run, {})
     with pytest.raises(BadInput, match="lab3 is another machine") as refused:
-        check_same(run, {"peers": {"lab3": "bbb"}})
+        check_same_machines(run, {"peers": {"lab3": "bbb"}})
     assert json.dumps(str(refused.value)).count("bbb") == 1

@@ -23,7 +23,7 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.report.analysis.source import source_of
-from vtax.runner.resume import obstacle
+from vtax.runner.resume import resume_obstacle
 from vtax.stats.ratio import log_ratios
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store import appending, merging, schema
@@ -202,7 +202,7 @@ def test_every_view_works_and_the_run_is_marked(store, tmp_path):
     assert "merged from tour-1, tour-2" in output_of("show", "tour-merged-1")
     output_of("report", "tour-merged-1", "-o", str(tmp_path / "r.html"))
     assert {run.name: run.origin for run in store.runs()}["tour-merged-1"] == "merged"
-    assert obstacle(store, "tour-merged-1", Home.from_environment()) == "it was merged"
+    assert resume_obstacle(store, "tour-merged-1", Home.from_environment()) == "it was merged"
     found = json.loads(output_of("show", "tour-merged-1", "--json"))
     assert math.isclose(found["blocks"], BLOCKS[0] + BLOCKS[1])
     assert found["planned_sessions"] == 2

@@ -13,7 +13,7 @@ from vtax.guest.results import ClockReading, GuestSample
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.runner import counting
-from vtax.runner.networks import why_not
+from vtax.runner.networks import network_obstacle
 from vtax.runner.points import Point
 from vtax.runner.trial import cpu_per_gigabyte
 
@@ -27,7 +27,7 @@ def refuse_beyond_platforms(platforms, points, source):
     """Raise the first reason why one of the platforms cannot carry one of the points."""
     for platform in platforms:
         for each in points:
-            if error := why_not(platform, each, source):
+            if error := network_obstacle(platform, each, source):
                 raise error
 
 

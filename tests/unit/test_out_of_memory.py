@@ -116,7 +116,7 @@ def test_kills_that_a_kernel_counts_are_of_the_guest_where_it_is_its_own():
 
 def test_the_error_names_the_limit_before_what_failed():
     (found,) = MemoryWatch({"guest": end([0, 1])}).killed({}, 0, has_failed=True)
-    note = found.named("python3 failed with signal 9 (SIGKILL)")
+    note = found.explain("python3 failed with signal 9 (SIGKILL)")
     assert (note.code, note.data["memory"]) == ("out-of-memory", "256 MiB")
     assert note.startswith("out of memory: the guest has 256 MiB; python3 failed")
     assert found.warning.code == "killed-in-trial"

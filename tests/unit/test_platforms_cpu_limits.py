@@ -126,9 +126,9 @@ def test_a_platform_that_limits_cpus_itself_is_not_tested_where_the_study_does()
     limited, plain = (
         registry.make("mine", "podman", options) for options in ({"cpu_limit": "none"}, {})
     )
-    refused = tuning.why_not(limited, "pinned", "study.toml")
+    refused = tuning.tuning_obstacle(limited, "pinned", "study.toml")
     assert (
         refused.what == "mine says itself how its CPUs are limited (cpu_limit), and so does tuning"
     )
-    assert tuning.why_not(limited, "", "study.toml") is None
-    assert tuning.why_not(plain, "pinned", "study.toml") is None
+    assert tuning.tuning_obstacle(limited, "", "study.toml") is None
+    assert tuning.tuning_obstacle(plain, "pinned", "study.toml") is None

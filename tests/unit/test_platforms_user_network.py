@@ -95,7 +95,8 @@ def test_points_that_it_cannot_carry_are_not_tested_there():
     assert untested.error.hint == "take podman-pasta out, or request one of own-nat"
     router = Point("router", "iperf3", benchmarks.get("iperf3"), None, "router", LinkSettings())
     assert (
-        networks.why_not(registry.get("podman-pasta"), router, "x").hint == "take podman-pasta out"
+        networks.network_obstacle(registry.get("podman-pasta"), router, "x").hint
+        == "take podman-pasta out"
     )
 
 

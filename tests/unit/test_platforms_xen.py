@@ -226,9 +226,9 @@ def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts
         raise PlatformError("no dom0")
 
     monkeypatch.setattr(tools, "check_host", refused)
-    assert memory.of_all(platforms) == [memory.Memory(1 << 30)]
+    assert memory.memory_pools(platforms) == [memory.Memory(1 << 30)]
     monkeypatch.setattr(tools, "check_host", lambda: None)
-    dom0, hypervisor = memory.of_all(platforms)
+    dom0, hypervisor = memory.memory_pools(platforms)
     assert (str(dom0), str(hypervisor)) == (
         "this host has 1 GiB",
         "the hypervisor has 2.71 GiB free",

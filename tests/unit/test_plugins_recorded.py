@@ -30,7 +30,7 @@ from vtax.report.views.base import Options
 from vtax.report.views.host import VIEW as HOST
 from vtax.report.views.method import method
 from vtax.runner.plan import make_plan
-from vtax.runner.plugins import plugins_of
+from vtax.runner.records import plugin_records
 from vtax.store.records import PluginRecord
 from vtax.study.load import load
 
@@ -179,7 +179,7 @@ def test_a_plan_names_what_it_uses_and_nothing_else(install, tmp_path):
         path.write_text(text)
         probes = {name: Probe(True) for name in ("native", "theirs", "lxc")}
         plan = make_plan(load(str(path), {}), image=Image("key", tmp_path), probes=probes)
-        found.append([(p.kind, p.name, p.package, p.version) for p in plugins_of(plan, views)])
+        found.append([(p.kind, p.name, p.package, p.version) for p in plugin_records(plan, views)])
     view = ("view", "failures", "looks", "2.0")
     assert found == [
         [("platform", "theirs", "third", "1.5"), ("topology", "theirs", "wires", "1.5"), view],

@@ -5,7 +5,7 @@ import pytest
 from vtax.counters import table
 from vtax.counters.table import GUEST, LAYER, PROGRAM
 from vtax.guest.results import ClockReading, CommandResult
-from vtax.runner.counting import clock_counters, differences, of_programs
+from vtax.runner.counting import clock_counters, differences, program_usage
 
 
 def test_a_counter_is_a_difference_and_a_gauge_its_last_value():
@@ -20,11 +20,11 @@ def test_what_programs_used_is_added_but_for_peaks():
         usage = {table.VOLUNTARY.name: switches, table.MAX_RSS.name: peak}
         return CommandResult(("x",), 0, "", "", 1.0, 1.0, usage=usage)
 
-    assert of_programs([used(3.0, 100.0), used(4.0, 70.0)]) == {
+    assert program_usage([used(3.0, 100.0), used(4.0, 70.0)]) == {
         (PROGRAM, "voluntary_switches"): 7.0,
         (PROGRAM, "max_rss_bytes"): 100.0,
     }
-    assert of_programs([]) == {}
+    assert program_usage([]) == {}
 
 
 def test_a_clock_that_is_two_percent_fast_is_measured_with_its_error():

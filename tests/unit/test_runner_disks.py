@@ -4,9 +4,9 @@ import pytest
 
 from vtax.benchmarks.base import DiskWork, Outcome, sum_disk_work
 from vtax.counters.table import HOST, HOST_DISK_RATIO
-from vtax.runner.density import over_guests
-from vtax.runner.disks import on_host
-from vtax.runner.trial import combined
+from vtax.runner.costs import compare_with_host_disks
+from vtax.runner.density import combine_guests
+from vtax.runner.trial import combine_flows
 
 
 def counted(read=0.0, written=0.0, writes=0.0):
@@ -19,7 +19,7 @@ def outcome(**work):
 
 
 def test_the_ratio_of_bytes_is_an_effective_setting():
-    found = on_host(outcome(), counted(read=200.0, written=1050.0, writes=3))
+    found = compare_with_host_disks(outcome(), counted(read=200.0, written=1050.0, writes=3))
     assert (found.effective, found.warnings, found.values) == (
         {"size": 5, HOST_DISK_RATIO: 1.25},
         ("first",),
@@ -31,51 +31,58 @@ def test_the_ratio_of_bytes_is_an_effective_setting():
     ("flushes", "text"), [(1, "a flush (fsync) of the guest"), (9, "9 flushes (fsync) of")]
 )
 def test_flushes_without_a_write_on_the_host_are_a_warning(flushes, text):
-    assert text in on_host(outcome(flushes=flushes), counted()).warnings[-1]
-    assert "reached no device" in on_host(outcome(flushes=flushes), counted()).warnings[-1]
-    assert on_host(outcome(flushes=flushes), counted(writes=flushes)).warnings == ("first",)
-    assert on_host(outcome(), counted()).warnings == ("first",)
+    assert text in compare_with_host_disks(outcome(flushes=flushes), counted()).warnings[-1]
+    assert (
+        "reached no device"
+        in compare_with_host_disks(outcome(flushes=flushes), counted()).warnings[-1]
+    )
+    assert compare_with_host_disks(outcome(flushes=flushes), counted(writes=flushes)).warnings == (
+        "first",
+    )
+    assert compare_with_host_disks(outcome(), counted()).warnings == ("first",)
 
 
 def test_fewer_writes_on_the_host_than_half_of_the_flushes_are_a_warning():
     """A few writes of other programs do not hide that those of the guest stopped at a cache."""
     assert (
         "most reached no device, as the host's disks completed 3 writes"
-        in (on_host(outcome(flushes=255), counted(writes=3)).warnings[-1])
+        in (compare_with_host_disks(outcome(flushes=255), counted(writes=3)).warnings[-1])
     )
-    assert on_host(outcome(flushes=255), counted(writes=128)).warnings == ("first",)
+    assert compare_with_host_disks(outcome(flushes=255), counted(writes=128)).warnings == ("first",)
 
 
 def test_direct_that_ends_at_a_cache_of_the_host_is_a_warning():
     assert (
         "moved 40 % of the bytes"
-        in on_host(outcome(is_direct=True), counted(read=400.0)).warnings[-1]
+        in compare_with_host_disks(outcome(is_direct=True), counted(read=400.0)).warnings[-1]
     )
-    assert on_host(outcome(is_direct=True), counted(read=500.0)).warnings == ("first",)
+    assert compare_with_host_disks(outcome(is_direct=True), counted(read=500.0)).warnings == (
+        "first",
+    )
 
 
 def test_other_tools_and_a_host_without_disk_counters_change_nothing():
     other = Outcome({"rate": 1.0})
-    assert on_host(other, counted()) is other
-    assert on_host(outcome(flushes=1), {}) == outcome(flushes=1)
+    assert compare_with_host_disks(other, counted()) is other
+    assert compare_with_host_disks(outcome(flushes=1), {}) == outcome(flushes=1)
 
 
 def test_a_cache_below_the_guest_is_only_suspected_where_no_disk_was_counted():
     suspected = outcome(if_not_counted="a cache may have served")
-    assert on_host(suspected, {}).warnings == ("first", "a cache may have served")
-    assert on_host(suspected, counted(read=500.0)).warnings == ("first",)
-    served = on_host(suspected, counted(read=130.0)).warnings
+    assert compare_with_host_disks(suspected, {}).warnings == ("first", "a cache may have served")
+    assert compare_with_host_disks(suspected, counted(read=500.0)).warnings == ("first",)
+    served = compare_with_host_disks(suspected, counted(read=130.0)).warnings
     assert served == (
         "first",
         "the host's disks moved 13 % of the bytes; a cache, of the guest or below it, had the rest",
     )
-    assert on_host(outcome(), counted(read=130.0)).warnings == ("first",)
+    assert compare_with_host_disks(outcome(), counted(read=130.0)).warnings == ("first",)
 
 
 def test_direct_is_a_warning_once():
     direct = outcome(is_direct=True, if_not_counted="direct ends at the guest's disk")
-    assert len(on_host(direct, counted(read=130.0)).warnings) == 2
-    assert on_host(direct, counted(read=900.0)).warnings == ("first",)
+    assert len(compare_with_host_disks(direct, counted(read=130.0)).warnings) == 2
+    assert compare_with_host_disks(direct, counted(read=900.0)).warnings == ("first",)
 
 
 def test_the_work_of_several_guests_is_that_of_all():
@@ -83,11 +90,11 @@ def test_the_work_of_several_guests_is_that_of_all():
     both = sum_disk_work([DiskWork(100, 2, True), DiskWork(300, 3, False, "suspected")])
     assert both == DiskWork(400, 5, False, "suspected")
     assert sum_disk_work([DiskWork(100), None]) is None
-    merged = over_guests([outcome(), outcome()], [])
-    assert on_host(merged, counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5
+    merged = combine_guests([outcome(), outcome()], [])
+    assert compare_with_host_disks(merged, counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5
     assert (
-        on_host(combined([outcome(), outcome()], []), counted(read=1000.0)).effective[
-            HOST_DISK_RATIO
-        ]
+        compare_with_host_disks(
+            combine_flows([outcome(), outcome()], []), counted(read=1000.0)
+        ).effective[HOST_DISK_RATIO]
         == 0.5
     )

@@ -11,7 +11,7 @@ from vtax.benchmarks.base import Outcome
 from vtax.benchmarks.netperf import Netperf, NetperfParameters
 from vtax.counters.table import LINK, RX_BYTES, RX_PACKETS, TX_BYTES, TX_PACKETS
 from vtax.network.settings import LinkSettings
-from vtax.runner.trial import of_links
+from vtax.runner.trial import examine_links
 
 BENCHMARK = Netperf()
 
@@ -27,7 +27,7 @@ def codes(size_bytes: int, transactions: float, **link: Any) -> list[str]:
         counted[LINK, packets.of("peer")] = 1000.0
     links: Any = SimpleNamespace(settings=LinkSettings(**link), flows=[1], wire_share=None)
     point: Any = SimpleNamespace(own_metrics=BENCHMARK.metrics, parameters=REQUEST_RESPONSE)
-    found = of_links(links, counted, Outcome({"transactions": transactions}, {}), point)
+    found = examine_links(links, counted, Outcome({"transactions": transactions}, {}), point)
     return [each.code for each in found.warnings]
 
 

@@ -28,7 +28,7 @@ from vtax.store.records import RunSummary
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
-    from vtax.runner.boots import Here
+    from vtax.runner.boots import CurrentBoot
 
 State = Literal["absent", "running", "paused", "interrupted", "done", "failed", "busy", "refused"]
 _STATES: Mapping[str, State] = {
@@ -202,7 +202,7 @@ def state_of(requested: RequestedRun) -> HostRun:
     return state
 
 
-def boots_of(requested: RequestedRun, run_name: str) -> tuple[Here, str]:
+def boots_of(requested: RequestedRun, run_name: str) -> tuple[CurrentBoot, str]:
     """Return the boot that this host is in, and the name of the boot that a run of the home's store needs next.
 
     The name is empty where this boot will do. Raises as `needed_boot` does.

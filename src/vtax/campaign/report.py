@@ -9,7 +9,7 @@ from vtax.campaign.change import change_of
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import NONE, CampaignHost
 from vtax.errors import BadInput
-from vtax.store.campaigns import finished_sessions, merged_campaign
+from vtax.store.campaigns import finished_sessions, merge_campaign
 from vtax.store.merging import Watch, unwatched
 from vtax.store.store import Store
 
@@ -39,7 +39,7 @@ def reported_run(store: Store, campaign: Campaign, watch: Watch = unwatched) -> 
             hint="vtax campaign collect brings them, or vtax campaign load DIR BUNDLES where hosts are started by "
             "hand; vtax campaign status names the reasons",
         )
-    return merged_campaign(store, runs, record, watch)
+    return merge_campaign(store, runs, record, watch)
 
 
 def _host_record(host: CampaignHost, planned: int, runs: Sequence[str]) -> dict[str, Any]:

@@ -267,9 +267,9 @@ def roles() -> None:
 
     The owner of the tables runs it once they exist, and grants the roles to the users who log in.
     """
-    from vtax.store.roles import statements
+    from vtax.store.creating import role_statements
 
-    for each in statements():
+    for each in role_statements():
         click.echo(each)
 
 

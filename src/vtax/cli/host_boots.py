@@ -12,16 +12,16 @@ from vtax.host.home import Home
 from vtax.host.journal import boot_id
 from vtax.image import contents
 from vtax.runner import boots
-from vtax.runner.boots import Here
+from vtax.runner.boots import CurrentBoot
 from vtax.runner.host_sessions import begin_next, note_boot
 from vtax.runner.plan import Plan
-from vtax.runner.resume import check_host, known_of
+from vtax.runner.resume import check_host, relevant_facts
 from vtax.store.run import RunHandle
 
 
-def refuse_other_boot(plan: Plan, run: RunHandle, here: Here) -> None:
+def refuse_other_boot(plan: Plan, run: RunHandle, here: CurrentBoot) -> None:
     """Raise BadInput unless what is next of the run can be measured in this boot of the host."""
-    left = boots.visits_left(plan, run)
+    left = boots.pending_visits(plan, run)
     if left and not boots.can_begin(run, left[0], here.name, boot_id()):
         session, boot = left[0].session, left[0].boot
         what = f"session {session} of {run.name} is next measured in the boot {boot!r}, and this is {here.name!r}"
@@ -33,18 +33,18 @@ def refuse_other_boot(plan: Plan, run: RunHandle, here: Here) -> None:
 
 
 def measure_boot(
-    plan: Plan, run: RunHandle, home: Home, here: Here, *, tune_host: bool = False
+    plan: Plan, run: RunHandle, home: Home, here: CurrentBoot, *, tune_host: bool = False
 ) -> None:
     """Measure what this boot of the host can, and name the boot that is next.
 
     The caller holds the measuring lock. Raises as `measure`.
     """
-    left = boots.visits_left(plan, run)
+    left = boots.pending_visits(plan, run)
     if left and boots.can_begin(run, left[0], here.name, boot_id()):
         boots.probe_here(plan, run, here.name)
         _begin(plan, run, left[0])
         measure(plan, run, home, tune_host=tune_host, cells=boots.cells_of(plan, here.name))
-        left = boots.visits_left(plan, run)
+        left = boots.pending_visits(plan, run)
     else:
         run.finish("paused", boots.paused_because(plan, run), time.time())
     if left:
@@ -54,15 +54,15 @@ def measure_boot(
 def _begin(plan: Plan, run: RunHandle, visit: boots.Visit) -> None:
     """Begin a visit, and its session with the first one; or go on with it."""
     facts = {**host_facts(), **contents.facts(plan.image)}
-    if changed := check_host(run, facts, visit.session, boots.facts_of(run, visit.boot) or {}):
+    if changed := check_host(run, facts, visit.session, boots.boot_facts(run, visit.boot) or {}):
         notify(changed)
     if visit.session > run.session.number:
         begin_next(run, facts)
-    before = boots.boots_in(run.session.host).get(visit.boot)
+    before = boots.boot_ids(run.session.host).get(visit.boot)
     note_boot(run, before or "")
-    run.note_boot(visit.boot, {"boot_id": boot_id(), **known_of(facts)})
+    run.note_boot(visit.boot, {"boot_id": boot_id(), **relevant_facts(facts)})
 
 
-def _by_hand(run: RunHandle, here: Here, visit: boots.Visit) -> str:
+def _by_hand(run: RunHandle, here: CurrentBoot, visit: boots.Visit) -> str:
     title = here.entries[visit.boot].title
     return f"reboot into {title!r}, then: sudo vtax resume {run.name}"

@@ -89,9 +89,9 @@ def resume_hint(store: Store, run_name: str, status: str) -> str:
     """Return the command that resumes a run, or why it cannot be resumed; empty for a finished or running one."""
     if status not in ("interrupted", "failed", "paused"):
         return ""
-    from vtax.runner.resume import obstacle  # it imports every driver
+    from vtax.runner.resume import resume_obstacle  # it imports every driver
 
-    if reason := obstacle(store, run_name, Home.from_environment()):
+    if reason := resume_obstacle(store, run_name, Home.from_environment()):
         return with_program_path(f"it cannot be resumed: {reason}")
     if store.open_run(run_name).declared.get("boot"):
         return with_program_path(

@@ -97,7 +97,7 @@ def _estimate(plan: Plan) -> dict[str, Any]:
 def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield the guests in the order they start, as JSON."""
     visit_of = (
-        {(id(s.platform), s.block): visit for visit, s in boots.guests(plan)}
+        {(id(s.platform), s.block): visit for visit, s in boots.guests_by_visit(plan)}
         if plan.study.boot
         else {}
     )
@@ -296,7 +296,7 @@ def _certain_sessions(plan: Plan) -> Iterator[GuestLife]:
     if plan.study.design.order == "sequential":
         return plan.sequential_sessions()
     if plan.study.boot:
-        return (session for _, session in boots.guests(plan))
+        return (session for _, session in boots.guests_by_visit(plan))
     return (session for block in range(plan.min_blocks) for session in plan.sessions(block))
 
 
@@ -328,7 +328,7 @@ def _order(plan: Plan) -> str:
 
 def _order_by_boot(plan: Plan) -> str:
     """`order: session 1, boot xen, block 1: xen-pv; session 1, boot linux, block 1: native, lxc; ...`."""
-    groups = groupby(boots.guests(plan), key=lambda each: (each[0], each[1].block))
+    groups = groupby(boots.guests_by_visit(plan), key=lambda each: (each[0], each[1].block))
     shown = [
         f"session {visit.session}, boot {visit.boot}, block {block + 1}: "
         f"{', '.join(dict.fromkeys(session.platform.name for _, session in each))}"
@@ -350,11 +350,14 @@ def _boots(plan: Plan) -> Iterator[str]:
             yield f"boot {table.name} names {', '.join(idle)} too, which this run does not measure"
     sessions = range(1, plan.study.design.sessions + 1)
     orders = [
-        f"session {session}: {', '.join(boots.order(plan.study, plan.seed, session))}"
+        f"session {session}: {', '.join(boots.boot_order(plan.study, plan.seed, session))}"
         for session in islice(sessions, _ORDER_SHOWN)
     ]
     yield f"order of boots: {'; '.join(orders)}" + ("; ..." if len(sessions) > _ORDER_SHOWN else "")
-    most, assumed = len(boots.visits(plan.study, plan.seed)), format_duration(boots.REBOOT_S)
+    most, assumed = (
+        len(boots.planned_visits(plan.study, plan.seed)),
+        format_duration(boots.REBOOT_S),
+    )
     yield (
         f"at most {format_count(most, 'reboot')}, one fewer when this host is in the first of these boots: about "
         f"{format_duration(most * boots.REBOOT_S)} beside that estimate, each assumed at {assumed}"
@@ -365,7 +368,7 @@ def _boots_as_json(plan: Plan) -> dict[str, Any] | None:
     """Boots, their order by session and the largest number of reboots; None for a study of one boot."""
     if not plan.study.boot:
         return None
-    found = boots.visits(plan.study, plan.seed)
+    found = boots.planned_visits(plan.study, plan.seed)
     return {
         "boots": {
             name: boots.platforms_of(plan.study, name) for name in boots.used_boots(plan.study)

@@ -38,7 +38,7 @@ from vtax.runner.host_sessions import (
     note_boot,
     why_no_more_blocks,
 )
-from vtax.runner.machines import check_same, held_machines
+from vtax.runner.machines import check_same_machines, held_machines
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
 from vtax.store.run import RunHandle
@@ -141,7 +141,7 @@ def _go_on(
             if session:
                 begin_next(run, {**facts, **machines.facts}, added)
             else:
-                check_same(run, machines.facts)
+                check_same_machines(run, machines.facts)
                 note_boot(run)
                 note_resumption(run, plan)
             measure(plan, run, home, tune_host=tune_host)
@@ -157,7 +157,7 @@ def _in_this_boot(
         )
     loaded = stored_study(run)
     with measuring_lock(run.name, wait_s=wait_s(wait)):
-        here = boots.look(loaded.study)
+        here = boots.current_boot(loaded.study)
         assert here is not None
         prepare_host(home)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
@@ -165,7 +165,7 @@ def _in_this_boot(
         announce(plan)
         refuse_other_boot(plan, run, here)
         with held_machines(plan, run.name, run) as machines:
-            check_same(run, machines.facts)
+            check_same_machines(run, machines.facts)
             if run.status in ("interrupted", "running"):  # the latter was killed
                 note_resumption(run, plan)
             measure_boot(plan, run, home, here, tune_host=tune_host)

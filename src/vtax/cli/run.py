@@ -260,7 +260,7 @@ def command(
     if only_plan:
         return _print_plan(loaded, platforms, seed, is_typed=is_typed, as_json=as_json)
     need_root("measuring")
-    here = boots.look(loaded.study)
+    here = boots.current_boot(loaded.study)
     home = Home.from_environment().ensure()
     trust = trust or is_typed
     programs = consented(
@@ -354,7 +354,7 @@ def _print_plan(
     here = None
     if is_root:
         refuse_foreign(home.root)
-        here = boots.look(loaded.study)
+        here = boots.current_boot(loaded.study)
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
     needed.check_room(home)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from vtax.errors import BadInput, PlatformError
@@ -37,7 +38,7 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class Here:
+class CurrentBoot:
     """The boot that this host is in. name: of the study; empty for none of its boots.
 
     entries: of the boot loader, by the study's names.
@@ -47,7 +48,7 @@ class Here:
     entries: Mapping[str, Entry]
 
 
-def look(study: Study) -> Here | None:
+def current_boot(study: Study) -> CurrentBoot | None:
     """Return which boot of the study this host is in; None for a study without.
 
     Raises BadInput: an unknown boot loader, no such entry.
@@ -55,18 +56,21 @@ def look(study: Study) -> Here | None:
     if not study.boot:
         return None
     loader = boot_loaders.loader()
+    needed = used_boots(study)
     entries = {}
-    for table in used_boots(study):
+    for table in study.boot:
+        if table.name not in needed:
+            continue
         try:
-            entries[table] = loader.find(
-                next(boot.entry for boot in study.boot if boot.name == table)
-            )
+            entries[table.name] = loader.find(table.entry)
         except BadInput as error:
-            raise BadInput(
-                error.what, where=f"[[boot]] {table}, key entry", hint=error.hint
-            ) from error
-    found = boot_loaders.current_entry(loader, list(entries.values()))
-    return Here(next((name for name, entry in entries.items() if entry == found), ""), entries)
+            where = f"[[boot]] {table.name}, key entry"
+            raise BadInput(error.what, where=where, hint=error.hint) from error
+    booted = boot_loaders.current_entry(loader, list(entries.values()))
+    for name, entry in entries.items():
+        if entry == booted:
+            return CurrentBoot(name, entries)
+    return CurrentBoot("", entries)
 
 
 def used_boots(study: Study) -> list[str]:
@@ -82,135 +86,132 @@ def platforms_of(study: Study, boot: str) -> list[str]:
 
 def probes_elsewhere(study: Study, here: str) -> dict[str, Probe]:
     """In place of probes: of the platforms that only another boot can probe."""
-    return {
-        platform: Probe(True, Note("not-probed-boot", boot=boot), is_made=False)
-        for boot in used_boots(study)
-        if boot != here
-        for platform in platforms_of(study, boot)
-    }
+    probes = {}
+    for boot in used_boots(study):
+        if boot != here:
+            probe = Probe(True, Note("not-probed-boot", boot=boot), is_made=False)
+            probes.update(dict.fromkeys(platforms_of(study, boot), probe))
+    return probes
 
 
-def unvisited(study: Study, run: RunHandle) -> set[str]:
-    """Platforms whose boot a run was not in yet."""
-    return {
-        platform
-        for boot in used_boots(study)
-        if facts_of(run, boot) is None
-        for platform in platforms_of(study, boot)
-    }
+def unvisited_platforms(study: Study, run: RunHandle) -> set[str]:
+    """Return the platforms whose boot a run was not in yet."""
+    platforms: set[str] = set()
+    for boot in used_boots(study):
+        if boot_facts(run, boot) is None:
+            platforms.update(platforms_of(study, boot))
+    return platforms
 
 
 def probe_here(plan: Plan, run: RunHandle, here: str) -> None:
     """Probe the platforms of this boot that were not probed yet. Raises PlatformError for one that does not run."""
-    named = platforms_of(plan.study, here)
+    platforms_here = platforms_of(plan.study, here)
     for index, planned in enumerate(plan.platforms):
-        if (
-            planned.platform.name not in named
-            or planned.probe.is_made
-            or not planned.probe.available
-        ):
+        name = planned.platform.name
+        if name not in platforms_here or planned.probe.is_made or not planned.probe.available:
             continue
         probe = planned.platform.probe(plan.image)
         if not probe.available:
-            name = planned.platform.name
             raise PlatformError(
                 Note("not-in-boot", name=name, here=here, reason=probe.reason), hint=probe.hint
             )
         run.set_probe(platform_record(plan, index, probe))
 
 
-def order(study: Study, seed: int, session: int) -> list[str]:
+def boot_order(study: Study, seed: int, session: int) -> list[str]:
     """Return the boots of a session, in the order they are made."""
     names = used_boots(study)
     random.Random(f"{seed}/boots/{session}").shuffle(names)
     return names
 
 
-def visits(study: Study, seed: int) -> list[Visit]:
-    """All visits of a run, in their order."""
-    sessions = range(1, study.design.sessions + 1)
-    return [Visit(session, boot) for session in sessions for boot in order(study, seed, session)]
+def planned_visits(study: Study, seed: int) -> list[Visit]:
+    """Return all visits of a run, in their order."""
+    visits = []
+    for session in range(1, study.design.sessions + 1):
+        visits += [Visit(session, boot) for boot in boot_order(study, seed, session)]
+    return visits
 
 
-def guests(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
+def guests_by_visit(plan: Plan) -> Iterator[tuple[Visit, GuestLife]]:
     """Yield the guests of a plan with the visit that each is in, in the order they are started."""
-    sizes = blocks_of_sessions(plan.study.design)
-    for visit in visits(plan.study, plan.seed):
-        first = sum(sizes[: visit.session - 1])
-        named = platforms_of(plan.study, visit.boot)
-        for block in range(first, first + sizes[visit.session - 1]):
-            yield from (
-                (visit, each) for each in plan.sessions(block) if each.platform.name in named
-            )
+    for visit in planned_visits(plan.study, plan.seed):
+        platforms = platforms_of(plan.study, visit.boot)
+        for block in _visit_blocks(plan, visit):
+            for guest in plan.sessions(block):
+                if guest.platform.name in platforms:
+                    yield visit, guest
 
 
-def visits_left(plan: Plan, run: RunHandle) -> list[Visit]:
+def pending_visits(plan: Plan, run: RunHandle) -> list[Visit]:
     """Return the visits that have pending trials, in their order."""
     done = run.done()
-    return [visit for visit in visits(plan.study, plan.seed) if _is_pending(plan, done, visit)]
+    visits = planned_visits(plan.study, plan.seed)
+    return [visit for visit in visits if _is_pending(plan, done, visit)]
 
 
 def cells_of(plan: Plan, boot: str) -> frozenset[str]:
-    """Keys of the cells that are measured in a boot."""
-    named = set(platforms_of(plan.study, boot))
-    return frozenset(cell.key for cell in plan.cells if cell.platform.name in named)
+    """Return the keys of the cells that are measured in a boot."""
+    platforms = platforms_of(plan.study, boot)
+    return frozenset(cell.key for cell in plan.cells if cell.platform.name in platforms)
 
 
 def can_begin(run: RunHandle, visit: Visit, here: str, boot_id: str) -> bool:
-    """Whether this boot of the host is that of a visit: of its entry, and of no other visit."""
-    taken = {
-        (s.number, name)
-        for s in run.sessions
-        for name, fact in boots_in(s.host).items()
-        if fact == boot_id
-    }
-    return visit.boot == here and not taken - {(visit.session, visit.boot)}
+    """Return whether this boot of the host is that of a visit: of its entry, and of no other visit."""
+    if visit.boot != here:
+        return False
+    for session in run.sessions:
+        for name, visited_id in boot_ids(session.host).items():
+            if visited_id == boot_id and Visit(session.number, name) != visit:
+                return False
+    return True
 
 
-def boots_in(host: Mapping[str, Any]) -> dict[str, str]:
-    """Name of each boot that a session had -> the kernel's name of it. host: facts of the session."""
-    found = host.get("boots", {})
-    return (
-        {name: facts["boot_id"] for name, facts in found.items()}
-        if isinstance(found, Mapping)
-        else {}
-    )
+def boot_ids(host: Mapping[str, Any]) -> dict[str, str]:
+    """Return the kernel's name of each boot that a session had, by the boot's name in the study.
+
+    host: facts of the session.
+    """
+    boots = host.get("boots", {})
+    if not isinstance(boots, Mapping):
+        return {}
+    return {name: facts["boot_id"] for name, facts in boots.items()}
 
 
-def facts_of(run: RunHandle, boot: str) -> Mapping[str, Any] | None:
-    """Facts of the host in the first visit to a boot; None before that."""
-    found = (session.host.get("boots", {}).get(boot) for session in run.sessions)
-    return next((facts for facts in found if facts is not None), None)
+def boot_facts(run: RunHandle, boot: str) -> Mapping[str, Any] | None:
+    """Return facts of the host in the first visit to a boot; None before that."""
+    for session in run.sessions:
+        facts: Mapping[str, Any] | None = session.host.get("boots", {}).get(boot)
+        if facts is not None:
+            return facts
+    return None
 
 
 def paused_because(plan: Plan, run: RunHandle) -> str:
-    """Why a run is paused: the boot that is next; empty when all visits are made."""
-    left = visits_left(plan, run)
-    return (
-        Note(
-            "needs-boot",
-            session=left[0].session,
-            sessions=plan.study.design.sessions,
-            boot=left[0].boot,
-        )
-        if left
-        else ""
-    )
+    """Return why a run is paused: the boot that is next; empty when all visits are made."""
+    visits = pending_visits(plan, run)
+    if not visits:
+        return ""
+    sessions = plan.study.design.sessions
+    return Note("needs-boot", session=visits[0].session, sessions=sessions, boot=visits[0].boot)
 
 
-def listed(study: Study) -> str:
-    """`native: native, lxc; xen: xen-pv`: boots with their platforms."""
-    return "; ".join(
-        f"{boot}: {', '.join(platforms_of(study, boot))}" for boot in used_boots(study)
-    )
+def format_boots(study: Study) -> str:
+    """Return `native: native, lxc; xen: xen-pv`: boots with their platforms."""
+    boots = []
+    for boot in used_boots(study):
+        boots.append(f"{boot}: {', '.join(platforms_of(study, boot))}")
+    return "; ".join(boots)
 
 
 def _is_pending(plan: Plan, done: Set[tuple[str, int, int]], visit: Visit) -> bool:
+    cells = cells_of(plan, visit.boot)
+    trials = product(cells, _visit_blocks(plan, visit), range(plan.trials_per_cell))
+    return any(trial not in done for trial in trials)
+
+
+def _visit_blocks(plan: Plan, visit: Visit) -> range:
+    """Return the blocks of the session that a visit belongs to."""
     sizes = blocks_of_sessions(plan.study.design)
     first = sum(sizes[: visit.session - 1])
-    return any(
-        (key, block, number) not in done
-        for key in cells_of(plan, visit.boot)
-        for block in range(first, first + sizes[visit.session - 1])
-        for number in range(plan.trials_per_cell)
-    )
+    return range(first, first + sizes[visit.session - 1])

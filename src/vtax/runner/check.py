@@ -31,22 +31,24 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
     once."""
     problems = Problems()
     points = problems.of(lambda: checked_points(loaded, image))
-    study = loaded.study
+    study, guest = loaded.study, loaded.study.guest
     platforms = {}
     for name in dict.fromkeys([*study.platforms, *(table.name for table in study.platform)]):
-        platforms[name] = problems.of(partial(resolve_platform, study, name, loaded.source))
+        platform = problems.of(partial(resolve_platform, study, name, loaded.source))
+        if platform:
+            platforms[name] = platform
+    usable = list(platforms.values())
     problems.of(lambda: _refuse_no_budget(loaded))
-    guest, found = loaded.study.guest, [platform for platform in platforms.values() if platform]
-    problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]", found))
+    problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]", usable))
     problems.found += _unknown_facts(loaded)
     if points:
         problems.found += _unknown_metrics(loaded, points)
         problems.of(lambda: _refuse_too_short_timeout(loaded, points))
-        problems.of(lambda: _refuse_too_many_guests(loaded, points, found))
-        problems.found += disk_room.problems(loaded, points, image, found)
+        problems.of(lambda: _refuse_too_many_guests(loaded, points, usable))
+        problems.found += disk_room.problems(loaded, points, image, usable)
     if problems.found or points is None:
         raise refused(problems.found, loaded.source)
-    return points, [platform for name in study.platforms if (platform := platforms[name])]
+    return points, [platforms[name] for name in study.platforms]
 
 
 def further_problems(loaded: LoadedStudy | None) -> list[BadInput]:
@@ -86,23 +88,24 @@ def check_host(
 
     where: origin of the request.
     """
-    allowed = len(os.sched_getaffinity(0))
+    cpus = len(os.sched_getaffinity(0))
     problems: list[BadInput] = []
-    if vcpus > allowed:
-        found = BadInput(
-            f"{vcpus} vCPUs are requested, and this host has {allowed} CPUs to pin them to",
-            where=f"{where}, key vcpus" if "[guest]" in where else where,
-            hint=f"request at most {allowed}",
+    is_table = "[guest]" in where
+    if vcpus > cpus:
+        problem = BadInput(
+            f"{vcpus} vCPUs are requested, and this host has {cpus} CPUs to pin them to",
+            where=f"{where}, key vcpus" if is_table else where,
+            hint=f"request at most {cpus}",
         )
-        problems.append(found)
-    for available in memory.of_all(platforms):
-        if not available.fits(1, memory_bytes):
-            found = BadInput(
-                f"{about_size(memory_bytes)} of memory are requested, and {available}",
-                where=f"{where}, key memory" if "[guest]" in where else where,
+        problems.append(problem)
+    for pool in memory.memory_pools(platforms):
+        if not pool.fits(1, memory_bytes):
+            problem = BadInput(
+                f"{about_size(memory_bytes)} of memory are requested, and {pool}",
+                where=f"{where}, key memory" if is_table else where,
                 hint="use less; the host and the peer of a network benchmark need memory, too",
             )
-            problems.append(found)
+            problems.append(problem)
     if problems:
         raise all_of(problems, where=where, hint="vtax doctor prints the resources of this host")
 
@@ -111,19 +114,18 @@ def _refuse_too_many_guests(
     loaded: LoadedStudy, points: Sequence[Point], platforms: Sequence[Platform]
 ) -> None:
     """Raise BadInput when the memory is too small for all guests that run at once; `check_host` checks one."""
-    alone = [
-        point for point in points if point.colocation.total == 1
-    ]  # others have no cell where they do not fit
-    maximum = max(alone, key=lambda point: point.guests_here, default=None)
-    if maximum is None:
+    # a point with further guests has no cell where they do not fit
+    alone = [point for point in points if point.colocation.total == 1]
+    largest = max(alone, key=lambda point: point.guests_here, default=None)
+    if largest is None:
         return
-    of_each, guests = loaded.study.guest.memory, maximum.guests_here
-    for available in memory.of_all(platforms):
-        if available.fits(1, of_each) and not available.fits(guests, of_each):
-            limit = available.available_bytes / guests - available.overhead_bytes
+    guest_bytes, guests = loaded.study.guest.memory, largest.guests_here
+    for pool in memory.memory_pools(platforms):
+        if pool.fits(1, guest_bytes) and not pool.fits(guests, guest_bytes):
+            limit = pool.available_bytes / guests - pool.overhead_bytes
             raise BadInput(
-                f"{guests} guests of {about_size(of_each)} run at once in {maximum.topology}, {maximum.label}: "
-                f"{about_size(guests * of_each)} of memory, and {available}",
+                f"{guests} guests of {about_size(guest_bytes)} run at once in {largest.topology}, {largest.label}: "
+                f"{about_size(guests * guest_bytes)} of memory, and {pool}",
                 where=f"{loaded.source}: [guest], key memory",
                 hint=f"use less than {about_size(limit)} per guest; the host needs memory, too",
             )
@@ -132,51 +134,50 @@ def _refuse_too_many_guests(
 def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
     """Yield a problem for each field of must_match that no guest's audit can have."""
     for field in unknown_names(loaded.study.must_match):
-        near = nearest_names(field)
         yield BadInput(
-            f"no guest's audit has {field}"
-            + (f"; did you mean {' or '.join(near)}?" if near else ""),
+            f"no guest's audit has {field}{_did_you_mean(nearest_names(field))}",
             where=f"{loaded.source}: key must_match",
             hint="vtax show RUN --audit --all lists the fields of an earlier run",
         )
 
 
+def _did_you_mean(names: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(names)}?" if names else ""
+
+
 def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[BadInput]:
     """Yield a problem for each metric that a claim, a number or a figure names and no benchmark it is about has."""
-    of_labels: dict[str, set[str]] = {}
+    metrics_by_label: dict[str, set[str]] = {}
     for point in points:
-        of_labels.setdefault(point.label, set()).update(metric.name for metric in point.metrics)
-    named = [
-        (
-            f"[[claim]] number {number} ({claim.id}), check {which}",
-            check.benchmarks,
-            _metrics_of(check),
-        )
-        for number, claim in enumerate(loaded.study.claim, 1)
-        for which, check in enumerate(claim.check, 1)
-    ]
-    named += [
-        (f"[[published]] number {number}", (table.benchmark,), (table.metric,))
-        for number, table in enumerate(loaded.study.published, 1)
-    ]
-    named += [
-        (f"[[figure]] number {number} ({figure.id})", figure.benchmarks, figure.metrics)
-        for number, figure in enumerate(loaded.study.figure, 1)
-    ]
-    for where, labels, metrics in named:
-        known = sorted({name for label in labels or of_labels for name in of_labels.get(label, ())})
+        names = metrics_by_label.setdefault(point.label, set())
+        names.update(metric.name for metric in point.metrics)
+    for place, labels, metrics in _named_metrics(loaded.study):
+        known: set[str] = set()
+        for label in labels or metrics_by_label:
+            known |= metrics_by_label.get(label, set())
         for metric in metrics:
             if known and metric not in known:
-                near = get_close_matches(metric, known, 2)
+                near = get_close_matches(metric, sorted(known), 2)
                 yield BadInput(
-                    f"no benchmark of it has a metric {metric!r}"
-                    + (f"; did you mean {' or '.join(near)}?" if near else ""),
-                    where=f"{loaded.source}: {where}, key metric",
-                    hint=f"metrics: {', '.join(known)}",
+                    f"no benchmark of it has a metric {metric!r}{_did_you_mean(near)}",
+                    where=f"{loaded.source}: {place}, key metric",
+                    hint=f"metrics: {', '.join(sorted(known))}",
                 )
 
 
-def _metrics_of(check: CheckTable) -> tuple[str, ...]:
+def _named_metrics(study: Study) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+    """Yield (table, labels of benchmarks it is about, metrics it names) of everything in a study that names metrics."""
+    for number, claim in enumerate(study.claim, 1):
+        for index, check in enumerate(claim.check, 1):
+            place = f"[[claim]] number {number} ({claim.id}), check {index}"
+            yield place, check.benchmarks, _check_metrics(check)
+    for number, table in enumerate(study.published, 1):
+        yield f"[[published]] number {number}", (table.benchmark,), (table.metric,)
+    for number, figure in enumerate(study.figure, 1):
+        yield f"[[figure]] number {number} ({figure.id})", figure.benchmarks, figure.metrics
+
+
+def _check_metrics(check: CheckTable) -> tuple[str, ...]:
     """Return the metrics that a check names, in its sides too."""
     sides = (*check.sides("of"), *check.sides("to"))
     return (*check.metrics, *(str(side.levels[METRIC]) for side in sides if METRIC in side.levels))
@@ -192,17 +193,15 @@ def _refuse_no_budget(loaded: LoadedStudy) -> None:
         )
 
 
-def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> None:
+def _refuse_too_short_timeout(loaded: LoadedStudy, points: Sequence[Point]) -> None:
     """Raise BadInput when trials of a fixed duration would be ended before it; how long others take is not known."""
     guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
     context = Context(guest.vcpus, guest.memory)
-    for point in checked:
+    for point in points:
         if not isinstance(point.parameters, Timed) or isinstance(point.benchmark, ProgramBenchmark):
             continue  # a program declares how long it takes, which its table is checked for
-        expected_s = point.expected_s(context)
-        duration_s = min(
-            point.parameters.duration_s, expected_s
-        )  # or something else fixes the work
+        # the smaller one where something else fixes the work
+        duration_s = min(point.parameters.duration_s, point.expected_s(context))
         if timeout_s <= duration_s:
             raise BadInput(
                 f"a trial of {point.label} measures for {format_duration(duration_s)}, "

@@ -20,7 +20,7 @@ LEFT = "host_cache_left_bytes"
 _MIN_LEFT_BYTES = 1 << 20  # that is worth a warning
 
 
-def made_cold(directory: Path) -> int:
+def drop_guest_files(directory: Path) -> int:
     """Drop the cached data of what a guest wrote below its directory. Returns the bytes that stayed."""
     page_cache.drop(directory)
     return page_cache.resident_bytes(directory)

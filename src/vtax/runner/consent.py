@@ -22,35 +22,40 @@ _DIGITS = 16  # of the identity of all that decides what runs
 HINT = "inspect them, then run once with --trust"
 
 
-def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
-    """Programs in options of platforms that root of this host would run."""
-    return tuple(
-        dict.fromkeys(program for platform in platforms for program in platform.host_programs)
-    )
+def option_programs(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
+    """Return the programs in options of platforms that root of this host would run."""
+    programs: dict[HostProgram, None] = {}
+    for platform in platforms:
+        programs.update(dict.fromkeys(platform.host_programs))
+    return tuple(programs)
 
 
-def of_programs(study: Study, programs: Mapping[str, ProgramBenchmark]) -> tuple[HostProgram, ...]:
+def declared_programs(
+    study: Study, programs: Mapping[str, ProgramBenchmark]
+) -> tuple[HostProgram, ...]:
     """Return the programs that a study declares: guests run them as root, and a native guest is root of this host.
 
     Consent is to all that decides what runs: commands, files, and every value that stands in an argument.
     """
-    found = []
+    declared = []
     for name, program in programs.items():
-        values = [
-            [table.parameters, table.factors] for table in study.benchmark if table.name == name
-        ]
+        values = []
+        for table in study.benchmark:
+            if table.name == name:
+                values.append([table.parameters, table.factors])
         defining = json.dumps([program.definition, values], sort_keys=True)
         digest = hashlib.sha256(defining.encode()).hexdigest()
-        named = [
-            f"{shlex.quote(str(path))} (sha256 {of_file})"
-            for path, of_file in program.host_files.items()
-        ]
-        files = f"files: {', '.join(named)}; " if named else ""
-        value = f"{files}{one_line(program.command_line, _LONGEST_COMMANDS)} (consent id {digest[:_DIGITS]})"
-        found.append(
-            HostProgram("", "program", name, value, "a program of the study, in its guests")
+        files = []
+        for path, file_digest in program.host_files.items():
+            files.append(f"{shlex.quote(str(path))} (sha256 {file_digest})")
+        value = (
+            f"{one_line(program.command_line, _LONGEST_COMMANDS)} (consent id {digest[:_DIGITS]})"
         )
-    return tuple(found)
+        if files:
+            value = f"files: {', '.join(files)}; {value}"
+        origin = "a program of the study, in its guests"
+        declared.append(HostProgram("", "program", name, value, origin))
+    return tuple(declared)
 
 
 def require_consent(
@@ -58,9 +63,10 @@ def require_consent(
 ) -> None:
     """Raise BadInput that names the programs without consent."""
     known = {program.identity for program in consented}
-    if wanted := [program for program in programs if program.identity not in known]:
+    unknown = [program for program in programs if program.identity not in known]
+    if unknown:
         raise BadInput(
-            f"the study would run these programs as root: {'; '.join(map(str, wanted))}",
+            f"the study would run these programs as root: {'; '.join(map(str, unknown))}",
             where=source,
             hint=HINT,
         )

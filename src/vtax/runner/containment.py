@@ -37,24 +37,6 @@ class Failure:
         return bool(self.error)
 
 
-class TrialFailures:
-    """The trials of a run that failed: which of them leave a guest that is not trusted."""
-
-    def __init__(self) -> None:
-        self._in_fresh_guests: set[str] = set()  # cells
-
-    def spoils_guest(self, cell: str, error: str, *, is_first: bool) -> bool:
-        """Whether a fresh guest is needed after a trial. cell: its key. error: empty when the trial is good.
-
-        is_first: it was the guest's first trial. The guest is not the cause where the cell fails in a fresh one too.
-        """
-        if not error:
-            self._in_fresh_guests.discard(cell)
-        elif is_first:
-            self._in_fresh_guests.add(cell)
-        return bool(error) and cell not in self._in_fresh_guests
-
-
 @contextmanager
 def contained(failure: Failure, code: str = "", **data: str) -> Iterator[None]:
     """Turn every exception in the block into `failure`: its text, or the reason of a note of a code with data."""
@@ -65,9 +47,8 @@ def contained(failure: Failure, code: str = "", **data: str) -> Iterator[None]:
     except Exception as error:
         failure.error = Note(code, reason=_text(error), **data) if code else _text(error)
         if not isinstance(error, VtaxError | OSError):
-            failure.traceback = clean(
-                "".join(traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)), 1 << 16
-            )
+            calls = traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)
+            failure.traceback = clean("".join(calls), 1 << 16)
 
 
 @contextmanager

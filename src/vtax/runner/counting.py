@@ -80,9 +80,8 @@ class Counting:
         self._endpoints = endpoints
         self._links = links
         self._host = host_counters()
-        self._parts = (
-            LayerParts(endpoints[GUEST].running.parts) if GUEST in endpoints else LayerParts(())
-        )
+        parts = endpoints[GUEST].running.parts if GUEST in endpoints else ()
+        self._parts = LayerParts(parts)
         self._followed_cpu: list[tuple[float, dict[tuple[str, str], float]]] = []
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[Note, ...] = ()
@@ -115,17 +114,17 @@ class Counting:
             return {}
         ended_at, last = self._followed_cpu[-1]
         begun_at = ended_at - seconds
-        times = [at for at, _ in self._followed_cpu]
+        times = [time_s for time_s, _ in self._followed_cpu]
         number = bisect_right(times, begun_at)
         if number == 0 or number == len(times):
             return {}
         (before_at, before), (after_at, after) = self._followed_cpu[number - 1 : number + 1]
         share = (begun_at - before_at) / (after_at - before_at)
-        return {
-            key: value - before[key] - share * (after[key] - before[key])
-            for key, value in last.items()
-            if key in before and key in after
-        }
+        used = {}
+        for key, value in last.items():
+            if key in before and key in after:
+                used[key] = value - before[key] - share * (after[key] - before[key])
+        return used
 
     @contextmanager
     def _followed(self) -> Iterator[None]:
@@ -149,14 +148,14 @@ class Counting:
 
     def _read_cpu(self) -> dict[tuple[str, str], float]:
         """Read what the host counts of the CPU time of guests and their layers."""
-        read: dict[tuple[str, str], float] = {}
+        counters: dict[tuple[str, str], float] = {}
         for place, end in self._endpoints.items():
             if place == GUEST and end.running.parts:
-                read.update(_at(LAYER, self._parts.read(end.running.layer_pids())))
+                counters.update(_at(LAYER, self._parts.read(end.running.layer_pids())))
             cpu_s = end.running.host_cpu_s()
             if cpu_s is not None:
-                read[LAYER if place == GUEST else place, HOST_CPU.name] = cpu_s
-        return read
+                counters[_cpu_key(place)] = cpu_s
+        return counters
 
     def _read_again(self) -> _Reading:
         host = self._host.read()
@@ -167,63 +166,56 @@ class Counting:
         before, after = self._counted(first), self._counted(last)
         clocks = clock_counters(first.clock, last.clock)
         self.differences = {**differences(before, after), **_at(GUEST, clocks)}
-        hosts = (
-            HostSample.of(first.host, _of_host(before)),
-            HostSample.of(last.host, _of_host(after)),
-        )
+        host_before = HostSample.of(first.host, _at_host(before))
+        host_after = HostSample.of(last.host, _at_host(after))
         here = sum(not end.running.is_remote for end in self._endpoints.values())
-        of_host = host_warnings(*hosts, own_cpu_s(self.differences, here))
+        own_s = own_cpu_s(self.differences, here)
         self.warnings = (
-            *of_host,
+            *host_warnings(host_before, host_after, own_s),
             *clock_warnings(self.differences, self._margin),
             *quota_notes(self.differences),
         )
 
     def _ask(self) -> dict[str, GuestSample]:
-        return {
-            place: end.guest.sample(PATHS if place == GUEST else PEER_PATHS)
-            for place, end in self._endpoints.items()
-        }
+        samples = {}
+        for place, end in self._endpoints.items():
+            samples[place] = end.guest.sample(PATHS if place == GUEST else PEER_PATHS)
+        return samples
 
     def _counted(self, reading: _Reading) -> dict[tuple[str, str], float]:
-        found = dict(reading.layers)
+        counters = dict(reading.layers)
         for place, sample in reading.guests.items():
-            found.update(_at(place, self._endpoints[place].guest.counted(sample)))
-        found.update(_at(HOST, self._host.counted(reading.host)))
-        return found
+            counters.update(_at(place, self._endpoints[place].guest.counted(sample)))
+        counters.update(_at(HOST, self._host.counted(reading.host)))
+        return counters
 
     def _read(self) -> dict[tuple[str, str], float]:
         """Read what the host counts of links, layers and guests, the CPU time of guests last."""
-        read: dict[tuple[str, str], float] = {}
+        counters: dict[tuple[str, str], float] = {}
         if self._links is not None:
-            read.update(_at(LINK, self._links.counters()))
-        layers: dict[str, float | None] = {}
-        for place, end in self._endpoints.items():
-            if place == GUEST and end.running.parts:
-                read.update(_at(LAYER, self._parts.read(end.running.layer_pids())))
-            if place == GUEST:
-                read.update(_at(LAYER, end.running.throttling()))
-            cpu_s = layers[place] = end.running.host_cpu_s()
-            if cpu_s is not None:
-                read[LAYER if place == GUEST else place, HOST_CPU.name] = cpu_s
+            counters.update(_at(LINK, self._links.counters()))
+        if GUEST in self._endpoints:
+            counters.update(_at(LAYER, self._endpoints[GUEST].running.throttling()))
+        cpu = self._read_cpu()
+        counters.update(cpu)
         if self._links is not None:
-            under_test = [layers.get(end.role) for end in self._links.guests]
+            under_test = [cpu.get(_cpu_key(end.role)) for end in self._links.guests]
             known = [cpu_s for cpu_s in under_test if cpu_s is not None]
             if len(known) == len(under_test):
-                read[LAYER, UNDER_TEST_CPU.name] = sum(known)
-        return read
+                counters[LAYER, UNDER_TEST_CPU.name] = sum(known)
+        return counters
 
 
 def differences(first: Counted, last: Counted) -> dict[tuple[str, str], float]:
     """Subtract two readings: of a gauge the last value."""
-    found = {}
+    changes = {}
     for key, value in last.items():
         counter = table.find(key[1])
         if counter is not None and counter.is_gauge:
-            found[key] = value
+            changes[key] = value
         elif key in first:
-            found[key] = value - first[key]
-    return found
+            changes[key] = value - first[key]
+    return changes
 
 
 def own_cpu_s(counted: Counted, guests: int) -> float | None:
@@ -231,24 +223,24 @@ def own_cpu_s(counted: Counted, guests: int) -> float | None:
 
     guests: how many of them are on this host; None when one of them is not counted.
     """
-    of_guests = [value for (_, name), value in counted.items() if name == HOST_CPU.name]
-    return (
-        sum(of_guests) + counted.get((LINK, SWITCH_CPU.name), 0.0)
-        if len(of_guests) == guests
-        else None
-    )
+    guest_s = [value for (_, name), value in counted.items() if name == HOST_CPU.name]
+    if len(guest_s) != guests:
+        return None
+    return sum(guest_s) + counted.get((LINK, SWITCH_CPU.name), 0.0)
 
 
-def of_programs(foreground: Iterable[CommandResult]) -> dict[tuple[str, str], float]:
+def program_usage(foreground: Iterable[CommandResult]) -> dict[tuple[str, str], float]:
     """Return what the measured programs of a trial used: added up; of a gauge, the largest."""
-    found: dict[tuple[str, str], float] = {}
+    usage: dict[tuple[str, str], float] = {}
     for result in foreground:
         for name, value in result.usage.items():
-            counter, sofar = table.find(name), found.get((PROGRAM, name), 0.0)
-            found[PROGRAM, name] = (
-                max(sofar, value) if counter and counter.is_gauge else sofar + value
-            )
-    return found
+            counter = table.find(name)
+            so_far = usage.get((PROGRAM, name), 0.0)
+            if counter and counter.is_gauge:
+                usage[PROGRAM, name] = max(so_far, value)
+            else:
+                usage[PROGRAM, name] = so_far + value
+    return usage
 
 
 def clock_counters(first: ClockReading | None, last: ClockReading | None) -> dict[str, float]:
@@ -259,14 +251,13 @@ def clock_counters(first: ClockReading | None, last: ClockReading | None) -> dic
     """
     if first is None or last is None:
         return {}
-    found = {table.CLOCK_OFFSET.name: first.offset_s}
+    counters = {table.CLOCK_OFFSET.name: first.offset_s}
     outside_s = last.outside_s - first.outside_s
     if outside_s >= _MIN_CLOCK_S:
-        found[table.CLOCK_RATE.name] = (last.inside_s - first.inside_s) / outside_s
-        found[table.CLOCK_RATE_ERROR.name] = (
-            (first.round_trip_s + last.round_trip_s) / 2 / outside_s
-        )
-    return found
+        round_trip_s = (first.round_trip_s + last.round_trip_s) / 2
+        counters[table.CLOCK_RATE.name] = (last.inside_s - first.inside_s) / outside_s
+        counters[table.CLOCK_RATE_ERROR.name] = round_trip_s / outside_s
+    return counters
 
 
 def clock_warnings(counted: Counted, margin: float) -> tuple[Note, ...]:
@@ -284,17 +275,17 @@ def quota_notes(counted: Counted) -> tuple[Note, ...]:
     periods = counted.get((LAYER, table.QUOTA_PERIODS.name), 0.0)
     if not stopped or not periods:
         return ()
-    return (
-        Note(
-            "throttled",
-            share=round(stopped / periods, 4),
-            seconds=round(counted[LAYER, table.THROTTLED.name], 3),
-        ),
-    )
+    seconds = round(counted[LAYER, table.THROTTLED.name], 3)
+    return (Note("throttled", share=round(stopped / periods, 4), seconds=seconds),)
 
 
-def _of_host(counted: Counted) -> dict[str, float]:
+def _at_host(counted: Counted) -> dict[str, float]:
     return {name: value for (place, name), value in counted.items() if place == HOST}
+
+
+def _cpu_key(place: str) -> tuple[str, str]:
+    """Return where the CPU time of a guest stands: that of the guest under test is its layer's."""
+    return LAYER if place == GUEST else place, HOST_CPU.name
 
 
 def _at(place: str, counted: Mapping[str, float]) -> dict[tuple[str, str], float]:

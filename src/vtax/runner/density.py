@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from vtax.benchmarks.base import Metric, Outcome, merged_resolutions, sum_disk_work
 from vtax.messages import Note, at
@@ -23,71 +24,96 @@ SUM, FAIRNESS, LOWEST = "sum", "fairness", "lowest_share"
 
 def metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
     """Return the metrics of several guests, for a benchmark with these: of every primary one, and their memory."""
-    found: list[Metric] = []
-    for metric in (each for each in own if each.primary):
+    added: list[Metric] = []
+    for metric in own:
+        if not metric.primary:
+            continue
         title = metric.title or metric.name
         if metric.better == "higher":
-            found.append(
+            added.append(
                 Metric(f"{metric.name}_{SUM}", metric.unit, "higher", f"{title}, sum over guests")
             )
-        found += [
+        added += [
             Metric(f"{metric.name}_{FAIRNESS}", "1", "higher", f"{title}, Jain's fairness index"),
             Metric(f"{metric.name}_{LOWEST}", "1", "higher", f"{title}, lowest guest to highest"),
         ]
-    return (*found, MEMORY_PSS, MEMORY_CGROUP)
+    return (*added, MEMORY_PSS, MEMORY_CGROUP)
 
 
-def over_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:
-    """One outcome of several guests: every metric's mean over them, and the metrics of several guests.
+def combine_guests(outcomes: Sequence[Outcome], own: Sequence[Metric]) -> Outcome:
+    """Return one outcome of several guests: every metric's mean over them, and the metrics of several guests.
 
     The figures of each guest are kept in `guests` of the effective settings, in the order of the guests. Samples are
     kept of one guest alone.
     """
     values: dict[str, float] = {}
     for metric in own:
-        found = [
-            outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values
-        ]
-        if len(found) != len(outcomes):
+        figures = metric_values(outcomes, metric)
+        if figures is None:
             continue
-        values[metric.name] = sum(found) / len(found)
+        values[metric.name] = sum(figures) / len(figures)
         if metric.primary:
-            values |= _together(metric, found)
-    warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
-    each = [dict(outcome.values) for outcome in outcomes]
-    disk = sum_disk_work([outcome.disk for outcome in outcomes])
-    merged = Outcome(
-        values,
-        {**outcomes[0].effective, "guests": each},
-        tuple(warnings),
-        disk=disk,
-        resolutions=merged_resolutions(outcomes, values),
-    )
+            values |= _spread_of_guests(metric, figures)
+    guests = [dict(outcome.values) for outcome in outcomes]
+    merged = merge_outcomes(outcomes, values, {"guests": guests})
     return replace(merged, samples=outcomes[0].samples) if len(outcomes) == 1 else merged
 
 
-def _together(metric: Metric, found: Sequence[float]) -> dict[str, float]:
-    made = {f"{metric.name}_{SUM}": sum(found)} if metric.better == "higher" else {}
+def metric_values(outcomes: Sequence[Outcome], metric: Metric) -> list[float] | None:
+    """Return the values of a metric in several outcomes; None where one of them lacks it."""
+    values = []
+    for outcome in outcomes:
+        if metric.name not in outcome.values:
+            return None
+        values.append(outcome.values[metric.name])
+    return values
+
+
+def merge_outcomes(
+    outcomes: Sequence[Outcome], values: Mapping[str, float], effective: Mapping[str, Any]
+) -> Outcome:
+    """Return one outcome with these values in place of several that ran at once.
+
+    effective: settings beside those of the first one. Warnings, work of disks and resolutions are those of all.
+    """
+    warnings: dict[str, None] = {}
+    for outcome in outcomes:
+        warnings.update(dict.fromkeys(outcome.warnings))
+    return Outcome(
+        values,
+        {**outcomes[0].effective, **effective},
+        tuple(warnings),
+        disk=sum_disk_work([outcome.disk for outcome in outcomes]),
+        resolutions=merged_resolutions(outcomes, values),
+    )
+
+
+def _spread_of_guests(metric: Metric, figures: Sequence[float]) -> dict[str, float]:
+    values = {}
+    if metric.better == "higher":
+        values[f"{metric.name}_{SUM}"] = sum(figures)
     with suppress(StatsError):  # of zero or negative figures there is no share
-        made |= {
-            f"{metric.name}_{FAIRNESS}": jain(found),
-            f"{metric.name}_{LOWEST}": lowest_share(found),
+        shares = {
+            f"{metric.name}_{FAIRNESS}": jain(figures),
+            f"{metric.name}_{LOWEST}": lowest_share(figures),
         }
-    return made
+        values |= shares
+    return values
 
 
 def memory_per_guest(guests: Sequence[RunningGuest]) -> dict[str, float]:
     """MEMORY_PSS and MEMORY_CGROUP now, means over guests in MiB; those that the host knows of all of them."""
     accounts = [guest.host_memory() for guest in guests]
-    found = {
+    columns = {
         MEMORY_PSS.name: [account.pss_bytes for account in accounts],
         MEMORY_CGROUP.name: [account.cgroup_bytes for account in accounts],
     }
-    return {
-        name: sum(value for value in values if value is not None) / len(values) / MEBIBYTE
-        for name, values in found.items()
-        if None not in values
-    }
+    means = {}
+    for name, sizes in columns.items():
+        known = [size for size in sizes if size is not None]
+        if len(known) == len(sizes):
+            means[name] = sum(known) / len(known) / MEBIBYTE
+    return means
 
 
 def overcommit(guests: int, vcpus: int, cpus: int) -> tuple[Note, ...]:
@@ -97,6 +123,6 @@ def overcommit(guests: int, vcpus: int, cpus: int) -> tuple[Note, ...]:
     return (Note("overcommit", guests=guests, count=vcpus, total=cpus),)
 
 
-def labelled(error: str, number: int, guests: int) -> str:
+def name_guest(error: str, number: int, guests: int) -> str:
     """Return an error with the guest in which it happened, by its number from 0."""
     return at(f"guest {number + 1} of {guests}", error) if guests > 1 else error

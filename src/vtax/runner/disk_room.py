@@ -22,15 +22,15 @@ from vtax.units import about_size
 
 
 def problems(
-    loaded: LoadedStudy, points: Sequence[Point], image: Image, found: Sequence[Platform]
+    loaded: LoadedStudy, points: Sequence[Point], image: Image, platforms: Sequence[Platform]
 ) -> Iterator[BadInput]:
     """Yield a problem for a disk that finds no room on this host, and each benchmark whose files a disk cannot hold.
 
-    found: the platforms of the study; none of its own where no guest has a disk.
+    platforms: those of the study; there is no problem of a disk where no guest has one.
     """
     guest = loaded.study.guest
     yield from _without_room(loaded, points)
-    if all(platform.disk is None for platform in found):
+    if all(platform.disk is None for platform in platforms):
         return
     where = f"{loaded.source}: [guest], key disk"
     if guest.disk:
@@ -43,16 +43,17 @@ def problems(
     size = free = guest.disk or DISK_BYTES
     with suppress(OSError):  # no image yet, or only root can see it: then at most that
         size, free = image.disk.stat().st_size, free_bytes(image.disk)
-    has = f"has {about_size(size)}" + (f", {about_size(free)} free" if free < size else "")
+    room = f"has {about_size(size)}"
+    if free < size:
+        room += f", {about_size(free)} free"
     largest: dict[str, int] = {}
     for point in points:
-        largest[point.label] = max(
-            largest.get(point.label, 0), _files_bytes(point, _context(loaded))
-        )
+        files_bytes = _files_bytes(point, _context(loaded))
+        largest[point.label] = max(largest.get(point.label, 0), files_bytes)
     for label, needed in largest.items():
         if needed > free:
             yield BadInput(
-                f"the files of {label} need {about_size(needed)}, and the disk of virtual machines {has}",
+                f"the files of {label} need {about_size(needed)}, and the disk of virtual machines {room}",
                 where=where,
                 hint=f'disk = "{-(-(needed + size - free) // 1024**3) + 1}GiB" in [guest], or smaller files',
             )
@@ -102,53 +103,58 @@ def memory_lines(study_points: Sequence[Point]) -> list[str]:
 def cache_lines(
     study_points: Sequence[Point], context: Context, available: Sequence[Platform]
 ) -> list[str]:
-    """One line for each benchmark whose files fit a cache on some platforms and on others none.
+    """Return a line for each benchmark whose files fit a cache on some platforms and on others none.
 
     Guests are limited to the same memory, page cache included. Below the disk of a virtual machine may be the host's
     page cache, which that limit does not bound.
     """
-    limited = [
-        platform for platform in available if platform.driver.tunings and platform.driver.uses_image
-    ]
-    below = [platform.name for platform in limited if platform.disk and platform.disk.cached]
-    others = [platform.name for platform in limited if platform.name not in below]
-    host_bytes = memory.host_memory()
+    cached: list[str] = []
+    others: list[str] = []
+    for platform in available:
+        if platform.driver.tunings and platform.driver.uses_image:
+            has_cache = platform.disk is not None and platform.disk.cached
+            (cached if has_cache else others).append(platform.name)
+    if not cached or not others:
+        return []
     sizes: dict[str, set[int]] = {}
     for point in study_points:
-        if needed := _held_below(point, context):
+        needed = _bytes_in_host_cache(point, context)
+        if needed:
             sizes.setdefault(point.label, set()).add(needed)
-    if not (below and others):
-        return []
-    return [
-        f"{label}: files of {', '.join(map(about_size, sorted(found)))} do not fit the memory of a guest "
-        f"({about_size(context.memory_bytes)}); below the disk of {', '.join(below)} the page cache of this host "
-        f"({about_size(host_bytes)}) holds them, and no cache does on {', '.join(others)}"
-        for label, found in sizes.items()
-    ]
+    lines = []
+    for label, label_sizes in sizes.items():
+        lines.append(
+            f"{label}: files of {', '.join(map(about_size, sorted(label_sizes)))} do not fit the memory of a guest "
+            f"({about_size(context.memory_bytes)}); below the disk of {', '.join(cached)} the page cache of this host "
+            f"({about_size(memory.host_memory())}) holds them, and no cache does on {', '.join(others)}"
+        )
+    return lines
 
 
-def held_below(point: Point, context: Context, platform: Platform) -> Note | None:
+def host_cache_note(point: Point, context: Context, platform: Platform) -> Note | None:
     """Return the note of a trial whose files only the page cache below the guest's disk holds; None for another."""
-    if (
-        platform.disk is None
-        or not platform.disk.cached
-        or not (needed := _held_below(point, context))
-    ):
+    if platform.disk is None or not platform.disk.cached:
         return None
-    sizes = {"size": needed, "guest": context.memory_bytes, "host": memory.host_memory()}
-    return Note(HOST_CACHE, **{name: about_size(each) for name, each in sizes.items()})
+    needed = _bytes_in_host_cache(point, context)
+    if not needed:
+        return None
+    return Note(
+        HOST_CACHE,
+        size=about_size(needed),
+        guest=about_size(context.memory_bytes),
+        host=about_size(memory.host_memory()),
+    )
 
 
-def _held_below(point: Point, context: Context) -> int:
-    """Bytes of the files of a trial that do not fit a guest's memory and fit this host's; 0 for others."""
+def _bytes_in_host_cache(point: Point, context: Context) -> int:
+    """Return bytes of the files of a trial that do not fit a guest's memory and fit this host's; 0 for others."""
     needed = _files_bytes(point, context)
     return needed if context.memory_bytes < needed <= memory.host_memory() else 0
 
 
 def _files_bytes(point: Point, context: Context) -> int:
-    """Bytes of the files of a trial; 0 for a benchmark that writes none."""
-    benchmark = point.benchmark
-    return benchmark.files_bytes(point.parameters, context)
+    """Return bytes of the files of a trial; 0 for a benchmark that writes none."""
+    return point.benchmark.files_bytes(point.parameters, context)
 
 
 def _context(loaded: LoadedStudy) -> Context:

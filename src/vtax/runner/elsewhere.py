@@ -37,10 +37,8 @@ from vtax.study.model import GuestTable
 
 PREFIX = b"<vtax there> "
 """Begins an answer, behind whatever a login shell prints."""
-_VTAX = (
-    "-P",
-    "-m",
-)  # arguments of its Python: nothing is imported from the directory where one logs in
+# arguments of its Python: nothing is imported from the directory where one logs in
+_VTAX = ("-P", "-m")
 _MODULE = "vtax.runner.there"
 _RELAY = files("vtax.runner").joinpath("_relay.py")
 _NOISE = 1 << 16  # bytes of a login shell before an answer
@@ -89,27 +87,29 @@ class OtherMachine:
     def start(self, end: NetworkEnd, spec: GuestSpec) -> RunningGuest:
         """Have the guest of an end started there; its stream is here. Raises PlatformError or GuestError."""
         privileges = sorted(spec.privileges)
-        found = self._ask("start", role=end.role, privileges=privileges, scratch=spec.scratch)
-        relay = [PYTHON, "-I", "-S", "-c", _RELAY.read_text(), found["stream"]]
+        answer = self._ask("start", role=end.role, privileges=privileges, scratch=spec.scratch)
+        relay = [PYTHON, "-I", "-S", "-c", _RELAY.read_text(), answer["stream"]]
         running = self._driver.launch(self._options, replace(spec, plugboard=None), relay)
         try:
             self._ask("hand_over", role=end.role)
         except VtaxError:
             running.stop()
             raise
-        channel, known = running.channel, running.channel.diagnose
-        channel.agent, channel.silence_hint = (
-            base64.b64decode(found["agent"]),
-            restored(found["silence_hint"]),
+        channel = running.channel
+        diagnose_stream = channel.diagnose
+        channel.agent = base64.b64decode(answer["agent"])
+        channel.silence_hint = restored(answer["silence_hint"])
+        channel.diagnose = lambda: "; ".join(
+            filter(None, (diagnose_stream(), self._state(end.role)))
         )
-        channel.diagnose = lambda: "; ".join(filter(None, (known(), self._state(end.role))))
-        running.scratch, running.notes = found["scratch"], tuple(map(restored, found["notes"]))
-        self._first[end.role] = found["commands"]
+        running.scratch = answer["scratch"]
+        running.notes = tuple(map(restored, answer["notes"]))
+        self._first[end.role] = answer["commands"]
         end.plug_there(partial(self._commands, end.role))
         return running
 
     def counters(self) -> Mapping[str, float]:
-        """See Links.counters. Raises PlatformError or GuestError."""
+        """Return what the interfaces there count, as Links.counters does. Raises PlatformError or GuestError."""
         return {one_line(name): float(value) for name, value in self._ask("counters").items()}
 
     def close(self) -> None:
@@ -128,9 +128,10 @@ class OtherMachine:
         if settings is None:
             return self._first[role]
         if settings is not self._changed or role not in self._left:
-            found = self._ask("apply", settings=settings.model_dump(mode="json", exclude_none=True))
-            self.link_mbit_s = found["link_mbit_s"]
-            self._left = {each: found["commands"].get(each, ()) for each in self._first}
+            values = settings.model_dump(mode="json", exclude_none=True)
+            answer = self._ask("apply", settings=values)
+            self.link_mbit_s = answer["link_mbit_s"]
+            self._left = {name: answer["commands"].get(name, ()) for name in self._first}
             self._changed = settings
         return self._left.pop(role)
 
@@ -150,10 +151,10 @@ class OtherMachine:
             raise GuestError(
                 Note("machine-gone", name=self.name), where=error.where or error.what
             ) from error
-        return _done(answer, self.name, PlatformError)
+        return _parse_answer(answer, self.name, PlatformError)
 
 
-def other_machine(
+def connect_other_machine(
     machine: Platform,
     links: Links,
     spec: GuestSpec,
@@ -164,14 +165,14 @@ def other_machine(
     spec: of the connection. closing: called with what closes it. Raises BadInput, PlatformError or CommandFailed.
     """
     uplinks = _driver(machine).uplinks(machine.options)[: links.trunks]
-    made = OtherMachine(machine, spec, uplinks)
-    closing(made.close)
-    links.there = made
+    other = OtherMachine(machine, spec, uplinks)
+    closing(other.close)
+    links.there = other
     links.join(uplink.here for uplink in uplinks)
-    return made
+    return other
 
 
-def check(
+def check_other_machines(
     points: Sequence[Point],
     platforms: Sequence[Platform],
     resolve: Callable[[str, str], Platform],
@@ -181,20 +182,24 @@ def check(
 ) -> None:
     """Raise BadInput unless vtax on each machine of another half can start the guests of the platforms.
 
-    resolve: from a platform's name and where it is asked for to the platform. image: its key. guest: of the study.
+    resolve: from a platform's name and where it is asked for to the platform.
+    image: its key.
+    guest: of the study.
+    source: of the study, for errors.
     """
-    asked: dict[str, list[Point]] = {}
+    points_by_machine: dict[str, list[Point]] = {}
+    links: dict[str, list[Any]] = {}
     for point in points:
-        if point.link and (name := topology_registry.get(point.topology).other_machine(point.link)):
-            asked.setdefault(name, []).append(point)
-    for name, there in asked.items():
-        where = f"{source}: link setting peer of {there[0].label}"
+        if point.link is None:
+            continue
+        name = topology_registry.get(point.topology).other_machine(point.link)
+        if name:
+            points_by_machine.setdefault(name, []).append(point)
+            link = [point.topology, point.link.model_dump(mode="json", exclude_none=True)]
+            links.setdefault(name, []).append(link)
+    for name, asking in points_by_machine.items():
+        where = f"{source}: link setting peer of {asking[0].label}"
         machine = resolve(name, where)
-        links = [
-            [each.topology, each.link.model_dump(mode="json", exclude_none=True)]
-            for each in there
-            if each.link
-        ]
         for platform in platforms:
             arguments = {
                 "version": __version__,
@@ -202,7 +207,7 @@ def check(
                 "platform": _identity(platform),
                 "vcpus": guest.vcpus,
                 "memory_bytes": guest.memory,
-                "links": links,
+                "links": links[name],
             }
             with placed(where):
                 _ask_once(machine, "check", arguments)
@@ -211,24 +216,25 @@ def check(
 def _ask_once(machine: Platform, request: str, arguments: Mapping[str, Any]) -> None:
     argv = _driver(machine).command(machine.options, [*_VTAX, _MODULE])
     line = json.dumps([request, arguments]) + "\n"
-    done = run(argv, check=False, input_text=line, timeout_s=_ANSWER_S * timeout_factor())
-    _, found, answer = done.stdout.rpartition(PREFIX.decode())
-    if not found:
-        message = (done.stderr.strip() or f"status {done.status}")[-300:]
+    process = run(argv, check=False, input_text=line, timeout_s=_ANSWER_S * timeout_factor())
+    _, prefix, answer = process.stdout.rpartition(PREFIX.decode())
+    if not prefix:
+        message = (process.stderr.strip() or f"status {process.status}")[-300:]
         raise BadInput(
             f"vtax does not answer on the machine {machine.name}: {message}",
             hint="install this vtax there, and name its Python by the option python of the [[platform]]",
         )
-    _done(answer.encode(), machine.name, BadInput)
+    _parse_answer(answer.encode(), machine.name, BadInput)
 
 
-def _done(answer: bytes, name: str, error: type[VtaxError]) -> Any:
+def _parse_answer(line: bytes, name: str, error: type[VtaxError]) -> Any:
+    """Return what a request gave. Raises `error`, or Busy, where the machine of this name refused it."""
     try:
-        found = parse_json(answer)
-        if "done" in found:
-            return found["done"]
-        kind = Busy if error is BadInput and found.get("is_busy") is True else error
-        what, where, hint = (restored(str(text)) for text in found["error"])
+        answer = parse_json(line)
+        if "done" in answer:
+            return answer["done"]
+        kind = Busy if error is BadInput and answer.get("is_busy") is True else error
+        what, where, hint = (restored(str(text)) for text in answer["error"])
     except (ValueError, LookupError, TypeError) as cause:
         raise error(Note("machine-unreadable", name=name)) from cause
     raise kind(Note("on-machine", name=name, what=what), where=where, hint=hint)

@@ -36,16 +36,19 @@ def with_costs(plan: Plan, store: Store) -> Plan:
     """Return the plan with the costs of its cells in the newest stored run that has those of all; without one, with
     costs of the same benchmarks in other runs; else as it was."""
     for name, data in stored_runs(plan, store):
-        found = costs(data, own_time=True)
-        if all(cell.key in found for cell in plan.cells):
-            return replace(plan, stored_costs=StoredCosts(f"run {name}", found))
+        known = costs(data, own_time=True)
+        if all(cell.key in known for cell in plan.cells):
+            return replace(plan, stored_costs=StoredCosts(f"run {name}", known))
     return _with_costs_of_benchmarks(plan, store)
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Times of one run. ratios: (platform, benchmark) -> duration of a trial over the expected one. start_s: of a
-    platform's guests in a block."""
+class _RunTimes:
+    """Times of one run.
+
+    ratios: (platform, benchmark) -> duration of a trial over the expected one. start_s: of a platform's guests in a
+    block.
+    """
 
     ratios: Mapping[tuple[str, str], float]
     start_s: Mapping[str, float]
@@ -59,43 +62,45 @@ def _with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
     all runs.
     """
     context = plan.context()
-    wanted = {(cell.platform.name, cell.point.benchmark.name) for cell in plan.cells}
-    cells_of = Counter(cell.platform.name for cell in plan.cells)
+    missing = {(cell.platform.name, cell.point.benchmark.name) for cell in plan.cells}
+    if not missing:
+        return plan
     ratios: dict[tuple[str, str], float] = {}
     start_s: dict[str, float] = {}
     used: list[str] = []
     for run in store.newest(machine_id()):
-        if wanted <= ratios.keys():
-            break
         try:
-            known = _known(load(store.engine, run), context)
+            times = _times_of_run(load(store.engine, run), context)
         except StoreError:
             continue
-        if new := {
-            key: ratio for key, ratio in known.ratios.items() if key in wanted and key not in ratios
-        }:
-            ratios.update(new)
-            used.append(run.name)
-            for platform, seconds in known.start_s.items():
-                start_s.setdefault(platform, seconds)
-    if not (wanted and wanted <= ratios.keys()):
+        new = missing & times.ratios.keys()
+        if not new:
+            continue
+        missing -= new
+        ratios.update((pair, times.ratios[pair]) for pair in new)
+        used.append(run.name)
+        for platform, seconds in times.start_s.items():
+            start_s.setdefault(platform, seconds)
+        if not missing:
+            break
+    if missing:
         return plan
-    found = {
-        cell.key: Cost(
-            start_s.get(cell.platform.name, 0.0) / cells_of[cell.platform.name],
-            ratios[cell.platform.name, cell.point.benchmark.name] * cell.point.expected_s(context),
-        )
-        for cell in plan.cells
-    }
+    cell_counts = Counter(cell.platform.name for cell in plan.cells)
+    cell_costs = {}
+    for cell in plan.cells:
+        platform = cell.platform.name
+        ratio = ratios[platform, cell.point.benchmark.name]
+        cell_start_s = start_s.get(platform, 0.0) / cell_counts[platform]
+        cell_costs[cell.key] = Cost(cell_start_s, ratio * cell.point.expected_s(context))
     runs = f"run{'s' if len(used) > 1 else ''} {', '.join(used)}"
-    return replace(plan, stored_costs=StoredCosts(f"the same benchmarks in {runs}", found))
+    return replace(plan, stored_costs=StoredCosts(f"the same benchmarks in {runs}", cell_costs))
 
 
-def _known(data: RunData, context: Context) -> _Known:
+def _times_of_run(data: RunData, context: Context) -> _RunTimes:
     ratios: dict[tuple[str, str], list[float]] = {}
-    found = costs(data, own_time=True)
+    known = costs(data, own_time=True)
     for cell in data.run.cells:
-        benchmark, cost = benchmarks().get(cell.benchmark), found.get(cell.key)
+        benchmark, cost = benchmarks().get(cell.benchmark), known.get(cell.key)
         if benchmark is None or cost is None:
             continue
         try:
@@ -105,4 +110,5 @@ def _known(data: RunData, context: Context) -> _Known:
         on_link = replace(context, link_mbit_s=cell.link.get("rate_mbit_s"))
         ratio = cost.trial_s / benchmark.expected_s(parameters, on_link)
         ratios.setdefault((cell.platform, cell.benchmark), []).append(ratio)
-    return _Known({key: statistics.median(each) for key, each in ratios.items()}, guests_s(data))
+    medians = {pair: statistics.median(values) for pair, values in ratios.items()}
+    return _RunTimes(medians, guests_s(data))

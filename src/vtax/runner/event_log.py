@@ -41,26 +41,26 @@ class EventLog(Observer):
         self._trial: list[dict[str, Any]] = []  # the end of the last one
 
     def message(self, text: str) -> None:
-        """Write it."""
+        """Write this event."""
         self._write("message", text=one_line(text, _LONGEST))
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Write it."""
+        """Write this event."""
         self._guest = []
         self._guest = [self._write("guest_starting", platform=platform, block=block)]
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Write it."""
+        """Write this event."""
         self._guest.append(self._write("guest_ready", platform=platform, ready_s=ready_s))
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Write it."""
+        """Write this event."""
         self._write("trial_starting", platform=platform, label=label, levels=levels)
 
     def trial_ended(
         self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
     ) -> None:
-        """Write it."""
+        """Write this event."""
         value, unit = figure or (None, "")
         outcome = {"value": value, "unit": unit, "error": _short(error)}
         self._trial = [
@@ -110,5 +110,5 @@ class EventLog(Observer):
 
 def _short(text: str) -> str:
     """Return a text as it is kept, on one line; of a long note only its words."""
-    kept = packed(text)
-    return kept if len(kept) <= _LONGEST and isinstance(text, Note) else one_line(text, _LONGEST)
+    note = packed(text)
+    return note if len(note) <= _LONGEST and isinstance(text, Note) else one_line(text, _LONGEST)

@@ -56,28 +56,30 @@ class SafeObserver(Observer):
         self._observers = list(observers)
 
     def message(self, text: str) -> None:
-        """Forward it."""
-        self._each(lambda observer: observer.message(text))
+        """Forward this event."""
+        self._notify(lambda observer: observer.message(text))
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Forward it."""
-        self._each(lambda observer: observer.guest_starting(platform, block))
+        """Forward this event."""
+        self._notify(lambda observer: observer.guest_starting(platform, block))
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Forward it."""
-        self._each(lambda observer: observer.guest_ready(platform, ready_s))
+        """Forward this event."""
+        self._notify(lambda observer: observer.guest_ready(platform, ready_s))
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Forward it."""
-        self._each(lambda observer: observer.trial_starting(platform, label, levels))
+        """Forward this event."""
+        self._notify(lambda observer: observer.trial_starting(platform, label, levels))
 
     def trial_ended(
         self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
     ) -> None:
-        """Forward it."""
-        self._each(lambda observer: observer.trial_ended(platform, label, figure, error, progress))
+        """Forward this event."""
+        self._notify(
+            lambda observer: observer.trial_ended(platform, label, figure, error, progress)
+        )
 
-    def _each(self, call: Callable[[Observer], None]) -> None:
+    def _notify(self, call: Callable[[Observer], None]) -> None:
         for observer in tuple(self._observers):
             try:
                 call(observer)

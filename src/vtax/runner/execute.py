@@ -24,20 +24,25 @@ from vtax.host.plugins import Origin
 from vtax.image import contents
 from vtax.messages import Note
 from vtax.platforms import confinement
-from vtax.runner import boots, same_settings
-from vtax.runner.containment import TrialFailures
+from vtax.runner import boots
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
-from vtax.runner.failed_starts import FailedStarts
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.open_guest import OpenGuest
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
-from vtax.runner.plugins import plugins_of
-from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
+from vtax.runner.records import (
+    cell_record,
+    metric_records,
+    platform_record,
+    plugin_records,
+    trial_record,
+    untested_record,
+)
+from vtax.runner.run_health import FailedStarts, SameSettings, TrialFailures
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
-from vtax.store.records import CLOCK_RATE, REFUSED, MetricRecord, TrialRecord
+from vtax.store.records import CLOCK_RATE, REFUSED, TrialRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
 
@@ -55,23 +60,10 @@ def begin(
 ) -> RunHandle:
     """Create a run in the store before its first trial.
 
-    views: those that vtax does not ship and a report of the run would have, by name. tags: see store.annotations.
-    machines: see runner.machines.
+    views: those that vtax does not ship and a report of the run would have, by name.
+    tags: labels of the user, as in store.annotations.
+    machines: facts about other machines that are measured on, from runner.machines.
     """
-    metrics = {
-        (point.benchmark.name, metric.name): MetricRecord(
-            benchmark=point.benchmark.name,
-            name=metric.name,
-            title=metric.title,
-            unit=metric.unit,
-            better=metric.better,
-            is_primary=metric.primary,
-            average=metric.average,
-            fixed_work=metric.fixed_work,
-        )
-        for point in plan.points
-        for metric in point.metrics
-    }
     run = store.begin_run(
         name=store.next_run_name(plan.study.name),
         study=plan.study.name,
@@ -83,9 +75,9 @@ def begin(
         started_at=time.time(),
         platforms=[platform_record(plan, index) for index in range(len(plan.platforms))],
         cells=[cell_record(cell) for cell in plan.cells],
-        metrics=list(metrics.values()),
-        untested=[untested_record(each) for each in plan.untested],
-        plugins=plugins_of(plan, views or {}),
+        metrics=metric_records(plan),
+        untested=[untested_record(untested) for untested in plan.untested],
+        plugins=plugin_records(plan, views or {}),
         boot_id=boot_id(),
         tags=tags,
     )
@@ -100,11 +92,13 @@ def _note_design(plan: Plan, run: RunHandle) -> None:
     for change in plan.study.changed_by:
         run.add_warning(Note("study-changed", option=change.option, changes=listed(change.parts)))
     if plan.study.boot:
-        run.add_warning(Note("boots", boots=boots.listed(plan.study)))
+        run.add_warning(Note("boots", boots=boots.format_boots(plan.study)))
     if plan.programs:
         programs = tuple(map(str, plan.programs))
-        of_file = Note("trusted-file", digest=plan.digest, programs=programs)
-        run.add_warning(of_file if plan.digest else Note("trusted", programs=programs))
+        if plan.digest:
+            run.add_warning(Note("trusted-file", digest=plan.digest, programs=programs))
+        else:
+            run.add_warning(Note("trusted", programs=programs))
 
 
 def execute(
@@ -113,6 +107,7 @@ def execute(
     """Execute the plan from the run's position until its stopping rule is met.
 
     cells: keys of those that this boot of the host can measure; all when absent.
+
     Raises RunInterrupted after a request to stop (the run is resumable), StoreError when a trial cannot be
     committed, PlatformError when no guest starts any more; in every case the host is restored and the run can be
     resumed. An observer that fails does not fail the run.
@@ -134,7 +129,7 @@ def execute(
                     confinement.prepare()  # a tenth of a second, that the first guest would wait for
                     status, because = _Execution(
                         plan, run, home, journal, observer, parsers, cells
-                    ).all()
+                    ).run_session()
                 finally:
                     ignore_further()
         except RunInterrupted as stop:
@@ -156,11 +151,9 @@ def execute(
 
 def _then_resume(hint: str, run: RunHandle) -> str:
     """Return a hint that ends with the command to resume this run."""
-    return (
-        hint
-        if "vtax resume" in hint
-        else f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
-    )
+    if "vtax resume" in hint:
+        return hint
+    return f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
 
 
 class _Execution:
@@ -177,9 +170,8 @@ class _Execution:
         cells: Collection[str] | None = None,
     ) -> None:
         self._plan = plan
-        self._here = (
-            frozenset(cell.key for cell in plan.cells) if cells is None else frozenset(cells)
-        )
+        self._all_cells = frozenset(cell.key for cell in plan.cells)
+        self._here = self._all_cells if cells is None else frozenset(cells)
         self._run = run
         self._home = home
         self._journal = journal
@@ -200,16 +192,17 @@ class _Execution:
         self._warmup = plan.study.design.warmup
         self._starts = FailedStarts(plan)
         self._failures = TrialFailures()
-        self._unstored: list[
-            tuple[TrialRecord, PlannedCell, TrialResult]
-        ] = []  # of guests that did not start
-        self._same_settings = same_settings.SameSettings()
-        self._versions = {
-            cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version
-        }
+        # trials of guests that did not start
+        self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []
+        self._same_settings = SameSettings()
+        # by name of the benchmark
+        self._versions: dict[str, str] = {}
+        for cell in run.cells:
+            if cell.tool_version:
+                self._versions[cell.benchmark] = cell.tool_version
 
-    def all(self) -> tuple[str, str]:
-        """Run audit and all blocks of the session; returns (status, why it stopped)."""
+    def run_session(self) -> tuple[str, str]:
+        """Run the audit and all blocks of the session; returns (status, why it stopped)."""
         self.audit()
         because = self.blocks()
         self._store_failed_starts()
@@ -225,13 +218,11 @@ class _Execution:
         self._measured = sum(number >= self._warmup for _, _, number in self._done)
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
             for session in self._plan.sequential_sessions():
-                self._session(session, frozenset(cell.key for cell in self._plan.cells))
+                self._session(session, self._all_cells)
         for block in range(self._max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started
-            complete = frozenset(
-                cell.key for cell in self._plan.cells if not self._pending(cell, block)
-            )
-            decision = self._stopping.decide(block, elapsed_s, complete)
+            pending = {cell.key for cell in self._plan.cells if self._pending(cell, block)}
+            decision = self._stopping.decide(block, elapsed_s, self._all_cells - pending)
             if decision.stop:
                 return decision.reason
             wanted = self._stopping.pending(decision) & self._here
@@ -241,28 +232,29 @@ class _Execution:
 
     def audit(self) -> None:
         """Raise BadInput when guests differ in facts of the study's must_match."""
-        wanted = self._plan.study.must_match
-        if not wanted:
+        must_match = self._plan.study.must_match
+        if not must_match:
             return
         audits: list[tuple[str, Mapping[str, Fact]]] = []
         for session in self._plan.sessions(AUDIT_BLOCK):
             with self._open(session) as opened:
                 audits.append((session.platform.name, opened.facts))
-        if unknown := unknown_fields([facts for _, facts in audits], wanted):
+        unknown = unknown_fields([facts for _, facts in audits], must_match)
+        if unknown:
             raise BadInput(
                 f"no guest's audit has {' or '.join(unknown)}{_near(unknown, audits)}",
                 where="key must_match",
                 hint="vtax show RUN --audit --all lists the fields of an earlier run",
             )
-        alike = [
-            {name: of[0] for name, of in group.items()} for group in started_alike(audits).values()
-        ]
-        if found := [difference for facts in alike for difference in differences(facts, wanted)]:
-            listed = "; ".join(
-                f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found
-            )
+        fields = []
+        for group in started_alike(audits).values():
+            facts_by_platform = {name: facts[0] for name, facts in group.items()}
+            for difference in differences(facts_by_platform, must_match):
+                values = [f"{platform} {value}" for platform, value in difference.values.items()]
+                fields.append(f"{difference.field}: {', '.join(values)}")
+        if fields:
             raise BadInput(
-                f"the guests differ in facts of must_match: {listed}",
+                f"the guests differ in facts of must_match: {'; '.join(fields)}",
                 where="key must_match",
                 hint="take the field out of must_match, or leave the platform out",
             )
@@ -274,17 +266,17 @@ class _Execution:
 
     def _session(self, session: GuestLife, wanted: frozenset[str]) -> None:
         """Run the pending cells of a session in a fresh guest; a lost guest is replaced for the remaining cells."""
-        remaining = [
-            cell
-            for cell in session.cells
-            if cell.key in wanted and self._pending(cell, session.block)
-        ]
+        remaining = []
+        for cell in session.cells:
+            if cell.key in wanted and self._pending(cell, session.block):
+                remaining.append(cell)
         while remaining:
             with self._open(session) as opened:
                 self._note_start(opened, session)
                 while remaining and not opened.lost:
                     insist()
-                    if pending := self._pending(remaining[0], session.block):
+                    pending = self._pending(remaining[0], session.block)
+                    if pending:
                         self._trial(opened, remaining[0], session.block, pending[0])
                     else:
                         remaining.pop(0)
@@ -303,9 +295,9 @@ class _Execution:
             self._commit(*self._unstored.pop(0))
 
     def _pending(self, cell: PlannedCell, block: int) -> list[int]:
-        return [
-            n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done
-        ]
+        """Return the numbers of a cell's trials in a block that are not made."""
+        numbers = range(self._plan.trials_per_cell)
+        return [number for number in numbers if (cell.key, block, number) not in self._done]
 
     def _trial(self, opened: OpenGuest, cell: PlannedCell, block: int, number: int) -> None:
         self._note_version(opened, cell)
@@ -331,47 +323,63 @@ class _Execution:
         self._here_done += 1
         self._measured += not record.is_warmup
         self._failed += bool(result.error) and not record.is_warmup
-        if any(each.code == CLOCK_RATE for each in result.warnings):
+        if any(warning.code == CLOCK_RATE for warning in result.warnings):
             self._stopping.distrust_clock(cell)
         if not record.is_warmup and not result.error:
             self._stopping.add(cell, record.block, result.outcome)
             for note in self._same_settings.differences(cell, result.outcome):
                 self._run.add_warning(note)
-        progress = self._progress(record.block, record.is_warmup)
-        shown = figure(cell, result)
         self._observer.trial_ended(
-            cell.platform.name, cell.point.label, shown, result.error, progress
+            cell.platform.name,
+            cell.point.label,
+            figure(cell, result),
+            result.error,
+            self._progress(record.block, record.is_warmup),
         )
 
     def _note_version(self, opened: OpenGuest, cell: PlannedCell) -> None:
         """Record the tool's version once per run, from the first guest that reports it."""
         benchmark = cell.point.benchmark
-        if benchmark.name not in self._versions and (version := opened.tool_version(benchmark)):
+        if benchmark.name in self._versions:
+            return
+        version = opened.tool_version(benchmark)
+        if version:
             self._versions[benchmark.name] = version
             self._run.set_tool_version(benchmark.name, version)
 
     def _progress(self, block: int, is_warmup: bool) -> Progress:
-        """Trials of all boots, and the time left in this one at its own pace; a time budget bounds both."""
-        plan = self._plan
+        """Return the progress: trials of all boots, and the time left in this one at its own pace; a budget bounds both."""
+        design = self._plan.study.design
         warmups = len(self._here) * self._warmup
-        per_block = len(self._here) * plan.study.design.trials
-        elapsed = time.monotonic() - self._started
-        each = elapsed / self._made
+        per_block = len(self._here) * design.trials
+        elapsed_s = time.monotonic() - self._started
+        trial_s = elapsed_s / self._made
         blocks = self._max_blocks
-        budget = self._stopping.budget_s
-        if budget is not None:
-            blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
-        left = each * ((per_block + warmups) * blocks - self._here_done)
-        total = len(plan.cells) * plan.study.design.trials * blocks
+        budget_s = self._stopping.budget_s
+        if budget_s is not None:
+            affordable = int(budget_s / (trial_s * (per_block + warmups)))
+            blocks = min(blocks, max(block + 1, affordable))
+        left_s = trial_s * ((per_block + warmups) * blocks - self._here_done)
         return Progress(
-            block, blocks, self._measured, total, elapsed, max(left, 0.0), is_warmup, self._failed
+            block=block,
+            blocks=blocks,
+            done_trials=self._measured,
+            total_trials=len(self._plan.cells) * design.trials * blocks,
+            elapsed_s=elapsed_s,
+            left_s=max(left_s, 0.0),
+            is_warmup=is_warmup,
+            failed_trials=self._failed,
         )
 
 
 def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:
     """Return the fields, and the beginnings of fields, that come nearest to those which no audit has."""
-    names = {name for _, facts in audits for name in facts}
-    near = dict.fromkeys(match for field in unknown for match in nearest_names(field, names))
+    names: set[str] = set()
+    for _, facts in audits:
+        names.update(facts)
+    near: dict[str, None] = {}
+    for field in unknown:
+        near.update(dict.fromkeys(nearest_names(field, names)))
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

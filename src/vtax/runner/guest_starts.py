@@ -37,12 +37,14 @@ def run_starts(
 ) -> TrialResult:
     """Start as many guests as the parameters say, one after the other.
 
-    start: starts a guest until its agent is ready. stop: ends it.
-    image: directory of the files that a cold start finds outside the page cache. timeout_s: of the whole trial.
+    start: starts a guest until its agent is ready.
+    stop: ends it.
+    image: directory of the files that a cold start finds outside the page cache.
+    timeout_s: of the whole trial.
     """
     started_at, began = time.time(), time.monotonic()
     cold = image if benchmark.is_cold(parameters) else None
-    lines: list[dict[str, float]] = []
+    starts: list[dict[str, float]] = []
     resident = 0
     failure, outcome, host = Failure(), Outcome({}), HostSample.take()
     with contained(failure):
@@ -55,10 +57,10 @@ def run_starts(
                 page_cache.drop(cold)
                 resident = max(resident, page_cache.resident_bytes(cold))
             try:
-                lines.append(_stages(benchmark, parameters, context, start()))
+                starts.append(_time_stages(benchmark, parameters, context, start()))
             finally:
                 stop()
-    result = _as_output(lines, time.monotonic() - began)
+    result = _as_output(starts, time.monotonic() - began)
     if not failure:
         with contained(failure):
             outcome = parsers.outcome(benchmark, parameters, context, {"single": result})
@@ -69,7 +71,7 @@ def run_starts(
         results=results,
         foreground=result,
         counters={},
-        warnings=(*_stayed(resident), *host_warnings(host, HostSample.take(), None), *cut),
+        warnings=(*_cache_warnings(resident), *host_warnings(host, HostSample.take(), None), *cut),
         error=failure.error,
         traceback=failure.traceback,
     )
@@ -83,30 +85,34 @@ def _refuse_late(number: int, elapsed_s: float, timeout_s: float) -> None:
         )
 
 
-def _stages(
+def _time_stages(
     benchmark: Benchmark, parameters: Any, context: Context, endpoint: Endpoint
 ) -> dict[str, float]:
-    """Seconds from the request to each stage of a guest whose agent has just become ready; page faults until then."""
+    """Return seconds from the request to each stage of a guest whose agent has just become ready, and page faults."""
     requested = endpoint.requested_at
-    found = {AGENT_READY: time.monotonic() - requested}
+    stages = {}
+    agent_ready_s = time.monotonic() - requested
     if endpoint.running.executing_at is not None:
-        found = {EXECUTING: endpoint.running.executing_at - requested, **found}
+        stages[EXECUTING] = endpoint.running.executing_at - requested
+    stages[AGENT_READY] = agent_ready_s
     (command,) = benchmark.commands(parameters, replace(context, scratch=endpoint.running.scratch))
     answer = endpoint.guest.run(command.argv, environment=command.environment)
-    found[SERVER_ANSWER] = time.monotonic() - requested
-    if (faults := endpoint.running.page_faults()) is not None:
-        found[PAGE_FAULTS] = faults
+    stages[SERVER_ANSWER] = time.monotonic() - requested
+    page_faults = endpoint.running.page_faults()
+    if page_faults is not None:
+        stages[PAGE_FAULTS] = page_faults
     if answer.status != 0:
         raise BenchmarkError(f"no server answered in the guest: {answer.stderr.strip()[-300:]}")
-    return found
+    return stages
 
 
-def _as_output(lines: Sequence[dict[str, float]], outside_s: float) -> CommandResult:
-    text = "".join(json.dumps(line) + "\n" for line in lines)
+def _as_output(starts: Sequence[dict[str, float]], outside_s: float) -> CommandResult:
+    """Return the stages of all starts as the output of a program, a line of JSON each."""
+    text = "".join(json.dumps(stages) + "\n" for stages in starts)
     return CommandResult(("vtax", "start"), 0, text, "", outside_s, outside_s)
 
 
-def _stayed(resident: int) -> tuple[Note, ...]:
+def _cache_warnings(resident: int) -> tuple[Note, ...]:
     if resident <= _ALLOWED_RESIDENT:
         return ()
     return (Note("cold-image", size=resident >> 20),)

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from vtax.errors import BadInput
@@ -34,17 +33,21 @@ def rule_in(design: DesignTable, session: int) -> Rule:
     budget_s = None if rule.budget_s is None else rule.budget_s * session / planned
     if not rule.is_counted or (planned == 1 and session == 1):
         return replace(rule, budget_s=budget_s)
-    each = math.ceil(rule.blocks / planned)
-    blocks = math.ceil(rule.blocks * session / planned) if session <= planned else 0
-    return replace(
-        rule, blocks=blocks or rule.blocks + (session - planned) * each, budget_s=budget_s
-    )
+    if session <= planned:
+        blocks = math.ceil(rule.blocks * session / planned) or rule.blocks
+    else:
+        blocks = rule.blocks + (session - planned) * math.ceil(rule.blocks / planned)
+    return replace(rule, blocks=blocks, budget_s=budget_s)
 
 
 def blocks_of_sessions(design: DesignTable) -> list[int]:
-    """How many blocks each session of the rule `fixed` has."""
-    ends = [0, *(rule_in(design, session).blocks for session in range(1, design.sessions + 1))]
-    return [last - first for first, last in pairwise(ends)]
+    """Return how many blocks each session of the rule `fixed` has."""
+    sizes, first = [], 0
+    for session in range(1, design.sessions + 1):
+        end = rule_in(design, session).blocks
+        sizes.append(end - first)
+        first = end
+    return sizes
 
 
 def check_next(run: RunHandle, design: DesignTable) -> Note | None:
@@ -91,9 +94,10 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | Non
             where="--budget",
             hint=f"complete it first: vtax resume {run.name}",
         )
-    if how := why_no_more_blocks(run, design):
+    obstacle = why_no_more_blocks(run, design)
+    if obstacle:
         raise BadInput(
-            f"{run.name} cannot have more blocks: it has {how}",
+            f"{run.name} cannot have more blocks: it has {obstacle}",
             where="--budget",
             hint="start a new run with vtax run",
         )
@@ -135,7 +139,9 @@ def note_boot(run: RunHandle, earlier: str | None = None) -> None:
 
     earlier: that before, empty when none is known; absent, the one that the session began in.
     """
-    if (run.session.boot_id if earlier is None else earlier) not in ("", boot_id()):
+    if earlier is None:
+        earlier = run.session.boot_id
+    if earlier not in ("", boot_id()):
         run.add_warning(Note("another-boot", session=run.session.number))
 
 

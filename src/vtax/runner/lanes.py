@@ -19,7 +19,7 @@ from vtax.messages import Note
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density
-from vtax.runner.cold_cache import made_cold
+from vtax.runner.cold_cache import drop_guest_files
 from vtax.runner.counting import Endpoint
 from vtax.runner.points import Point
 
@@ -48,12 +48,12 @@ class StartedServer:
 
 
 @contextmanager
-def of_guest(number: int, guests: int) -> Iterator[None]:
+def naming_guest(number: int, guests: int) -> Iterator[None]:
     """Errors of the block name the guest, by its number from 0, where there are several."""
     try:
         yield
     except VtaxError as error:
-        error.what = density.labelled(error.what, number, guests)
+        error.what = density.name_guest(error.what, number, guests)
         raise
 
 
@@ -69,8 +69,10 @@ def naming_lost(ends: Mapping[str, Endpoint], links: Links | None) -> Iterator[N
     try:
         yield
     except GuestError as error:
-        if lost := [role for role, end in ends.items() if end.guest.lost and role not in measured]:
-            error.what = Note("disappeared", places=tuple(lost), what=error.what)
+        lost = tuple(role for role, end in ends.items() if end.guest.lost)
+        if not measured.issuperset(lost):
+            others = tuple(role for role in lost if role not in measured)
+            error.what = Note("disappeared", places=others, what=error.what)
         raise
 
 
@@ -87,11 +89,11 @@ def run_lanes(
     guests = lanes[0].guests
     try:
         for number, lane in enumerate(lanes):
-            with of_guest(number, guests):
+            with naming_guest(number, guests):
                 lane.start_servers()
         try:
             for number, lane in enumerate(lanes):
-                with of_guest(number, guests):
+                with naming_guest(number, guests):
                     lane.prepare()
                     lane.make_cold()
             with beside as settings, counted:
@@ -110,7 +112,7 @@ def run_lanes(
             raise
         _check_servers(lanes)
         for number, lane in enumerate(lanes):
-            with of_guest(number, guests):
+            with naming_guest(number, guests):
                 lane.tidy()
         return settings
     finally:
@@ -127,7 +129,7 @@ def _are_apart(lanes: Sequence[LaneRun]) -> bool:
 
 def _check_servers(lanes: Sequence[LaneRun]) -> None:
     for number, lane in enumerate(lanes):
-        with of_guest(number, lane.guests):
+        with naming_guest(number, lane.guests):
             lane.check_servers()
 
 
@@ -140,7 +142,7 @@ def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
     poll, waiting = select.poll(), {}
     failures: list[Exception] = []
     for number, lane in enumerate(lanes):
-        with of_guest(number, len(lanes)):
+        with naming_guest(number, len(lanes)):
             lane.begin(timeout_s)
         poll.register(lane.fileno(), select.POLLIN)
         waiting[lane.fileno()] = number, lane
@@ -150,9 +152,8 @@ def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
         left_s = min(read_at or deadline, deadline) - time.monotonic()
         ready = poll.poll(max(left_s, 0) * 1000)
         if not ready and time.monotonic() >= deadline:
-            ready = [
-                (descriptor, 0) for descriptor in waiting
-            ]  # collecting them says that they are silent
+            # collecting them says that they are silent
+            ready = [(descriptor, 0) for descriptor in waiting]
         if read_at is not None and (not ready or len(waiting) == len(ready)):
             lanes[0].memory = density.memory_per_guest([lane.running for lane in lanes])
             read_at = None
@@ -160,7 +161,7 @@ def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
             number, lane = waiting.pop(descriptor)
             poll.unregister(descriptor)
             try:
-                with of_guest(number, len(lanes)):
+                with naming_guest(number, len(lanes)):
                     lane.collect(timeout_s)
             except VtaxError as error:
                 failures.append(error)
@@ -176,8 +177,8 @@ class LaneRun:
         self._places = lane.places
         self._point = point
         commands = point.benchmark.commands(point.parameters, lane.context)
-        self._measured = next(c for c in commands if c.role != "server")
-        self._server_commands = [c for c in commands if c.role == "server"]
+        self._measured = next(command for command in commands if command.role != "server")
+        self._server_commands = [command for command in commands if command.role == "server"]
         self._servers: list[StartedServer] = []
         self._handle = 0
         self._begun: Begun | None = None
@@ -215,10 +216,10 @@ class LaneRun:
     def begin(self, timeout_s: float) -> None:
         """Request the foreground command and do not wait."""
         command = self._measured
-        guest = self._guest(command)
-        timeout_s = command.timeout_s or timeout_s
-        self._begun = guest.begin(
-            command.argv, environment=command.environment, timeout_s=timeout_s
+        self._begun = self._guest(command).begin(
+            command.argv,
+            environment=command.environment,
+            timeout_s=command.timeout_s or timeout_s,
         )
 
     @property
@@ -234,9 +235,8 @@ class LaneRun:
     def collect(self, timeout_s: float) -> None:
         """Keep the result of the begun command."""
         assert self._begun is not None
-        self._keep(
-            self._guest(self._measured).collect(self._begun), self._measured.timeout_s or timeout_s
-        )
+        result = self._guest(self._measured).collect(self._begun)
+        self._keep(result, self._measured.timeout_s or timeout_s)
 
     def start_servers(self) -> None:
         """Start its servers in the background and wait until they listen."""
@@ -264,14 +264,14 @@ class LaneRun:
 
     def make_cold(self) -> None:
         """Drop what the guest wrote from the host's page cache, for a foreground command that is cold."""
-        endpoint = self._places[self._measured.place]
         if not self._measured.is_cold:
             return
-        if endpoint.directory is None:
+        directory = self._places[self._measured.place].directory
+        if directory is None:
             raise BenchmarkError(
                 "the files of this guest are not on this host, so its cache cannot be dropped"
             )
-        self.cache_left_bytes = made_cold(endpoint.directory)
+        self.cache_left_bytes = drop_guest_files(directory)
 
     def launch(self) -> None:
         """Start the foreground command beside others in the same guest."""
@@ -356,9 +356,7 @@ def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
     for argv in commands:
         result = guest.run(argv, timeout_s=limit_s)
         if result.status != 0:
-            ended = (
-                f"killed after {limit_s:g} s"
-                if result.timed_out
-                else f"failed with {result.ended_with}"
-            )
-            raise BenchmarkError(f"{' '.join(argv)} {ended}: {result.stderr.strip()[-300:]}")
+            end = f"failed with {result.ended_with}"
+            if result.timed_out:
+                end = f"killed after {limit_s:g} s"
+            raise BenchmarkError(f"{' '.join(argv)} {end}: {result.stderr.strip()[-300:]}")

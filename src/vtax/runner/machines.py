@@ -37,14 +37,13 @@ def held_machines(plan: Plan, name: str, run: RunHandle | None = None) -> Iterat
     machines, notes = Machines({}, run), list[Note]()
     try:
         with ExitStack() as stack:
-            found = {
-                platform.name: stack.enter_context(
-                    driver.hold(platform.options, name, notes.append)
-                )
-                for platform in _platforms(plan)
-                if isinstance(driver := platform.driver, MachineDriver)
-            }
-            machines.facts = {PEERS: found} if found else {}
+            identities = {}
+            for platform in _platforms(plan):
+                driver = platform.driver
+                if isinstance(driver, MachineDriver):
+                    lock = driver.hold(platform.options, name, notes.append)
+                    identities[platform.name] = stack.enter_context(lock)
+            machines.facts = {PEERS: identities} if identities else {}
             yield machines
     finally:
         if machines.run is not None:
@@ -52,32 +51,33 @@ def held_machines(plan: Plan, name: str, run: RunHandle | None = None) -> Iterat
                 machines.run.add_warning(note)
 
 
-def check_same(run: RunHandle, found: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise BadInput where a machine is another one than the session of a run began with. found: as above."""
-    before, now = run.session.host.get(PEERS), found.get(PEERS, {})
-    if isinstance(before, Mapping) and (
-        other := [name for name in now if before.get(name, now[name]) != now[name]]
-    ):
-        name = other[0]
-        raise BadInput(
-            f"{name} is another machine than the one that {run.name} began with",
-            where=f"its id is {now[name]}, and was {before[name]}",
-            hint="join that one again, or start a new run with vtax run",
-        )
+def check_same_machines(run: RunHandle, facts: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise BadInput where a machine is another one than the session of a run began with.
+
+    facts: of the machines now, as in `Machines`.
+    """
+    before, now = run.session.host.get(PEERS), facts.get(PEERS, {})
+    if not isinstance(before, Mapping):
+        return
+    for name, identity in now.items():
+        earlier = before.get(name, identity)
+        if earlier != identity:
+            raise BadInput(
+                f"{name} is another machine than the one that {run.name} began with",
+                where=f"its id is {identity}, and was {earlier}",
+                hint="join that one again, or start a new run with vtax run",
+            )
 
 
 def _platforms(plan: Plan) -> list[Platform]:
     """Return the platforms of a plan: under test, and at other ends of its links."""
-    links = [(topology_registry.get(p.topology), p.link) for p in plan.points if p.link]
-    names = dict.fromkeys(
-        name for topology, link in links for name in topology.machines(link).values()
-    )
-    under_test = {
-        entry.platform.name: entry.platform for entry in plan.platforms if entry.probe.available
-    }
-    others = {
-        name: resolve_platform(plan.study, name, plan.source)
-        for name in names
-        if name not in under_test
-    }
-    return [*under_test.values(), *others.values()]
+    platforms = {}
+    for entry in plan.platforms:
+        if entry.probe.available:
+            platforms[entry.platform.name] = entry.platform
+    for point in plan.points:
+        if point.link:
+            for name in topology_registry.get(point.topology).machines(point.link).values():
+                if name not in platforms:
+                    platforms[name] = resolve_platform(plan.study, name, plan.source)
+    return list(platforms.values())

@@ -33,7 +33,7 @@ def host_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def of(platform: Platform) -> Memory:
+def platform_memory(platform: Platform) -> Memory:
     """Return the memory that guests of a platform come from."""
     own = platform.driver.hypervisor_memory()
     if own is None:
@@ -41,6 +41,6 @@ def of(platform: Platform) -> Memory:
     return Memory(own.free_bytes, own.overhead_bytes, "the hypervisor has {} free")
 
 
-def of_all(platforms: Iterable[Platform]) -> list[Memory]:
-    """Return the different ones of several platforms; this host's for none."""
-    return list(dict.fromkeys(of(platform) for platform in platforms)) or [Memory(host_memory())]
+def memory_pools(platforms: Iterable[Platform]) -> list[Memory]:
+    """Return the memory of each of several platforms, one that they share once; this host's for none."""
+    return list(dict.fromkeys(map(platform_memory, platforms))) or [Memory(host_memory())]

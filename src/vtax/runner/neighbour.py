@@ -32,15 +32,14 @@ _MAX_ARRAY_BYTES = 128 << 20
 _UNITS = {"cpu": "loops/s"}
 
 
-def links(journal: Journal) -> Links:
+def make_lab(journal: Journal) -> Links:
     """Make a lab of the neighbour's own: it shares no link with the guests that are measured."""
-    return topology_registry.get(DEFAULT_TOPOLOGY).build(
-        journal, topology_registry.settings(DEFAULT_TOPOLOGY, {})
-    )
+    topology = topology_registry.get(DEFAULT_TOPOLOGY)
+    return topology.build(journal, topology_registry.settings(DEFAULT_TOPOLOGY, {}))
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _naming_neighbour() -> Iterator[None]:
     """Name the neighbour in errors of the block."""
     try:
         yield
@@ -64,7 +63,10 @@ class Neighbour:
     @property
     def ends(self) -> dict[str, Endpoint]:
         """Its guest, and its peer where it has one, by role: what they count is read around trials."""
-        return {NEIGHBOUR: self._endpoint, **({PEER: self._peer} if self._peer else {})}
+        ends = {NEIGHBOUR: self._endpoint}
+        if self._peer:
+            ends[PEER] = self._peer
+        return ends
 
     @contextmanager
     def loading(self, load: str) -> Iterator[dict[str, Any]]:
@@ -78,11 +80,11 @@ class Neighbour:
             yield settings
             return
         try:
-            with _named():
+            with _naming_neighbour():
                 started_at = self._start(load)
             time.sleep(_SETTLED_S)
             yield settings
-            with _named():
+            with _naming_neighbour():
                 settings["neighbour"] |= self._finished(load, started_at)
         finally:
             self._stop()
@@ -99,10 +101,8 @@ class Neighbour:
             argv = [scratch, str(_FILE_BYTES)]
         else:
             workers = self._resources.vcpus
-            argv = [
-                str(workers),
-                str(min(self._resources.memory_bytes // 4 // workers, _MAX_ARRAY_BYTES)),
-            ]
+            array_bytes = min(self._resources.memory_bytes // 4 // workers, _MAX_ARRAY_BYTES)
+            argv = [str(workers), str(array_bytes)]
         self._launch(self._endpoint, load, *argv)
         return time.monotonic()
 
@@ -139,12 +139,11 @@ class Neighbour:
         elapsed_s = time.monotonic() - started_at
         result = endpoint.guest.stop(handle, grace_s=10.0)
         words = result.stdout.split()
-        done = int(words[-1]) if words and words[-1].isdigit() else 0
-        if not done:
-            raise BenchmarkError(
-                f"it loaded no {load}: {result.stderr.strip()[-300:] or 'it did nothing'}"
-            )
-        return {"rate": done / elapsed_s, "unit": _UNITS.get(load, "B/s")}
+        work = int(words[-1]) if words and words[-1].isdigit() else 0
+        if not work:
+            reason = result.stderr.strip()[-300:] or "it did nothing"
+            raise BenchmarkError(f"it loaded no {load}: {reason}")
+        return {"rate": work / elapsed_s, "unit": _UNITS.get(load, "B/s")}
 
     def _stop(self) -> None:
         while self._handles:
@@ -153,7 +152,7 @@ class Neighbour:
                 endpoint.guest.stop(handle)
 
 
-def started(
+def start_neighbour(
     start_guest: Callable[[NetworkEnd | None], Endpoint],
     start_peer: Callable[[NetworkEnd], Endpoint],
     lab: Links | None,
@@ -162,7 +161,8 @@ def started(
     """Start a neighbour, and the peer of its lab where it has one."""
     if lab is None:
         return Neighbour(start_guest(None), resources, None, None)
-    ends = {
-        end.under_test: (start_guest if end.under_test else start_peer)(end) for end in lab.ends
-    }
-    return Neighbour(ends[True], resources, lab, ends[False])
+    endpoints = {}
+    for end in lab.ends:
+        start = start_guest if end.under_test else start_peer
+        endpoints[end.under_test] = start(end)
+    return Neighbour(endpoints[True], resources, lab, endpoints[False])

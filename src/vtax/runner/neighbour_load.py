@@ -31,11 +31,11 @@ class Loading:
         self.step = step
 
     def end(self, *_: object) -> None:
-        """After the step that runs."""
+        """End after the step that runs."""
         self.running = False
 
     def run(self) -> int:
-        """Return all steps, at least one."""
+        """Run steps until SIGTERM, at least one; returns what they did."""
         self.done += self.step()
         os.close(os.open(self.ready, os.O_CREAT | os.O_WRONLY, 0o600))
         while self.running:
@@ -44,7 +44,7 @@ class Loading:
 
 
 def in_processes(ready: str, workers: int, make: Callable[[], Step]) -> int:
-    """Return steps in so many processes; the sum of what they did."""
+    """Run steps in so many processes until SIGTERM; returns the sum of what they did."""
     read, write = os.pipe()
     children = []
     for _ in range(workers):
@@ -61,7 +61,7 @@ def in_processes(ready: str, workers: int, make: Callable[[], Step]) -> int:
 
 
 def computing() -> Step:
-    """Return some milliseconds of arithmetic."""
+    """Return a step of some milliseconds of arithmetic."""
 
     def compute() -> int:
         sum(range(100_000))
@@ -71,7 +71,7 @@ def computing() -> Step:
 
 
 def copying(size: int) -> Step:
-    """Return one array to another."""
+    """Return a step that copies one array of `size` bytes to another."""
     source, target = bytearray(os.urandom(1 << 16) * (size >> 16)), bytearray(size >> 16 << 16)
 
     def copy() -> int:
@@ -82,7 +82,7 @@ def copying(size: int) -> Step:
 
 
 def writing(directory: str, size: int) -> Step:
-    """Return the next part of a file, which ends with its guest."""
+    """Return a step that writes the next part of a file of `size` bytes, which ends with its guest."""
     file = os.open(directory + "/vtax-neighbour", os.O_WRONLY | os.O_CREAT, 0o600)
     data = os.urandom(CHUNK)
     written = 0
@@ -98,7 +98,7 @@ def writing(directory: str, size: int) -> Step:
 
 
 def sending(address: str, port: int) -> Step:
-    """To the sink."""
+    """Return a step that sends a chunk to the sink."""
     connection = socket.create_connection((address, port), 30)
     connection.settimeout(None)
     data = bytes(CHUNK)
@@ -125,15 +125,14 @@ def main(ready: str, kind: str, *rest: str) -> None:
         sink(int(rest[0]))
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    if kind in ("cpu", "memory"):
-        print(
-            in_processes(
-                ready, int(rest[0]), computing if kind == "cpu" else lambda: copying(int(rest[1]))
-            )
-        )
+    if kind == "cpu":
+        print(in_processes(ready, int(rest[0]), computing))
+    elif kind == "memory":
+        print(in_processes(ready, int(rest[0]), lambda: copying(int(rest[1]))))
+    elif kind == "disk":
+        print(Loading(ready, writing(rest[0], int(rest[1]))).run())
     else:
-        make = writing if kind == "disk" else sending
-        print(Loading(ready, make(rest[0], int(rest[1]))).run())
+        print(Loading(ready, sending(rest[0], int(rest[1]))).run())
 
 
 if __name__ == "__main__":

@@ -11,25 +11,26 @@ from vtax.platforms.base import MachineDriver, Platform
 from vtax.runner.points import Point
 
 
-def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
-    """Why a platform's interfaces cannot do what a point's links request; None when they can."""
+def network_obstacle(platform: Platform, point: Point, source: str) -> BadInput | None:
+    """Return why a platform's interfaces cannot do what a point's links request; None when they can."""
     if point.link is None:
         return None
-    uplinks = isinstance(platform.driver, MachineDriver) and not platform.driver.uplinks(
+    lacks_uplinks = isinstance(platform.driver, MachineDriver) and not platform.driver.uplinks(
         platform.options
     )
-    if uplinks or not platform.driver.joins_topologies:
+    if lacks_uplinks or not platform.driver.joins_topologies:
         hint = f"take network benchmarks out of studies with {platform.name}"
+        if lacks_uplinks:
+            hint = Note("hint-uplinks", name=platform.name)
         return BadInput(
             Note("needs-network", label=point.label, name=platform.name),
             where=f"{source}: key platforms",
-            hint=Note("hint-uplinks", name=platform.name) if uplinks else hint,
+            hint=hint,
         )
     topology = topology_registry.get(point.topology)
+    needed = topology.interfaces(point.link)
     try:
-        _refuse_beyond(
-            platform, point, topology.interfaces(point.link), source, forwards=topology.forwards
-        )
+        _refuse_beyond(platform, point, needed, source, forwards=topology.forwards)
     except BadInput as error:
         return error
     return None
@@ -81,28 +82,29 @@ def check_machines(
             _refuse_beyond(platform, point, _interfaces_there(point), source)
         if platform.host_programs and not starting:
             continue
-        programs = list(
-            dict.fromkeys(program for _, point in asking for program in _programs(point))
-        )
+        programs: dict[str, None] = {}
+        mtus = set()
+        for _, point in asking:
+            programs.update(dict.fromkeys(_native_programs(point)))
+            if point.link:
+                mtus.add(point.link.mtu)
         with placed(where):
-            for mtu in sorted({point.link.mtu for _, point in asking if point.link}):
-                driver.check_machine(platform.options, mtu, programs)
+            for mtu in sorted(mtus):
+                driver.check_machine(platform.options, mtu, list(programs))
     _refuse_shared([resolve(name, source) for name in wanted], source)
 
 
 def _interfaces_there(point: Point) -> int:
-    """How many interfaces lead to a machine: one for each trunk to another half; else those of a native end.
+    """Return how many interfaces lead to a machine: one for each trunk to another half; else those of a native end.
 
     A native end has as many as the guest where it is the only one, else one for each guest.
     """
     topology = topology_registry.get(point.topology)
     if topology.wire_there and point.link:
         return topology.trunks(point.link)
-    return (
-        topology.interfaces(point.link)
-        if len(topology.natives) == 1 and point.link
-        else point.colocation.guests
-    )
+    if len(topology.natives) == 1 and point.link:
+        return topology.interfaces(point.link)
+    return point.colocation.guests
 
 
 def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
@@ -119,16 +121,18 @@ def _refuse_shared(machines: Sequence[Platform], source: str) -> None:
                 )
 
 
-def _programs(point: Point) -> list[str]:
+def _native_programs(point: Point) -> list[str]:
     """Return a benchmark's programs at native ends: its server, and its client too where both ends are native."""
     topology = topology_registry.get(point.topology)
     if topology.wire_there:  # they are in the image
         return []
-    own = point.programs("peer", "guest") if len(topology.natives) > 1 else point.programs("peer")
-    nobody_here = point.link is not None and len(topology.machines(point.link)) > 1
-    return (
-        [*own, "ping"] if nobody_here else own
-    )  # which sends the packet that proves a link, see Links.verify
+    programs = point.programs("peer")
+    if len(topology.natives) > 1:
+        programs = point.programs("peer", "guest")
+    if point.link is not None and len(topology.machines(point.link)) > 1:
+        # nobody is here to send the packet that proves a link, see Links.verify
+        programs = [*programs, "ping"]
+    return programs
 
 
 def _refuse_beyond(
@@ -147,12 +151,10 @@ def _refuse_beyond(
 
     if link.attachment in limits.not_attached:
         what = Note("not-joined-by", name=name, attachment=link.attachment, label=label)
-        others = ", ".join(each for each in topology.attachments if each not in limits.not_attached)
-        hint = (
-            Note("hint-others", name=name, others=others)
-            if others
-            else Note("hint-without", name=name)
-        )
+        others = [kind for kind in topology.attachments if kind not in limits.not_attached]
+        hint = Note("hint-without", name=name)
+        if others:
+            hint = Note("hint-others", name=name, others=", ".join(others))
         raise refuse(what, hint, where="link setting attachment")
     most = min(limits.mtu, limits.engine_mtu) if link.attachment == "own-nat" else limits.mtu
     if link.mtu > most:
@@ -172,15 +174,6 @@ def _refuse_beyond(
             where="topology",
         )
     if interfaces > limits.interfaces:
-        most = limits.interfaces
-        raise refuse(
-            Note(
-                "interfaces-beyond",
-                topology=point.topology,
-                needed=interfaces,
-                name=name,
-                most=most,
-            ),
-            Note("hint-without", name=name),
-            where="topology",
-        )
+        numbers = {"needed": interfaces, "most": limits.interfaces}
+        what = Note("interfaces-beyond", topology=point.topology, name=name, **numbers)
+        raise refuse(what, Note("hint-without", name=name), where="topology")

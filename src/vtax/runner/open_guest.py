@@ -27,12 +27,13 @@ from vtax.network.lab import numbered
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard, Uplink
 from vtax.network.settings import LinkSettings
+from vtax.network.topology import Topology
 from vtax.platforms.base import GuestSpec, Platform, Resources
-from vtax.runner import density, elsewhere, neighbour, tuning
+from vtax.runner import density, neighbour, tuning
 from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint
-from vtax.runner.elsewhere import OtherMachine
+from vtax.runner.elsewhere import OtherMachine, connect_other_machine
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import Lane
@@ -138,11 +139,11 @@ class OpenGuest:
         """Return the version of a benchmark's tool in this guest; empty when it cannot be asked."""
         if self._start_failure:
             return ""
-        failure, found = Failure(), ""
+        failure = Failure()
         with contained(failure, "version-unknown", tool=benchmark.tool):
-            found = self._version(benchmark, self._endpoints["guest"].guest)
-            self._compare_machines(benchmark, found)
-            return found
+            version = self._version(benchmark, self._endpoints["guest"].guest)
+            self._compare_machines(benchmark, version)
+            return version
         self._observer.message(failure.error)
         return ""
 
@@ -152,21 +153,18 @@ class OpenGuest:
 
     def _compare_machines(self, benchmark: Benchmark, version: str) -> None:
         """Warn when another machine that serves has another version of the tool than the image."""
-        for role, name in self._elsewhere.items():
-            there = self._version(benchmark, self._endpoints[role].guest)
-            if there != version:
-                versions = {"there": there, "machine": name, "here": version}
+        for role, name in self._machines_by_role().items():
+            other_version = self._version(benchmark, self._endpoints[role].guest)
+            if other_version != version:
+                versions = {"there": other_version, "machine": name, "here": version}
                 self._run.add_warning(Note("other-tool-version", tool=benchmark.tool, **versions))
 
-    @property
-    def _elsewhere(self) -> Mapping[str, str]:
-        """Roles of ends on other machines, and the platforms that reach these."""
+    def _machines_by_role(self) -> Mapping[str, str]:
+        """Return the platforms that reach other machines, by the roles of the ends that are there."""
         point = self._session.networked
-        return (
-            topology_registry.get(point.topology).machines(point.link)
-            if point and point.link
-            else {}
-        )
+        if point is None or point.link is None:
+            return {}
+        return topology_registry.get(point.topology).machines(point.link)
 
     def trial(self, cell: PlannedCell) -> TrialResult:
         """Run one trial of a cell in this guest. Any failure is the error of the result."""
@@ -174,24 +172,23 @@ class OpenGuest:
         if self._start_failure:
             return failed(self._start_failure)
         if cell.point.benchmark.stages:
-            return self._starts(cell)
+            return self._trial_of_starts(cell)
         failure = Failure()
         with contained(failure):
-            lanes = self._lanes(cell)
             links = self._links if cell.point.link else None
             ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
-            load, design = cell.point.colocation.neighbour, self._plan.study.design
-            beside = self._neighbour.loading(load) if self._neighbour else None
-            ends = ends | self._colocated
+            load = None
+            if self._neighbour:
+                load = self._neighbour.loading(cell.point.colocation.neighbour)
             result = run_trial(
                 self._parsers,
                 cell,
-                lanes,
-                ends,
+                self._lanes(cell),
+                ends | self._colocated,
                 links,
-                design.timeout,
-                beside,
-                margin=design.margin,
+                self._plan.study.design.timeout,
+                load,
+                margin=self._plan.study.design.margin,
             )
             result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:
@@ -199,7 +196,7 @@ class OpenGuest:
         self.is_spoilt = bool(result.traceback)
         return result
 
-    def _starts(self, cell: PlannedCell) -> TrialResult:
+    def _trial_of_starts(self, cell: PlannedCell) -> TrialResult:
         """Run a trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
         self._endpoints.clear()
         self._guests.close()
@@ -221,21 +218,10 @@ class OpenGuest:
         self._stack.enter_context(self._guests)
         point = self._session.networked
         if point is None or point.link is None:
-            self._endpoints["guest"] = self._start_guest(
-                self._session.platform, None, self._resources, True
-            )
+            platform = self._session.platform
+            self._endpoints["guest"] = self._start_guest(platform, None, self._resources, True)
         else:
-            guests = self._session.colocation.guests
-            self._links = topology_registry.get(point.topology).build(
-                self._journal, point.link, guests
-            )
-            self._guests.callback(self._links.close)
-            for note in self._links.notes:
-                self._run.add_warning(Note("topology", topology=point.topology, what=note))
-            if name := topology_registry.get(point.topology).other_machine(point.link):
-                self._connect(name, (point.topology, point.link))
-            for end in self._links.ends:
-                self._endpoints[end.role] = self._start_end(end)
+            self._start_topology(topology_registry.get(point.topology), point.link)
         self._start_colocated()
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
@@ -243,31 +229,44 @@ class OpenGuest:
         tools = {point.benchmark.tool for point in self._plan.points}
         self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
 
+    def _start_topology(self, topology: Topology[Any], link: LinkSettings) -> None:
+        """Make the topology's links, and start a guest at each of its ends."""
+        guests = self._session.colocation.guests
+        self._links = topology.build(self._journal, link, guests)
+        self._guests.callback(self._links.close)
+        for note in self._links.notes:
+            self._run.add_warning(Note("topology", topology=topology.name, what=note))
+        machine = topology.other_machine(link)
+        if machine:
+            self._connect(machine, (topology.name, link))
+        for end in self._links.ends:
+            self._endpoints[end.role] = self._start_end(end)
+
     def _connect(self, name: str, link: tuple[str, LinkSettings]) -> None:
         """Have the other half of the topology made on its machine. link: the topology's name and its settings."""
         assert self._links is not None
         machine = resolve_platform(self._plan.study, name, self._plan.source)
         spec = self._spec(self._plan.peer_resources, None)
-        self._there = elsewhere.other_machine(machine, self._links, spec, self._guests.callback)
+        self._there = connect_other_machine(machine, self._links, spec, self._guests.callback)
         platform, level = self._session.platform, self._session.tuning
         self._there.build(self._plan.image.key, platform, self._resources, level, link)
-        self._say_uplinks("peer", name, self._there.uplinks)
+        self._note_uplinks("peer", name, self._there.uplinks)
 
     def _start_colocated(self) -> None:
         """Start the further guests of the session, each on the next host CPUs, and its neighbour."""
         colocation, platform = self._session.colocation, self._session.platform
-        for number in range(1, colocation.guests if self._links is None else 1):
-            name = f"guest {number + 1} of {colocation.guests}"
-            self._colocated[numbered("guest", number)] = self._start_another(
-                platform, None, number, name
-            )
+        if self._links is None:
+            for number in range(1, colocation.guests):
+                name = f"guest {number + 1} of {colocation.guests}"
+                endpoint = self._start_another(platform, None, number, name)
+                self._colocated[numbered("guest", number)] = endpoint
         if not colocation.neighbour:
             return
         number = colocation.guests
-        lab = neighbour.links(self._journal) if colocation.is_networked else None
+        lab = neighbour.make_lab(self._journal) if colocation.is_networked else None
         if lab is not None:
             self._guests.callback(lab.close)
-        self._neighbour = neighbour.started(
+        self._neighbour = neighbour.start_neighbour(
             lambda end: self._start_another(platform, end, number, "the neighbour"),
             self._start_end,
             lab,
@@ -279,19 +278,17 @@ class OpenGuest:
         self, platform: Platform, end: NetworkEnd | None, number: int, name: str
     ) -> Endpoint:
         """Start a further guest of the platform; a failure, and the line about its start, name it."""
+        resources = self._plan.resources_of(self._session, number)
         try:
-            endpoint = self._start_guest(
-                platform, end, self._plan.resources_of(self._session, number), False
-            )
+            endpoint = self._start_guest(platform, end, resources, False)
             if end is not None:
-                end.connected(lambda argv: _must(endpoint.guest, argv))
+                end.connected(lambda argv: _run_checked(endpoint.guest, argv))
             self._settle(endpoint.guest)
         except VtaxError as error:
             error.what = at(name, error.what)
             raise
-        self._observer.message(
-            f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s"
-        )
+        ready_s = time.monotonic() - endpoint.requested_at
+        self._observer.message(f"{platform.name}: {name} ready in {ready_s:.2f} s")
         return endpoint
 
     def _settle(self, guest: Guest) -> None:
@@ -303,38 +300,29 @@ class OpenGuest:
     def _overcommit(self, cell: PlannedCell) -> tuple[Note, ...]:
         """Return a warning about virtual CPUs that share host CPUs because of further guests."""
         total = cell.point.colocation.total
-        return (
-            density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0)))
-            if total > 1
-            else ()
-        )
+        if total == 1:
+            return ()
+        return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0)))
 
     def _facts_of_the_host(self) -> dict[str, Fact]:
-        """Facts that the guest cannot see: its resources and effective limits."""
-        in_force = self._endpoints["guest"].running.limits_in_force()
-        level: dict[str, Fact] = {
-            "isolation": self._isolation(),
-            "scratch": self._place_of_scratch(),
-        }
+        """Return facts that the guest cannot see: its resources and effective limits."""
+        facts: dict[str, Fact] = {**self._endpoints["guest"].running.limits_in_force()}
+        facts["isolation"] = self._isolation()
+        facts["scratch"] = self._place_of_scratch()
         if self._session.tuning:
-            level["tuning"] = self._session.tuning
+            facts["tuning"] = self._session.tuning
         if len(self._plan.study.scratch) > 1:
-            level["started.scratch"] = self._session.cells[0].point.scratch
-        if (colocation := self._session.colocation).total > 1:
-            level |= {
-                "started.guests": colocation.guests,
-                "started.neighbour": bool(colocation.neighbour),
-            }
+            facts["started.scratch"] = self._session.cells[0].point.scratch
+        colocation = self._session.colocation
+        if colocation.total > 1:
+            facts["started.guests"] = colocation.guests
+            facts["started.neighbour"] = bool(colocation.neighbour)
         point = self._session.networked
-        if point is None or point.link is None:
-            return {**in_force, **level}
-        link = str(Levels(point.link.model_dump(exclude_defaults=True)))
-        return {
-            **in_force,
-            **level,
-            "started.topology": point.topology,
-            "started.link": link or "defaults",
-        }
+        if point is not None and point.link is not None:
+            link = str(Levels(point.link.model_dump(exclude_defaults=True)))
+            facts["started.topology"] = point.topology
+            facts["started.link"] = link or "defaults"
+        return facts
 
     def _place_of_scratch(self) -> str:
         """Return where /scratch lies: on a machine of the user's the directory that it has."""
@@ -351,36 +339,34 @@ class OpenGuest:
         return platform.driver.isolation(platform.options)
 
     def _start_end(self, end: NetworkEnd) -> Endpoint:
-        """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
+        """Start one end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
         if end.under_test:
             number = self._number_of(end)
             if number:
                 name = f"guest {number + 1} of {self._session.colocation.guests}"
                 return self._start_another(self._session.platform, end, number, name)
-            endpoint = self._start_guest(
-                self._session.platform, end, self._resources, end.role == "guest"
-            )
+            platform, resources = self._session.platform, self._resources
         else:
-            name = self._elsewhere.get(end.role, "native")
-            server = resolve_platform(self._plan.study, name, self._plan.source)
-            endpoint = self._start_guest(server, end, self._plan.peer_resources, False)
-        end.connected(lambda argv: _must(endpoint.guest, argv))
-        self._say_uplinks(
-            end.role, self._session.platform.name if end.under_test else name, end.uplinks
-        )
+            name = self._machines_by_role().get(end.role, "native")
+            platform = resolve_platform(self._plan.study, name, self._plan.source)
+            resources = self._plan.peer_resources
+        is_measured = end.under_test and end.role == "guest"
+        endpoint = self._start_guest(platform, end, resources, is_measured)
+        end.connected(lambda argv: _run_checked(endpoint.guest, argv))
+        self._note_uplinks(end.role, platform.name, end.uplinks)
         return endpoint
 
-    def _say_uplinks(self, role: str, platform: str, uplinks: Sequence[Uplink]) -> None:
+    def _note_uplinks(self, role: str, platform: str, uplinks: Sequence[Uplink]) -> None:
         for uplink in uplinks:
-            said = {"role": role, "platform": platform, "nic": uplink.here, "there": uplink.there}
-            self._run.add_warning(Note("end-elsewhere", **said))
+            nics = {"nic": uplink.here, "there": uplink.there}
+            self._run.add_warning(Note("end-elsewhere", role=role, platform=platform, **nics))
 
     def _number_of(self, end: NetworkEnd) -> int:
-        """Which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
-        guests = self._session.colocation.guests
-        return next(
-            (number for number in range(1, guests) if end.role == numbered("guest", number)), 0
-        )
+        """Return which of the guests side by side an end is, from 0; 0 also for one that its topology has anyway."""
+        for number in range(1, self._session.colocation.guests):
+            if end.role == numbered("guest", number):
+                return number
+        return 0
 
     def _start_guest(
         self,
@@ -431,33 +417,29 @@ class OpenGuest:
         alone = Context(
             resources.vcpus, resources.memory_bytes, scratch=running.scratch, bounded=bounded
         )
+        lanes = []
         if self._links is None or cell.point.link is None:
-            guests = [
-                self.endpoints[numbered("guest", number)]
-                for number in range(cell.point.colocation.guests)
-            ]
-            return [
-                Lane(replace(alone, scratch=each.running.scratch), {"guest": each})
-                for each in guests
-            ]
+            for number in range(cell.point.colocation.guests):
+                endpoint = self.endpoints[numbered("guest", number)]
+                context = replace(alone, scratch=endpoint.running.scratch)
+                lanes.append(Lane(context, {"guest": endpoint}))
+            return lanes
         self._links.apply(cell.point.link)
-        return [
-            Lane(
-                replace(
-                    alone,
-                    guest_address=flow.client_address,
-                    peer_address=flow.server_address,
-                    link_mbit_s=self._links.link_mbit_s,
-                    mtu=self._links.settings.mtu,
-                    congestion=self._links.settings.congestion,
-                    flow=number,
-                    peer_scratch=self._endpoints[flow.server].running.scratch,
-                    peer_vcpus=self._plan.peer_resources.vcpus,
-                ),
-                {"guest": self._endpoints[flow.client], "peer": self._endpoints[flow.server]},
+        for number, flow in enumerate(self._links.flows):
+            client, server = self._endpoints[flow.client], self._endpoints[flow.server]
+            context = replace(
+                alone,
+                guest_address=flow.client_address,
+                peer_address=flow.server_address,
+                link_mbit_s=self._links.link_mbit_s,
+                mtu=self._links.settings.mtu,
+                congestion=self._links.settings.congestion,
+                flow=number,
+                peer_scratch=server.running.scratch,
+                peer_vcpus=self._plan.peer_resources.vcpus,
             )
-            for number, flow in enumerate(self._links.flows)
-        ]
+            lanes.append(Lane(context, {"guest": client, "peer": server}))
+        return lanes
 
     def _take_down(self) -> None:
         """Stop the guest and its network, last started first; failed removals stay in the journal."""
@@ -474,7 +456,8 @@ class OpenGuest:
                 self._run.end_guest(self.guest_id, **self._ended)
 
 
-def _must(guest: Guest, argv: Sequence[str]) -> str:
+def _run_checked(guest: Guest, argv: Sequence[str]) -> str:
+    """Return what a command in a guest prints. Raises GuestError when it fails."""
     result = guest.run(argv, environment=OF_VTAX, timeout_s=30.0)
     if result.status != 0:
         raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")

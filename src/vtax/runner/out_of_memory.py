@@ -18,18 +18,17 @@ _KILLS = VMSTAT["oom_kill"].name
 
 
 @dataclass(frozen=True)
-class Killed:
+class KilledProcesses:
     """Processes of a guest that were killed for lack of memory. role: of the guest. count: processes. memory: the limit."""
 
     role: str
     count: int
     memory: str
 
-    def named(self, error: str) -> Note:
+    def explain(self, error: str) -> Note:
         """Return an error with the lack of memory, which explains it."""
-        return Note(
-            "out-of-memory", role=self.role, memory=self.memory, count=self.count, what=error
-        )
+        killed = {"role": self.role, "memory": self.memory, "count": self.count}
+        return Note("out-of-memory", what=error, **killed)
 
     @property
     def warning(self) -> Note:
@@ -44,10 +43,13 @@ class MemoryWatch:
         self._ends = ends
         self._before = {role: end.running.oom_kills() or 0 for role, end in ends.items()}
 
-    def killed(self, counted: Counted, memory_bytes: int, *, has_failed: bool) -> Iterator[Killed]:
+    def killed(
+        self, counted: Counted, memory_bytes: int, *, has_failed: bool
+    ) -> Iterator[KilledProcesses]:
         """Yield the guests in which something was killed.
 
-        counted: counters of the trial. memory_bytes: of a guest, where its platform does not know the limit in force.
+        counted: counters of the trial.
+        memory_bytes: of a guest, where its platform does not know the limit in force.
         has_failed: whether the trial did: then the kernel's log is read, too, which outlives a guest.
         """
         for role, end in self._ends.items():
@@ -57,4 +59,4 @@ class MemoryWatch:
             if count > 0:
                 limit = end.running.limits_in_force().get("limit.memory")
                 size = limit if isinstance(limit, int) else memory_bytes
-                yield Killed(role, count, about_size(size))
+                yield KilledProcesses(role, count, about_size(size))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
@@ -39,7 +39,7 @@ class Parsers:
 
     def __init__(self, readers: Iterable[tuple[Benchmark, Any]] = ()) -> None:
         self._readers = list(readers)
-        self._calls = BoundedCalls(self._called)
+        self._calls = BoundedCalls(self._parse_here)
 
     def __enter__(self) -> Self:
         self._calls.start()
@@ -61,40 +61,40 @@ class Parsers:
         Raises BenchmarkError, whatever the output is: ParserFailed when the parser raised another error, or needed
         more than timeout_s or 1 GiB.
         """
-        found: Outcome = self._call(
+        outcome: Outcome = self._call(
             benchmark, parameters, timeout_s, "parse", context, dict(results)
         )
-        return found
+        return outcome
 
     def version(self, benchmark: Benchmark, output: str) -> str:
         """Return the version in what the tool printed, on one line. Raises BenchmarkError as `outcome` does."""
-        found: str = self._call(benchmark, None, TIMEOUT_S, "version_of", output)
-        return found
+        version: str = self._call(benchmark, None, TIMEOUT_S, "version_of", output)
+        return version
 
     def _call(
         self, benchmark: Benchmark, parameters: Any, timeout_s: float, method: str, *arguments: Any
     ) -> Any:
         number = self._number(benchmark, parameters)
         try:
-            found = self._calls.call(number, method, *arguments, timeout_s=timeout_s)
+            answer = self._calls.call(number, method, *arguments, timeout_s=timeout_s)
         except CallEnded as error:
             raise ParserFailed(
                 f"the parser of {benchmark.tool}'s output {error.what}", hint=_HINT
             ) from error
-        if isinstance(found, BenchmarkError):
-            raise found
-        return found
+        if isinstance(answer, BenchmarkError):
+            raise answer
+        return answer
 
     def _number(self, benchmark: Benchmark, parameters: Any) -> int:
         """Return the position of a reader that the process has."""
-        for number, (known, of) in enumerate(self._readers):
-            if known is benchmark and (parameters is None or of is parameters):
+        for number, (reader, own_parameters) in enumerate(self._readers):
+            if reader is benchmark and (parameters is None or own_parameters is parameters):
                 return number
         self._calls.end()
         self._readers.append((benchmark, parameters))
         return len(self._readers) - 1
 
-    def _called(self, number: int, method: str, *arguments: Any) -> Any:
+    def _parse_here(self, number: int, method: str, *arguments: Any) -> Any:
         """In the process: the value of a parser, or its BenchmarkError; ParserFailed for any other exception."""
         benchmark, parameters = self._readers[number]
         try:
@@ -126,33 +126,34 @@ def _parsing(tool: str) -> Iterator[None]:
 def _storable(outcome: Outcome, metrics: Iterable[Metric]) -> Outcome:
     """Return an outcome of which every value is finite, and known to its resolution. Raises ValueError or TypeError for another one."""
     json.dumps(dict(outcome.effective), allow_nan=False)
-    values = {name: _finite(name, value) for name, value in outcome.values.items()}
-    samples = {
-        name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()
-    }
-    of_requests = {
-        name: [_finite(name, value) for value in found]
-        for name, found in outcome.histograms.items()
-    }
     declared = {metric.name: metric.resolution for metric in metrics}
+    values, resolutions = {}, {}
+    for name, value in outcome.values.items():
+        values[name] = _finite(name, value)
+        step = _step(outcome, name, value, declared.get(name, 0.0))
+        if step:
+            resolutions[name] = step
     return replace(
         outcome,
         values=values,
-        resolutions={
-            name: step
-            for name, value in outcome.values.items()
-            if (step := _step(outcome, name, value, declared.get(name, 0.0)))
-        },
-        samples=samples,
-        histograms=of_requests,
+        resolutions=resolutions,
+        samples=_finite_lists(outcome.samples),
+        histograms=_finite_lists(outcome.histograms),
         effective=cleaned(dict(outcome.effective)),
     )
 
 
+def _finite_lists(lists: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    finite = {}
+    for name, values in lists.items():
+        finite[name] = [_finite(name, value) for value in values]
+    return finite
+
+
 def _step(outcome: Outcome, name: str, value: float, declared: float) -> float:
     """Return the smallest difference that a trial tells of a metric: the coarsest of all that is known; else 0."""
-    of_text = value.step if isinstance(value, Printed) else 0.0
-    return _finite(name, max(of_text, outcome.resolutions.get(name, 0.0), declared))
+    printed = value.step if isinstance(value, Printed) else 0.0
+    return _finite(name, max(printed, outcome.resolutions.get(name, 0.0), declared))
 
 
 def _finite(name: str, value: float) -> float:

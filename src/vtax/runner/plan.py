@@ -22,10 +22,11 @@ from vtax.messages import Note
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
-from vtax.runner import consent, elsewhere, networks, tuning
+from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
+from vtax.runner.elsewhere import check_other_machines
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
-from vtax.runner.untested import why_not, why_not_here
+from vtax.runner.untested import host_obstacle, platform_obstacle
 from vtax.stats.stopping import UNBOUNDED
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
@@ -74,11 +75,8 @@ class GuestLife:
 
         The same for every platform's guest with the same cells, whatever their order, so that audits compare.
         """
-        return min(
-            (cell.point for cell in self.cells if cell.point.link),
-            key=lambda point: point.key,
-            default=None,
-        )
+        points = [cell.point for cell in self.cells if cell.point.link]
+        return min(points, key=lambda point: point.key, default=None)
 
     @property
     def colocation(self) -> Colocation:
@@ -134,13 +132,9 @@ class Plan:
     def max_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
-        return (
-            design.blocks
-            if design.is_counted
-            else design.max_blocks
-            if design.stop != "budget"
-            else UNBOUNDED
-        )
+        if design.is_counted:
+            return design.blocks
+        return UNBOUNDED if design.stop == "budget" else design.max_blocks
 
     def resources_of(self, session: GuestLife, number: int = 0) -> Resources:
         """Return what a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
@@ -149,7 +143,7 @@ class Plan:
 
     def largest_of(self, platform: str) -> Point | None:
         """Return the point at which most guests of a platform run at once; None when it has no cells."""
-        points = (cell.point for cell in self.cells if cell.platform.name == platform)
+        points = [cell.point for cell in self.cells if cell.platform.name == platform]
         return max(points, key=lambda point: point.guests, default=None)
 
     def context(self) -> Context:
@@ -163,12 +157,12 @@ class Plan:
         return design.blocks if design.is_counted else design.min_blocks
 
     def sequential_sessions(self) -> Iterator[GuestLife]:
-        """All fresh guests of a run in sequential order: every block of one platform, then of the next."""
+        """Yield all fresh guests of a run in sequential order: every block of one platform, then of the next."""
         for name in self.platform_names:
             for block in range(self.max_blocks):
-                yield from (
-                    session for session in self.sessions(block) if session.platform.name == name
-                )
+                for session in self.sessions(block):
+                    if session.platform.name == name:
+                        yield session
 
     def sessions(self, block: int) -> list[GuestLife]:
         """Return the fresh guests of one block and their cells, in the order they run.
@@ -203,17 +197,20 @@ class Plan:
         overhead of `vtax run` with the urschei2007 studies).
         """
         if self.stored_costs is not None:
-            known = [self.stored_costs.of_cells[cell.key] for cell in self.cells]
-            return sum(each.block_s + each.trial_s * self.study.design.trials for each in known)
-        guests = len(self.sessions(0))
+            block_s = 0.0
+            for cell in self.cells:
+                cost = self.stored_costs.of_cells[cell.key]
+                block_s += cost.block_s + cost.trial_s * self.study.design.trials
+            return block_s
         context = self.context()
-        emulated = {
-            entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks
-        }
-        trial_s = sum(
-            c.point.expected_s(context) + (c.platform.name in emulated) for c in self.cells
-        )
-        return trial_s * self.trials_per_cell + 3.0 * guests
+        emulated = set()
+        for entry in self.platforms:
+            if "emulated" in entry.probe.marks:
+                emulated.add(entry.platform.name)
+        trial_s = 0.0
+        for cell in self.cells:
+            trial_s += cell.point.expected_s(context) + (cell.platform.name in emulated)
+        return trial_s * self.trials_per_cell + 3.0 * len(self.sessions(0))
 
     @cached_property
     def _cells_by_guest(self) -> list[tuple[PlannedCell, ...]]:
@@ -222,29 +219,35 @@ class Plan:
         A configuration is a network of a kind of guest. Benchmarks without a network ride in the first guest of their
         kind, of the networks that their platform can be joined to: one guest serves both.
         """
-        configuration = {id(point): point.configuration for point in self.points}
-        networked = dict.fromkeys(configuration[id(point)] for point in self.points if point.link)
-        carried = {
-            (cell.platform.name, configuration[id(cell.point)])
-            for cell in self.cells
-            if cell.point.link
-        }
+        # of the same point in every cell: a configuration is costly to make
+        configurations = {id(point): point.configuration for point in self.points}
+        all_configurations = dict.fromkeys(configurations.values())
+        networked: dict[GuestConfiguration, None] = {}
+        for point in self.points:
+            if point.link:
+                networked[configurations[id(point)]] = None
+        joined = set()
+        for cell in self.cells:
+            if cell.point.link:
+                joined.add((cell.platform.name, configurations[id(cell.point)]))
         first: dict[tuple[str, GuestKind], GuestConfiguration] = {}
         for name in self.platform_names:
-            joined = [found for found in networked if (name, found) in carried]
-            for found in (*joined, *dict.fromkeys(configuration.values())):
-                first.setdefault((name, found[0]), found if found in joined else (found[0], None))
-        groups: dict[tuple[GuestConfiguration, str], list[PlannedCell]] = {
-            (found, entry.platform.name): []
-            for found in dict.fromkeys((*networked, *first.values()))
-            for entry in self.platforms
-        }
+            for configuration in networked:
+                if (name, configuration) in joined:
+                    first.setdefault((name, configuration[0]), configuration)
+            for kind, _ in all_configurations:
+                first.setdefault((name, kind), (kind, None))
+        groups: dict[tuple[GuestConfiguration, str], list[PlannedCell]] = {}
+        for configuration in dict.fromkeys((*networked, *first.values())):
+            for entry in self.platforms:
+                groups[configuration, entry.platform.name] = []
         for cell in self.cells:
             name = cell.platform.name
-            found = (
-                configuration[id(cell.point)] if cell.point.link else first[name, cell.point.kind]
-            )
-            groups[found, name].append(cell)
+            if cell.point.link:
+                configuration = configurations[id(cell.point)]
+            else:
+                configuration = first[name, cell.point.kind]
+            groups[configuration, name].append(cell)
         return [tuple(cells) for cells in groups.values() if cells]
 
 
@@ -259,45 +262,56 @@ def make_plan(
 ) -> Plan:
     """Check a study against this host and make its plan.
 
-    probes: results of an earlier run (for resume); other platforms are probed now. consented: programs named by the
-    study that root of this host may run. dry: plan for a dry run, which starts no guest and no program of the study. Raises
-    BadInput for an invalid study: unknown benchmark, parameter, level, topology, platform; more vCPUs or memory than
-    the host has; a baseline that cannot run here; a program without consent.
+    image: that guests are started from.
+    seed: of the order; else the study's, else a random one.
+    probes: results of an earlier run (for resume); other platforms are probed now.
+    consented: programs named by the study that root of this host may run.
+    dry: plan for a dry run, which starts no guest and no program of the study.
+
+    Raises BadInput for an invalid study: unknown benchmark, parameter, level, topology, platform; more vCPUs or
+    memory than the host has; a baseline that cannot run here; a program without consent.
     """
-    study = loaded.study
-    checked, named = checked_study(loaded, image)
-    untested = _untested(study, named, checked, image, loaded.source)
-    used = (point.benchmark for point in checked)
-    own = {each.name: each for each in used if isinstance(each, ProgramBenchmark)}
-    programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
-    if not dry:
-        consent.require_consent(programs, consented, loaded.source)
-    resolve = partial(resolve_platform, study)
-    networks.check_machines(checked, resolve, loaded.source, starting=not dry)
-    known = {**(probes or {}), **_carrying_nothing(named, checked, untested)}
-    planned = tuple(PlannedPlatform(p, _probe(p, image, known, dry=dry)) for p in named)
-    _refuse_nothing_to_compare(study, planned, loaded.source)
-    chosen = (seed, study.design.seed, random.SystemRandom().randrange(2**31))
-    guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
-    available = [entry.platform for entry in planned if entry.probe.available]
-    elsewhere.check(
-        checked, () if dry else available, resolve, image.key, study.guest, loaded.source
+    study, source = loaded.study, loaded.source
+    points, platforms = checked_study(loaded, image)
+    untested = _untested(study, platforms, points, image, source)
+    declared = {}
+    for point in points:
+        if isinstance(point.benchmark, ProgramBenchmark):
+            declared[point.benchmark.name] = point.benchmark
+    programs = (
+        *platform_programs(study, source),
+        *consent.declared_programs(study, declared),
     )
+    if not dry:
+        consent.require_consent(programs, consented, source)
+    resolve = partial(resolve_platform, study)
+    networks.check_machines(points, resolve, source, starting=not dry)
+    known = {**(probes or {}), **_carrying_nothing(platforms, points, untested)}
+    planned = []
+    for platform in platforms:
+        planned.append(PlannedPlatform(platform, _probe(platform, image, known, dry=dry)))
+    _refuse_nothing_to_compare(study, planned, source)
+    available = [entry.platform for entry in planned if entry.probe.available]
+    check_other_machines(points, () if dry else available, resolve, image.key, study.guest, source)
+    if seed is None:
+        seed = study.design.seed
+    if seed is None:
+        seed = random.SystemRandom().randrange(2**31)
+    guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
+    names = {platform.name for platform in available}
     return Plan(
         study=study,
-        source=loaded.source,
-        seed=next(number for number in chosen if number is not None),
+        source=source,
+        seed=seed,
         image=image,
         resources=Resources(study.guest.vcpus, study.guest.memory, guest_cpus),
         peer_resources=Resources(len(other_cpus), study.guest.memory, other_cpus),
-        platforms=planned,
-        points=checked,
-        cells=_cells(planned, checked, untested),
+        platforms=tuple(planned),
+        points=points,
+        cells=_cells(available, points, untested),
         programs=programs,
         digest=loaded.digest,
-        untested=tuple(
-            each for each in untested if any(each.platform is platform for platform in available)
-        ),
+        untested=tuple(entry for entry in untested if entry.platform.name in names),
     )
 
 
@@ -305,72 +319,72 @@ def _untested(
     study: Study, platforms: Sequence[Platform], points: Sequence[Point], image: Image, source: str
 ) -> list[Untested]:
     """Return the points that platforms cannot carry. Raises BadInput for one of the baseline's."""
-    found = []
+    untested = []
     for platform in platforms:
         for point in points:
-            if error := why_not_here(platform, point, study.guest.memory, source):
-                found.append(Untested(platform, point, error))
-            elif error := why_not(platform, point, image, source):
-                if platform.name == study.baseline:
+            error = host_obstacle(platform, point, study.guest.memory, source)
+            if error is None:
+                error = platform_obstacle(platform, point, image, source)
+                if error is not None and platform.name == study.baseline:
                     raise error
-                found.append(Untested(platform, point, error))
-    return found
+            if error is not None:
+                untested.append(Untested(platform, point, error))
+    return untested
 
 
 def _carrying_nothing(
     platforms: Sequence[Platform], points: Sequence[Point], untested: Sequence[Untested]
 ) -> dict[str, Probe]:
-    """Platforms that can carry no point of the study, in place of their probes: why not the first one."""
-    found = {}
+    """Return the platforms that can carry no point of the study, in place of their probes: why not the first one."""
+    probes = {}
     for platform in platforms:
-        errors = [each.error for each in untested if each.platform is platform]
+        errors = [entry.error for entry in untested if entry.platform is platform]
         if errors and len(errors) == len(points):
-            found[platform.name] = Probe(False, errors[0].what, errors[0].hint)
-    return found
+            probes[platform.name] = Probe(False, errors[0].what, errors[0].hint)
+    return probes
 
 
 def _cells(
-    planned: Sequence[PlannedPlatform], points: Sequence[Point], untested: Sequence[Untested]
+    platforms: Sequence[Platform], points: Sequence[Point], untested: Sequence[Untested]
 ) -> tuple[PlannedCell, ...]:
-    """Every point on every platform that runs here and can carry it."""
-    beyond = {(each.platform.name, each.point.key) for each in untested}
+    """Return every point on every platform that runs here and can carry it."""
+    beyond = {(entry.platform.name, entry.point.key) for entry in untested}
     cells = []
-    for platform in (entry.platform for entry in planned if entry.probe.available):
+    for platform in platforms:
         defining = {"platform": platform.name, **platform.identity()}
-        cells += [
-            PlannedCell(key_of({"point": point.key, **defining}), platform, point)
-            for point in points
-            if (platform.name, point.key) not in beyond
-        ]
+        for point in points:
+            if (platform.name, point.key) not in beyond:
+                key = key_of({"point": point.key, **defining})
+                cells.append(PlannedCell(key, platform, point))
     return tuple(cells)
 
 
 def host_programs(loaded: LoadedStudy) -> tuple[HostProgram, ...]:
-    """Programs of a study that root of this host would run, for its platforms and peers, and in its guests.
+    """Return the programs of a study that root of this host would run, for its platforms and peers, and in its guests.
 
     Raises BadInput for a platform that there is not, and for files of programs that cannot be used.
     """
-    named = platform_programs(loaded.study, loaded.source)
+    options = platform_programs(loaded.study, loaded.source)
     used = {table.name for table in loaded.study.benchmark}
-    own = {name: program for name, program in programs_of(loaded).items() if name in used}
-    return (*named, *consent.of_programs(loaded.study, own))
+    declared = {name: program for name, program in programs_of(loaded).items() if name in used}
+    return (*options, *consent.declared_programs(loaded.study, declared))
 
 
 def platform_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
-    """Programs of a study that root of this host would run, for its platforms and the peers of its links.
+    """Return the programs of a study that root of this host would run, for its platforms and the peers of its links.
 
     Raises BadInput for a platform that there is not.
     """
-    roles = dict.fromkeys(
-        role for topology in topology_registry.topologies().values() for role in topology.natives
-    )
-    links = [
-        (t.link.get(role), *t.link_factors.get(role, ())) for t in study.benchmark for role in roles
-    ]
-    elsewhere = [name for named in links for name in named if isinstance(name, str) and name]
-    return consent.programs_of(
-        resolve_platform(study, name, source) for name in (*study.platforms, *elsewhere)
-    )
+    roles: dict[str, None] = {}
+    for topology in topology_registry.topologies().values():
+        roles.update(dict.fromkeys(topology.natives))
+    names = [*study.platforms]
+    for table in study.benchmark:
+        for role in roles:
+            for name in (table.link.get(role), *table.link_factors.get(role, ())):
+                if isinstance(name, str) and name:
+                    names.append(name)
+    return consent.option_programs(resolve_platform(study, name, source) for name in names)
 
 
 def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry: bool) -> Probe:
@@ -387,30 +401,33 @@ def _refuse_nothing_to_compare(
     study: Study, planned: Sequence[PlannedPlatform], source: str
 ) -> None:
     """Raise BadInput when the baseline does not run here or, where verdicts are to end the run, nothing else does."""
-    baseline = next(entry for entry in planned if entry.platform.name == study.baseline)
-    if not baseline.probe.available:
-        raise BadInput(
-            f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
-            where=f"{source}: key baseline",
-            hint=baseline.probe.hint
-            or "name another baseline; vtax platforms lists what runs here",
-        )
-    others = [entry for entry in planned if entry.platform.name != study.baseline]
+    others = []
+    for entry in planned:
+        if entry.platform.name != study.baseline:
+            others.append(entry)
+        elif not entry.probe.available:
+            another = "name another baseline; vtax platforms lists what runs here"
+            raise BadInput(
+                f"the baseline {study.baseline} does not run here: {entry.probe.reason}",
+                where=f"{source}: key baseline",
+                hint=entry.probe.hint or another,
+            )
     if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
-        why = "; ".join(f"{entry.platform.name}: {entry.probe.reason}" for entry in others)
+        reasons = [f"{entry.platform.name}: {entry.probe.reason}" for entry in others]
+        here = f" here ({'; '.join(reasons)})" if reasons else ""
         raise BadInput(
-            f"the rule 'verdict' has nothing to compare with {study.baseline}"
-            + (f" here ({why})" if why else ""),
+            f"the rule 'verdict' has nothing to compare with {study.baseline}{here}",
             where=f"{source}: [design], key stop",
             hint="name further platforms, or use stop = 'precision'",
         )
 
 
 def _by_link(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
-    """Cells by the settings of their links; those without a network ride in the first guest."""
-    groups: dict[LinkSettings, list[PlannedCell]] = {
-        cell.point.link: [] for cell in cells if cell.point.link
-    }
+    """Group cells by the settings of their links; those without a network ride in the first guest."""
+    groups: dict[LinkSettings, list[PlannedCell]] = {}
+    for cell in cells:
+        if cell.point.link:
+            groups[cell.point.link] = []
     if not groups:
         return [list(cells)]
     first = next(iter(groups))
@@ -420,12 +437,14 @@ def _by_link(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
 
 
 def cpus_of(number: int, vcpus: int) -> tuple[int, ...]:
-    """Host CPUs of the guest of a number, from 0, among several: the next ones, from the last to the first and round.
+    """Return host CPUs of the guest of a number, from 0, among several: the next ones, from the last to the first and
+    round.
 
     The first guest has those of `split_cpus`. No CPU is kept for the host: it shares them all once all are dealt.
     """
     allowed = sorted(os.sched_getaffinity(0), reverse=True)
-    return tuple(sorted(allowed[(number * vcpus + each) % len(allowed)] for each in range(vcpus)))
+    positions = range(number * vcpus, (number + 1) * vcpus)
+    return tuple(sorted(allowed[position % len(allowed)] for position in positions))
 
 
 def core_lines(vcpus: int, root: Path = Path("/")) -> list[str]:
@@ -435,13 +454,14 @@ def core_lines(vcpus: int, root: Path = Path("/")) -> list[str]:
     usable = kinds_of({*guest, *rest}, kinds)
     if len(usable) < 2:
         return []
-    of_guest, of_rest = (
-        " and ".join(f"{kind.name} cores {kind.cpu_ranges}" for kind in kinds_of(cpus, kinds))
-        for cpus in (guest, rest)
-    )
+
+    def name_cores(cpus: Sequence[int]) -> str:
+        names = [f"{kind.name} cores {kind.cpu_ranges}" for kind in kinds_of(cpus, kinds)]
+        return " and ".join(names)
+
     return [
-        f"cores are not alike: guests run on {of_guest}, peers and vtax on {of_rest}; for one kind alone: "
-        f"taskset -c {usable[0].cpu_ranges} vtax run ..."
+        f"cores are not alike: guests run on {name_cores(guest)}, peers and vtax on {name_cores(rest)}; "
+        f"for one kind alone: taskset -c {usable[0].cpu_ranges} vtax run ..."
     ]
 
 

@@ -53,14 +53,13 @@ class Point:
 
         Raises BadInput where the size of a guest decides them.
         """
-        context = Context(1, 1 << 40)
-        commands = [
-            each
-            for each in self.benchmark.commands(self.parameters, context)
-            if each.place in places
-        ]
-        started = [(_started(each.argv), [file.path for file in each.files]) for each in commands]
-        return [program for program, brought in started if program not in brought]
+        programs = []
+        for command in self.benchmark.commands(self.parameters, Context(1, 1 << 40)):
+            program = _started_program(command.argv)
+            is_brought = any(file.path == program for file in command.files)
+            if command.place in places and not is_brought:
+                programs.append(program)
+        return programs
 
     @property
     def guests(self) -> int:
@@ -71,9 +70,9 @@ class Point:
     @property
     def guests_here(self) -> int:
         """How many of them run on this host: those that serve may stand on another machine."""
-        return self.guests - (
-            topology_registry.get(self.topology).guests_there(self.link) if self.link else 0
-        )
+        if self.link is None:
+            return self.guests
+        return self.guests - topology_registry.get(self.topology).guests_there(self.link)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -99,19 +98,20 @@ class Point:
     @property
     def configuration(self) -> GuestConfiguration:
         """The kind, topology and structure of links of a guest that runs this point."""
-        return (self.kind, (self.topology, self.link.structure()) if self.link else None)
+        network = (self.topology, self.link.structure()) if self.link else None
+        return (self.kind, network)
 
 
 def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
-    """Every point of a study, in its order. Raises BadInput naming source, table and key of every problem.
+    """Return every point of a study, in its order. Raises BadInput naming source, table and key of every problem.
 
     Addresses are of the right form only: nothing is made yet.
     """
     guest = loaded.study.guest
     context = Context(guest.vcpus, guest.memory)
-    allowed = guest.model_dump(exclude={"disk", "image"})  # its key says them
-    own, of_programs = _programs(loaded)
-    refused_programs = {table.name for table in loaded.study.program} - own.keys()
+    guest_key = guest.model_dump(exclude={"disk", "image"})  # the image's key says them
+    programs, program_problems = _load_programs(loaded)
+    refused_programs = {table.name for table in loaded.study.program} - programs.keys()
     checked: dict[str, Point] = {}
     links: dict[Any, LinkSettings] = {}
     problems: dict[str, BadInput] = {}
@@ -121,21 +121,23 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         try:
             with placed(where):
-                point = _checked_point(raw, own, context, image, allowed, links, where)
+                point = _checked_point(raw, programs, context, image, guest_key, links, where)
             _refuse_same(checked.get(point.key), point, where)
             checked[point.key] = point
         except BadInput as error:
             problems.setdefault(str(error), error)
             if len(problems) > BadInputs.MAX_SHOWN:
                 break
-    if found := [*of_programs, *problems.values()]:
-        raise refused(found, loaded.source)
+    if program_problems or problems:
+        raise refused([*program_problems, *problems.values()], loaded.source)
     return tuple(checked.values())
 
 
-def _started(argv: Sequence[str]) -> str:
+def _started_program(argv: Sequence[str]) -> str:
     """Return the program of a command: of one that an image's entry becomes, that one."""
-    return argv[1] if argv[0] == PATH_OF_ENTRY and argv[1:] and argv[1].startswith("/") else argv[0]
+    if argv[0] == PATH_OF_ENTRY and argv[1:] and argv[1].startswith("/"):
+        return argv[1]
+    return argv[0]
 
 
 def programs_of(loaded: LoadedStudy) -> dict[str, ProgramBenchmark]:
@@ -143,16 +145,16 @@ def programs_of(loaded: LoadedStudy) -> dict[str, ProgramBenchmark]:
 
     Raises BadInput for every one that cannot be.
     """
-    made, problems = _programs(loaded)
+    programs, problems = _load_programs(loaded)
     if problems:
         raise refused(problems, loaded.source)
-    return made
+    return programs
 
 
-def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[BadInput]]:
+def _load_programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[BadInput]]:
     """Return the programs of a study that can be, by name, and a problem for each of the others."""
     problems = Problems()
-    made: dict[str, ProgramBenchmark] = {}
+    programs: dict[str, ProgramBenchmark] = {}
     for number, table in enumerate(loaded.study.program, 1):
         where = f"{loaded.source}: [[program]] number {number} ({table.name})"
         if table.name in benchmark_registry.benchmarks():
@@ -160,31 +162,44 @@ def _programs(loaded: LoadedStudy) -> tuple[dict[str, ProgramBenchmark], list[Ba
             problems.found.append(
                 BadInput(what, where=f"{where}, key name", hint="another name for the program")
             )
-        elif program := problems.of(partial(load_program, table), f"{where}, key files"):
-            made[table.name] = program
-    return made, problems.found
+            continue
+        program = problems.of(partial(load_program, table), f"{where}, key files")
+        if program:
+            programs[table.name] = program
+    return programs, problems.found
 
 
 def _refuse_same(known: Point | None, point: Point, where: str) -> None:
     """Raise BadInput for a point that another one of the study already is: `64KiB` and 65536 are one level."""
     if known is not None:
-        same = " and ".join(str(each.levels) or each.label for each in (known, point))
-        raise BadInput(
-            f"{same} are the same point", where=where, hint="measure it once: keep one of the two"
-        )
+        first, second = (str(same.levels) or same.label for same in (known, point))
+        hint = "measure it once: keep one of the two"
+        raise BadInput(f"{first} and {second} are the same point", where=where, hint=hint)
 
 
 def _checked_point(
     raw: RawPoint,
-    own: Mapping[str, ProgramBenchmark],
+    programs: Mapping[str, ProgramBenchmark],
     context: Context,
     image: Image,
     guest: Mapping[str, Any],
     links: dict[Any, LinkSettings],
     where: str,
 ) -> Point:
+    """Return a point of a study, checked.
+
+    raw: the point as the study has it.
+    programs: that the study declares, by name.
+    context: of a trial, for the commands.
+    image: that guests are started from.
+    guest: settings of guests that define the point.
+    links: settings of links that were checked before; those of this point are added.
+    where: the table, for errors.
+    """
     with placed(f"{where}, key name"):
-        benchmark: Benchmark = own.get(raw.benchmark) or benchmark_registry.get(raw.benchmark, own)
+        benchmark: Benchmark = programs.get(raw.benchmark) or benchmark_registry.get(
+            raw.benchmark, programs
+        )
     problems = Problems()
     parameters = problems.of(lambda: _checked_parameters(benchmark, raw, where))
     network = problems.of(lambda: _checked_network(benchmark, raw, where, links))
@@ -194,9 +209,10 @@ def _checked_point(
     try:
         is_cold = any(command.is_cold for command in benchmark.commands(parameters, context))
     except BadInput as error:
-        for each in error.problems if isinstance(error, BadInputs) else [error]:
-            if each.where in benchmark.Parameters.model_fields:
-                each.where = f"{where}, key {'factors' if each.where in raw.levels else 'parameters'}.{each.where}"
+        for problem in error.problems if isinstance(error, BadInputs) else [error]:
+            if problem.where in benchmark.Parameters.model_fields:
+                table = "factors" if problem.where in raw.levels else "parameters"
+                problem.where = f"{where}, key {table}.{problem.where}"
         raise
     _refuse_colocation(benchmark, raw, where)
     defining = {
@@ -213,19 +229,18 @@ def _checked_point(
     defining |= raw.colocation.defining
     if isinstance(benchmark, ProgramBenchmark):
         defining["program"] = benchmark.definition
-    key = key_of(defining)
     return Point(
-        key,
-        raw.label,
-        benchmark,
-        parameters,
-        topology,
-        link,
-        raw.levels,
-        raw.tuning,
-        raw.scratch,
-        raw.colocation,
-        is_cold,
+        key=key_of(defining),
+        label=raw.label,
+        benchmark=benchmark,
+        parameters=parameters,
+        topology=topology,
+        link=link,
+        levels=raw.levels,
+        tuning=raw.tuning,
+        scratch=raw.scratch,
+        colocation=raw.colocation,
+        is_cold=is_cold,
     )
 
 
@@ -235,17 +250,14 @@ def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
         key = "guests" if raw.colocation.guests > 1 else "neighbour"
         what = f"{benchmark.name} starts guests one after the other, so {key} has no place"
         raise BadInput(what, where=f"{where}, key {key}", hint="take that key out")
-    topology = raw.topology or DEFAULT_TOPOLOGY
-    if (
-        benchmark.needs_network
-        and raw.colocation.is_counted
-        and not topology_registry.get(topology).joins_several
-    ):
-        able = ", ".join(
-            name for name, each in topology_registry.topologies().items() if each.joins_several
-        )
+    name = raw.topology or DEFAULT_TOPOLOGY
+    if not benchmark.needs_network or not raw.colocation.is_counted:
+        return
+    if not topology_registry.get(name).joins_several:
+        topologies = topology_registry.topologies().items()
+        able = ", ".join(name for name, topology in topologies if topology.joins_several)
         raise BadInput(
-            f"{topology} has a number of guests of its own, so guests has no place",
+            f"{name} has a number of guests of its own, so guests has no place",
             where=f"{where}, key guests",
             hint=f"take that key out, or choose a topology that joins several side by side: {able}",
         )
@@ -254,14 +266,15 @@ def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
 def _checked_network(
     benchmark: Benchmark, raw: RawPoint, where: str, links: dict[Any, LinkSettings]
 ) -> tuple[str, LinkSettings | None]:
-    """Topology and link settings; "" and None of a benchmark that needs no network."""
+    """Return topology and link settings; "" and None of a benchmark that needs no network."""
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
         return topology, _checked_link(raw, benchmark, topology, where, links)
     if raw.topology or raw.link:
+        key = "topology" if raw.topology else _link_key(raw, next(iter(raw.link)))
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",
-            where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
+            where=f"{where}, key {key}",
             hint="take that key out, or choose a network benchmark such as iperf3",
         )
     return "", None
@@ -283,39 +296,33 @@ def _checked_link(
 
 
 def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str) -> LinkSettings:
-    parameters = benchmark.Parameters.model_fields
     try:
         return topology_registry.settings(topology, raw.link)
     except topology_registry.ForeignSetting as error:
-        raise BadInput(
-            error.what, where=f"{where}, key {_link_key(raw, error.setting)}", hint=error.hint
-        ) from error
+        key = _link_key(raw, error.setting)
+        raise BadInput(error.what, where=f"{where}, key {key}", hint=error.hint) from error
     except RefusedStudy as error:
         problems = []
         for problem in error.problems:
             setting = str(problem.place[0]) if problem.place else ""
-            hint = (
-                f"{setting} is a parameter of {raw.benchmark}: it belongs in parameters or factors"
-            )
-            is_parameter = problem.is_unknown and setting in parameters
-            problems.append(
-                BadInput(
-                    f"unknown link setting {setting!r}" if is_parameter else problem.what,
-                    where=f"{where}, key {_link_key(raw, setting) if setting else 'link'}",
-                    hint=hint if is_parameter else problem.hint or "vtax topologies explains them",
-                )
-            )
+            what, hint = problem.what, problem.hint or "vtax topologies explains them"
+            if problem.is_unknown and setting in benchmark.Parameters.model_fields:
+                what = f"unknown link setting {setting!r}"
+                hint = f"{setting} is a parameter of {raw.benchmark}: it belongs in parameters or factors"
+            key = _link_key(raw, setting) if setting else "link"
+            problems.append(BadInput(what, where=f"{where}, key {key}", hint=hint))
         raise refused(problems, where) from error
 
 
 def _link_key(raw: RawPoint, setting: str) -> str:
-    return f"{'link_factors' if setting in raw.levels.link else 'link'}.{setting}"
+    table = "link_factors" if setting in raw.levels.link else "link"
+    return f"{table}.{setting}"
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
-    hint_of_all = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
+    general_hint = f"vtax benchmarks {_help_name(benchmark, where)} explains every parameter"
     try:
-        return validated(benchmark.Parameters, raw.parameters, "parameter", hint_of_all)
+        return validated(benchmark.Parameters, raw.parameters, "parameter", general_hint)
     except RefusedStudy as error:
         problems = []
         for problem in error.problems:
@@ -324,13 +331,12 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
             hint = _hint_of_table(name) if problem.is_unknown else ""
             if problem.is_unknown and benchmark.needs_network:
                 hint = hint or _hint_of_link(name, table)
+            what = f"unknown parameter {name!r}" if hint else problem.what
             problems.append(
                 BadInput(
-                    f"{benchmark.name}: unknown parameter {name!r}"
-                    if hint
-                    else f"{benchmark.name}: {problem.what}",
+                    f"{benchmark.name}: {what}",
                     where=f"{where}, key {table}.{name}" if name else where,
-                    hint=hint or problem.hint or hint_of_all,
+                    hint=hint or problem.hint or general_hint,
                 )
             )
         raise refused(problems, where) from error
@@ -342,7 +348,7 @@ def _help_name(benchmark: Benchmark, where: str) -> str:
 
 
 def _hint_of_table(name: str) -> str:
-    """Where a factor of the whole table belongs that stands among a tool's parameters; empty when it is none."""
+    """Return where a factor of the whole table belongs that stands among a tool's parameters; empty for others."""
     if name in ("tuning", "scratch"):
         return f"{name} is a factor over everything: write its levels above the first table in brackets"
     if name not in ("guests", "neighbour"):
@@ -351,14 +357,12 @@ def _hint_of_table(name: str) -> str:
 
 
 def _hint_of_link(name: str, table: str) -> str:
-    """Where a setting of the link belongs that stands among a tool's parameters; empty when it is none."""
+    """Return where a setting of the link belongs that stands among a tool's parameters; empty for others."""
     name = name.removeprefix(LINK)
-    if not any(
-        name in topology.Settings.model_fields
-        for topology in topology_registry.topologies().values()
-    ):
+    topologies = topology_registry.topologies().values()
+    if not any(name in topology.Settings.model_fields for topology in topologies):
         return ""
-    belongs = (
-        "link_factors" if table == "factors" else "link, or with several levels in link_factors"
-    )
+    belongs = "link, or with several levels in link_factors"
+    if table == "factors":
+        belongs = "link_factors"
     return f"{name} is a setting of the link: it belongs in {belongs}"

@@ -30,8 +30,9 @@ from vtax.stats.stopping import Decision, decide, within_budget
 class Stopping:
     """The values of a run so far, and the decision after each block.
 
-    already: stored values (cell key, block, metric, value, smallest step) of a resumed run. session: the number of the one that is
-    made, whose end the rule decides. wrong_clocks: keys of cells of which a trial had a clock of a wrong rate.
+    already: stored values (cell key, block, metric, value, smallest step) of a resumed run.
+    session: the number of the one that is made, whose end the rule decides.
+    wrong_clocks: keys of cells of which a trial had a clock of a wrong rate.
     """
 
     def __init__(
@@ -84,13 +85,12 @@ class Stopping:
     def decide(self, blocks: int, elapsed_s: float, done: frozenset[str] = frozenset()) -> Decision:
         """Return whether to stop after that many whole blocks.
 
-        elapsed_s: spent on the run so far. done: keys of cells of the next block that an interrupted run
-        has done; they need no budget.
+        elapsed_s: spent on the run so far.
+        done: keys of cells of the next block that an interrupted run has done; they need no budget.
         """
-        families = {
-            self._name(cell, metric): f"{cell.point.label} {metric.name}"
-            for cell, metric in self._judged()
-        }
+        families = {}
+        for cell, metric in self._judged():
+            families[self._name(cell, metric)] = f"{cell.point.label} {metric.name}"
         contrasts = self._contrasts(blocks)
 
         def missed_by(names: Iterable[str]) -> Mapping[str, bool]:
@@ -99,38 +99,47 @@ class Stopping:
         logs = {name: contrast.logs for name, contrast in contrasts.items()}
         is_plain = self._is_alone or self._session > 1  # of a single platform: of means
         goal = decide(self._rule, logs, blocks, families, None if is_plain else missed_by)
-        left = self.pending(goal) - done
-        if not left:
+        pending = self.pending(goal) - done
+        if not pending:
             return goal
-        made = len({(key, block) for (key, _), values in self._values.items() for block in values})
-        each_s = elapsed_s / made if made else self._plan.expected_block_s() / len(self._plan.cells)
-        return within_budget(self._rule, goal, blocks, elapsed_s, each_s * len(left))
+        made: set[tuple[str, int]] = set()
+        for (key, _), values in self._values.items():
+            made.update((key, block) for block in values)
+        if made:
+            cell_s = elapsed_s / len(made)
+        else:
+            cell_s = self._plan.expected_block_s() / len(self._plan.cells)
+        return within_budget(self._rule, goal, blocks, elapsed_s, cell_s * len(pending))
 
     def pending(self, decision: Decision) -> frozenset[str]:
-        """Keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""
+        """Return the keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""
         if not decision.open:
             return frozenset(cell.key for cell in self._plan.cells)
-        by_name = {self._name(cell, metric): cell for cell, metric in self._judged()}
-        open_cells = [by_name[name] for name in decision.open]
-        points = {cell.point.key for cell in open_cells}
-        baseline = {
-            c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points
-        }
-        return frozenset({cell.key for cell in open_cells} | baseline)
+        keys, points = set(), set()
+        for cell, metric in self._judged():
+            if self._name(cell, metric) in decision.open:
+                keys.add(cell.key)
+                points.add(cell.point.key)
+        for cell in self._plan.cells:
+            if self._is_baseline(cell) and cell.point.key in points:
+                keys.add(cell.key)
+        return frozenset(keys)
 
     def _judged(self) -> Iterator[tuple[PlannedCell, Metric]]:
         """Yield every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
         for cell in self._plan.cells:
             if self._is_alone or not self._is_baseline(cell):
-                yield from ((cell, metric) for metric in self._given(cell.point))
+                for metric in self._given_metrics(cell.point):
+                    yield cell, metric
 
-    def _given(self, point: Point) -> list[Metric]:
-        """Primary metrics that a tool gives with these parameters: those it gave somewhere, or all of them."""
+    def _given_metrics(self, point: Point) -> list[Metric]:
+        """Return the primary metrics that a tool gives with these parameters: those it gave somewhere, or all of them."""
         primary = [metric for metric in point.own_metrics if metric.primary]
-        keys = self._keys[point.key]
-        return [
-            m for m in primary if any(self._values.get((key, m.name)) for key in keys)
-        ] or primary
+        given = []
+        for metric in primary:
+            if any(self._values.get((key, metric.name)) for key in self._keys[point.key]):
+                given.append(metric)
+        return given or primary
 
     def _is_baseline(self, cell: PlannedCell) -> bool:
         return cell.platform.name == self._plan.study.baseline
@@ -140,21 +149,21 @@ class Stopping:
 
     def _contrasts(self, blocks: int) -> dict[str, Contrast]:
         """Return them without failed trials: further blocks do not decide what these withhold."""
-        baseline = {c.point.key: c for c in self._plan.cells if self._is_baseline(c)}
+        baseline = {cell.point.key: cell for cell in self._plan.cells if self._is_baseline(cell)}
         contrasts = {}
         for cell, metric in self._judged():
             base = baseline[cell.point.key]
             try:
                 side = self._side(cell, metric, blocks)
                 if cell is base:
-                    found = Contrast(block_contrast(side.means), metric.better)
+                    contrast = Contrast(block_contrast(side.means), metric.better)
                 else:
-                    found = paired_contrast(side, self._side(base, metric, blocks), metric.better)
-            except StatsError:
-                found = Contrast(
-                    np.full(blocks, np.inf), metric.better
-                )  # the report refuses it too: see `decide`
-            contrasts[self._name(cell, metric)] = found
+                    contrast = paired_contrast(
+                        side, self._side(base, metric, blocks), metric.better
+                    )
+            except StatsError:  # the report refuses it too: see `decide`
+                contrast = Contrast(np.full(blocks, np.inf), metric.better)
+            contrasts[self._name(cell, metric)] = contrast
         return contrasts
 
     def _side(self, cell: PlannedCell, metric: Metric, blocks: int) -> ContrastSide:
@@ -164,20 +173,22 @@ class Stopping:
         )
         values = self._values[cell.key, metric.name]
         made = sorted(block for block in values if block < blocks)
-        means = BlockMeans(
-            np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made])
-        )
+        means = [average_of(values[block], average) for block in made]
         is_wrong = cell.key in self._wrong_clocks and is_timed(metric.name, metric.unit)
-        resolution = self._resolutions(cell.point, metric)[cell.key]
-        return ContrastSide(means, clock_is_wrong=is_wrong, resolution=resolution)
+        return ContrastSide(
+            BlockMeans(np.array(made, dtype=np.int64), np.array(means)),
+            clock_is_wrong=is_wrong,
+            resolution=self._resolutions(cell.point, metric)[cell.key],
+        )
 
     def _resolutions(self, point: Point, metric: Metric) -> Mapping[str, Resolution]:
         """Return how finely the figures of the cells of a point are known, by their keys."""
         cells = {}
         for key in self._keys[point.key]:
-            blocks = self._values[key, metric.name].values()
-            values = np.array([value for block in blocks for value in block])
-            cells[key] = Figures(values, np.array(self._steps[key, metric.name]))
+            values: list[float] = []
+            for block_values in self._values[key, metric.name].values():
+                values += block_values
+            cells[key] = Figures(np.array(values), np.array(self._steps[key, metric.name]))
         return resolutions_of(
             cells,
             self._rule.margin,

@@ -73,16 +73,14 @@ class Half:
             )
         tested = platform_registry.make(*platform)
         check_host(vcpus, memory_bytes, "[guest]", [tested])
-        found = self._image(image)
+        image_there = self._image(image)
         for name, values in links:
-            topology, settings = (
-                topology_registry.get(name),
-                topology_registry.settings(name, values),
-            )
+            topology = topology_registry.get(name)
+            settings = topology_registry.settings(name, values)
             topology.check(settings)
             _refuse_too_many(topology.guests_there(settings), memory_bytes, tested)
         with measuring_lock(_NAME):
-            probe = tested.probe(found)
+            probe = tested.probe(image_there)
         if not probe.available:
             raise BadInput(f"{tested.name} does not run there: {probe.reason}", hint=probe.hint)
         return probe.version
@@ -101,7 +99,8 @@ class Half:
 
         link: the topology's name and its settings.
         """
-        if problems := clean(self._home.journal, lambda line: None).problems:
+        problems = clean(self._home.journal, lambda line: None).problems
+        if problems:
             raise VtaxError("resources of a killed vtax are left there", where="; ".join(problems))
         self._platform: Platform = platform_registry.make(*platform)
         self._image_there = self._image(image)
@@ -173,7 +172,7 @@ class Half:
         return {"commands": left, "link_mbit_s": links.link_mbit_s}
 
     def counters(self) -> Mapping[str, float]:
-        """See Links.counters."""
+        """Return what its interfaces count, as Links.counters does."""
         return self._half.counters()
 
     def close(self) -> None:
@@ -188,21 +187,22 @@ class Half:
         return self._links
 
     def _image(self, key: str) -> Image:
-        if found := images.checked_key(self._home, key):
-            return found
+        image = images.checked_key(self._home, key)
+        if image:
+            return image
         raise BadInput(
             f"it has no image {key}", hint="run vtax image build there, with the same packages"
         )
 
 
 def _refuse_too_many(guests: int, memory_bytes: int, platform: Platform) -> None:
-    for available in memory.of_all([platform]):
-        if not available.fits(guests, memory_bytes):
-            sizes = {"size": about_size(memory_bytes), "total": about_size(guests * memory_bytes)}
-            raise BadInput(
-                Note("guests-memory", guests=guests, available=str(available), **sizes),
-                hint="use fewer guests, or less memory in [guest]",
-            )
+    available = memory.platform_memory(platform)
+    if not available.fits(guests, memory_bytes):
+        sizes = {"size": about_size(memory_bytes), "total": about_size(guests * memory_bytes)}
+        raise BadInput(
+            Note("guests-memory", guests=guests, available=str(available), **sizes),
+            hint="use fewer guests, or less memory in [guest]",
+        )
 
 
 def answer(half: Half, line: bytes) -> bytes:

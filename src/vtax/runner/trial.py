@@ -21,8 +21,6 @@ from vtax.benchmarks.base import (
     OneAtATime,
     Outcome,
     Parameters,
-    merged_resolutions,
-    sum_disk_work,
 )
 from vtax.benchmarks.histograms import merge_by_name
 from vtax.counters import cost, packets
@@ -36,10 +34,9 @@ from vtax.network.settings import LinkSettings
 from vtax.runner import density, disk_room
 from vtax.runner.cold_cache import with_cold_cache
 from vtax.runner.containment import Failure, contained, named_packages
-from vtax.runner.costs import costs_of
-from vtax.runner.counting import Counting, Endpoint, of_programs
-from vtax.runner.disks import on_host
-from vtax.runner.lanes import Lane, LaneRun, naming_lost, of_guest, run_lanes
+from vtax.runner.costs import compare_with_host_disks, costs_of
+from vtax.runner.counting import Counting, Endpoint, program_usage
+from vtax.runner.lanes import Lane, LaneRun, naming_guest, naming_lost, run_lanes
 from vtax.runner.out_of_memory import MemoryWatch
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import PlannedCell
@@ -53,9 +50,11 @@ _MAX_WARNINGS = 50  # of one trial
 class TrialResult:
     """Result of a trial.
 
-    outcome: over all lanes. results: of the programs, by role, `client`, `client.1` and so on for further lanes.
-    foreground: the first lane's measured program. error: why the trial failed, empty when it counts. traceback: see
-    containment.Failure.
+    outcome: over all lanes.
+    results: of the programs, by role, `client`, `client.1` and so on for further lanes.
+    foreground: the first lane's measured program.
+    error: why the trial failed, empty when it counts.
+    traceback: of an unexpected exception, as in containment.Failure.
     """
 
     started_at: float
@@ -86,15 +85,17 @@ def run_trial(
 ) -> TrialResult:
     """Run one trial of a cell, all its lanes at once; parsers read what they print.
 
-    ends: everything whose counters are read, by role. links: of its topology, None for no network. timeout_s: of a
-    foreground command. beside: what runs beside the foreground commands; its settings are known when it ends. margin:
-    of the study, by which the rate of the guest's clock may be off.
+    ends: everything whose counters are read, by role.
+    links: of its topology, None for no network.
+    timeout_s: of a foreground command.
+    beside: what runs beside the foreground commands; its settings are known when it ends.
+    margin: of the study, by which the rate of the guest's clock may be off.
     """
     started_at = time.time()
     counted = Counting(ends, links, margin)
     memory = MemoryWatch(ends)
     started: list[LaneRun] = []
-    failure, outcome, on_links = Failure(), Outcome({}), OnLinks()
+    failure, outcome, on_links = Failure(), Outcome({}), LinkFindings()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         around = counted.around(is_followed=any(lane.has_ramp for lane in started))
@@ -102,13 +103,14 @@ def run_trial(
         outcome = _outcome(parsers, cell, started, counted)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
-            on_links = of_links(links, counted.differences, outcome, cell.point)
-            outcome = on_links.beside(outcome, links.effective)
-    killed = list(
-        memory.killed(counted.differences, lanes[0].context.memory_bytes, has_failed=bool(failure))
-    )
-    if failure and killed:
-        failure.error = killed[0].named(failure.error)
+            on_links = examine_links(links, counted.differences, outcome, cell.point)
+            outcome = on_links.add_to(outcome, links.effective)
+    memory_bytes = lanes[0].context.memory_bytes
+    killed = list(memory.killed(counted.differences, memory_bytes, has_failed=bool(failure)))
+    if failure:
+        if killed:
+            failure.error = killed[0].explain(failure.error)
+        killed = []
     results, cut = bounded_outputs(_by_role(started))
     foreground = results.get("single") or results.get("client")
     warnings = (
@@ -116,19 +118,17 @@ def run_trial(
         *(links.warnings if links else ()),
         *on_links.warnings,
         *counted.warnings,
-        *(() if failure else (each.warning for each in killed)),
-        *_of_guest_itself(cell, lanes[0], foreground),
+        *(processes.warning for processes in killed),
+        *_guest_warnings(cell, lanes[0], foreground),
         *cut,
     )
+    usage = program_usage(filter(None, (lane.foreground for lane in started)))
     return TrialResult(
         started_at=started_at,
         outcome=outcome,
         results=results,
         foreground=foreground,
-        counters={
-            **counted.differences,
-            **of_programs(one for lane in started if (one := lane.foreground)),
-        },
+        counters={**counted.differences, **usage},
         warnings=tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS],
         error=failure.error,
         traceback=failure.traceback,
@@ -136,13 +136,13 @@ def run_trial(
 
 
 @dataclass(frozen=True)
-class OnLinks:
+class LinkFindings:
     """Metrics and warnings of a trial by what crossed its links."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[Note, ...] = ()
 
-    def beside(self, outcome: Outcome, effective: Mapping[str, Any]) -> Outcome:
+    def add_to(self, outcome: Outcome, effective: Mapping[str, Any]) -> Outcome:
         """Return an outcome with these metrics and what was effective at the links."""
         return replace(
             outcome,
@@ -151,23 +151,21 @@ class OnLinks:
         )
 
 
-def of_links(
+def examine_links(
     links: Links, counted: Mapping[tuple[str, str], float], outcome: Outcome, point: Point
-) -> OnLinks:
-    """Cost and size of packets, and whether the trial measured something else than was asked."""
-    values, metrics = cpu_per_gigabyte(counted, point.own_metrics), point.own_metrics
+) -> LinkFindings:
+    """Return cost and size of packets, and whether the trial measured something else than was asked."""
+    metrics = point.own_metrics
+    values = cpu_per_gigabyte(counted, metrics)
     means = packets.mean_packet_bytes(counted)
     if means and PACKET_BYTES in metrics:
         values[PACKET_BYTES.name] = max(means.values())
     if links.wire_share is not None and WIRE_SHARE in metrics:
         values[WIRE_SHARE.name] = 100 * links.wire_share
-    sized = packets.size_warning(means, links.settings.packet_bytes)
-    faster = (
-        faster_than_a_wire(links.settings, outcome, point.parameters)
-        if len(links.flows) == 1
-        else None
-    )
-    return OnLinks(values, tuple(each for each in (sized, faster) if each))
+    warnings = [packets.size_warning(means, links.settings.packet_bytes)]
+    if len(links.flows) == 1:
+        warnings.append(faster_than_a_wire(links.settings, outcome, point.parameters))
+    return LinkFindings(values, tuple(warning for warning in warnings if warning))
 
 
 def faster_than_a_wire(
@@ -202,34 +200,36 @@ def _meanwhile(
 
 
 def _by_role(lanes: Sequence[LaneRun]) -> dict[str, CommandResult]:
-    """Results of the programs of all lanes: `client`, `client.1` and so on."""
-    return {
-        role if number == 0 else f"{role}.{number}": result
-        for number, lane in enumerate(lanes)
-        for role, result in lane.results.items()
-    }
+    """Return results of the programs of all lanes: `client`, `client.1` and so on."""
+    results = {}
+    for number, lane in enumerate(lanes):
+        for role, result in lane.results.items():
+            name = f"{role}.{number}" if number else role
+            results[name] = result
+    return results
 
 
 def bounded_outputs(
     results: Mapping[str, CommandResult], limit: int = TRIAL_OUTPUT_LIMIT
 ) -> tuple[dict[str, CommandResult], tuple[Note, ...]]:
-    """Results of which together at most `limit` characters are kept, and a warning for each that was cut."""
-    kept: dict[str, CommandResult] = {}
+    """Return results of which together at most `limit` characters are kept, and a warning for each that was cut."""
+    bounded: dict[str, CommandResult] = {}
+    warnings = []
     for role, result in results.items():
         stdout = result.stdout[:limit]
         stderr = result.stderr[: limit - len(stdout)]
-        limit -= len(stdout) + len(stderr)
-        is_cut = len(stdout) + len(stderr) < len(result.stdout) + len(result.stderr)
-        kept[role] = (
-            replace(result, stdout=stdout, stderr=stderr, truncated=True) if is_cut else result
-        )
-    return kept, tuple(
-        Note("truncated", role=role) for role, result in kept.items() if result.truncated
-    )
+        size = len(stdout) + len(stderr)
+        limit -= size
+        bounded[role] = result
+        if size < len(result.stdout) + len(result.stderr):
+            bounded[role] = replace(result, stdout=stdout, stderr=stderr, truncated=True)
+        if bounded[role].truncated:
+            warnings.append(Note("truncated", role=role))
+    return bounded, tuple(warnings)
 
 
-def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
-    """One outcome of several flows that ran at once: each metric added up or averaged, as it declares.
+def combine_flows(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
+    """Return one outcome of several flows that ran at once: each metric added up or averaged, as it declares.
 
     Samples of several flows are dropped: their intervals do not begin at the same moments.
     """
@@ -237,20 +237,11 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
         return outcomes[0]
     values = {}
     for metric in metrics:
-        found = [
-            outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values
-        ]
-        if len(found) == len(outcomes):
-            values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
-    warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
-    disk = sum_disk_work([outcome.disk for outcome in outcomes])
-    whole = Outcome(
-        values,
-        {**outcomes[0].effective, "flows": len(outcomes)},
-        tuple(warnings),
-        disk=disk,
-        resolutions=merged_resolutions(outcomes, values),
-    )
+        figures = density.metric_values(outcomes, metric)
+        if figures is not None:
+            divisor = len(figures) if metric.over_flows == "mean" else 1
+            values[metric.name] = sum(figures) / divisor
+    whole = density.merge_outcomes(outcomes, values, {"flows": len(outcomes)})
     return replace(whole, histograms=merge_by_name([outcome.histograms for outcome in outcomes]))
 
 
@@ -259,10 +250,10 @@ def cpu_per_gigabyte(
 ) -> dict[str, float]:
     """Return the metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide
     by."""
-    found = cost.per_gigabyte(*cost.carried(counted, cost.under_test_cpu_s(counted)))
-    return (
-        {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
-    )
+    cpu_s = cost.per_gigabyte(*cost.carried(counted, cost.under_test_cpu_s(counted)))
+    if cpu_s is None or CPU_PER_GIGABYTE not in metrics:
+        return {}
+    return {CPU_PER_GIGABYTE.name: cpu_s}
 
 
 def _outcome(
@@ -274,9 +265,9 @@ def _outcome(
     """Return the outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
     counted = counting.differences
     outcomes = _outcomes(parsers, cell, lanes)
-    outcome = on_host(
-        with_cold_cache(_together(cell.point, outcomes, lanes), lanes[0].cache_left_bytes), counted
-    )
+    outcome = _combine(cell.point, outcomes, lanes)
+    outcome = with_cold_cache(outcome, lanes[0].cache_left_bytes)
+    outcome = compare_with_host_disks(outcome, counted)
     measured_s = outcomes[0].effective.get(MEASURED_S)
     spent = counted if measured_s is None else counting.cpu_of_last(measured_s)
     costs = costs_of(cell.point.benchmark.work, outcomes, spent)
@@ -285,36 +276,38 @@ def _outcome(
 
 def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:
     """Return the outcomes of all lanes of a trial: of flows that ran at once, or of guests that did."""
-    point, outcomes, deadline = cell.point, [], time.monotonic() + TIMEOUT_S
+    benchmark, parameters = cell.point.benchmark, cell.point.parameters
+    outcomes = []
+    deadline = time.monotonic() + TIMEOUT_S
     for number, lane in enumerate(lanes):
-        with of_guest(number, point.colocation.guests):
+        with naming_guest(number, cell.point.colocation.guests):
             left_s = max(deadline - time.monotonic(), 0.1)
             outcomes.append(
-                parsers.outcome(
-                    point.benchmark, point.parameters, lane.context, lane.results, left_s
-                )
+                parsers.outcome(benchmark, parameters, lane.context, lane.results, left_s)
             )
     return outcomes
 
 
-def _together(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun]) -> Outcome:
-    """One outcome of a trial."""
+def _combine(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun]) -> Outcome:
+    """Return one outcome of a trial."""
     metrics = point.own_metrics
     if not point.colocation.is_counted:
-        return combined(outcomes, metrics)
-    found = density.over_guests(outcomes, metrics)
-    saved_bytes = merged_bytes()
-    by_ksm = {"ksm_merged_bytes": saved_bytes} if saved_bytes else {}
-    return replace(
-        found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **by_ksm}
-    )
+        return combine_flows(outcomes, metrics)
+    outcome = density.combine_guests(outcomes, metrics)
+    effective = dict(outcome.effective)
+    merged_memory = merged_bytes()
+    if merged_memory:
+        effective["ksm_merged_bytes"] = merged_memory
+    return replace(outcome, values={**outcome.values, **lanes[0].memory}, effective=effective)
 
 
-def _of_guest_itself(
+def _guest_warnings(
     cell: PlannedCell, lane: Lane, foreground: CommandResult | None
 ) -> Iterator[Note]:
     """Yield notes on a cache below the guest's disk that held its files, and its clock against the outside one."""
-    if held := disk_room.held_below(cell.point, lane.context, cell.platform):
-        yield held
-    if foreground and (skew := skew_warning(foreground)):
+    cache_note = disk_room.host_cache_note(cell.point, lane.context, cell.platform)
+    if cache_note:
+        yield cache_note
+    skew = skew_warning(foreground) if foreground else None
+    if skew:
         yield skew

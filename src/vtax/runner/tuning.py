@@ -48,29 +48,29 @@ def apply_inside(level: str, guest: Guest) -> None:
         )
 
 
-def why_not(platform: Platform, level: str, source: str) -> BadInput | None:
-    """Why a platform's guests cannot be started at a level (empty: no such factor); None when they can.
+def tuning_obstacle(platform: Platform, level: str, source: str) -> BadInput | None:
+    """Return why a platform's guests cannot be started at a level (empty: no such factor); None when they can.
 
     source: the study.
     """
-    if level and getattr(platform.options, "cpu_limit", "cpuset") != "cpuset":
-        return BadInput(
-            Note("tuning-and-cpu-limit", name=platform.name),
-            where=f"{source}: key tuning",
-            hint=Note("hint-level-or-platform", name=platform.name),
-        )
-    for word in _needed(level) if level else ():
-        if word not in platform.driver.tunings:
-            return BadInput(
-                Note(_CANNOT[word], name=platform.name, level=level),
-                where=f"{source}: key tuning",
-                hint=Note("hint-level-or-platform", name=platform.name),
-            )
-    return None
+    if not level:
+        return None
+    refusal = None
+    if getattr(platform.options, "cpu_limit", "cpuset") != "cpuset":
+        refusal = Note("tuning-and-cpu-limit", name=platform.name)
+    else:
+        for word in _needed(level):
+            if word not in platform.driver.tunings:
+                refusal = Note(_CANNOT[word], name=platform.name, level=level)
+                break
+    if refusal is None:
+        return None
+    hint = Note("hint-level-or-platform", name=platform.name)
+    return BadInput(refusal, where=f"{source}: key tuning", hint=hint)
 
 
 def reason_unavailable(level: str, source: str) -> BadInput | None:
-    """Why no guest on this host can be started at a level; None when some can. source: the study."""
+    """Return why no guest on this host can be started at a level; None when some can. source: the study."""
     if _HUGE in level and not huge_pages.available():
         return BadInput(
             Note("no-huge-pages"),

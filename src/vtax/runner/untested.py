@@ -8,17 +8,21 @@ from vtax.image import own
 from vtax.image.image import Image
 from vtax.messages import Note
 from vtax.platforms.base import Platform
-from vtax.runner import memory, networks, tuning
+from vtax.runner import memory
+from vtax.runner.networks import network_obstacle
 from vtax.runner.points import Point
+from vtax.runner.tuning import reason_unavailable, tuning_obstacle
 from vtax.units import about_size
 
 
-def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
-    """Why a platform cannot do what a point requests; None when it can. source: the study."""
+def platform_obstacle(
+    platform: Platform, point: Point, image: Image, source: str
+) -> BadInput | None:
+    """Return why a platform cannot do what a point requests; None when it can. source: the study."""
     return (
-        tuning.why_not(platform, point.tuning, source)
+        tuning_obstacle(platform, point.tuning, source)
         or _why_not_placed(platform, point, source)
-        or networks.why_not(platform, point, source)
+        or network_obstacle(platform, point, source)
         or _why_not_started(platform, point, image, source)
         or _why_not_in_image(platform, point, image, source)
         or _why_not_several(platform, point, source)
@@ -26,16 +30,17 @@ def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadI
     )
 
 
-def why_not_here(
+def host_obstacle(
     platform: Platform, point: Point, memory_bytes: int, source: str
 ) -> BadInput | None:
-    """Why this host cannot run a point on a platform, as another host may; None when it can.
+    """Return why this host cannot run a point on a platform, as another host may; None when it can.
 
     It lacks what the point's level of tuning needs, or the memory for its guests, of so much each.
     """
-    if error := tuning.reason_unavailable(point.tuning, source):
+    error = reason_unavailable(point.tuning, source)
+    if error:
         return error
-    available = memory.of(platform)
+    available = memory.platform_memory(platform)
     if point.colocation.total == 1 or available.fits(point.guests, memory_bytes):
         return None
     return BadInput(

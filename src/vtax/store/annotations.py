@@ -44,20 +44,21 @@ class Annotations:
 
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags as they are stored, each once. Raises BadInput for what is no tag, and for too many."""
-    found = tuple(dict.fromkeys(tags))
-    for tag in found:
+    """Return tags as they are stored, each once. Raises BadInput for what is no tag, and for too many."""
+    unique = tuple(dict.fromkeys(tags))
+    for tag in unique:
         if not _TAG.fullmatch(tag):
             raise BadInput(
                 f"{clean(tag, 60)!r} is no tag",
                 hint=f"a tag has letters, digits, dots, hyphens and underscores, at most {MAX_TAG_CHARS}; "
                 "sentences are notes: vtax note RUN TEXT",
             )
-    if len(found) > MAX_TAGS:
+    if len(unique) > MAX_TAGS:
         raise BadInput(
-            f"a run has at most {MAX_TAGS} tags, not {len(found)}", hint="vtax note RUN --untag TAG"
+            f"a run has at most {MAX_TAGS} tags, not {len(unique)}",
+            hint="vtax note RUN --untag TAG",
         )
-    return found
+    return unique
 
 
 def checked_note(text: str) -> str:
@@ -83,7 +84,8 @@ def annotate(
     with writing(engine) as connection:
         # locked until the update, where the database lets two writers in (PostgreSQL); SQLite has one
         query = select(run.c.tags, run.c.notes).where(run.c.id == run_id).with_for_update()
-        if not (rows := fetch(connection, query)):
+        rows = fetch(connection, query)
+        if not rows:
             raise BadInput("the run was removed meanwhile", hint="vtax list shows the runs")
         (row,) = rows
         before = Annotations.read(row.tags, row.notes)
@@ -102,11 +104,11 @@ def annotate(
 
 def without_notes(notes: Sequence[str], numbers: Iterable[int]) -> tuple[str, ...]:
     """Return the notes but some, by their numbers from 1. Raises BadInput for a number that is not there."""
-    gone = set(numbers)
-    for number in sorted(gone):
+    removed = set(numbers)
+    for number in sorted(removed):
         if not 0 < number <= len(notes):
-            there = f"it has {len(notes)}" if notes else "it has none"
+            count = len(notes) or "none"
             raise BadInput(
-                f"the run has no note {number}: {there}", hint="vtax note RUN lists them"
+                f"the run has no note {number}: it has {count}", hint="vtax note RUN lists them"
             )
-    return tuple(note for number, note in enumerate(notes, start=1) if number not in gone)
+    return tuple(note for number, note in enumerate(notes, start=1) if number not in removed)

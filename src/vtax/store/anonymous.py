@@ -94,12 +94,6 @@ _NAMED = {
 _PIECES = re.compile(r"[_.:-]|0x")  # of a disk's id
 _LONG_PIECE = 8  # characters from which on one with a digit is a serial number
 _SHORTEST = {SERIAL: 5, ID: 6, DISK: 6, PASSWORD: 8}
-_LENGTHS = {
-    (table.name, column.name): column.type.length
-    for table in schema.metadata.tables.values()
-    for column in table.columns
-    if isinstance(column.type, String) and column.type.length
-} | {("run", "name"): 60}
 _SHORT, _MOST_CACHED = 120, 50_000  # characters and number of texts whose replacement is remembered
 
 
@@ -125,11 +119,11 @@ class Anonymizer:
         self._known = KnownNames()
         self._own_words = set(_OWN_WORDS)
         self._programs = set[str]()  # of the study, whose words are not vtax's
-        self._numbers: dict[
-            tuple[str, str], int
-        ] = {}  # (kind, squeezed value) -> number of its replacement
+        self._lengths = _column_lengths()
+        # (kind, squeezed value) -> number of its replacement
+        self._numbers: dict[tuple[str, str], int] = {}
         self._replaced: dict[str, Replaced] = {}
-        self._cached: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
+        self._cached: dict[str, tuple[str, tuple[str, ...]]] = {}
         for name in host_names:
             self._add(HOST, name)
         for name in users:
@@ -145,9 +139,8 @@ class Anonymizer:
         for table, row in rows:
             if table == "run" and isinstance(row.get("declared"), Mapping):
                 programs = row["declared"].get("program") or ()
-                self._programs = {
-                    str(each.get("name")) for each in programs if isinstance(each, Mapping)
-                }
+                tables = [program for program in programs if isinstance(program, Mapping)]
+                self._programs = {str(program.get("name")) for program in tables}
             fixed = self._fixed(table, row)
             for column, value in row.items():
                 if column in fixed:
@@ -165,85 +158,93 @@ class Anonymizer:
                 if isinstance(value, Mapping) and column in _PUBLIC:
                     public = _PUBLIC[column](value)
                 new[column] = value if column in fixed else self._without(public)
-                if isinstance(new[column], str) and (longest := _LENGTHS.get((table, column))):
+                longest = self._lengths.get((table, column))
+                if longest and isinstance(new[column], str):
                     new[column] = new[column][:longest]
             yield table, new
 
     def _fixed(self, table: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         fixed = _FIXED.get(table, ())
         if self._programs and row.get("benchmark") in self._programs:
-            return tuple(column for column in fixed if column not in _OF_PROGRAMS.get(table, ()))
+            own = _OF_PROGRAMS.get(table, ())
+            return tuple(column for column in fixed if column not in own)
         return fixed
 
     def _look(self, key: str, value: Any) -> None:
         if isinstance(value, Mapping):
-            for inner, each in value.items():
-                self._look_in_text("", str(inner))
-                self._look(str(inner), each)
+            for name, item in value.items():
+                self._look_in_text("", str(name))
+                self._look(str(name), item)
         elif isinstance(value, list):
-            for each in value:
-                self._look(key, each)
+            for item in value:
+                self._look(key, item)
         elif isinstance(value, str):
             self._look_in_text(key, value)
 
     def _look_in_text(self, key: str, text: str) -> None:
+        kind = _NAMED.get(key.rpartition(".")[2].lower(), "")
         if key == "driver":
             self._own_words.add(squeezed(text))
-        elif kind := _NAMED.get(key.rpartition(".")[2].lower(), ""):
-            login, _, name = text.rpartition("@") if kind == HOST else ("", "", text)
-            self._add(kind, name)
+        elif kind == HOST:
+            login, _, name = text.rpartition("@")
+            self._add(HOST, name)
             self._add(USER, login)
-        for found in identifiers(text):
-            self._add(found.kind, found.value)
+        elif kind:
+            self._add(kind, text)
+        for identifier in identifiers(text):
+            self._add(identifier.kind, identifier.value)
 
     def _add(self, kind: str, value: str) -> None:
         """Note a name, with what of it stands alone: label and domain of a host, serial number of a disk."""
         if kind == HOST:
             if not address(value):
                 label, _, domain = value.partition(".")
-                for each in (value, label, domain if "." in domain else ""):
-                    self._known.add(HOST, each)
+                self._known.add(HOST, value)
+                self._known.add(HOST, label)
+                if "." in domain:
+                    self._known.add(HOST, domain)
             return
-        if (
-            kind == MAC and len(digits := squeezed(value)) == 14
-        ):  # of BOOTIF=, after the type of the hardware
+        digits = squeezed(value)
+        if kind == MAC and len(digits) == 14:  # of BOOTIF=, after the type of the hardware
             self._known.add(MAC, digits[2:])
         if kind == DISK:
             for piece in _PIECES.split(value):
                 if len(piece) >= _LONG_PIECE and any(map(str.isdigit, piece)):
                     self._known.add(SERIAL, piece)
-        if len(squeezed(value)) >= _SHORTEST.get(kind, 0):
+        if len(digits) >= _SHORTEST.get(kind, 0):
             self._known.add(kind, value)
 
     def _without(self, value: Any) -> Any:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, Mapping):
-            return {self._text(str(name)): self._without(each) for name, each in value.items()}
-        return [self._without(each) for each in value] if isinstance(value, list) else value
+            return {self._text(str(name)): self._without(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [self._without(item) for item in value]
+        return value
 
     def _text(self, text: str) -> str:
         if len(text) > _SHORT:
-            new, found = self._cleaned(text)
+            new, kinds = self._anonymize(text)
         else:
             if text not in self._cached:
                 if len(self._cached) >= _MOST_CACHED:
                     self._cached.clear()
-                self._cached[text] = self._cleaned(text)
-            new, found = self._cached[text]
-        for kind, _ in found:
+                self._cached[text] = self._anonymize(text)
+            new, kinds = self._cached[text]
+        for kind in kinds:
             self._replaced[kind].times += 1
         return new
 
-    def _cleaned(self, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """Return a text with replacements, and (kind, value) of each."""
-        parts, made, end = list[str](), list[tuple[str, str]](), 0
+    def _anonymize(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return a text with replacements, and the kind of each."""
+        parts, kinds, end = list[str](), list[str](), 0
 
         def replace(start: int, until: int, kind: str, value: str) -> None:
             nonlocal end
             parts.append(text[end:start])
             parts.append(self._new(kind, value, text[start:until]))
-            made.append((kind, value))
+            kinds.append(kind)
             end = until
 
         def replace_known(until: int) -> None:
@@ -251,44 +252,62 @@ class Anonymizer:
             for name in self._known.find(text[low:until]):
                 replace(low + name.start, low + name.end, name.kind, name.value)
 
-        for found in identifiers(text):
-            if found.kind not in (HOST, USER) or squeezed(found.value) not in self._own_words:
-                replace_known(found.start)
-                replace(*found)
+        for identifier in identifiers(text):
+            is_name = identifier.kind in (HOST, USER)
+            if not is_name or squeezed(identifier.value) not in self._own_words:
+                replace_known(identifier.start)
+                replace(*identifier)
         replace_known(len(text))
-        return "".join((*parts, text[end:])), tuple(made)
+        return "".join((*parts, text[end:])), tuple(kinds)
 
     def _new(self, kind: str, value: str, spelled: str) -> str:
         """Return the replacement of a value, spelled as it was."""
-        counted = self._replaced.setdefault(kind, Replaced(kind))
+        replaced = self._replaced.setdefault(kind, Replaced(kind))
         key = (kind, value if kind in (IPV4, IPV6) else squeezed(value))
         if key not in self._numbers:
-            counted.values += 1
-            self._numbers[key] = counted.values
+            replaced.values += 1
+            self._numbers[key] = replaced.values
         return self._replacement(kind, self._numbers[key], spelled)
 
     def _replacement(self, kind: str, number: int, spelled: str) -> str:
-        if kind == IPV4:  # RFC 5737, then what nobody routes
-            rest = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-            new = f"192.0.2.{number}" if number < 255 else f"0.{rest}"
-            if ":" in spelled:  # ::ffff:0a09:0807
-                return f"::ffff:{new}"
-            return (
-                new
-                if "." in spelled or not (joint := spelled.strip("0123456789"))
-                else new.replace(".", joint[0])
-            )
+        if kind == IPV4:
+            return _spell_ipv4(number, spelled)
         if kind == IPV6:  # RFC 3849
             return f"2001:db8::{number:x}".replace(":", ":" if ":" in spelled else "-")
         if kind not in (MAC, ID):
             return f"{kind.split()[0]}-{number}"
         size = sum(map(str.isalnum, spelled))
         if kind == MAC:
-            digits = f"{'020000' if size < 14 else '02000000'}{number:0{max(size - 6, 6)}x}"
+            prefix = "020000" if size < 14 else "02000000"
+            digits = f"{prefix}{number:0{max(size - 6, 6)}x}"
         else:
-            digits = self._mark + f"{number:0{max(size - len(self._mark), 4)}x}"
+            digits = f"{self._mark}{number:0{max(size - len(self._mark), 4)}x}"
         left = iter(digits[-size:])
-        return "".join(next(left) if each.isalnum() else each for each in spelled)
+        return "".join(next(left) if char.isalnum() else char for char in spelled)
+
+
+def _spell_ipv4(number: int, spelled: str) -> str:
+    """Return the replacement of an address by RFC 5737, then by what nobody routes, in the form that it had."""
+    new = f"192.0.2.{number}"
+    if number >= 255:
+        new = f"0.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+    if ":" in spelled:  # ::ffff:0a09:0807
+        return f"::ffff:{new}"
+    joint = spelled.strip("0123456789")
+    if joint and "." not in spelled:
+        return new.replace(".", joint[0])
+    return new
+
+
+def _column_lengths() -> dict[tuple[str, str], int]:
+    """Return the longest text of each (table, column) that is bounded."""
+    lengths = {}
+    for table in schema.metadata.tables.values():
+        for column in table.columns:
+            if isinstance(column.type, String) and column.type.length:
+                lengths[table.name, column.name] = column.type.length
+    lengths["run", "name"] = 60
+    return lengths
 
 
 _PUBLIC = {"host": facts_of_host, "facts": facts_of_guest}

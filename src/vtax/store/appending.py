@@ -8,7 +8,7 @@ added to the ids of the run, from one id to another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -31,6 +31,7 @@ from sqlalchemy import (
 
 from vtax.foreign_text import clean
 from vtax.store import schema
+from vtax.store.database import new_id
 from vtax.store.records import PlatformRecord
 from vtax.store.run import RunHandle
 from vtax.store.transfer import portable_columns
@@ -40,7 +41,7 @@ _BETWEEN = " / "  # versions of a platform
 
 
 @dataclass
-class _Last:
+class _Offsets:
     """Numbers to add to those of the next run."""
 
     session: int
@@ -48,25 +49,33 @@ class _Last:
     number: int  # of trials before the first block
     position: int
 
-    def add(self, other: _Last) -> None:
+    def add(self, other: _Offsets) -> None:
         """Add those of a run that was appended."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.session += other.session
+        self.block += other.block
+        self.number += other.number
+        self.position += other.position
 
 
 def append(connection: Connection, merged: int, runs: Iterable[RunHandle]) -> None:
     """Copy all rows of runs into a merged one, as its next sessions. merged: its id."""
-    if connection.dialect.name == "postgresql":  # ids are taken here: others that store runs wait
+    is_postgresql = connection.dialect.name == "postgresql"
+    if is_postgresql:  # ids are taken here: others that store runs wait
         connection.execute(text("LOCK TABLE guest, trial IN SHARE ROW EXCLUSIVE MODE"))
-    known = {name: _known(connection, name, merged) for name in _KEYS}
-    last = _lengths(connection, merged)
+    known = {name: _ids_by_key(connection, name, merged) for name in _KEYS}
+    offsets = _numbers_taken(connection, merged)
     for run in runs:
-        moved = {name: _mapped(connection, name, run.id, merged, known[name]) for name in _KEYS}
-        behind = {f"of_{name}": _behind(connection, name, run.id) for name in ("guest", "trial")}
-        lengths = {f"of_{name}": value for name, value in vars(last).items()}
-        _copy(connection, moved, {"of_run": run.id, "of_merged": merged, **behind, **lengths})
-        last.add(_lengths(connection, run.id))
-    if connection.dialect.name == "postgresql":
+        moved = {}
+        for name in _KEYS:
+            moved[name] = _merge_rows(connection, name, run.id, merged, known[name])
+        numbers = {"of_run": run.id, "of_merged": merged}
+        for name in ("guest", "trial"):
+            numbers[f"of_{name}"] = _id_offset(connection, name, run.id)
+        for name, value in vars(offsets).items():
+            numbers[f"of_{name}"] = value
+        _copy(connection, moved, numbers)
+        offsets.add(_numbers_taken(connection, run.id))
+    if is_postgresql:
         for name in ("guest", "trial"):
             connection.execute(
                 text(f"SELECT setval('{name}_id_seq', (SELECT coalesce(max(id), 1) FROM {name}))")
@@ -76,63 +85,65 @@ def append(connection: Connection, merged: int, runs: Iterable[RunHandle]) -> No
 def describe_platforms(connection: Connection, merged: int, runs: Iterable[RunHandle]) -> None:
     """Say of the platforms of a merged run what its runs say: tested where one tested it, marked as in any."""
     table = schema.platform
-    said: dict[str, list[PlatformRecord]] = {}
+    records: dict[str, list[PlatformRecord]] = {}
     for run in runs:
-        for each in run.platforms:
-            said.setdefault(each.name, []).append(each)
-    for number, (name, found) in enumerate(said.items()):
-        of_run = (table.c.run_id == merged, table.c.name == name)
-        connection.execute(update(table).where(*of_run).values(position=number, **_platform(found)))
+        for platform in run.platforms:
+            records.setdefault(platform.name, []).append(platform)
+    for number, (name, same) in enumerate(records.items()):
+        this = (table.c.run_id == merged, table.c.name == name)
+        values = {"position": number, **_merge_platforms(same)}
+        connection.execute(update(table).where(*this).values(values))
 
 
-def _platform(found: list[PlatformRecord]) -> dict[str, Any]:
-    tested = [each for each in found if each.available] or found
-    versions = dict.fromkeys(version for each in tested for version in each.version.split(_BETWEEN))
+def _merge_platforms(records: list[PlatformRecord]) -> dict[str, Any]:
+    """Return what several runs say of one platform."""
+    tested = [record for record in records if record.available] or records
+    versions: dict[str, None] = {}
+    marks: dict[str, None] = {}
+    for record in tested:
+        versions.update(dict.fromkeys(record.version.split(_BETWEEN)))
+        marks.update(dict.fromkeys(record.marks))
     return {
         "available": tested[0].available,
         "reason": tested[0].reason,
         "hint": tested[0].hint,
-        "marks": list(dict.fromkeys(mark for each in tested for mark in each.marks)),
+        "marks": list(marks),
         "version": clean(_BETWEEN.join(versions)),
     }
 
 
-def _lengths(connection: Connection, run_id: int) -> _Last:
-    """Count the numbers that a run takes of each kind."""
-    block, number, position = connection.execute(_HIGHEST, {"of_run": run_id}).one()
-    count = connection.execute(_SESSIONS, {"of_run": run_id}).scalar_one()
-    block, number, position = (
-        -1 if each is None else max(int(each), -1) for each in (block, number, position)
-    )
-    return _Last(count, block + 1, number + 1, position + 1)
+def _numbers_taken(connection: Connection, run_id: int) -> _Offsets:
+    """Return how many numbers a run takes of each kind."""
+    highest = connection.execute(_HIGHEST, {"of_run": run_id}).one()
+    sessions = connection.execute(_SESSIONS, {"of_run": run_id}).scalar_one()
+    taken = [0 if number is None else max(int(number) + 1, 0) for number in highest]
+    return _Offsets(sessions, *taken)
 
 
-def _known(connection: Connection, name: str, run_id: int) -> dict[tuple[Any, ...], int]:
-    """Key of a row of a table in a run -> its id."""
-    return {
-        tuple(row[:-1]): row[-1] for row in connection.execute(_KNOWN[name], {"of_run": run_id})
-    }
+def _ids_by_key(connection: Connection, name: str, run_id: int) -> dict[tuple[Any, ...], int]:
+    """Return the id of each row of a table in a run, by the row's key."""
+    rows = connection.execute(_KNOWN[name], {"of_run": run_id})
+    return {tuple(row[:-1]): row[-1] for row in rows}
 
 
-def _mapped(
+def _merge_rows(
     connection: Connection, name: str, run_id: int, merged: int, known: dict[tuple[Any, ...], int]
 ) -> dict[int, int]:
-    """Id of a row of a run -> that of the merged run's, after adding those that it has not. known: gets them."""
+    """Return the id of the merged run's row for the id of each row of a run, after adding those that it has not.
+
+    name: of the table. known: ids of the merged run's rows by key; gets those that are added.
+    """
     table = schema.metadata.tables[name]
-    own = _known(connection, name, run_id)
+    own = _ids_by_key(connection, name, run_id)
     for key, row_id in own.items():
         if key not in known:
-            row = dict(
-                connection.execute(select(table).where(table.c.id == row_id)).mappings().one()
-            )
+            query = select(table).where(table.c.id == row_id)
+            row = dict(connection.execute(query).mappings().one())
             del row["id"]
+            row["run_id"] = merged
             if name == "cell":
                 row["platform_id"] = _platform_of(connection, row["platform_id"], merged)
-            added = connection.execute(
-                insert(table).values(**row | {"run_id": merged})
-            ).inserted_primary_key
-            assert added is not None
-            known[key] = int(added[0])
+            known[key] = new_id(connection, table, row)
     return {row_id: known[key] for key, row_id in own.items()}
 
 
@@ -144,27 +155,27 @@ def _platform_of(connection: Connection, platform: int, merged: int) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _behind(connection: Connection, name: str, run_id: int) -> int:
+def _id_offset(connection: Connection, name: str, run_id: int) -> int:
     """Return what sets the ids of a run's rows behind all others of a table."""
     first, last = connection.execute(_IDS[name], {"of_run": run_id}).one()
     return 0 if first is None else int(last) + 1 - int(first)
 
 
 def _ranges(moved: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """(first id, last id, what is added to each), for ids in ascending order."""
-    found: list[tuple[int, int, int]] = []
+    """Return (first id, last id, what is added to each), for ids in ascending order."""
+    ranges: list[tuple[int, int, int]] = []
     for old, new in sorted(moved.items()):
-        if found and found[-1][2] == new - old:
-            found[-1] = (found[-1][0], old, new - old)
+        if ranges and ranges[-1][2] == new - old:
+            ranges[-1] = (ranges[-1][0], old, new - old)
         else:
-            found.append((old, old, new - old))
-    return found
+            ranges.append((old, old, new - old))
+    return ranges
 
 
 def _copy(
     connection: Connection, moved: Mapping[str, Mapping[int, int]], numbers: Mapping[str, int]
 ) -> None:
-    """Copy the rows of a run. moved: as by `_mapped`, of each table. numbers: of its statements."""
+    """Copy the rows of a run. moved: as by `_merge_rows`, of each table. numbers: of its statements."""
     low, high, count = connection.execute(_TRIALS, {"of_run": numbers["of_run"]}).one()
     numbers = {**numbers, "low": low, "high": high}
     for name, by in (
@@ -200,45 +211,41 @@ def _copying(name: str, by: str, is_scattered: bool) -> Insert:
     else:
         where = table.c.trial_id.between(_number("low"), _number("high"))
         if is_scattered:
-            where = and_(
-                where,
-                table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == _number("of_run"))),
-            )
+            own = select(trial.c.id).where(trial.c.run_id == _number("of_run"))
+            where = and_(where, table.c.trial_id.in_(own))
     if by:
         changed[by] = table.c[by] + _number("added")
         where = and_(where, table.c[by].between(_number("first"), _number("end")))
     elif "cell_id" in table.c:
         where = and_(where, table.c.cell_id.is_(None))
     names = dict.fromkeys((*changed, *portable_columns(table)))
-    values = [changed.get(each, table.c[each]) for each in names]
+    values = [changed.get(name, table.c[name]) for name in names]
     return insert(table).from_select(
         list(names), select(*values).where(where).order_by(*table.primary_key.columns)
     )
 
 
 def _changed(table: Table) -> dict[str, ColumnElement[Any]]:
-    """Column of a copied row -> what it holds, where that is not what it was."""
-    found: dict[str, Any] = {}
-    of = table.c
-    if "run_id" in of:
-        found["run_id"] = _number("of_merged")
+    """Return what a copied row holds in the columns in which it is not what it was."""
+    columns = table.c
+    changed: dict[str, Any] = {}
+    if "run_id" in columns:
+        changed["run_id"] = _number("of_merged")
     if table.name in ("guest", "trial"):
-        found["id"] = of.id + _number(f"of_{table.name}")
-        found["block"] = case((of.block >= 0, of.block + _number("of_block")), else_=of.block)
-    found |= {
-        name: of[name] + _number(f"of_{name[:-3]}")
-        for name in ("guest_id", "trial_id")
-        if name in of
-    }
+        block = columns.block
+        changed["id"] = columns.id + _number(f"of_{table.name}")
+        changed["block"] = case((block >= 0, block + _number("of_block")), else_=block)
+    for name in ("guest", "trial"):
+        if f"{name}_id" in columns:
+            changed[f"{name}_id"] = columns[f"{name}_id"] + _number(f"of_{name}")
     if table.name == "session":
-        found["number"] = of.number + _number("of_session")
+        changed["number"] = columns.number + _number("of_session")
     if table.name == "trial":
-        found["number"] = case((of.block < 0, of.number + _number("of_number")), else_=of.number)
-        found |= {
-            "position": of.position + _number("of_position"),
-            "session": of.session + _number("of_session"),
-        }
-    return found
+        before = (columns.block < 0, columns.number + _number("of_number"))
+        changed["number"] = case(before, else_=columns.number)
+        changed["position"] = columns.position + _number("of_position")
+        changed["session"] = columns.session + _number("of_session")
+    return changed
 
 
 def _number(name: str) -> ColumnElement[Any]:
@@ -259,18 +266,19 @@ _SESSIONS = _of_run(schema.session, func.count(schema.session.c.id))
 _TRIALS = _of_run(
     schema.trial, func.min(schema.trial.c.id), func.max(schema.trial.c.id), func.count()
 )
-_TABLES = schema.metadata.tables
-_KNOWN = {
-    name: _of_run(
-        _TABLES[name], *(_TABLES[name].c[key] for key in keys), _TABLES[name].c.id
-    ).order_by(_TABLES[name].c.id)
-    for name, keys in _KEYS.items()
-}
-_IDS = {
-    name: _of_run(
-        _TABLES[name],
-        func.min(_TABLES[name].c.id),
-        select(func.max(_TABLES[name].alias().c.id)).scalar_subquery(),
-    )
-    for name in ("guest", "trial")
-}
+
+
+def _select_keys(table: Table) -> Select[Any]:
+    """Return the query of the keys of a run's rows, with their ids last."""
+    keys = [table.c[key] for key in _KEYS[table.name]]
+    return _of_run(table, *keys, table.c.id).order_by(table.c.id)
+
+
+def _select_ids(table: Table) -> Select[Any]:
+    """Return the query of the first id of a run's rows and the last one of the table."""
+    last = select(func.max(table.alias().c.id)).scalar_subquery()
+    return _of_run(table, func.min(table.c.id), last)
+
+
+_KNOWN = {name: _select_keys(schema.metadata.tables[name]) for name in _KEYS}
+_IDS = {"guest": _select_ids(schema.guest), "trial": _select_ids(schema.trial)}

@@ -55,15 +55,14 @@ def sha256_of(rows: Iterable[Row]) -> str:
     """Return the SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
     digest = hashlib.sha256()
     for table, row in rows:
-        row.update(
-            {name: hashlib.sha256(unpacked(row[name])).hexdigest() for name in TEXTS if name in row}
-        )
+        for name in TEXTS:
+            if name in row:
+                row[name] = hashlib.sha256(unpacked(row[name])).hexdigest()
         if table == "run":
             row["provenance"] = _without_import(row["provenance"])
-        measured = {
-            name: value for name, value in row.items() if table != "run" or name not in COLUMNS
-        }
-        digest.update(_line({table: measured}))
+            for name in COLUMNS:
+                del row[name]
+        digest.update(_line({table: row}))
     return digest.hexdigest()
 
 
@@ -91,10 +90,11 @@ def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
 
 
 def as_text(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows of a store as a bundle has them: outputs are text, and no import into that store is mentioned."""
+    """Yield rows of a store as a bundle has them: outputs are text, and no import into that store is mentioned."""
     for table, row in rows:
         if table == "output":
-            row.update({name: unpack(row[name]) for name in TEXTS})
+            for name in TEXTS:
+                row[name] = unpack(row[name])
         elif table == "run":
             row["provenance"] = _without_import(row["provenance"])
         yield table, row
@@ -202,8 +202,11 @@ def _no_bundle(path: Path) -> BadInput:
     return BadInput("this is not a bundle of vtax", where=str(path), hint="vtax export writes one")
 
 
-def _row(found: dict[str, Any]) -> Row:
+def _row(line: dict[str, Any]) -> Row:
     """Return a line's object as a row. Raises ValueError."""
-    if len(found) != 1 or not isinstance(row := next(iter(found.values())), dict):
+    if len(line) != 1:
         raise ValueError("a line is no row")
-    return next(iter(found)), row
+    ((table, row),) = line.items()
+    if not isinstance(row, dict):
+        raise ValueError("a line is no row")
+    return table, row

@@ -35,13 +35,8 @@ TEXTS = ("stdout", "stderr")
 """Columns of an output that a store has packed and a bundle as text."""
 _MORE = "more"  # in place of a table: the next piece of the texts of the output before it
 _PIECE_CHARS = 16_000  # of one text, of which JSON makes up to six bytes a character
-_BEGUN_WITH = (
-    "run",
-    "session",
-    "platform",
-    "cell",
-    "metric",
-)  # rows that a run is opened with, all at once
+# rows that a run is opened with, all at once
+_BEGUN_WITH = ("run", "session", "platform", "cell", "metric")
 _MAX_BEGUN_WITH_BYTES = 32 << 20
 _MAX_BEGUN_WITH_VALUES = 1_000_000
 _MAX_CONTAINERS = 50_000  # lists and objects in a long line
@@ -78,7 +73,10 @@ class Bounds:
             raise ValueError(_TOO_LARGE)
         if len(line) <= SHORT_BYTES:
             return
-        table = next((each for each in LONG_BYTES if line.startswith(f'{{"{each}": '.encode())), "")
+        table = ""
+        for name in LONG_BYTES:
+            if line.startswith(f'{{"{name}": '.encode()):
+                table = name
         if not table:
             raise ValueError(_TOO_LARGE)
         if len(line) > LONG_BYTES[table]:
@@ -117,9 +115,10 @@ def in_pieces(rows: Iterable[Row]) -> Iterator[Row]:
         if table != "output":
             yield table, row
             continue
-        for at in range(0, max(1, *(len(row[name]) for name in TEXTS)), _PIECE_CHARS):
-            texts = {name: row[name][at : at + _PIECE_CHARS] for name in TEXTS}
-            yield (_MORE, texts) if at else (table, {**row, **texts})
+        longest = max(len(row[name]) for name in TEXTS)
+        for start in range(0, max(1, longest), _PIECE_CHARS):
+            texts = {name: row[name][start : start + _PIECE_CHARS] for name in TEXTS}
+            yield (_MORE, texts) if start else (table, {**row, **texts})
 
 
 def joined(rows: Iterable[Row]) -> Iterator[Row]:
@@ -151,7 +150,8 @@ class _Output:
     def add(self, texts: Mapping[str, Any]) -> None:
         """Pack the next piece of each text."""
         for name in TEXTS:
-            if not isinstance(text := texts.get(name), str):
+            text = texts.get(name)
+            if not isinstance(text, str):
                 raise ValueError("an output is no text")
             data = text.encode("utf-8", "surrogatepass")
             self._sizes[name] += len(data)
@@ -161,21 +161,21 @@ class _Output:
 
     def row(self) -> dict[str, Any]:
         """Return it whole."""
-        return {
-            **self._row,
-            **{name: bytes(self._packed[name] + self._packers[name].flush()) for name in TEXTS},
-        }
+        row = dict(self._row)
+        for name in TEXTS:
+            row[name] = bytes(self._packed[name] + self._packers[name].flush())
+        return row
 
 
 def decoded(line: bytes) -> dict[str, Any]:
     """Return a line as an object. Raises ValueError."""
     try:
-        found = parse_json(line.decode(), parse_constant=_no_number)
+        value = parse_json(line.decode(), parse_constant=_no_number)
     except ValueError as error:
         raise ValueError("a line is no JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("a line is no row")
-    return found
+    return value
 
 
 def _no_number(text: str) -> float:

@@ -34,28 +34,31 @@ class CampaignSession:
 def add_session(engine: Engine, campaign: str, host: str, session: int, identity: str) -> None:
     """Note whose session a run is, once; in place of an earlier run of that session, after which it was begun anew.
 
-    campaign, host: their names. identity: of a run of this store. Raises StoreError.
+    campaign, host: their names.
+    session: its number, from 1.
+    identity: of a run of this store.
+
+    Raises StoreError.
     """
     names, sessions, run = schema.campaign, schema.campaign_session, schema.run
-    campaign_id = select(names.c.id).where(names.c.name == campaign).scalar_subquery()
-    of_run = (
+    added = (
         select(names.c.id, run.c.id, literal(host), literal(session))
         .join_from(names, run, true())
         .where(names.c.name == campaign, run.c.identity == identity)
     )
+    columns = ("campaign_id", "run_id", "host", "session")
+    campaign_id = select(names.c.id).where(names.c.name == campaign).scalar_subquery()
+    run_id = select(run.c.id).where(run.c.identity == identity).scalar_subquery()
     with writing(engine) as connection:
         connection.execute(insert_new(connection, names).values(name=campaign))
-        columns = ("campaign_id", "run_id", "host", "session")
-        connection.execute(insert_new(connection, sessions).from_select(columns, of_run))
-        this = select(run.c.id).where(run.c.identity == identity).scalar_subquery()
-        its = (
+        connection.execute(insert_new(connection, sessions).from_select(columns, added))
+        earlier = delete(sessions).where(
             sessions.c.host == host,
             sessions.c.session == session,
             sessions.c.campaign_id == campaign_id,
+            sessions.c.run_id != run_id,
         )
-        connection.execute(
-            delete(sessions).where(*its, sessions.c.run_id != this)
-        )  # nothing, where `this` is none
+        connection.execute(earlier)  # nothing, where the store has no such run
 
 
 def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
@@ -72,13 +75,17 @@ def finished_sessions(engine: Engine, campaign: str) -> list[CampaignSession]:
         return [CampaignSession(*row) for row in fetch(connection, query)]
 
 
-def merged_campaign(
+def merge_campaign(
     store: Store, runs: Mapping[str, str], record: Mapping[str, Any], watch: Watch = unwatched
 ) -> str:
     """Return the name of the merged run of a campaign's runs, and keep a record in it. It is made once; later runs
-    are added to it. runs: name -> identity.
+    are added to it.
 
-    record: see report.analysis.campaign, where each host has `runs` (names) instead of `sessions`. Raises as merge.
+    runs: name -> identity.
+    record: as in report.analysis.campaign, where each host has `runs` (names) instead of `sessions`.
+    watch: shows progress.
+
+    Raises as merge.
     """
     table, campaign = schema.run, schema.campaign
     own = select(campaign.c.merged_id).where(campaign.c.name == record["name"]).scalar_subquery()
@@ -87,10 +94,11 @@ def merged_campaign(
     with reading(store.engine) as connection:
         name = connection.execute(query).scalar()
     merged = store.open_run(name) if name else None
-    there = _identities(merged) if merged else set()
-    if merged is None or not there <= {*runs.values()}:  # or one of its runs is gone
+    known = _identities(merged) if merged else set()
+    new = [run for run, identity in runs.items() if identity not in known]
+    if merged is None or not known <= {*runs.values()}:  # or one of its runs is gone
         merged = store.open_run(merge(store, [*runs], watch))
-    elif new := [name for name, identity in runs.items() if identity not in there]:
+    elif new:
         extend(store, merged, new, watch)
         merged = store.open_run(merged.name)
     planned, before = _planned(record), _planned(merged.provenance.get(CAMPAIGN) or {})
@@ -98,14 +106,12 @@ def merged_campaign(
         merged.add_warning(Note("session-added", session=before + 1, count=before))
     with writing(store.engine) as connection:
         connection.execute(insert_new(connection, campaign).values(name=record["name"]))
-        of_campaign = update(campaign).where(campaign.c.name == record["name"])
-        connection.execute(of_campaign.values(merged_id=merged.id))
-        now = select(table.c.provenance).where(table.c.id == merged.id).with_for_update()
-        ((provenance,),) = fetch(connection, now)  # of now: others may have added runs
-        provenance[CAMPAIGN] = {
-            **record,
-            "hosts": _with_sessions(record["hosts"], runs, provenance),
-        }
+        link = update(campaign).where(campaign.c.name == record["name"])
+        connection.execute(link.values(merged_id=merged.id))
+        current = select(table.c.provenance).where(table.c.id == merged.id).with_for_update()
+        ((provenance,),) = fetch(connection, current)  # others may have added runs
+        hosts = _with_sessions(record["hosts"], runs, provenance)
+        provenance[CAMPAIGN] = {**record, "hosts": hosts}
         connection.execute(
             update(table).where(table.c.id == merged.id).values(provenance=provenance)
         )
@@ -116,26 +122,26 @@ def _with_sessions(
     hosts: Iterable[Mapping[str, Any]], runs: Mapping[str, str], provenance: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return hosts with the sessions of a merged run in place of the runs that these were."""
-    of_run = {str(each.get("identity")): each.get("sessions") for each in merged_runs(provenance)}
-    return [
-        {
-            **{key: value for key, value in host.items() if key != "runs"},
-            "sessions": [
-                n for run in host["runs"] if run in runs for n in of_run.get(runs[run]) or ()
-            ],
-        }
-        for host in hosts
-    ]
+    sessions = {}
+    for part in merged_runs(provenance):
+        sessions[str(part.get("identity"))] = part.get("sessions") or []
+    records = []
+    for host in hosts:
+        record = {key: value for key, value in host.items() if key != "runs"}
+        record["sessions"] = []
+        for run in host["runs"]:
+            if run in runs:
+                record["sessions"] += sessions.get(runs[run], [])
+        records.append(record)
+    return records
 
 
 def _planned(record: Mapping[str, Any]) -> int:
     """Return how many sessions a host of a campaign is planned to have."""
-    return max(
-        (n for each in record.get("hosts", ()) if isinstance(n := each.get("planned"), int)),
-        default=0,
-    )
+    counts = [host.get("planned") for host in record.get("hosts", ())]
+    return max((count for count in counts if isinstance(count, int)), default=0)
 
 
 def _identities(merged: RunHandle) -> set[str]:
     """Return the identities of the runs that a merged run is made of."""
-    return {str(each.get("identity")) for each in merged_runs(merged.provenance)}
+    return {str(part.get("identity")) for part in merged_runs(merged.provenance)}

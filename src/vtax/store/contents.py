@@ -50,9 +50,8 @@ def _is_in(given: Any, stored: Any) -> bool:
     """Return whether plain values are among others, in the same types; a whole number may stand for one with a
     point."""
     if isinstance(given, dict):
-        return isinstance(stored, dict) and all(
-            k in stored and _is_in(v, stored[k]) for k, v in given.items()
-        )
+        is_subset = isinstance(stored, dict) and given.keys() <= stored.keys()
+        return is_subset and all(_is_in(value, stored[key]) for key, value in given.items())
     if isinstance(given, list):
         is_list = isinstance(stored, list) and len(given) == len(stored)
         return is_list and all(map(_is_in, given, stored))
@@ -66,10 +65,7 @@ def _check_host(host: Mapping[str, Any]) -> None:
         raise ValueError("the boots of a host are none")
     for facts in (host, *boots.values()):
         for name, value in facts.items():
-            is_fact = (
-                value is None or isinstance(value, _LEVEL) or _is_list(value) or _is_flat(value)
-            )
-            if name != "boots" and not is_fact:
+            if name != "boots" and not (_is_plain(value) or _is_list(value) or _is_flat(value)):
                 raise ValueError(f"{one_line(name, 60)} of a host is no fact")
 
 
@@ -79,17 +75,18 @@ def _check_metrics(metrics: Iterable[MetricRecord]) -> None:
             raise ValueError(f"the average of {metric.name} is {one_line(metric.average, 20)}")
 
 
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, _LEVEL)
+
+
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, _LEVEL) for each in value)
+    return isinstance(value, list) and all(isinstance(item, _LEVEL) for item in value)
 
 
 def _is_flat(values: Any) -> bool:
     """Return whether this is a name -> a plain value or none."""
-    return (
-        isinstance(values, Mapping)
-        and len(values) <= _MAX_NAMES
-        and all(value is None or isinstance(value, _LEVEL) for value in values.values())
-    )
+    is_small = isinstance(values, Mapping) and len(values) <= _MAX_NAMES
+    return is_small and all(map(_is_plain, values.values()))
 
 
 def _is_levels(values: Any) -> bool:

@@ -34,7 +34,7 @@ class StoredCosts:
 
 
 def costs(data: RunData, *, own_time: bool = False) -> dict[str, Cost]:
-    """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves.
+    """Return what each cell costs, by its key. A guest's start is shared evenly by the cells it serves.
 
     Of trials that went well; warm-up trials stand for measured ones where there are none. own_time: count the run's
     own time as well, between trials and from the last trial of a guest to the first one of the next.
@@ -47,65 +47,69 @@ def costs(data: RunData, *, own_time: bool = False) -> dict[str, Cost]:
     warmups = _per_block(trials.cell[warm], trials.block[warm])
     between_trials_s, between_guests_s = _gaps(data) if own_time else (0.0, {})
     guest_s = _guest_s(data, between_guests_s)
-    cell, outside_s = trials.cell[used], trials.outside_s[used]
-    found = {}
-    for index, part in groups(cell):
+    outside_s = trials.outside_s[used]
+    cell_costs = {}
+    for index, part in groups(trials.cell[used]):
         trial_s = float(np.median(outside_s[part])) + between_trials_s
         start_s = guest_s.get(cells[index].platform, 0.0)
-        found[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
-    return found
+        cell_costs[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
+    return cell_costs
 
 
 def guests_s(data: RunData) -> dict[str, float]:
-    """Platform -> seconds that its guests of a block take to start and stop, the run's own time between them too."""
+    """Return the seconds that guests of each platform take to start and stop in a block, the run's own time between
+    them too."""
     cells = Counter(cell.platform for cell in data.run.cells)
-    return {
-        platform: each * cells[platform]
-        for platform, each in _guest_s(data, _gaps(data)[1]).items()
-    }
+    _, between_guests_s = _gaps(data)
+    cell_s = _guest_s(data, between_guests_s)
+    return {platform: seconds * cells[platform] for platform, seconds in cell_s.items()}
 
 
 def groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """(label, where it stands) of every label: sorted once."""
+    """Yield (label, where it stands) of every label: sorted once."""
     order = np.argsort(labels, kind="stable")
     names, starts = np.unique(labels[order], return_index=True)
     yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
 
 
 def _per_block(cells: NDArray[np.int64], blocks: NDArray[np.int64]) -> dict[int, float]:
-    """Cell index -> trials in a block, on average."""
+    """Return the trials in a block, on average, by index of the cell."""
     return {cell: part.size / np.unique(blocks[part]).size for cell, part in groups(cells)}
 
 
 def _gaps(data: RunData) -> tuple[float, dict[str, float]]:
-    """(median seconds from the end of a trial to the next one's start in its guest, platform -> the same from the
-    guest before to its own first trial)."""
+    """Return (median seconds from the end of a trial to the next one's start in its guest, the same by platform from
+    the guest before to its own first trial)."""
     trials, cells = data.trials, data.run.cells
     order = np.argsort(trials.position, kind="stable")
     ended = (trials.started_at + np.nan_to_num(trials.outside_s))[order]
     gap = trials.started_at[order][1:] - ended[:-1]
     block = trials.block[order]
     platform = [cells[index].platform for index in trials.cell[order].tolist()]
-    is_new = np.array([a != b for a, b in pairwise(platform)], np.bool_)
+    is_new = np.array([first != second for first, second in pairwise(platform)], np.bool_)
     is_new |= block[1:] != block[:-1]
     known = np.isfinite(gap) & (gap >= 0) & (np.diff(trials.position[order]) == 1)
-    of_guests: dict[str, list[float]] = defaultdict(list)
-    for place in np.flatnonzero(known & is_new).tolist():
-        of_guests[platform[place + 1]].append(float(gap[place]))
+    between_guests: dict[str, list[float]] = defaultdict(list)
+    for position in np.flatnonzero(known & is_new).tolist():
+        between_guests[platform[position + 1]].append(float(gap[position]))
     inside = gap[known & ~is_new]
-    medians = {name: statistics.median(values) for name, values in of_guests.items()}
+    medians = {name: statistics.median(values) for name, values in between_guests.items()}
     return (float(np.median(inside)) if inside.size else 0.0), medians
 
 
 def _guest_s(data: RunData, between_guests_s: dict[str, float]) -> dict[str, float]:
-    """Platform -> seconds of guest start and stop that one of its cells costs in a block."""
+    """Return the seconds of guest start and stop that one of a platform's cells costs in a block, by platform."""
     cells = Counter(cell.platform for cell in data.run.cells)
-    found = {}
+    ready_s: dict[str, list[float]] = defaultdict(list)
+    blocks: dict[str, set[int]] = defaultdict(set)
+    for guest in data.guests:
+        if guest.ready_s is not None:
+            ready_s[guest.platform].append(guest.ready_s)
+            blocks[guest.platform].add(guest.block)
+    costs_s = {}
     for platform, number in cells.items():
-        of_platform = [g for g in data.guests if g.platform == platform and g.ready_s is not None]
-        blocks = len({g.block for g in of_platform})
-        if blocks:
-            ready_s = statistics.median(g.ready_s for g in of_platform if g.ready_s is not None)
-            each_s = max(ready_s, between_guests_s.get(platform, 0.0))
-            found[platform] = each_s * len(of_platform) / blocks / number
-    return found
+        starts = ready_s[platform]
+        if starts:
+            start_s = max(statistics.median(starts), between_guests_s.get(platform, 0.0))
+            costs_s[platform] = start_s * len(starts) / len(blocks[platform]) / number
+    return costs_s

@@ -24,20 +24,18 @@ def counts_of(connection: Connection, run_id: int) -> Counts:
 
 
 def counts_of_all(connection: Connection) -> dict[int, Counts]:
-    """Run -> its counts, of all runs that have a trial; reads all trials of the store."""
+    """Return the counts of all runs that have a trial, by their ids; reads all trials of the store."""
     run_id = schema.trial.c.run_id
-    return {
-        row[0]: _counts(*row[1:])
-        for row in connection.execute(select(run_id, *_columns()).group_by(run_id))
-    }
+    rows = connection.execute(select(run_id, *_columns()).group_by(run_id))
+    return {row[0]: _counts(*row[1:]) for row in rows}
 
 
 def last_position(connection: Connection, run_id: int) -> int:
     """Return the position of the last trial of a run, -1 without one: what changes first when trials come."""
-    found = connection.execute(
-        select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == run_id)
-    ).scalar()
-    return -1 if found is None else int(found)
+    trial = schema.trial
+    query = select(func.max(trial.c.position)).where(trial.c.run_id == run_id)
+    position = connection.execute(query).scalar()
+    return -1 if position is None else int(position)
 
 
 def _columns() -> tuple[ColumnElement[Any], ...]:

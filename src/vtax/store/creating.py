@@ -1,10 +1,14 @@
-"""Makes the tables of this version in an empty database, and costs one query where they are.
+"""Makes the tables of this version in an empty database, and costs one query where they are; roles of PostgreSQL.
+
+Who loads campaigns into a PostgreSQL store needs no right to change tables, and who reads none to write.
 
 Until 0.1.0 there is one schema, and stores of others are refused: see docs/decisions. The number of a store stands
 where Alembic keeps it, which takes over when migrations begin.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from sqlalchemy import (
     Column,
@@ -25,6 +29,10 @@ from vtax.foreign_text import one_line
 from vtax.store.database import reading, shown, writing
 from vtax.store.schema import MEASUREMENTS_VIEW, VERSION, metadata
 
+READER, WRITER = "vtax_reader", "vtax_writer"
+_MAKE_ROLE = (
+    "DO $$ BEGIN CREATE ROLE {} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
+)
 _version = Table(
     "alembic_version",
     MetaData(),
@@ -43,9 +51,8 @@ def ensure_schema(engine: Engine) -> None:
         version = _version_of(connection)
     if version == VERSION:
         return
-    with writing(
-        engine
-    ) as connection:  # again under the write lock: another process may have been first
+    with writing(engine) as connection:
+        # again under the write lock: another process may have been first
         version = _version_of(connection)
         if version is None:
             create(connection)
@@ -77,3 +84,21 @@ def _version_of(connection: Connection) -> str | None:
             hint="name a separate database with VTAX_STORE",
         )
     return None
+
+
+def role_statements() -> Iterator[str]:
+    """Yield the SQL that makes both roles, without a login, in a database that has the tables; it may be repeated.
+
+    A writer adds, changes and removes runs; a reader looks at them, through the views too.
+    """
+    names, sequences = [], []
+    for table in metadata.sorted_tables:
+        names.append(table.name)
+        if "id" in table.c:
+            sequences.append(f"{table.name}_id_seq")
+    readable = ", ".join((*names, _version.name, "measurements"))
+    for role in (READER, WRITER):
+        yield _MAKE_ROLE.format(role)
+    yield f"GRANT SELECT ON {readable} TO {READER}, {WRITER};"
+    yield f"GRANT INSERT, UPDATE, DELETE ON {', '.join(names)} TO {WRITER};"
+    yield f"GRANT USAGE, UPDATE ON SEQUENCE {', '.join(sequences)} TO {WRITER};"

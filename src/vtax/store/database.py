@@ -80,7 +80,8 @@ def make_engine(place: str | Path) -> Engine:
     anywhere.
     """
     url = _url(place)
-    if problem := _problem(url):
+    problem = _problem(url)
+    if problem:
         raise StoreError(problem, where="VTAX_STORE", hint=_URLS)
     try:
         engine = create_engine(
@@ -202,9 +203,8 @@ def new_id(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
 def insert_new(connection: Connection, table: Table) -> Any:
     """Return a statement that inserts rows, but for those that are there already by a primary or unique key."""
     if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import (
-            postgresql,
-        )  # takes a twentieth of what every command imports
+        # takes a twentieth of what every command imports
+        from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table).on_conflict_do_nothing()
     return sqlite.insert(table).on_conflict_do_nothing()
@@ -293,8 +293,10 @@ def _explained(error: BaseException, url: URL) -> StoreError:
 def _lock_holder(url: URL) -> str:
     """Return the lock holder of a SQLite store, as an addition to a sentence; empty when unknown."""
     file = sqlite_file(url)
-    found = [locker_of(each) for each in (index_of(file), file)] if file else []
-    return next((f": {who}" for who in found if who), "")
+    if file is None:
+        return ""
+    holder = locker_of(index_of(file)) or locker_of(file)
+    return f": {holder}" if holder else ""
 
 
 def _disk_is_full(url: URL) -> bool:
@@ -318,11 +320,13 @@ def _open_read_only(
     if not file.is_file():
         return
     log = log_of(file)
-    for each in (file, log) if log.exists() else (file,):
-        if not _may(each, os.R_OK):
-            raise _not_readable(each)
+    has_log = log.exists()
+    if not _may(file, os.R_OK):
+        raise _not_readable(file)
+    if has_log and not _may(log, os.R_OK):
+        raise _not_readable(log)
     record.info["vtax_read_only"] = True
-    if log.exists():
+    if has_log:
         copy = record.info["vtax_snapshot"] = Snapshot(file)
         arguments[0] = str(copy.file)
         return
@@ -343,9 +347,8 @@ def _may(path: Path, mode: int) -> bool:
 
 
 def _prepare_sqlite(connection: Any, record: Any) -> None:
-    connection.isolation_level = (
-        None  # transactions begin where _begin_sqlite says, not where pysqlite guesses
-    )
+    # transactions begin where _begin_sqlite says, not where pysqlite guesses
+    connection.isolation_level = None
     try:
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
@@ -361,7 +364,8 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
 
 
 def _remove_snapshot(connection: object, record: Any) -> None:
-    if copy := record.info.pop("vtax_snapshot", None):
+    copy = record.info.pop("vtax_snapshot", None)
+    if copy:
         copy.remove()
 
 

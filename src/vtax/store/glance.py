@@ -42,32 +42,36 @@ class Glance:
 
     def run_names(self, statuses: Sequence[str] = ()) -> list[str]:
         """Return names of the runs, the newest first; of given statuses, where there are any."""
-        return [
-            str(name) for name, status in self._rows(_RUNS) if not statuses or status in statuses
-        ]
+        names = []
+        for name, status in self._rows(_RUNS):
+            if not statuses or status in statuses:
+                names.append(str(name))
+        return names
 
     def studies(self) -> list[str]:
         """Return names of the studies of the runs, in order."""
-        return [str(name) for (name,) in self._rows(_STUDIES)]
+        return self._names(_STUDIES)
 
     def tags(self) -> list[str]:
         """Return the tags of all runs, in order."""
-        return [str(tag) for (tag,) in self._rows(_TAGS)]
+        return self._names(_TAGS)
 
     def factors(self, run_name: str) -> list[str]:
         """Return the factors whose levels vary in a run, then its settings."""
-        found = [
-            str(name) for query in (_LEVELS, _SETTINGS) for (name,) in self._rows(query, run_name)
-        ]
-        return list(dict.fromkeys(found))
+        names = self._names(_LEVELS, run_name) + self._names(_SETTINGS, run_name)
+        return list(dict.fromkeys(names))
 
     def metrics(self, run_name: str) -> list[str]:
         """Return names of the metrics of a run, primary ones first."""
-        return [str(name) for (name,) in self._rows(_METRICS, run_name)]
+        return self._names(_METRICS, run_name)
 
     def platform_names(self, run_name: str) -> list[str]:
         """Return names of the platforms of a run, in its own order."""
-        return [str(name) for (name,) in self._rows(_PLATFORMS, run_name)]
+        return self._names(_PLATFORMS, run_name)
+
+    def _names(self, query: str, *values: str) -> list[str]:
+        """Return the first column of a query."""
+        return [str(row[0]) for row in self._rows(query, *values)]
 
     def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
         text = self._place

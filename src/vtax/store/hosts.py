@@ -27,7 +27,7 @@ def host_id(host: Mapping[str, Any]) -> str:
 
     That of the machine-id alone where the firmware says nothing; empty where neither is known.
     """
-    machine, hardware = (str(host.get(fact, "")) for fact in (MACHINE_ID, HARDWARE_ID))
+    machine, hardware = str(host.get(MACHINE_ID, "")), str(host.get(HARDWARE_ID, ""))
     if not machine or not hardware:
         return machine or hardware
     return hashlib.sha256(f"vtax {machine} {hardware}".encode()).hexdigest()[:_DIGITS]
@@ -40,31 +40,34 @@ def shared_machines(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """
     peers: dict[str, set[str]] = {}
     for host in hosts:
+        own = peers.setdefault(host_id(host), set())
         known = host.get(PEERS)
-        own = {str(peer) for peer in known.values()} if isinstance(known, Mapping) else set()
-        peers.setdefault(host_id(host), set()).update(own)
-    if all(own == next(iter(peers.values())) for own in peers.values()):
+        if isinstance(known, Mapping):
+            own.update(map(str, known.values()))
+    if len(set(map(frozenset, peers.values()))) <= 1:
         return ()
-    count = Counter(machine for name, own in peers.items() for machine in {name, *own} - {""})
-    return tuple(sorted(machine for machine, hosts_of_it in count.items() if hosts_of_it > 1))
+    uses: Counter[str] = Counter()
+    for name, own in peers.items():
+        uses.update({name, *own} - {""})
+    return tuple(sorted(machine for machine, count in uses.items() if count > 1))
 
 
 def cloned(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return machine ids that several machines have: one was copied from the other. hosts: their facts."""
-    found: dict[str, set[str]] = {}
+    hardware: dict[str, set[str]] = {}
     for host in hosts:
         if host.get(MACHINE_ID) and host.get(HARDWARE_ID):
-            found.setdefault(str(host[MACHINE_ID]), set()).add(str(host[HARDWARE_ID]))
-    return tuple(machine for machine, hardware in found.items() if len(hardware) > 1)
+            hardware.setdefault(str(host[MACHINE_ID]), set()).add(str(host[HARDWARE_ID]))
+    return tuple(machine for machine, ids in hardware.items() if len(ids) > 1)
 
 
 def half_known(hosts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return machine ids that stand with a hash of the hardware and without one. hosts: their facts."""
-    found: dict[str, set[bool]] = {}
+    has_hardware: dict[str, set[bool]] = {}
     for host in hosts:
         if host.get(MACHINE_ID):
-            found.setdefault(str(host[MACHINE_ID]), set()).add(bool(host.get(HARDWARE_ID)))
-    return tuple(machine for machine, known in found.items() if len(known) > 1)
+            has_hardware.setdefault(str(host[MACHINE_ID]), set()).add(bool(host.get(HARDWARE_ID)))
+    return tuple(machine for machine, answers in has_hardware.items() if len(answers) > 1)
 
 
 def digests(hosts: Iterable[Mapping[str, Any]]) -> frozenset[str]:

@@ -20,10 +20,11 @@ SERIAL, DISK, HOST, USER, PASSWORD = (
     "user name",
     "password",
 )
-_KEPT_V4 = tuple(
+# addresses that name nobody
+_COMMON_V4 = tuple(
     map(ipaddress.IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "198.18.0.0/15", "224.0.0.0/3"))
 )
-_KEPT_V6 = tuple(map(ipaddress.IPv6Network, ("::/127", "2001:2::/48", "fe80::/128", "ff00::/8")))
+_COMMON_V6 = tuple(map(ipaddress.IPv6Network, ("::/127", "2001:2::/48", "fe80::/128", "ff00::/8")))
 _H, _START, _END = "[0-9A-Fa-f]", r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))", "(?![0-9A-Za-z])"
 _IS = r"""["'\\]{0,2}[ \t]{0,20}[:=#](?:\\[nrt]|[ \t"'\\]){0,20}"""  # between a name and its value, in JSON too
 _HEXADECIMAL = re.compile(
@@ -118,13 +119,13 @@ class Identifier(NamedTuple):
 
 def identifiers(text: str) -> Iterator[Identifier]:
     """Yield the identifiers in a text, in order, none overlapping another."""
-    found = [*_hexadecimal(text), *_logins(text), *_keyed(text)]
-    found.sort(key=lambda each: (each.start, -each.end))
+    candidates = [*_hexadecimal(text), *_logins(text), *_keyed(text)]
+    candidates.sort(key=lambda candidate: (candidate.start, -candidate.end))
     end = 0
-    for each in found:
-        if each.start >= end:
-            yield each
-            end = each.end
+    for candidate in candidates:
+        if candidate.start >= end:
+            yield candidate
+            end = candidate.end
 
 
 def in_small_letters(text: str) -> str:
@@ -132,45 +133,46 @@ def in_small_letters(text: str) -> str:
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
-    return "".join(small if len(small := each.lower()) == 1 else each for each in text)
+    chars = []
+    for char in text:
+        small = char.lower()
+        chars.append(small if len(small) == 1 else char)
+    return "".join(chars)
 
 
 def address(text: str) -> tuple[str, str] | None:
     """Return an IP address that names somebody as (kind, its usual spelling); None for anything else."""
     try:
-        found = ipaddress.ip_address(text)
+        ip = ipaddress.ip_address(text)
     except ValueError:
         parts = text.split(".")
         if len(parts) != 4 or not all(part.isdecimal() and int(part) < 256 for part in parts):
             return None
-        found = ipaddress.IPv4Address(".".join(str(int(part)) for part in parts))  # 010.009.008.007
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
-        found = found.ipv4_mapped
-    kept = _KEPT_V4 if found.version == 4 else _KEPT_V6
-    return (
-        None
-        if any(found in network for network in kept)
-        else (f"IPv{found.version} address", found.compressed)
-    )
+        ip = ipaddress.IPv4Address(".".join(str(int(part)) for part in parts))  # 010.009.008.007
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped:
+        ip = ip.ipv4_mapped
+    common = _COMMON_V4 if ip.version == 4 else _COMMON_V6
+    if any(ip in network for network in common):
+        return None
+    return f"IPv{ip.version} address", ip.compressed
 
 
 def _keyed(text: str) -> Iterator[Identifier]:
     """Yield what stands after its name: serial: X, UUID=X, /home/X."""
     lowered = in_small_letters(text)
     for key, pattern, kind in _BY_KEY:
-        if key in lowered:
-            for match in pattern.finditer(lowered):
-                start, end = match.span("value")
-                value = text[start:end]
-                before = lowered[match.start() - 1 : match.start()]
-                if (
-                    before.isalpha() and key[0].isalpha() and key not in _INSIDE
-                ):  # the end of another word
-                    continue
-                if kind == DISK and key != "by-":
-                    start, value = match.start(), text[match.start() : end]
-                if _is_value(kind, key, value, text[match.start() : start]):
-                    yield Identifier(start, end, kind, value)
+        if key not in lowered:
+            continue
+        may_end_word = not key[0].isalpha() or key in _INSIDE
+        for match in pattern.finditer(lowered):
+            start, end = match.span("value")
+            value = text[start:end]
+            if not may_end_word and lowered[match.start() - 1 : match.start()].isalpha():
+                continue
+            if kind == DISK and key != "by-":
+                start, value = match.start(), text[match.start() : end]
+            if _is_value(kind, key, value, text[match.start() : start]):
+                yield Identifier(start, end, kind, value)
 
 
 def _is_value(kind: str, key: str, value: str, before: str) -> bool:
@@ -199,11 +201,11 @@ def _logins(text: str) -> Iterator[Identifier]:
 
 
 def _hexadecimal(text: str) -> Iterator[Identifier]:
-    """Addresses and ids: in runs of hexadecimal digits and what joins them."""
+    """Yield addresses and ids: in runs of hexadecimal digits and what joins them."""
     for run in _HEXADECIMAL.finditer(text):
         if len(run[0]) == _MAC_DIGITS or not _NUMBER.fullmatch(run[0]):
             for match in _IN_HEXADECIMAL.finditer(text, run.start(), run.end() + 1):
-                yield from _OF[match.lastgroup or ""](match)
+                yield from _BY_GROUP[match.lastgroup or ""](match)
 
 
 def _group(match: re.Match[str], name: str, kind: str) -> Iterator[Identifier]:
@@ -232,20 +234,17 @@ def _dots(match: re.Match[str]) -> Iterator[Identifier]:
 
 
 def _ipv4(match: re.Match[str], offset: int) -> Iterator[Identifier]:
-    start, end = match.start() + offset, match.end() + offset
-    text = match.string
-    if not (found := address(match[0])):
+    text, start, end = match.string, match.start(), match.end()
+    ip = address(match[0])
+    if ip is None:
         return
-    before, after = (
-        text[max(match.start() - 14, 0) : match.start()],
-        text[match.end() : match.end() + 1],
-    )
+    before, after = text[max(start - 14, 0) : start], text[end : end + 1]
     if not (before[-1:].isalpha() or after.isalpha() or _VERSION.search(before)):
-        yield Identifier(start, end, *found)
+        yield Identifier(start + offset, end + offset, *ip)
 
 
 def _colons(match: re.Match[str]) -> Iterator[Identifier]:
-    """Addresses in a run of hexadecimal digits, colons and dots; its ends may belong to words beside it."""
+    """Yield addresses in a run of hexadecimal digits, colons and dots; its ends may belong to words beside it."""
     run, start = match["colons"], match.start()
     before, after = match.string[start - 1 : start], match.string[match.end() : match.end() + 1]
     if before.isalnum():  # of addr:fe80::1 the word's end; std::dec is no address
@@ -255,8 +254,9 @@ def _colons(match: re.Match[str]) -> Iterator[Identifier]:
         run, start = run[cut + 1 :], start + cut + 1
     if after.isalnum():
         run = run[: max(run.rfind(":"), run.rfind(".")) + 1]
-    kept = run.rstrip(".")
-    run = kept[:-1] if kept.endswith(":") and not kept.endswith("::") else kept
+    run = run.rstrip(".")
+    if run.endswith(":") and not run.endswith("::"):
+        run = run[:-1]
     if run[:1] in (":", ".") and not run.startswith("::"):
         run, start = run[1:], start + 1
     yield from _in_run(run, start)
@@ -264,8 +264,7 @@ def _colons(match: re.Match[str]) -> Iterator[Identifier]:
 
 def _in_run(run: str, start: int) -> Iterator[Identifier]:
     if _names_ipv6(run):
-        if found := address(run):
-            yield Identifier(start, start + len(run), *found)
+        yield from _ipv6(run, start)
         return
     macs = [*_MACS.finditer(run)]
     for mac in macs:
@@ -276,14 +275,20 @@ def _in_run(run: str, start: int) -> Iterator[Identifier]:
         first, last = run.find(":") + 1, run.rfind(":")
         for low, high in ((0, last), (first, len(run)), (first, last)):
             if _names_ipv6(run[low:high]):
-                if found := address(run[low:high]):
-                    yield Identifier(start + low, start + high, *found)
+                yield from _ipv6(run[low:high], start + low)
                 return
         if run.count(":") > 3 and any(map(str.isdigit, run)):
             yield Identifier(start, start + len(run), IPV6, run.lower())
             return
     for dotted in _DOTS.finditer(run):
         yield from _ipv4(dotted, start)
+
+
+def _ipv6(text: str, start: int) -> Iterator[Identifier]:
+    """Yield an IPv6 address that begins there, unless it names nobody."""
+    ip = address(text)
+    if ip is not None:
+        yield Identifier(start, start + len(text), *ip)
 
 
 def _names_ipv6(text: str) -> bool:
@@ -297,7 +302,7 @@ def _names_ipv6(text: str) -> bool:
     return True
 
 
-_OF: dict[str, Callable[[re.Match[str]], Iterator[Identifier]]] = {
+_BY_GROUP: dict[str, Callable[[re.Match[str]], Iterator[Identifier]]] = {
     "id": _id,
     "mac": _mac,
     "dots": _dots,

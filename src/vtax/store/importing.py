@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +71,11 @@ def import_bundle(
     watch: Watch = unwatched,
     accept: Callable[[RunHandle], None] = lambda run: None,
 ) -> Imported:
-    """Add the run of a bundle to a store. machine_id: of this host. watch: shows progress. accept: raises what is to
-    be raised for a run that is not wanted, before the store is touched.
+    """Add the run of a bundle to a store.
+
+    machine_id: of this host.
+    watch: shows progress.
+    accept: raises what is to be raised for a run that is not wanted, before the store is touched.
 
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
     damaged, of another schema, or of a run that is there with other content, and StoreError.
@@ -81,7 +84,7 @@ def import_bundle(
     try:
         run = _read(private, bundle, watch)
         accept(run)
-        return _added(engine, private, run, bundle, machine_id, watch)
+        return _copy_run(engine, private, run, bundle, machine_id, watch)
     finally:
         private.dispose()
 
@@ -110,9 +113,8 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     except DamagedRows as error:
         raise _damaged(bundle.path, error.problem) from error
     except StoreError as error:
-        if isinstance(error, RunIsThere) or isinstance(
-            error.__cause__, IntegrityError
-        ):  # nobody else has this store
+        # nobody else has this store
+        if isinstance(error, RunIsThere) or isinstance(error.__cause__, IntegrityError):
             raise _damaged(bundle.path, "rows contradict each other") from error
         raise
     return run
@@ -120,10 +122,10 @@ def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
 
 def _checked_rows(bundle: Bundle) -> Iterator[Row]:
     """Yield the rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
-    checks = {
-        name: {column: _check_of(table.c[column]) for column in portable_columns(table)}
-        for name, table in schema.metadata.tables.items()
-    }
+    checks = {}
+    for name, table in schema.metadata.tables.items():
+        columns = portable_columns(table)
+        checks[name] = {column: _check_of(table.c[column]) for column in columns}
     for name, row in bundle.rows():
         check = checks.get(name)
         if check is None or row.keys() != check.keys():
@@ -156,18 +158,17 @@ def _check_of(column: Any) -> Callable[[Any], Any]:
 def _value(column: Any, value: Any) -> Any:
     """Return a value as its column holds it, which is no reference: `add_rows` checks these. Raises ValueError."""
     if column.name == "effective" and isinstance(value, dict):
-        settings = cleaned({name: each for name, each in value.items() if name not in LISTS})
-        return {**settings, **{name: finite_lists(value[name]) for name in LISTS if name in value}}
-    found = checked(column, value)
-    if isinstance(found, int) and not -_MAX_INTEGER <= found < _MAX_INTEGER:
+        settings = {name: setting for name, setting in value.items() if name not in LISTS}
+        lists = {name: finite_lists(value[name]) for name in LISTS if name in value}
+        return {**cleaned(settings), **lists}
+    stored = checked(column, value)
+    if isinstance(stored, int) and not -_MAX_INTEGER <= stored < _MAX_INTEGER:
         raise ValueError(f"{column.name} is larger than 64 bits")
-    if (
-        isinstance(found, str)
-        and isinstance(column.type, String)
-        and len(found) > (column.type.length or len(found))
-    ):
-        raise ValueError(f"{column.name} is longer than {column.type.length} characters")
-    return found
+    if isinstance(stored, str) and isinstance(column.type, String):
+        longest = column.type.length
+        if longest and len(stored) > longest:
+            raise ValueError(f"{column.name} is longer than {longest} characters")
+    return stored
 
 
 def _check(private: Engine, run: RunHandle, path: Path) -> None:
@@ -180,9 +181,8 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
     with reading(private) as connection:
 
         def has(condition: ColumnElement[bool]) -> bool:
-            return (
-                connection.execute(select(trial.c.id).where(condition).limit(1)).first() is not None
-            )
+            query = select(trial.c.id).where(condition).limit(1)
+            return connection.execute(query).first() is not None
 
         if run.status not in _STATUSES or has(trial.c.status.not_in(("ok", "failed"))):
             raise _damaged(path, "a status is none of a run or a trial that ended")
@@ -190,16 +190,14 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
             raise _damaged(path, "a trial is of a session that is not there")
 
 
-def _added(
+def _copy_run(
     engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str, watch: Watch
 ) -> Imported:
     """Copy a run out of its private store, unless it is there, or another process brings it there meanwhile."""
-    host = run.host.get("machine_id")
-    is_other = not machine_id or host != machine_id
-    table = schema.run
+    is_other = not machine_id or run.host.get("machine_id") != machine_id
     with reading(private) as connection:
         trials = connection.execute(select(func.count()).select_from(schema.trial)).scalar_one()
-    known = {
+    origin = {
         "at": time.time(),
         "name": run.name,
         "sha256": bundle.sha256,
@@ -209,26 +207,20 @@ def _added(
     is_new = False
     while True:
         with reading(private) as source, writing(engine) as connection:
-            names = set(connection.execute(select(table.c.name)).scalars())
-            there = (
-                connection.execute(select(table).where(table.c.identity == run.identity))
-                .mappings()
-                .first()
-            )
-            if there is not None:
-                if imported(there["provenance"]).get("sha256") != bundle.sha256:
-                    _refuse_other_content(
-                        connection, there, rows_of(source, run.id), shown(engine.url)
-                    )
-                name = there["name"]
+            same = select(schema.run).where(schema.run.c.identity == run.identity)
+            stored = connection.execute(same).mappings().first()
+            if stored is not None:
+                if imported(stored["provenance"]).get("sha256") != bundle.sha256:
+                    own = rows_of(source, run.id)
+                    _refuse_other_content(connection, stored, own, shown(engine.url))
+                name = stored["name"]
                 break
-            name = run.name if run.name not in names else _free(f"{run.name}-imported", names)
-            changes = {"name": name, "provenance": {**run.provenance, IMPORTED: known}}
+            names = set(connection.execute(select(schema.run.c.name)).scalars())
+            name = _free_name(run.name, names)
+            changes = {"name": name, "provenance": {**run.provenance, IMPORTED: origin}}
             rows = watch("stored", rows_of(source, run.id))
             with suppress(RunIsThere):
-                add_rows(
-                    connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows)
-                )
+                add_rows(connection, _with_changes(rows, changes))
                 is_new = True
                 break
     return Imported(
@@ -236,24 +228,31 @@ def _added(
     )
 
 
+def _with_changes(rows: Iterable[Row], changes: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield rows with changes to that of the run."""
+    for table, row in rows:
+        yield table, {**row, **changes} if table == "run" else row
+
+
 def _refuse_other_content(
-    connection: Connection, there: Mapping[Any, Any], rows: Iterator[Row], where: str
+    connection: Connection, stored: Mapping[Any, Any], rows: Iterable[Row], where: str
 ) -> None:
     """Raise BadInput when a run of this identity is not that of the bundle, tags and notes aside. rows: of it."""
-    if sha256_of(rows_of(connection, there["id"])) != sha256_of(rows):
+    if sha256_of(rows_of(connection, stored["id"])) != sha256_of(rows):
         raise BadInput(
-            f"this run is in the store as {there['name']}, with other content",
+            f"this run is in the store as {stored['name']}, with other content",
             where=where,
-            hint=f"vtax remove {there['name']} removes it; then import the bundle again",
+            hint=f"vtax remove {stored['name']} removes it; then import the bundle again",
         )
 
 
-def _free(stem: str, names: set[str]) -> str:
-    return next(
-        name
-        for n in range(1, len(names) + 2)
-        if (name := stem if n == 1 else f"{stem}-{n}") not in names
-    )
+def _free_name(name: str, names: set[str]) -> str:
+    """Return a name that no run of a store has: this one, or what it becomes by an import."""
+    free, number = name, 1
+    while free in names:
+        free = f"{name}-imported" if number == 1 else f"{name}-imported-{number}"
+        number += 1
+    return free
 
 
 def _damaged(path: Path, why: str) -> BadInput:

@@ -25,8 +25,8 @@ _END = ""  # the key of a node that ends a name
 
 
 def squeezed(text: str) -> str:
-    """Letters and digits of a name, in small letters: the same for all its spellings."""
-    return "".join(each for each in text.lower() if each.isalnum())
+    """Return letters and digits of a name, in small letters: the same for all its spellings."""
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 _Node = dict[str, Any]
@@ -45,12 +45,9 @@ class KnownNames:
         """Remember a name, unless it is too short or a number."""
         key = squeezed(value)
         longest_number = 0 if kind == IPV4 else _SHORTEST_NUMBER
-        if (
-            len(key) >= _SHORTEST
-            and value.isprintable()
-            and not (key.isdecimal() and len(key) < longest_number)
-        ):
-            self._kinds.setdefault(key if kind != IPV4 else value, (kind, value))
+        is_number = key.isdecimal() and len(key) < longest_number
+        if len(key) >= _SHORTEST and value.isprintable() and not is_number:
+            self._kinds.setdefault(value if kind == IPV4 else key, (kind, value))
 
     def without(self, words: set[str]) -> None:
         """Make the tree of all names that were added, except for these words, which are squeezed."""
@@ -59,7 +56,8 @@ class KnownNames:
             if key not in words:
                 for spelling in _spellings(kind, value):
                     self._plant(spelling, kind, value)
-        self._first = {f"{escaped}{run}" for run in self._tree for escaped in ("", *_ESCAPED)}
+        for escaped in ("", *_ESCAPED):
+            self._first.update(f"{escaped}{run}" for run in self._tree)
 
     def _plant(self, spelling: str, kind: str, value: str) -> None:
         node = self._tree
@@ -75,37 +73,38 @@ class KnownNames:
             return
         until = 0
         for match in _RUN.finditer(lowered):
-            if (
-                match[0] in self._first
-                and match.start() >= until
-                and (found := self._longest(text, lowered, match))
-            ):
-                yield found
-                until = found.end
+            if match[0] not in self._first or match.start() < until:
+                continue
+            name = self._longest(text, lowered, match)
+            if name:
+                yield name
+                until = name.end
 
     def _longest(self, text: str, lowered: str, first: re.Match[str]) -> Identifier | None:
         """Return the longest name that starts with a run, or after its first letter when that belongs to an
         escape."""
         start, end = first.span()
-        found = self._longest_from(text, lowered, start, end, first[0])
-        if found is None and text[start - 1 : start] == "\\":
-            found = self._longest_from(text, lowered, start + 1, end, first[0][1:])
-        return found
+        name = self._longest_from(text, lowered, start, end, first[0])
+        if name is None and text[start - 1 : start] == "\\":
+            name = self._longest_from(text, lowered, start + 1, end, first[0][1:])
+        return name
 
     def _longest_from(
-        self, text: str, lowered: str, start: int, end: int, run_of_start: str
+        self, text: str, lowered: str, start: int, end: int, first_run: str
     ) -> Identifier | None:
-        node = self._tree.get(run_of_start)
-        found, is_wide = None, False
+        node = self._tree.get(first_run)
+        longest, is_wide = None, False
         while node:
-            if (named := node.get(_END)) and _is_whole(text, start, end, *named, is_wide=is_wide):
-                found = Identifier(start, end, *named)
+            name = node.get(_END)
+            if name and _is_whole(text, start, end, *name, is_wide=is_wide):
+                longest = Identifier(start, end, *name)
             joint = _JOINT.match(lowered, end)
-            if not (run := _RUN.match(lowered, joint.end() if joint else end)):
+            run = _RUN.match(lowered, joint.end() if joint else end)
+            if not run:
                 break
             is_wide = is_wide or not _NARROW.fullmatch(lowered, end, run.start())
             node, end = node.get(run[0]), run.end()
-        return found
+        return longest
 
 
 def _is_whole(text: str, start: int, end: int, kind: str, value: str, *, is_wide: bool) -> bool:
@@ -118,26 +117,23 @@ def _is_whole(text: str, start: int, end: int, kind: str, value: str, *, is_wide
 
 
 def _spellings(kind: str, value: str) -> set[str]:
-    """Spellings of a name that differ in where its runs of letters and digits end."""
+    """Return spellings of a name that differ in where its runs of letters and digits end."""
     if kind == IPV4:
         octets = ipaddress.IPv4Address(value).packed
         return {value, octets.hex(), octets[::-1].hex(), str(int.from_bytes(octets))}
-    found = {value, squeezed(value)}
+    digits = squeezed(value)
+    spellings = {value, digits}
     if kind == IPV6:
         try:
             address = ipaddress.IPv6Address(value)
         except ValueError:
-            return found
-        return {
-            value,
-            address.exploded,
-            address.packed.hex(),
-            " ".join(f"{b:02x}" for b in address.packed),
-        }
-    digits = squeezed(value)
-    if all(each in "0123456789abcdef" for each in digits):
+            return spellings
+        return {value, address.exploded, address.packed.hex(), address.packed.hex(" ")}
+    if set(digits) <= set("0123456789abcdef"):
         for size in (2, 4, 6) if kind == MAC else (2, 4, 8):
-            found.add(" ".join(digits[at : at + size] for at in range(0, len(digits), size)))
+            groups = [digits[start : start + size] for start in range(0, len(digits), size)]
+            spellings.add(" ".join(groups))
     if kind not in (HOST, USER, MAC) and len(digits) == 32:
-        found.add("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
-    return found
+        groups = [digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]]
+        spellings.add("-".join(groups))
+    return spellings

@@ -65,37 +65,29 @@ class Listing:
 
     def page(self, store: Store, wanted: RunFilter, number: int, size: int) -> Page:
         """Return the page of this number, from 1, with so many runs. Raises StoreError."""
-        run = schema.run
-        query = _narrowed(select(*SUMMARY), wanted)
-        query = (
-            query.order_by(run.c.started_at.desc(), run.c.id.desc())
-            .limit(size)
-            .offset((number - 1) * size)
-        )
+        run, platform = schema.run, schema.platform
+        newest = (run.c.started_at.desc(), run.c.id.desc())
+        query = _narrowed(select(*SUMMARY), wanted).order_by(*newest)
+        query = query.limit(size).offset((number - 1) * size)
         with reading_rows(store.engine) as connection:
             total = connection.execute(_narrowed(select(func.count(run.c.id)), wanted)).scalar_one()
-            rows = fetch(connection, query)
-            made = self._summaries(store, connection, rows)
+            runs = self._summaries(store, connection, fetch(connection, query))
             names = {
                 "study": _distinct(connection, run.c.study),
-                "platform": _distinct(
-                    connection, schema.platform.c.name, schema.platform.c.available
-                ),
+                "platform": _distinct(connection, platform.c.name, platform.c.available),
                 "status": _distinct(connection, run.c.status),
                 "tag": _tags(connection),
             }
-        return Page(made, int(total), names)
+        return Page(runs, int(total), names)
 
     def one(self, store: Store, name: str) -> RunSummary:
         """Return the run of this name. Raises NotFound for an unknown one, StoreError."""
         query = select(*SUMMARY).where(schema.run.c.name == name)
         with reading_rows(store.engine) as connection:
-            found = self._summaries(store, connection, fetch(connection, query))
-        if not found:
-            raise NotFound(
-                f"there is no run {name!r}", hint="the page of runs lists those that are stored"
-            )
-        return found[0]
+            runs = self._summaries(store, connection, fetch(connection, query))
+        if not runs:
+            raise _unknown_run(name)
+        return runs[0]
 
     def count_ahead(self, store: Store, is_wanted: Callable[[], bool]) -> None:
         """Count the trials of the newest runs, so that no page of them waits for it; until it is not wanted any more.
@@ -119,14 +111,13 @@ class Listing:
         return tuple(summaries(connection, rows, counts, store.status_for_reader, ids))
 
     def _counted(self, connection: Connection, run: Any) -> Counts:
-        """SQLite gives the id of a removed run to the next one; its identity is its own."""
+        """Return the counts of a run. SQLite gives the id of a removed run to the next one; its identity is its own."""
         key = (run.id, run.identity, last_position(connection, run.id), run.status)
-        if (known := self._counts.get(key)) is not None:
-            return known
-        if len(self._counts) > _MOST_KEPT:
-            self._counts.clear()
-        found = self._counts[key] = counts_of(connection, run.id)
-        return found
+        if key not in self._counts:
+            if len(self._counts) > _MOST_KEPT:
+                self._counts.clear()
+            self._counts[key] = counts_of(connection, run.id)
+        return self._counts[key]
 
 
 def studies(store: Store) -> tuple[StudyRow, ...]:
@@ -142,59 +133,54 @@ def studies(store: Store) -> tuple[StudyRow, ...]:
         .group_by(run.c.study)
         .order_by(func.max(run.c.started_at).desc())
     )
+    rows = []
     with reading_rows(store.engine) as connection:
-        return tuple(
-            StudyRow(
-                study,
-                *_declared(connection, study, started_at),
-                int(runs),
-                int(finished),
-                started_at,
-            )
-            for study, runs, finished, started_at in connection.execute(grouped)
-        )
+        for study, runs, finished, started_at in connection.execute(grouped):
+            title, question = _declared(connection, study, started_at)
+            rows.append(StudyRow(study, title, question, int(runs), int(finished), started_at))
+    return tuple(rows)
 
 
 def state_of(store: Store, name: str) -> str:
     """Return what differs when anything of a run does: its status, and a hash. Raises NotFound for an unknown run."""
     run, warning = schema.run, schema.warning
     with reading_rows(store.engine) as connection:
-        rows = connection.execute(select(run).where(run.c.name == name)).all()
-        if not rows:
-            raise NotFound(
-                f"there is no run {name!r}", hint="the page of runs lists those that are stored"
-            )
-        (row,) = rows
+        row = connection.execute(select(run).where(run.c.name == name)).first()
+        if row is None:
+            raise _unknown_run(name)
         last = last_position(connection, row.id)
-        warned = connection.execute(
-            select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
-        ).one()
+        query = select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
+        warnings = connection.execute(query).one()
     status, _ = store.status_for_reader(row.status, "")
-    return (
-        f"{status} {hashlib.sha256(repr((tuple(row), last, tuple(warned))).encode()).hexdigest()}"
-    )
+    return f"{status} {_hash((tuple(row), last, tuple(warnings)))}"
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def _unknown_run(name: str) -> NotFound:
+    hint = "the page of runs lists those that are stored"
+    return NotFound(f"there is no run {name!r}", hint=hint)
 
 
 def state_of_study(store: Store, study: str) -> str:
     """Return what differs when a run of a study is added, removed, replaced, or ends. Raises StoreError."""
     run = schema.run
     columns = (run.c.id, run.c.name, run.c.identity, run.c.status, run.c.started_at, run.c.ended_at)
+    query = select(*columns).where(run.c.study == study).order_by(run.c.id)
     with reading_rows(store.engine) as connection:
-        rows = connection.execute(
-            select(*columns).where(run.c.study == study).order_by(run.c.id)
-        ).all()
-    return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
+        return _hash([tuple(row) for row in connection.execute(query)])
 
 
 def names_of_study(store: Store, study: str, most: int) -> list[str]:
-    """Names of the newest runs of a study; of all studies where it is empty. Raises StoreError."""
+    """Return names of the newest runs of a study; of all studies where it is empty. Raises StoreError."""
     run = schema.run
     query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(most)
+    if study:
+        query = query.where(run.c.study == study)
     with reading_rows(store.engine) as connection:
-        return [
-            row.name
-            for row in fetch(connection, query.where(run.c.study == study) if study else query)
-        ]
+        return [row.name for row in fetch(connection, query)]
 
 
 def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
@@ -209,13 +195,10 @@ def _narrowed(query: Select[Any], wanted: RunFilter) -> Select[Any]:
         named = run.c.name.contains(wanted.text, autoescape=True)
         query = query.where(or_(named, _holds(run.c.notes, wanted.text, is_whole=False)))
     if wanted.platform:
-        query = query.where(
-            run.c.id.in_(
-                select(platform.c.run_id).where(
-                    platform.c.name == wanted.platform, platform.c.available
-                )
-            )
+        tested = select(platform.c.run_id).where(
+            platform.c.name == wanted.platform, platform.c.available
         )
+        query = query.where(run.c.id.in_(tested))
     return query
 
 
@@ -223,30 +206,33 @@ def _distinct(
     connection: Connection, column: Any, where: ColumnElement[bool] | None = None
 ) -> list[str]:
     query = select(column).distinct().order_by(column)
-    return [row[0] for row in fetch(connection, query if where is None else query.where(where))]
+    if where is not None:
+        query = query.where(where)
+    return [row[0] for row in fetch(connection, query)]
 
 
 def _holds(column: ColumnElement[Any], text: str, *, is_whole: bool) -> ColumnElement[bool]:
-    """Whether a column of JSON has a text in its list, or in one of the list where it need not be whole."""
-    end = '"' if is_whole else ""
-    forms = {
-        end + json.dumps(text, ensure_ascii=is_ascii)[1:-1] + end for is_ascii in (True, False)
-    }
-    return or_(*(cast(column, String).contains(form, autoescape=True) for form in sorted(forms)))
+    """Return whether a column of JSON has a text in its list, or in one of the list where it need not be whole."""
+    conditions = []
+    for is_ascii in (True, False):
+        form = json.dumps(text, ensure_ascii=is_ascii)
+        part = form if is_whole else form[1:-1]
+        conditions.append(cast(column, String).contains(part, autoescape=True))
+    return or_(*conditions)
 
 
 def _tags(connection: Connection) -> list[str]:
     """Return the tags of all runs."""
-    tags = schema.run.c.tags
-    rows = fetch(connection, select(tags).where(cast(tags, String) != "[]"))
-    return sorted({tag for row in rows for tag in Annotations.read(row.tags, ()).tags})
+    column = schema.run.c.tags
+    tags: set[str] = set()
+    for row in fetch(connection, select(column).where(cast(column, String) != "[]")):
+        tags.update(Annotations.read(row.tags, ()).tags)
+    return sorted(tags)
 
 
 def _declared(connection: Connection, study: str, started_at: float) -> tuple[str, str]:
-    """(title, question) of a run of a study that began then."""
+    """Return (title, question) of a run of a study that began then."""
     run = schema.run
-    query = (
-        select(run.c.declared).where(run.c.study == study, run.c.started_at == started_at).limit(1)
-    )
-    (row,) = fetch(connection, query)
+    query = select(run.c.declared).where(run.c.study == study, run.c.started_at == started_at)
+    (row,) = fetch(connection, query.limit(1))
     return str(row.declared.get("title") or ""), str(row.declared.get("question") or "")

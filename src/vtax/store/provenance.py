@@ -24,35 +24,36 @@ def origin_of(provenance: Mapping[str, Any]) -> str:
     store."""
     parts = [MERGED] if MERGED in provenance else []
     if IMPORTED in provenance:
-        parts.append(
-            f"{IMPORTED} from another host"
-            if imported(provenance).get("is_other_host")
-            else IMPORTED
-        )
+        is_other_host = imported(provenance).get("is_other_host")
+        parts.append(f"{IMPORTED} from another host" if is_other_host else IMPORTED)
     return ", ".join(parts)
 
 
 def imported(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what is known of the import of a run; empty for one that was not imported."""
-    found = provenance.get(IMPORTED)
-    return found if isinstance(found, Mapping) else {}
+    origin = provenance.get(IMPORTED)
+    return origin if isinstance(origin, Mapping) else {}
 
 
 def merged_runs(provenance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the runs that a run was merged from, as stored: untrusted where it was imported."""
-    found = provenance.get(MERGED)
-    runs = found.get("runs") if isinstance(found, Mapping) else None
-    return [each for each in runs if isinstance(each, Mapping)] if isinstance(runs, list) else []
+    origin = provenance.get(MERGED)
+    runs = origin.get("runs") if isinstance(origin, Mapping) else None
+    if not isinstance(runs, list):
+        return []
+    return [run for run in runs if isinstance(run, Mapping)]
 
 
 def versions_of(provenance: Mapping[str, Any]) -> dict[int, dict[str, str]]:
-    """Session of a merged run -> platform -> version of its runtime; of runs that say it. Untrusted, as above."""
-    found: dict[int, dict[str, str]] = {}
+    """Return the version of each platform's runtime by session of a merged run, of runs that say it. Untrusted, as
+    above."""
+    by_session: dict[int, dict[str, str]] = {}
     for run in merged_runs(provenance):
         versions, sessions = run.get("versions"), run.get("sessions")
-        if isinstance(versions, Mapping) and isinstance(sessions, list):
-            own = {
-                clean(str(platform)): clean(str(version)) for platform, version in versions.items()
-            }
-            found |= {each: own for each in sessions if isinstance(each, int)}
-    return found
+        if not isinstance(versions, Mapping) or not isinstance(sessions, list):
+            continue
+        own = {clean(str(platform)): clean(str(version)) for platform, version in versions.items()}
+        for session in sessions:
+            if isinstance(session, int):
+                by_session[session] = own
+    return by_session

@@ -54,25 +54,33 @@ KERNEL_OPTIONS = frozenset({
 
 def facts_of_host(host: Mapping[str, Any]) -> dict[str, Any]:
     """Return the description of a host without what is not listed, and that of each of its boots in the same way."""
-    found = {name: _public(name, value) for name, value in host.items() if name in _OF_HOST}
-    if isinstance(boots := host.get("boots"), Mapping):
-        found["boots"] = {
-            name: facts_of_host(of) for name, of in boots.items() if isinstance(of, Mapping)
-        }
-    return found
+    facts = {name: _public(name, value) for name, value in host.items() if name in _OF_HOST}
+    boots = host.get("boots")
+    if isinstance(boots, Mapping):
+        facts["boots"] = {}
+        for name, boot in boots.items():
+            if isinstance(boot, Mapping):
+                facts["boots"][name] = facts_of_host(boot)
+    return facts
 
 
 def facts_of_guest(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a guest without what is not listed."""
-    return {
-        n: _public(n, value) for n, value in facts.items() if n in _OF_GUEST or _OPEN.fullmatch(n)
-    }
+    public = {}
+    for name, value in facts.items():
+        if name in _OF_GUEST or _OPEN.fullmatch(name):
+            public[name] = _public(name, value)
+    return public
 
 
 def _public(name: str, value: Any) -> Any:
     if name not in _WORDS_OF_KERNEL:
         return value
-    words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
-    return [
-        word for word in words if isinstance(word, str) and word.partition("=")[0] in KERNEL_OPTIONS
-    ]
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, list):
+        return []
+    options = []
+    for word in words:
+        if isinstance(word, str) and word.partition("=")[0] in KERNEL_OPTIONS:
+            options.append(word)
+    return options

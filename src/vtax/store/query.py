@@ -135,7 +135,7 @@ class RunData:
 
 
 def load(engine: Engine, run: RunHandle) -> RunData:
-    """Everything of a run but raw outputs and counters. Raises StoreError."""
+    """Return everything of a run but raw outputs and counters. Raises StoreError."""
     with reading_rows(engine) as connection:
         cell_ids = _ids(connection, schema.cell, run.id)
         if cell_ids.size != len(run.cells):
@@ -156,8 +156,10 @@ def load(engine: Engine, run: RunHandle) -> RunData:
 def outputs(
     engine: Engine, run: RunHandle, positions: Collection[int] | None = None
 ) -> list[OutputRow]:
-    """Raw outputs of a run's trials, in the order they happened. positions: of the trials; None for all. Raises
-    StoreError."""
+    """Return raw outputs of a run's trials, in the order they happened. positions: of the trials; None for all.
+
+    Raises StoreError.
+    """
     trial, output = schema.trial, schema.output
     query = (
         select(
@@ -177,14 +179,24 @@ def outputs(
     )
     if positions is not None:
         query = query.where(trial.c.position.in_(positions))
+    rows = []
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
-        return [
-            OutputRow(
-                r[0], index[r[1]], r[2], r[3], r[4], tuple(r[5]), r[6], unpack(r[7]), unpack(r[8])
+        for row in fetch(connection, query):
+            rows.append(
+                OutputRow(
+                    row.position,
+                    index[row.cell_id],
+                    row.block,
+                    row.number,
+                    row.role,
+                    tuple(row.argv),
+                    row.status,
+                    unpack(row.stdout),
+                    unpack(row.stderr),
+                )
             )
-            for r in fetch(connection, query)
-        ]
+    return rows
 
 
 def outputs_of_each(
@@ -192,31 +204,30 @@ def outputs_of_each(
 ) -> Iterator[list[OutputRow]]:
     """Yield the raw outputs of every trial, in this order; those of few trials are in memory. Raises StoreError."""
     for first in range(0, len(positions), _AT_ONCE):
-        some = positions[first : first + _AT_ONCE]
-        found = outputs(engine, run, positions=some)
-        yield from ([each for each in found if each.position == position] for position in some)
+        part = positions[first : first + _AT_ONCE]
+        rows: dict[int, list[OutputRow]] = {position: [] for position in part}
+        for row in outputs(engine, run, positions=part):
+            rows[row.position].append(row)
+        for position in part:
+            yield rows[position]
 
 
 def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple[float, int]]:
-    """(cell index, place, name) -> mean over the measured trials that went well, and their number."""
+    """Return by (cell index, place, name) the mean over the measured trials that went well, and their number."""
     trial, counter = schema.trial, schema.counter
+    keys = (trial.c.cell_id, counter.c.place, counter.c.name)
     query = (
-        select(
-            trial.c.cell_id,
-            counter.c.place,
-            counter.c.name,
-            func.avg(counter.c.value),
-            func.count(),
-        )
+        select(*keys, func.avg(counter.c.value), func.count())
         .join_from(counter, trial)
         .where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
-        .group_by(trial.c.cell_id, counter.c.place, counter.c.name)
+        .group_by(*keys)
     )
+    means = {}
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
-        return {
-            (index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in fetch(connection, query)
-        }
+        for cell_id, place, name, mean, count in fetch(connection, query):
+            means[index[cell_id], place, name] = float(mean), int(count)
+    return means
 
 
 def block_counters(
@@ -227,34 +238,31 @@ def block_counters(
     only: place and name of the one counter that is wanted.
     """
     trial, counter = schema.trial, schema.counter
-    by = (trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
+    keys = (trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
+    query = select(*keys, func.avg(counter.c.value), func.count()).join_from(counter, trial)
+    query = query.where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
+    if only:
+        query = query.where(counter.c.place == only[0], counter.c.name == only[1])
+    columns: dict[tuple[int, str, str], tuple[list[int], list[float], list[int]]] = {}
     with reading_rows(engine) as connection:
         ids = _ids(connection, schema.cell, run.id)
-        query = select(*by, func.avg(counter.c.value), func.count()).join_from(counter, trial)
-        query = query.where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
-        query = (
-            query.where(trial.c.cell_id.in_([int(ids[cell]) for cell in cells]))
-            .group_by(*by)
-            .order_by(*by)
-        )
-        if only:
-            query = query.where(counter.c.place == only[0], counter.c.name == only[1])
+        wanted = trial.c.cell_id.in_([int(ids[cell]) for cell in cells])
+        query = query.where(wanted).group_by(*keys).order_by(*keys)
         index = _index_of(ids)
-        found: dict[tuple[int, str, str], list[tuple[int, float, int]]] = {}
-        for cell, place, name, block, mean, trials in fetch(connection, query):
-            found.setdefault((index[cell], place, name), []).append((block, mean, trials))
-    return {
-        key: (
-            np.array([row[0] for row in rows], np.int64),
-            np.array([row[1] for row in rows], np.float64),
-            sum(row[2] for row in rows) / len(rows),
-        )
-        for key, rows in found.items()
-    }
+        for cell_id, place, name, block, mean, count in fetch(connection, query):
+            blocks, means, counts = columns.setdefault((index[cell_id], place, name), ([], [], []))
+            blocks.append(block)
+            means.append(mean)
+            counts.append(count)
+    by_counter = {}
+    for key, (blocks, means, counts) in columns.items():
+        arrays = np.array(blocks, np.int64), np.array(means, np.float64)
+        by_counter[key] = (*arrays, sum(counts) / len(counts))
+    return by_counter
 
 
 def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]:
-    """Trial id (as in Trials.id) -> metric name -> values within the trial, of the trials that have them.
+    """Return by trial id (as in Trials.id) and metric name the values within the trial, of trials that have them.
 
     Raises StoreError.
     """
@@ -263,7 +271,7 @@ def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]
 
 
 def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
-    """Trial id (as in Trials.id) -> the settings that were really in force, as a JSON object without LISTS.
+    """Return by trial id (as in Trials.id) the settings that were really in force, as a JSON object without LISTS.
 
     Raises StoreError.
     """
@@ -274,13 +282,15 @@ def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
         .order_by(table.c.id)
     )
     with reading_rows(engine) as connection:
-        return {
-            trial: plain_settings(text, without=LISTS) for trial, text in connection.execute(query)
-        }
+        rows = connection.execute(query)
+        return {trial: plain_settings(text, without=LISTS) for trial, text in rows}
 
 
 def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
-    """Trial id (as in Trials.id) -> the number of its guest among those of the run, from 1. Raises StoreError."""
+    """Return by trial id (as in Trials.id) the number of its guest among those of the run, from 1.
+
+    Raises StoreError.
+    """
     table = schema.trial
     query = select(table.c.id, table.c.guest_id).where(
         table.c.run_id == run.id, table.c.guest_id.is_not(None)
@@ -291,36 +301,28 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
 
 
 def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
-    table = schema.trial
-    columns = (
-        "id",
-        "cell_id",
-        "block",
-        "number",
-        "position",
-        "is_warmup",
-        "started_at",
-        "outside_s",
-        "inside_s",
-    )
-    unknown = func.coalesce
+    columns = schema.trial.c
     query = (
         select(
-            *(table.c[name] for name in columns[:7]),
-            (table.c.status == "ok").label("is_ok"),
-            unknown(table.c.outside_s, -1.0).label("outside_s"),
-            unknown(table.c.inside_s, -1.0).label("inside_s"),
-            table.c.session,
+            columns.id,
+            columns.cell_id,
+            columns.block,
+            columns.number,
+            columns.position,
+            columns.is_warmup,
+            columns.started_at,
+            (columns.status == "ok").label("is_ok"),
+            func.coalesce(columns.outside_s, -1.0).label("outside_s"),
+            func.coalesce(columns.inside_s, -1.0).label("inside_s"),
+            columns.session,
         )
-        .where(table.c.run_id == run_id)
-        .order_by(table.c.id)
+        .where(columns.run_id == run_id)
+        .order_by(columns.id)
     )
     kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4"]
     rows = _fetch(connection, query, kinds)
     _refuse_infinite(rows, ("started_at", "outside_s", "inside_s"))
-    seconds = {
-        name: np.where(rows[name] < 0, np.nan, rows[name]) for name in ("outside_s", "inside_s")
-    }
+    outside_s, inside_s = rows["outside_s"], rows["inside_s"]
     return Trials(
         id=rows["id"].astype(np.int64),
         cell=_positions(cell_ids, rows["cell_id"], "cell"),
@@ -330,8 +332,9 @@ def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
         is_warmup=rows["is_warmup"].astype(np.bool_),
         is_ok=rows["is_ok"].astype(np.bool_),
         started_at=rows["started_at"].astype(np.float64),
+        outside_s=np.where(outside_s < 0, np.nan, outside_s),
+        inside_s=np.where(inside_s < 0, np.nan, inside_s),
         session=rows["session"].astype(np.int64),
-        **seconds,
     )
 
 
@@ -341,47 +344,47 @@ def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measur
     query = select(table.c.trial_id, table.c.metric_id, table.c.value).order_by(
         table.c.trial_id, table.c.metric_id
     )
-    if (
-        trials.id.size
-    ):  # one range of the clustered table; other runs that were stored meanwhile drop out below
+    if trials.id.size:
+        # one range of the clustered table; other runs that were stored meanwhile drop out below
         query = query.where(table.c.trial_id.between(int(trials.id[0]), int(trials.id[-1])))
     else:
-        query = query.where(
-            table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == run_id))
-        )
+        own = select(trial.c.id).where(trial.c.run_id == run_id)
+        query = query.where(table.c.trial_id.in_(own))
     rows = _fetch(connection, query, ["i8", "i8", "f8"])
     _refuse_infinite(rows, ("value",))
     index = np.searchsorted(trials.id, rows["trial_id"])
-    of_run = (
-        trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(rows.size, np.bool_)
-    )
+    is_own = np.zeros(rows.size, np.bool_)
+    if trials.id.size:
+        is_own = trials.id[index] == rows["trial_id"]
     return Measurements(
-        trial=index[of_run].astype(np.int64),
-        metric=_positions(metric_ids, rows["metric_id"][of_run], "metric"),
-        value=rows["value"][of_run].astype(np.float64),
+        trial=index[is_own].astype(np.int64),
+        metric=_positions(metric_ids, rows["metric_id"][is_own], "metric"),
+        value=rows["value"][is_own].astype(np.float64),
     )
 
 
 def _guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
     table, platform = schema.guest, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    rows = fetch(connection, query.where(table.c.run_id == run.id).order_by(table.c.id))
-    known = {each.name for each in run.platforms}
-    if lost := next((row.platform for row in rows if row.platform not in known), None):
-        raise ValueError(f"a guest is of {lost}, which is no platform of this run")
-    return tuple(
-        GuestRow(
-            r.platform,
-            r.block,
-            r.topology,
-            r.ready_s,
-            r.clock_offset_s,
-            r.facts,
-            tuple(map(restored, r.notes)),
-            restored(r.error),
+    query = query.where(table.c.run_id == run.id).order_by(table.c.id)
+    known = {record.name for record in run.platforms}
+    guests = []
+    for row in fetch(connection, query):
+        if row.platform not in known:
+            raise ValueError(f"a guest is of {row.platform}, which is no platform of this run")
+        guests.append(
+            GuestRow(
+                row.platform,
+                row.block,
+                row.topology,
+                row.ready_s,
+                row.clock_offset_s,
+                row.facts,
+                tuple(map(restored, row.notes)),
+                restored(row.error),
+            )
         )
-        for r in rows
-    )
+    return tuple(guests)
 
 
 def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[WarningRow, ...]:
@@ -396,12 +399,11 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
         .group_by(table.c.code, data, table.c.cell_id)
         .order_by(func.min(table.c.id))
     )
-    return tuple(
-        WarningRow(
-            note_in(code, parse_json(text)), None if cell_id is None else index[cell_id], times
-        )
-        for code, text, cell_id, times in connection.execute(query)
-    )
+    rows = []
+    for code, text, cell_id, times in connection.execute(query):
+        cell = None if cell_id is None else index[cell_id]
+        rows.append(WarningRow(note_in(code, parse_json(text)), cell, times))
+    return tuple(rows)
 
 
 def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:
@@ -412,13 +414,14 @@ def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Fail
         .where(table.c.run_id == run_id, table.c.status != "ok")
         .order_by(table.c.position)
     )
-    return tuple(
-        FailureRow(index[r[0]], r[1], r[2], r[3], restored(r[4])) for r in fetch(connection, query)
-    )
+    failures = []
+    for cell_id, block, number, is_warmup, error in fetch(connection, query):
+        failures.append(FailureRow(index[cell_id], block, number, is_warmup, restored(error)))
+    return tuple(failures)
 
 
 def _positions(ids: Ints, wanted: Any, what: str) -> Ints:
-    """Where each of the wanted ids stands among the sorted ones. Raises ValueError for one that is not there."""
+    """Return where each of the wanted ids stands among the sorted ones. Raises ValueError for one that is not there."""
     index: Ints = np.searchsorted(ids, wanted).astype(np.int64)
     if wanted.size and (index.max() >= ids.size or (ids[index] != wanted).any()):
         raise ValueError(f"a trial refers to a {what} that this run does not have")
@@ -427,9 +430,8 @@ def _positions(ids: Ints, wanted: Any, what: str) -> Ints:
 
 def _refuse_infinite(rows: NDArray[Any], names: Sequence[str]) -> None:
     for name in names:
-        if not np.isfinite(rows[name]).all() or (
-            name == "started_at" and (np.abs(rows[name]) > LATEST).any()
-        ):
+        limit = LATEST if name == "started_at" else np.inf
+        if not np.isfinite(rows[name]).all() or (np.abs(rows[name]) > limit).any():
             raise ValueError(f"{name} of a trial is no time or value")
 
 
@@ -443,11 +445,10 @@ def _index_of(ids: Ints) -> dict[int, int]:
 
 
 def _fetch(connection: Connection, query: Select[Any], kinds: list[str]) -> NDArray[Any]:
-    """Rows of a query as one structured array, filled straight from the driver's cursor."""
+    """Return rows of a query as one structured array, filled straight from the driver's cursor."""
     sql = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
-    dtype = np.dtype(
-        [(column.key, kind) for column, kind in zip(query.selected_columns, kinds, strict=True)]
-    )
+    names = [column.key for column in query.selected_columns]
+    dtype = np.dtype(list(zip(names, kinds, strict=True)))
     cursor = connection.connection.cursor()
     try:
         cursor.execute(sql)

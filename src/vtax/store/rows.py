@@ -87,7 +87,7 @@ def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
 
 @cache
 def _row_type(names: tuple[str, ...]) -> Any:
-    """Return a type is made once for all queries of the same columns, which the code has few of."""
+    """Return the type of rows with these columns. It is made once for all queries that have the same columns."""
     return namedtuple("Row", names, rename=True)
 
 
@@ -100,8 +100,8 @@ def checked(column: Any, value: Any) -> Any:
         return None
     if isinstance(kind, JSON):
         return _plain(name, value)
-    for of_column, of_value in _TYPES:
-        if isinstance(kind, of_column) and not isinstance(value, of_value):
+    for column_type, value_type in _TYPES:
+        if isinstance(kind, column_type) and not isinstance(value, value_type):
             raise ValueError(f"{name} is {clean(repr(value), 60)}")
     if isinstance(kind, String):
         return clean(value)
@@ -130,30 +130,24 @@ def _plain(name: str, value: Any) -> Any:
         return container()
     if name == "facts":
         return flat(value)
-    found = cleaned(value, _MAX_OF_RUNS) if name == "provenance" else cleaned(value)
-    if name in ("plugins", "untested"):
-        return found
-    return (
-        [item if isinstance(item, str) else REPLACEMENT for item in found]
-        if name in _LISTS
-        else found
-    )
+    content = cleaned(value, _MAX_OF_RUNS) if name == "provenance" else cleaned(value)
+    if name not in _LISTS or name in ("plugins", "untested"):
+        return content
+    return [item if isinstance(item, str) else REPLACEMENT for item in content]
 
 
 def flat(facts: Any) -> dict[str, Any]:
-    """Facts in which a value is text, a number, or a list of these; anything else becomes text."""
-    return {
-        name: [_scalar(item) for item in value] if isinstance(value, list) else _scalar(value)
-        for name, value in cleaned(facts).items()
-    }
+    """Return facts in which a value is text, a number, or a list of these; anything else becomes text."""
+    values = {}
+    for name, value in cleaned(facts).items():
+        values[name] = [*map(_scalar, value)] if isinstance(value, list) else _scalar(value)
+    return values
 
 
 def _scalar(value: Any) -> Any:
-    return (
-        clean(json.dumps(value, ensure_ascii=False), 500)
-        if isinstance(value, dict | list)
-        else value
-    )
+    if isinstance(value, dict | list):
+        return clean(json.dumps(value, ensure_ascii=False), 500)
+    return value
 
 
 def check_declared(declared: Mapping[str, Any]) -> None:
@@ -186,28 +180,23 @@ def plain_settings(text: str, *, without: Collection[str]) -> str:
         return "{}"
     if not isinstance(value, dict):
         return "{}"
-    if (
-        not any(key in value for key in without)
-        and "\\u" not in text
-        and len(text) < 4000
-        and text.count("[") + text.count("{") < 10
-    ):
+    is_small = len(text) < 4000 and text.count("[") + text.count("{") < 10
+    if is_small and value.keys().isdisjoint(without) and "\\u" not in text:
         return text
-    return json.dumps(
-        cleaned({k: v for k, v in value.items() if k not in without}), ensure_ascii=False
-    )
+    settings = {key: setting for key, setting in value.items() if key not in without}
+    return json.dumps(cleaned(settings), ensure_ascii=False)
 
 
 def finite_lists(value: Any) -> dict[str, list[float]]:
     """Keep of metric name -> values those that are lists of finite numbers."""
     if not isinstance(value, dict):
         return {}
-    return {
-        clean(name): [float(item) for item in items]
-        for name, items in value.items()
-        if isinstance(items, list)
-        and all(
-            type(item) in (int, float) and abs(item) < 1e308 and math.isfinite(item)
-            for item in items
-        )
-    }
+    lists = {}
+    for name, items in value.items():
+        if isinstance(items, list) and all(map(_is_finite, items)):
+            lists[clean(name)] = list(map(float, items))
+    return lists
+
+
+def _is_finite(item: Any) -> bool:
+    return type(item) in (int, float) and abs(item) < 1e308 and math.isfinite(item)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Text, cast, func, insert, select, update
+from sqlalchemy import Connection, Engine, Text, Update, cast, func, insert, select, update
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
@@ -108,7 +108,7 @@ class RunHandle:
         values = {"status": "interrupted", "stopped_because": packed(because)}
         with self._writing() as connection:
             add_session(connection, self.id, session)
-            connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
+            connection.execute(self._update().values(values))
         self.sessions = (*self.sessions, session)
         self.status, self.stopped_because = "interrupted", because
         return session
@@ -173,18 +173,20 @@ class RunHandle:
         Raises StoreError: disk full, damaged, or this trial is stored already.
         """
         benchmark = self._benchmark_of[trial.cell_key]
-        values = {
-            name: float(value) for name, value in trial.values.items() if math.isfinite(value)
-        }
-        error, status = trial.error, trial.status
-        if lost := sorted(set(trial.values) - set(values)):
-            status, error = "failed", error or Note("not-finite", names=lost)
+        error, status, values = trial.error, trial.status, trial.values
+        infinite = sorted(name for name, value in values.items() if not math.isfinite(value))
+        if infinite:
+            status, error = "failed", error or Note("not-finite", names=infinite)
             values = {}
-        if unknown := sorted(name for name in values if (benchmark, name) not in self._metric_ids):
-            raise StoreError(
-                f"{benchmark} has no metric {unknown[0]!r} in this run",
-                where=f"cell {trial.cell_key}",
-            )
+        measurements = []
+        for name, value in values.items():
+            if (benchmark, name) not in self._metric_ids:
+                raise StoreError(
+                    f"{benchmark} has no metric {name!r} in this run",
+                    where=f"cell {trial.cell_key}",
+                )
+            metric_id = self._metric_ids[benchmark, name]
+            measurements.append({"metric_id": metric_id, "value": float(value)})
         row = {
             "run_id": self.id,
             "cell_id": self._cell_ids[trial.cell_key],
@@ -201,54 +203,47 @@ class RunHandle:
             "error": packed(error),
             "session": self.session.number,
         }
-        measurements = [
-            {"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()
-        ]
         with self._writing() as connection:
             trial_id = new_id(connection, schema.trial, row)
             if self._reopened is not None:
-                active_s = {"active_s": self._active_s()}
-                connection.execute(
-                    update(schema.run).where(schema.run.c.id == self.id).values(active_s)
-                )
+                connection.execute(self._update().values(active_s=self._active_s()))
             for table, rows in (
                 (schema.measurement, measurements),
                 (schema.output, _output_rows(trial)),
                 (schema.counter, _counter_rows(trial)),
                 (schema.warning, self._warning_rows(trial)),
             ):
+                for table_row in rows:
+                    table_row["trial_id"] = trial_id
                 if rows:
-                    connection.execute(
-                        insert(table), [{"trial_id": trial_id, **each} for each in rows]
-                    )
+                    connection.execute(insert(table), rows)
         return trial_id
 
+    def _update(self) -> Update:
+        """Return the statement that changes the row of this run."""
+        return update(schema.run).where(schema.run.c.id == self.id)
+
     def done(self) -> set[tuple[str, int, int]]:
-        """(cell key, block, number) of every trial stored, whether it went well or failed."""
+        """Return (cell key, block, number) of every trial stored, whether it went well or failed."""
         trial, cell = schema.trial, schema.cell
         query = select(cell.c.key, trial.c.block, trial.c.number).join_from(trial, cell)
         with reading_rows(self._engine) as connection:
-            return {
-                (r[0], r[1], r[2])
-                for r in fetch(connection, query.where(trial.c.run_id == self.id))
-            }
+            rows = fetch(connection, query.where(trial.c.run_id == self.id))
+        return {(row.key, row.block, row.number) for row in rows}
 
     def failed_trials(self) -> int:
-        """How many measured trials failed."""
+        """Return how many measured trials failed."""
         with reading_rows(self._engine) as connection:
             return counts_of(connection, self.id).failed
 
     def primary_values(self) -> list[tuple[str, int, str, float, float]]:
-        """(cell key, block, metric name, value, its smallest step or 0) of every primary metric, in the order measured.
+        """Return (cell key, block, metric name, value, its smallest step or 0) of every primary metric, in the order
+        measured.
 
         Only trials that went well, warm-up left out: what a stopping rule looks at.
         """
-        trial, cell, metric, measurement = (
-            schema.trial,
-            schema.cell,
-            schema.metric,
-            schema.measurement,
-        )
+        trial, cell, metric = schema.trial, schema.cell, schema.metric
+        measurement = schema.measurement
         query = (
             select(cell.c.key, trial.c.block, metric.c.name, measurement.c.value, trial.c.id)
             .join_from(measurement, trial)
@@ -262,44 +257,38 @@ class RunHandle:
             )
             .order_by(trial.c.position, metric.c.id)
         )
+        values = []
         with reading_rows(self._engine) as connection:
             steps = lists_of_trials(connection, self.id, RESOLUTIONS)
-            return [
-                (key, block, name, value, *steps.get(trial_id, {}).get(name, [0.0])[:1])
-                for key, block, name, value, trial_id in fetch(connection, query)
-            ]
+            for key, block, name, value, trial_id in fetch(connection, query):
+                step = steps.get(trial_id, {}).get(name, [0.0])[0]
+                values.append((key, block, name, value, step))
+        return values
 
     def cells_warned_of(self, code: str) -> set[str]:
-        """Keys of the cells of which a trial had a warning of this code."""
+        """Return the keys of the cells of which a trial had a warning of this code."""
         cell, warning = schema.cell, schema.warning
         query = select(cell.c.key).join_from(warning, cell, warning.c.cell_id == cell.c.id)
+        query = query.where(warning.c.run_id == self.id, warning.c.code == code)
         with reading_rows(self._engine) as connection:
-            found = fetch(
-                connection, query.where(warning.c.run_id == self.id, warning.c.code == code)
-            )
-            return {row[0] for row in found}
+            return {row.key for row in fetch(connection, query)}
 
     def spent_s(self) -> float:
-        """Seconds this run has spent so far on starting guests and on its tools: a resumed run's part of a budget."""
-        trial, guest = schema.trial, schema.guest
+        """Return the seconds that this run has spent so far on starting guests and on its tools: a resumed run's part of
+        a budget."""
+        spent_s = 0.0
         with reading_rows(self._engine) as connection:
-            tools = connection.execute(
-                select(func.sum(trial.c.outside_s)).where(trial.c.run_id == self.id)
-            ).scalar()
-            starts = connection.execute(
-                select(func.sum(guest.c.ready_s)).where(guest.c.run_id == self.id)
-            ).scalar()
-        return float(tools or 0.0) + float(starts or 0.0)
+            for column in (schema.trial.c.outside_s, schema.guest.c.ready_s):
+                query = select(func.sum(column)).where(column.table.c.run_id == self.id)
+                spent_s += float(connection.execute(query).scalar() or 0.0)
+        return spent_s
 
     def set_tool_version(self, benchmark: str, version: str) -> None:
         """Store the version of a benchmark's tool, once a guest has said it."""
         table = schema.cell
+        these = (table.c.run_id == self.id, table.c.benchmark == benchmark)
         with self._writing() as connection:
-            connection.execute(
-                update(table)
-                .where(table.c.run_id == self.id, table.c.benchmark == benchmark)
-                .values(tool_version=clean(version))
-            )
+            connection.execute(update(table).where(*these).values(tool_version=clean(version)))
 
     def set_probe(self, platform: PlatformRecord) -> None:
         """Store what a later probe of a platform found, in place of the first."""
@@ -314,9 +303,9 @@ class RunHandle:
         with self._writing() as connection:
             this = (table.c.run_id == self.id, table.c.name == platform.name)
             connection.execute(update(table).where(*this).values(values))
-        self.platforms = tuple(
-            platform if each.name == platform.name else each for each in self.platforms
-        )
+        names = [record.name for record in self.platforms]
+        index = names.index(platform.name)
+        self.platforms = (*self.platforms[:index], platform, *self.platforms[index + 1 :])
 
     def next_position(self) -> int:
         """Return the position after the last stored trial: where a resumed run goes on counting."""
@@ -330,22 +319,21 @@ class RunHandle:
         cell_id = None if cell_key is None else self._cell_ids[cell_key]
         row = {"run_id": self.id, "cell_id": cell_id, "trial_id": None, **columns_of(note)}
         table = schema.warning
-        alike = select(table.c.cell_id, table.c.trial_id, table.c.data).where(
+        same_code = select(table.c.cell_id, table.c.trial_id, table.c.data).where(
             table.c.run_id == self.id, table.c.code == note.code
         )
         with self._writing() as connection:
-            if (cell_id, None, row["data"]) not in [
-                tuple(each) for each in connection.execute(alike)
-            ]:
+            stored = list(map(tuple, connection.execute(same_code)))
+            if (cell_id, None, row["data"]) not in stored:
                 connection.execute(insert(table), row)
 
     def is_refused(self) -> bool:
-        """Whether the run ended because of what its study asks for: it would again. Raises StoreError."""
+        """Return whether the run ended because of what its study asks for: it would again. Raises StoreError."""
         table = schema.warning
         query = select(table.c.data).where(table.c.run_id == self.id, table.c.code == REFUSED)
         with reading_rows(self._engine) as connection:
             notes = [note_in(REFUSED, row.data) for row in fetch(connection, query)]
-        return any(note == self.stopped_because for note in notes)
+        return self.stopped_because in notes
 
     def reopen(self) -> None:
         """Mark the run as running, at first or again: its time goes on."""
@@ -362,10 +350,10 @@ class RunHandle:
             "status": status,
             "stopped_because": packed(stopped_because),
             "ended_at": ended_at,
+            "active_s": self._active_s(),
         }
-        values["active_s"] = self._active_s()
         with self._writing() as connection:
-            connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
+            connection.execute(self._update().values(values))
         self.status, self.stopped_because, self.ended_at = status, stopped_because, ended_at
 
     def _active_s(self) -> float | None:
@@ -401,69 +389,74 @@ def add_session(connection: Connection, run_id: int, session: SessionRecord) -> 
 
 
 def duration_s(row: Any) -> float | None:
-    """Seconds a run (its row) was carried out; from start to end where that was not kept. None: not ended."""
+    """Return the seconds that a run (its row) was carried out; from start to end where that was not kept. None: not
+    ended."""
     if row.ended_at is None:
         return None
     return float(row.ended_at - row.started_at if row.active_s is None else row.active_s)
 
 
 def pack(text: str) -> bytes:
-    """Text of a program as it is stored; any string, even one with lone surrogates, comes back from `unpack`."""
+    """Return the text of a program as it is stored; any string, even one with lone surrogates, comes back from
+    `unpack`."""
     return zlib.compress(text.encode("utf-8", "surrogatepass"), COMPRESSION)
 
 
 def unpack(data: bytes, limit: int = MAX_UNPACKED) -> str:
     """Return the inverse of `pack`, at most `limit` bytes of it. Raises ValueError or zlib.error for damaged data."""
-    found = unpacked(data, limit)
-    return found.decode("utf-8", "surrogatepass" if len(found) < limit else "replace")
+    text = unpacked(data, limit)
+    return text.decode("utf-8", "surrogatepass" if len(text) < limit else "replace")
 
 
 def unpacked(data: bytes, limit: int = MAX_UNPACKED) -> bytes:
-    """As `unpack`, in UTF-8."""
+    """Return what `unpack` does, in UTF-8."""
     unpacker = zlib.decompressobj()
-    found = unpacker.decompress(data, limit)
-    if len(found) < limit and not unpacker.eof:
+    text = unpacker.decompress(data, limit)
+    if len(text) < limit and not unpacker.eof:
         raise ValueError("an output is cut off")
-    return found
+    return text
 
 
 def _effective(effective: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in force, cleaned; values within a trial, which are many, are numbers already."""
-    settings = cleaned({name: value for name, value in effective.items() if name not in LISTS})
-    return {**settings, **{name: effective[name] for name in LISTS if name in effective}}
+    settings = {name: value for name, value in effective.items() if name not in LISTS}
+    lists = {name: effective[name] for name in LISTS if name in effective}
+    return {**cleaned(settings), **lists}
 
 
 def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
-    return [
-        {
-            "role": o.role,
-            "argv": list(o.argv),
-            "status": o.status,
-            "stdout": pack(o.stdout),
-            "stderr": pack(o.stderr),
+    rows = []
+    for output in trial.outputs:
+        row = {
+            "role": output.role,
+            "argv": list(output.argv),
+            "status": output.status,
+            "stdout": pack(output.stdout),
+            "stderr": pack(output.stderr),
         }
-        for o in trial.outputs
-    ]
+        rows.append(row)
+    return rows
 
 
 def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
-    return [
-        {"place": place, "name": one_line(name, 80), "value": float(value)}
-        for (place, name), value in trial.counters.items()
-        if math.isfinite(value)
-    ]
+    rows = []
+    for (place, name), value in trial.counters.items():
+        if math.isfinite(value):
+            rows.append({"place": place, "name": one_line(name, 80), "value": float(value)})
+    return rows
 
 
 def lists_of_trials(
     connection: Connection, run_id: int, key: str
 ) -> dict[int, dict[str, list[float]]]:
-    """Trial id -> name -> numbers, of the trials that have some under a key of LISTS."""
+    """Return by trial id and name the numbers of the trials that have some under a key of LISTS."""
     table = schema.trial
     query = select(table.c.id, table.c.effective).where(
         table.c.run_id == run_id,
         cast(table.c.effective, Text).contains(f'"{key}"', autoescape=True),
     )
-    found = {
-        trial: effective[key] for trial, effective in connection.execute(query) if key in effective
-    }
-    return {trial: finite_lists(values) for trial, values in found.items()}
+    lists = {}
+    for trial, effective in connection.execute(query):
+        if key in effective:
+            lists[trial] = finite_lists(effective[key])
+    return lists

@@ -29,80 +29,75 @@ _MAX_SOURCE_CHARS = 500  # of a URL
 def read_plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
     """Make records of plain values. Raises ValueError for what is no plug-in."""
     known = {field.name for field in fields(PluginRecord)}
+    records = []
     for value in values:
-        if (
-            not isinstance(value, dict)
-            or set(value) != known
-            or not all(isinstance(v, str) for v in value.values())
-        ):
+        if not isinstance(value, dict) or set(value) != known or not _are_texts(value):
             raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
-    texts = (
-        {name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()}
-        for value in values
-    )
-    return tuple(PluginRecord(**each) for each in texts)
+        texts = {name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()}
+        records.append(PluginRecord(**texts))
+    return tuple(records)
+
+
+def _are_texts(values: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, str) for value in values.values())
 
 
 def read_untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
     """Make records of plain values. Raises ValueError for what is no point that a platform cannot carry."""
     known = {field.name for field in fields(UntestedRecord)}
-    found = []
+    records = []
     for value in values:
-        texts = (
-            {name: text for name, text in value.items() if name != "levels"}
-            if isinstance(value, dict)
-            else {}
-        )
-        levels = value.get("levels") if isinstance(value, dict) else None
-        if (
-            not isinstance(levels, dict)
-            or {*texts, "levels"} != known
-            or not all(isinstance(text, str) for text in texts.values())
-        ):
+        texts = dict(value) if isinstance(value, dict) else {}
+        levels = texts.pop("levels", None)
+        is_record = isinstance(levels, dict) and {*texts, "levels"} == known
+        if not is_record or not _are_texts(texts):
             raise ValueError(f"a point that was not tested is {clean(repr(value), 60)}")
-        found.append(
-            UntestedRecord(**{name: restored(text) for name, text in texts.items()}, levels=levels)
-        )
-    return tuple(found)
+        notes = {name: restored(text) for name, text in texts.items()}
+        records.append(UntestedRecord(**notes, levels=levels))
+    return tuple(records)
 
 
 def read_platforms(
     connection: Connection, run_id: int
 ) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
-    """(platform -> its row, the platforms in the study's order). Raises ValueError for names or baselines twice."""
+    """Return (platform -> its row, the platforms in the study's order).
+
+    Raises ValueError for names or baselines twice.
+    """
     table = schema.platform
-    rows = fetch(
-        connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position)
-    )
-    records = tuple(
-        PlatformRecord(
-            r.name,
-            r.identity,
-            r.available,
-            restored(r.reason),
-            restored(r.hint),
-            tuple(r.marks),
-            r.version,
-            r.is_baseline,
+    query = select(table).where(table.c.run_id == run_id).order_by(table.c.position)
+    ids, records = {}, []
+    for row in fetch(connection, query):
+        ids[row.name] = row.id
+        records.append(
+            PlatformRecord(
+                row.name,
+                row.identity,
+                row.available,
+                restored(row.reason),
+                restored(row.hint),
+                tuple(row.marks),
+                row.version,
+                row.is_baseline,
+            )
         )
-        for r in rows
-    )
-    if sum(record.is_baseline for record in records) > 1 or len(
-        {record.name for record in records}
-    ) < len(records):
+    if sum(record.is_baseline for record in records) > 1 or len(ids) < len(records):
         raise ValueError("several platforms are the baseline, or have the same name")
-    return {r.name: r.id for r in rows}, records
+    return ids, tuple(records)
 
 
 def marked_by_host(
     platforms: Sequence[PlatformRecord], host: Mapping[str, Any]
 ) -> tuple[PlatformRecord, ...]:
-    """On a host whose CPU is emulated no platform is without a mark: native and containers are on it as well."""
+    """Return platforms with the mark of a host whose CPU is emulated, where they have none: native and containers are
+    on it as well."""
     if not host.get("cpu_emulated"):
         return tuple(platforms)
-    return tuple(
-        each if each.marks else replace(each, marks=(EMULATED_HOST,)) for each in platforms
-    )
+    marked = []
+    for platform in platforms:
+        marks = platform.marks or (EMULATED_HOST,)
+        marked.append(replace(platform, marks=marks))
+    return tuple(marked)
 
 
 def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
@@ -119,43 +114,55 @@ def read_sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, .
 def read_cells(
     connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
 ) -> tuple[dict[str, int], tuple[CellRecord, ...]]:
-    """(cell's key -> its row, the cells). Raises ValueError for one of a platform that was not tested."""
+    """Return (cell's key -> its row, the cells). Raises ValueError for one of a platform that was not tested."""
     table, platform = schema.cell, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    rows = fetch(connection, query.where(table.c.run_id == run_id).order_by(table.c.id))
-    if lost := {row.platform for row in rows} - {each.name for each in platforms if each.available}:
-        raise ValueError(f"a cell is of {lost.pop()}, which this run does not test")
-    records = tuple(
-        CellRecord(
-            r.key,
-            r.point,
-            r.platform,
-            r.benchmark,
-            r.label,
-            r.tool_version,
-            r.topology,
-            r.parameters,
-            r.link,
-            r.levels,
-            r.tool,
+    query = query.where(table.c.run_id == run_id).order_by(table.c.id)
+    tested = {record.name for record in platforms if record.available}
+    ids, records = {}, []
+    for row in fetch(connection, query):
+        if row.platform not in tested:
+            raise ValueError(f"a cell is of {row.platform}, which this run does not test")
+        ids[row.key] = row.id
+        records.append(
+            CellRecord(
+                row.key,
+                row.point,
+                row.platform,
+                row.benchmark,
+                row.label,
+                row.tool_version,
+                row.topology,
+                row.parameters,
+                row.link,
+                row.levels,
+                row.tool,
+            )
         )
-        for r in rows
-    )
-    return {r.key: r.id for r in rows}, records
+    return ids, tuple(records)
 
 
 def read_metrics(
     connection: Connection, run_id: int
 ) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
-    """((benchmark, metric) -> its row, the metrics). Raises ValueError for one that is better neither way."""
+    """Return ((benchmark, metric) -> its row, the metrics). Raises ValueError for one that is better neither way."""
     table = schema.metric
-    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.id))
-    if odd := next((row for row in rows if row.better not in ("higher", "lower")), None):
-        raise ValueError(f"better is {odd.better!r} for {odd.name}")
-    records = tuple(
-        MetricRecord(
-            r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average, r.fixed_work
+    query = select(table).where(table.c.run_id == run_id).order_by(table.c.id)
+    ids, records = {}, []
+    for row in fetch(connection, query):
+        if row.better not in ("higher", "lower"):
+            raise ValueError(f"better is {row.better!r} for {row.name}")
+        ids[row.benchmark, row.name] = row.id
+        records.append(
+            MetricRecord(
+                row.benchmark,
+                row.name,
+                row.title,
+                row.unit,
+                row.better,
+                row.is_primary,
+                row.average,
+                row.fixed_work,
+            )
         )
-        for r in rows
-    )
-    return {(r.benchmark, r.name): r.id for r in rows}, records
+    return ids, tuple(records)

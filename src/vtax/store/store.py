@@ -70,7 +70,8 @@ class Store:
         """
         engine = make_engine(place)
         try:
-            if file := sqlite_file(engine.url):
+            file = sqlite_file(engine.url)
+            if file:
                 with translated_errors(engine.url):
                     file.parent.mkdir(parents=True, exist_ok=True)
             ensure_schema(engine)
@@ -153,8 +154,8 @@ class Store:
                     "host": dict(host),
                     "started_at": started_at,
                     "stopped_because": "",
-                    "untested": cleaned([_untested_row(each) for each in untested]),
-                    "plugins": cleaned([vars(plugin) for plugin in plugins]),
+                    "untested": cleaned(list(map(_untested_row, untested))),
+                    "plugins": cleaned(list(map(vars, plugins))),
                     "identity": uuid4().hex,
                     "provenance": {},
                     "tags": list(tags),
@@ -165,9 +166,8 @@ class Store:
                 _add_platforms(connection, run_id, platforms)
                 _add_cells(connection, run_id, cells)
                 if metrics:
-                    connection.execute(
-                        insert(schema.metric), [{"run_id": run_id, **vars(m)} for m in metrics]
-                    )
+                    rows = [{"run_id": run_id, **vars(metric)} for metric in metrics]
+                    connection.execute(insert(schema.metric), rows)
         except StoreError as error:
             if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
                 raise BadInput(
@@ -192,7 +192,7 @@ class Store:
         return str(row.name)
 
     def runs(self) -> list[RunSummary]:
-        """Every run, the oldest first."""
+        """Return every run, the oldest first."""
         run = schema.run
         with reading_rows(self.engine) as connection:
             rows = fetch(connection, select(*SUMMARY).order_by(run.c.started_at, run.c.id))
@@ -204,18 +204,19 @@ class Store:
         machine: see counters.host.machine_id; of an unknown one (empty) there are none. Runs that cannot be read are
         passed over.
         """
+        if not machine:
+            return
         run = schema.run
         query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(_NEWEST)
+        if study:
+            query = query.where(run.c.study == study)
         with reading_rows(self.engine) as connection:
-            names = [
-                row.name
-                for row in fetch(connection, query.where(run.c.study == study) if study else query)
-            ]
-        for name in names if machine else ():
+            rows = fetch(connection, query)
+        for row in rows:
             with suppress(StoreError):
-                found = self.open_run(name)
-                if found.host.get("machine_id") == machine:
-                    yield found
+                handle = self.open_run(row.name)
+                if handle.host.get("machine_id") == machine:
+                    yield handle
 
     def remove_run(self, name: str) -> None:
         """Delete a run and everything of it. Raises BadInput for an unknown one."""
@@ -253,14 +254,13 @@ class Store:
         return status, because
 
     def _run_id(self, name: str) -> int:
+        run = schema.run
+        query = select(run.c.id)
+        if name == LAST:
+            query = query.order_by(run.c.started_at.desc(), run.c.id.desc()).limit(1)
+        else:
+            query = query.where(run.c.name == name)
         with reading_rows(self.engine) as connection:
-            query = select(schema.run.c.id)
-            if name == LAST:
-                query = query.order_by(
-                    schema.run.c.started_at.desc(), schema.run.c.id.desc()
-                ).limit(1)
-            else:
-                query = query.where(schema.run.c.name == name)
             run_id = connection.execute(query).scalar()
         if run_id is None:
             raise self._unknown(name)
@@ -269,10 +269,8 @@ class Store:
     def run_names(self) -> list[str]:
         """Return the names of all runs, in the order of their rows."""
         with reading_rows(self.engine) as connection:
-            return [
-                row.name
-                for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))
-            ]
+            rows = fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))
+        return [row.name for row in rows]
 
     def _unknown(self, name: str) -> NotFound:
         names = self.run_names()
@@ -288,8 +286,12 @@ class Store:
 def next_name(stem: str, names: Iterable[str]) -> str:
     """Return the first free name of the form STEM-NUMBER among these, counting up from the highest there is."""
     pattern = re.compile(re.escape(stem) + r"-(\d+)")
-    numbers = [int(match[1]) for name in names if (match := pattern.fullmatch(name))]
-    return f"{stem}-{max(numbers, default=0) + 1}"
+    highest = 0
+    for name in names:
+        match = pattern.fullmatch(name)
+        if match:
+            highest = max(highest, int(match[1]))
+    return f"{stem}-{highest + 1}"
 
 
 def no_runs_error(url: URL) -> NotFound:
@@ -297,27 +299,27 @@ def no_runs_error(url: URL) -> NotFound:
     return NotFound("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 
 
-def _untested_row(each: UntestedRecord) -> dict[str, Any]:
-    return {**vars(each), "reason": packed(each.reason), "hint": packed(each.hint)}
+def _untested_row(record: UntestedRecord) -> dict[str, Any]:
+    return {**vars(record), "reason": packed(record.reason), "hint": packed(record.hint)}
 
 
 def _add_platforms(
     connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
 ) -> None:
-    if platforms:
-        rows = [
-            {
-                **vars(p),
-                "run_id": run_id,
-                "position": i,
-                "identity": dict(p.identity),
-                "marks": list(p.marks),
-                "reason": packed(p.reason),
-                "hint": packed(p.hint),
-                "version": one_line(p.version),
-            }
-            for i, p in enumerate(platforms)
-        ]
+    rows = []
+    for position, platform in enumerate(platforms):
+        row = {
+            **vars(platform),
+            "run_id": run_id,
+            "position": position,
+            "identity": dict(platform.identity),
+            "marks": list(platform.marks),
+            "reason": packed(platform.reason),
+            "hint": packed(platform.hint),
+            "version": one_line(platform.version),
+        }
+        rows.append(row)
+    if rows:
         connection.execute(insert(schema.platform), rows)
 
 

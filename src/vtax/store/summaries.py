@@ -17,22 +17,19 @@ from vtax.store.records import RunSummary
 from vtax.store.rows import fetch
 from vtax.store.run import duration_s
 
-SUMMARY = tuple(
-    schema.run.c[name]
-    for name in (
-        "id",
-        "identity",
-        "name",
-        "study",
-        "status",
-        "started_at",
-        "ended_at",
-        "active_s",
-        "stopped_because",
-        "provenance",
-        "tags",
-        "notes",
-    )
+SUMMARY = (
+    schema.run.c.id,
+    schema.run.c.identity,
+    schema.run.c.name,
+    schema.run.c.study,
+    schema.run.c.status,
+    schema.run.c.started_at,
+    schema.run.c.ended_at,
+    schema.run.c.active_s,
+    schema.run.c.stopped_because,
+    schema.run.c.provenance,
+    schema.run.c.tags,
+    schema.run.c.notes,
 )
 """Columns of the rows of `summaries`."""
 
@@ -44,32 +41,37 @@ def summaries(
     status_for_reader: Callable[[str, str], tuple[str, str]],
     ids: Sequence[int] | None = None,
 ) -> list[RunSummary]:
-    """Return a summary of each row. counts: by run. status_for_reader: of the store. ids: of the rows; None for all
-    runs."""
+    """Return a summary of each row.
+
+    counts: by run.
+    status_for_reader: of the store.
+    ids: of the rows; None for all runs.
+    """
 
     def of_runs(table: Table, query: Select[Any]) -> Select[Any]:
         return query if ids is None else query.where(table.c.run_id.in_(ids))
 
-    def per_run(table: Table) -> dict[int, int]:
-        found = of_runs(table, select(table.c.run_id, func.count())).group_by(table.c.run_id)
-        return {row[0]: int(row[1]) for row in connection.execute(found)}
+    def count_by_run(table: Table) -> dict[int, int]:
+        query = of_runs(table, select(table.c.run_id, func.count())).group_by(table.c.run_id)
+        return {row[0]: int(row[1]) for row in connection.execute(query)}
 
     platform, session = schema.platform, schema.session
     platforms: dict[int, list[str]] = {}
-    of_platforms = of_runs(platform, select(platform.c.run_id, platform.c.name)).where(
-        platform.c.available
-    )
-    for run_id, name in fetch(connection, of_platforms.order_by(platform.c.position)):
+    tested = of_runs(platform, select(platform.c.run_id, platform.c.name))
+    tested = tested.where(platform.c.available).order_by(platform.c.position)
+    for run_id, name in fetch(connection, tested):
         platforms.setdefault(run_id, []).append(name)
     hosts: dict[int, dict[str, None]] = {}
     machine = session.c.host["machine_id"].as_string()
-    of_sessions = of_runs(session, select(session.c.run_id, machine)).order_by(session.c.id)
-    for run_id, host in connection.execute(of_sessions):
+    machines = of_runs(session, select(session.c.run_id, machine)).order_by(session.c.id)
+    for run_id, host in connection.execute(machines):
         if host is not None:
             hosts.setdefault(run_id, {})[one_line(str(host), 80)] = None
-    cells, sessions = per_run(schema.cell), per_run(session)
-    return [
-        RunSummary(
+    cells, sessions = count_by_run(schema.cell), count_by_run(session)
+    lines = []
+    for row in rows:
+        status, because = status_for_reader(row.status, restored(row.stopped_because))
+        summary = RunSummary(
             row.name,
             row.study,
             status,
@@ -85,6 +87,5 @@ def summaries(
             hosts=tuple(hosts.get(row.id, ())),
             **vars(Annotations.read(row.tags, row.notes)),
         )
-        for row in rows
-        for status, because in [status_for_reader(row.status, restored(row.stopped_because))]
-    ]
+        lines.append(summary)
+    return lines

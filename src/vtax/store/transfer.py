@@ -53,13 +53,13 @@ def unwatched(_: str, rows: Iterable[Row]) -> Iterable[Row]:
 
 
 def references(table: Table) -> dict[str, str]:
-    """Column -> the table that it refers to, without the run."""
-    found = {
-        column.name: key.column.table.name
-        for column in table.columns
-        for key in column.foreign_keys
-    }
-    return {name: target for name, target in found.items() if target != "run"}
+    """Return the table that each column refers to, without the run."""
+    targets = {}
+    for column in table.columns:
+        for key in column.foreign_keys:
+            if key.column.table.name != "run":
+                targets[column.name] = key.column.table.name
+    return targets
 
 
 def portable_columns(table: Table) -> list[str]:
@@ -83,49 +83,50 @@ class Ids:
 
     def number_of(self, row_id: int) -> int:
         """Return the number of a row by its id, where ids ascend. Raises ValueError when it is not there."""
-        at = bisect_left(self._ids, row_id)
-        if at == len(self._ids) or self._ids[at] != row_id:
+        index = bisect_left(self._ids, row_id)
+        if index == len(self._ids) or self._ids[index] != row_id:
             raise ValueError(f"row {row_id} is not there")
-        return at + 1
+        return index + 1
 
 
 def large_columns(table: Table) -> list[str]:
     """Return the columns of a table whose values may be large: outputs, texts, JSON."""
-    return [
-        each
-        for each in portable_columns(table)
-        if isinstance(table.c[each].type, JSON | LargeBinary | Text)
-    ]
+    large = []
+    for name in portable_columns(table):
+        if isinstance(table.c[name].type, JSON | LargeBinary | Text):
+            large.append(name)
+    return large
 
 
 def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
     """Yield the rows of a run, as they are stored: not checked, outputs compressed."""
     ids: dict[str, Ids] = {}
-    of_run = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
+    trials = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
     for name in ORDER:
         table = schema.metadata.tables[name]
         names, targets = portable_columns(table), references(table)
+        columns = [table.c[column] for column in names]
         has_id = "id" in table.c
-        query = select(*(table.c[column] for column in names), *([table.c.id] if has_id else []))
-        query = query.order_by(*table.primary_key.columns)
+        if has_id:
+            columns.append(table.c.id)
+        query = select(*columns).order_by(*table.primary_key.columns)
         if name == "run":
             query = query.where(table.c.id == run_id)
+        elif name in _OF_TRIALS:
+            query = query.where(table.c.trial_id.in_(trials))
         else:
-            query = query.where(
-                table.c.trial_id.in_(of_run) if name in _OF_TRIALS else table.c.run_id == run_id
-            )
+            query = query.where(table.c.run_id == run_id)
         own = ids[name] = Ids()
         at_once = _AT_ONCE_LARGE if large_columns(table) else _AT_ONCE
-        for batch in connection.execute(
-            query, execution_options={"yield_per": at_once}
-        ).partitions():
-            for found in batch:
-                row = dict(zip(names, found, strict=False))
+        result = connection.execute(query, execution_options={"yield_per": at_once})
+        for batch in result.partitions():
+            for values in batch:
+                row = dict(zip(names, values, strict=False))
                 for column, target in targets.items():
                     if row[column] is not None:
                         row[column] = ids[target].number_of(row[column])
                 if has_id:
-                    own.add(found[-1])
+                    own.add(values[-1])
                 yield name, row
 
 
@@ -144,9 +145,8 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
         own = ids[name] = Ids()
         for batch in _batches((row for _, row in group), large_columns(table)):
             for row in batch:
-                row.update(
-                    {column: _id(ids, target, row[column]) for column, target in targets.items()}
-                )
+                for column, target in targets.items():
+                    row[column] = _id(ids, target, row[column])
                 if "run_id" in table.c:
                     row["run_id"] = run_id
             if name == "run":
@@ -154,8 +154,8 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
                     own.add(_add_run(connection, row))
             elif "id" in table.c:
                 statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-                for each in connection.execute(statement, batch).scalars():
-                    own.add(int(each))
+                for row_id in connection.execute(statement, batch).scalars():
+                    own.add(int(row_id))
             else:
                 _add_plain(connection, table, batch)
         if name == "run":
@@ -170,7 +170,7 @@ def add_rows(connection: Connection, rows: Iterable[Row]) -> int:
 def _batches(
     rows: Iterable[dict[str, Any]], large: Sequence[str]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Rows in parts of bounded number and size. large: the columns that count."""
+    """Yield rows in parts of bounded number and size. large: the columns that count."""
     waiting, size = list[dict[str, Any]](), 0
     for row in rows:
         waiting.append(row)
@@ -183,8 +183,10 @@ def _batches(
 
 
 def _size(value: Any) -> int:
-    """About how many characters or bytes a value has."""
-    return len(value) if isinstance(value, str | bytes) else len(repr(value)) if value else 0
+    """Return about how many characters or bytes a value has."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    return len(repr(value)) if value else 0
 
 
 def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
@@ -192,13 +194,11 @@ def _add_run(connection: Connection, row: Mapping[str, Any]) -> int:
 
     Raises RunIsThere when that one was stored.
     """
-    table = schema.run
-    found = connection.execute(
-        insert_new(connection, table).returning(table.c.id), dict(row)
-    ).scalar()
-    if found is None:
+    statement = insert_new(connection, schema.run).returning(schema.run.c.id)
+    run_id = connection.execute(statement, dict(row)).scalar()
+    if run_id is None:
         raise RunIsThere(row["name"])
-    return int(found)
+    return int(run_id)
 
 
 def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -212,12 +212,10 @@ def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str,
         return
     statement = insert(table).values(dict.fromkeys(rows[0])).compile(dialect=connection.dialect)
     names = statement.positiontup
-    given: Any = (
-        [tuple(row[name] for name in names) for row in rows]
-        if names
-        else [dict(row) for row in rows]
-    )
-    connection.exec_driver_sql(str(statement), given)
+    parameters: Any = list(map(dict, rows))
+    if names:
+        parameters = [tuple(row[name] for name in names) for row in rows]
+    connection.exec_driver_sql(str(statement), parameters)
 
 
 def _id(ids: Mapping[str, Ids], table: str, number: Any) -> int | None:
