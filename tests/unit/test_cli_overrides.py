@@ -35,7 +35,9 @@ def study_of(changes: dict[str, Any], name: str = "urschei2007") -> Any:
 
 def test_a_setting_of_links_stands_beside_those_of_the_study_and_only_where_there_are_links():
     study = load("mauricio2013").study
-    changed = study_of(overrides.of_links(study, ["congestion=reno", "queues=1"]), "mauricio2013")
+    changed = study_of(
+        overrides.link_changes(study, ["congestion=reno", "queues=1"]), "mauricio2013"
+    )
     by_label = {table.label: table.link for table in changed.benchmark}
     assert by_label["router"]["congestion"] == "reno"
     assert by_label["router"]["rate_mbit_s"] == 1000
@@ -50,7 +52,7 @@ def test_a_setting_of_links_stands_beside_those_of_the_study_and_only_where_ther
     [("mtu=500", 500), ("offloads=false", False), ("loss=0.5", 0.5), ("congestion=reno", "reno")],
 )
 def test_values_of_links_are_those_of_toml(text, value):
-    changed = study_of(overrides.of_links(load("tour").study, [text]), "tour")
+    changed = study_of(overrides.link_changes(load("tour").study, [text]), "tour")
     (link,) = [table.link for table in changed.benchmark if table.name == "iperf3"]
     assert list(link.values()) == [value]
 
@@ -65,21 +67,21 @@ def test_values_of_links_are_those_of_toml(text, value):
 )
 def test_a_setting_that_no_link_takes_is_refused(study, given, what):
     with pytest.raises(BadInput, match=what):
-        overrides.of_links(load(study).study, [given])
+        overrides.link_changes(load(study).study, [given])
 
 
 @pytest.mark.parametrize("setting", ["mtu=1500", "packet_bytes=1500"])
 def test_a_setting_that_makes_other_packets_than_the_papers_is_refused(setting):
     with pytest.raises(BadInput, match="makes the packets that point to point, 64 B is about"):
-        overrides.of_links(load("mauricio2013").study, [setting])
+        overrides.link_changes(load("mauricio2013").study, [setting])
 
 
 def test_a_platform_of_a_boot_that_there_is_not_is_refused_and_so_is_a_boot_without_one():
     study = load("urschei2007").study
     with pytest.raises(BadInput, match="there is no platform 'nosuch'"):
-        overrides.of_boots(study, ["xen=b:xen-pv,nosuch"], None)
+        overrides.boot_changes(study, ["xen=b:xen-pv,nosuch"], None)
     with pytest.raises(BadInput, match="no platform of the boot xen is measured"):
-        overrides.of_boots(study, ["xen=b"], None, ["native", "docker"])
+        overrides.boot_changes(study, ["xen=b"], None, ["native", "docker"])
 
 
 def test_a_study_without_links_has_none_to_set(tmp_path):
@@ -99,7 +101,7 @@ def test_an_unknown_setting_of_links_is_refused_with_those_that_there_are():
 
 def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each():
     given = ["bare=Debian: 12:native", "xen=Debian, with Xen:xen-pv, xen-dom0"]
-    changes = overrides.of_boots(load("urschei2007").study, given, None)
+    changes = overrides.boot_changes(load("urschei2007").study, given, None)
     changed = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **changes})
     assert [(boot.name, boot.entry, boot.platforms) for boot in changed.boot] == [
         ("bare", "Debian: 12", ["native"]),
@@ -111,7 +113,9 @@ def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each():
         10,
     )
     study = load("urschei2007").study
-    both = overrides.merged(overrides.of_boots(study, given, 6), of_design(study, 6, None, None))
+    both = overrides.merge_changes(
+        overrides.boot_changes(study, given, 6), of_design(study, 6, None, None)
+    )
     fewer = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **both})
     assert (fewer.design.blocks, fewer.design.sessions) == (6, 6)
 
@@ -121,7 +125,7 @@ def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each():
 )
 def test_a_boot_of_another_form_is_refused(text):
     with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM"):
-        overrides.of_boots(load("tour").study, [text], None)
+        overrides.boot_changes(load("tour").study, [text], None)
 
 
 def test_a_platform_without_a_boot_is_named():
@@ -150,7 +154,7 @@ def test_a_study_of_several_boots_knows_their_platforms(name):
         study.platforms
     )
     given = ["bare=Debian: 12", "xen=Debian, with Xen"]
-    changed = study_of(overrides.of_boots(study, given, None), name)
+    changed = study_of(overrides.boot_changes(study, given, None), name)
     assert [boot.entry for boot in changed.boot] == ["Debian: 12", "Debian, with Xen"]
     assert {boot.name: boot.platforms for boot in changed.boot} == study.paper.boots
     assert "native" in changed.boot[0].platforms
@@ -159,15 +163,15 @@ def test_a_study_of_several_boots_knows_their_platforms(name):
 
 def test_boots_of_a_study_hold_the_platforms_that_are_named():
     study = load("mauricio2013").study
-    changes = overrides.of_boots(study, ["bare=Debian", "xen=Xen"], None, ["native", "xen-pv"])
+    changes = overrides.boot_changes(study, ["bare=Debian", "xen=Xen"], None, ["native", "xen-pv"])
     assert [boot["platforms"] for boot in changes["boot"]] == [["native"], ["xen-pv"]]
-    own = overrides.of_boots(study, ["bare=Debian:native,kvm-virtio"], None)
+    own = overrides.boot_changes(study, ["bare=Debian:native,kvm-virtio"], None)
     assert own["boot"][0]["platforms"] == ["native", "kvm-virtio"]
 
 
 def test_entries_of_a_study_that_has_boots_are_replaced_and_its_design_stays():
     study = load("mitigations").study
-    changed = study_of(overrides.of_boots(study, ["off=Debian, off"], None), "mitigations")
+    changed = study_of(overrides.boot_changes(study, ["off=Debian, off"], None), "mitigations")
     assert [(boot.name, boot.entry) for boot in changed.boot] == [
         ("on", "Debian GNU/Linux"),
         ("off", "Debian, off"),
@@ -178,7 +182,7 @@ def test_entries_of_a_study_that_has_boots_are_replaced_and_its_design_stays():
 
 def test_a_boot_that_neither_the_study_nor_the_option_knows_is_refused_with_those_of_the_study():
     with pytest.raises(BadInput, match="is not of the form NAME=ENTRY:PLATFORM") as caught:
-        overrides.of_boots(load("mauricio2013").study, ["zen=Debian"], None)
+        overrides.boot_changes(load("mauricio2013").study, ["zen=Debian"], None)
     assert "--boot bare=ENTRY --boot xen=ENTRY" in caught.value.hint
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from command_line import output_of, refusal
 
 from vtax.benchmarks.registry import benchmarks
-from vtax.cli import long_runs
+from vtax.cli import plan as plan_text
 from vtax.cli.run import check_budget_holds_block
 from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
@@ -270,11 +270,11 @@ def test_a_run_of_more_than_an_hour_is_confirmed(answer, starts, monkeypatch):
             study=load("ufla2010").study, max_blocks=10, expected_block_s=lambda: 361.0
         ),
     )
-    monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
+    monkeypatch.setattr(plan_text, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
 
     @click.command()
     def ask() -> None:
-        long_runs.confirm(plan)
+        plan_text.confirm(plan)
 
     result = CliRunner().invoke(ask, input=answer)
     assert "The run may last up to 1 h 00 min. Start it? [y/N]" in result.output
@@ -284,15 +284,15 @@ def test_a_run_of_more_than_an_hour_is_confirmed(answer, starts, monkeypatch):
 
 def test_a_long_run_without_a_terminal_is_refused_and_a_short_one_is_not(monkeypatch):
     monkeypatch.setattr(
-        long_runs, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO())
+        plan_text, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO())
     )
     study = load("ufla2010").study
     with pytest.raises(BadInput, match="up to 1 h 00 min, and there is no terminal") as refused:
-        long_runs.confirm(
+        plan_text.confirm(
             cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 361.0))
         )
     assert (refused.value.where, refused.value.hint.split()[0]) == ("--yes", "--yes")
-    long_runs.confirm(
+    plan_text.confirm(
         cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 360.0))
     )
 

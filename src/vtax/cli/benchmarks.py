@@ -33,10 +33,10 @@ def command(name: str | None, as_json: bool) -> None:
         for benchmark in chosen:
             _explain(benchmark)
     else:
-        rows = [
-            (b.name, translate(b.title), ", ".join(m.name for m in b.metrics))
-            for b in benchmarks().values()
-        ]
+        rows = []
+        for benchmark in chosen:
+            metrics = ", ".join(metric.name for metric in benchmark.metrics)
+            rows.append((benchmark.name, translate(benchmark.title), metrics))
         print_table(("benchmark", "description", "metrics"), sorted(rows))
 
 
@@ -44,14 +44,25 @@ def _chosen(name: str) -> Sequence[Benchmark]:
     """Return the benchmark of a name, or the programs of a study file. Raises BadInput."""
     if not name.endswith(".toml"):
         return [get(name)]
-    if found := list(programs_of(load(name)).values()):
-        return found
+    programs = list(programs_of(load(name)).values())
+    if programs:
+        return programs
     raise BadInput(
         "the study declares no program", where=name, hint="docs/add-a-benchmark.md shows how"
     )
 
 
 def _describe(benchmark: Benchmark) -> dict[str, Any]:
+    metrics = []
+    for metric in (*benchmark.metrics, *counted_metrics(benchmark)):
+        description = {
+            "name": metric.name,
+            "unit": metric.unit,
+            "better": metric.better,
+            "primary": metric.primary,
+            "title": metric.title,
+        }
+        metrics.append(description)
     return {
         "name": benchmark.name,
         "title": benchmark.title,
@@ -61,39 +72,26 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
         "resource": resource_of(benchmark.name),
         "packages": packages_of([benchmark.name]),
         "parameters": [key.as_json() for key in keys(benchmark.Parameters)],
-        "metrics": [
-            {
-                "name": m.name,
-                "unit": m.unit,
-                "better": m.better,
-                "primary": m.primary,
-                "title": m.title,
-            }
-            for m in (*benchmark.metrics, *counted_metrics(benchmark))
-        ],
+        "metrics": metrics,
     }
 
 
 def _explain(benchmark: Benchmark) -> None:
     click.echo(f"{benchmark.name}: {translate(benchmark.title)}\n")  # a name is no word
-    if text := about(benchmark):
+    text = about(benchmark)
+    if text:
         say(translate(text))
         say()
     say(f"{translate('tool')}: {benchmark.tool}")
-    if packages := packages_of([benchmark.name]):
+    packages = packages_of([benchmark.name])
+    if packages:
         say(f"{translate('Debian packages')}: {', '.join(packages)}")
     say(f"{translate('resource')}: {translate(resource_of(benchmark.name))}")
     print_keys("parameter", benchmark.Parameters)
-    print_table(
-        ("metric", "unit", "better", "meaning"),
-        [
-            (
-                m.name + (" *" if m.primary else ""),
-                translate(m.unit),
-                translate(m.better),
-                translate(m.title),
-            )
-            for m in (*benchmark.metrics, *counted_metrics(benchmark))
-        ],
-    )
+    rows = []
+    for metric in (*benchmark.metrics, *counted_metrics(benchmark)):
+        name = f"{metric.name} *" if metric.primary else metric.name
+        texts = map(translate, (metric.unit, metric.better, metric.title))
+        rows.append((name, *texts))
+    print_table(("metric", "unit", "better", "meaning"), rows)
     say(translate("* primary metric"))

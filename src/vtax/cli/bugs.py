@@ -65,14 +65,11 @@ def _text(error: BaseException) -> str:
         f"vtax {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"command: {shlex.join(map(without_secrets, sys.argv))}",
         f"Python {platform.python_version()}, {platform.platform()}, user {os.geteuid()}",
-        *(
-            f"{name}={os.environ[name]}"
-            for name in ("VTAX_HOME", "VTAX_STORE")
-            if name in os.environ
-        ),
-        "",
-        *traceback.format_exception(error),
     ]
+    for name in ("VTAX_HOME", "VTAX_STORE"):
+        if name in os.environ:
+            lines.append(f"{name}={os.environ[name]}")
+    lines += ["", *traceback.format_exception(error)]
     text = without_secrets("\n".join(line.rstrip("\n") for line in lines)) + "\n"
     if len(text) > MAX_REPORT_CHARS:
         text = f"{text[: MAX_REPORT_CHARS // 2]}\n[...]\n{text[-MAX_REPORT_CHARS // 2 :]}"

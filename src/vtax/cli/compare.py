@@ -11,7 +11,7 @@ import click
 
 from vtax.cli.arguments import share_of_option
 from vtax.cli.completion import run_names, sides
-from vtax.cli.gate import detect_option, junit_option, limits_of, written
+from vtax.cli.gate import detect_option, junit_option, limits_of, run_gate
 from vtax.cli.output import existing_store, json_option
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput, VtaxError
@@ -128,7 +128,7 @@ def command(
     if not (fail_if or detect or strict or junit or markdown):
         _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
-    document, found = written(
+    document, found = run_gate(
         store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
     )
     print_document(document, as_json=as_json, schema="vtax.gate/1", of=found.analysis)

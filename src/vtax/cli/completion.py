@@ -57,8 +57,8 @@ def tags_of_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list
 
 def factors_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the factors of the run in the command line."""
-    found = _glance().factors(_named_run(context))
-    return _with_prefix(incomplete, dict.fromkeys([*_FACTORS, *found, *_PARTS]))
+    factors = _glance().factors(_named_run(context))
+    return _with_prefix(incomplete, dict.fromkeys([*_FACTORS, *factors, *_PARTS]))
 
 
 def metrics_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -67,13 +67,11 @@ def metrics_of_run(context: click.Context, _: click.Parameter, incomplete: str) 
 
 
 def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """`tag=` and `study=` with what the runs in the store have; the other keys alone."""
-    found = [f"tag={tag}" for tag in _glance().tags()] + [
-        f"study={name}" for name in _glance().studies()
-    ]
-    return _with_prefix(
-        incomplete, [*found, "platform=", "status=", "origin=", "note=", "host=", "since="]
-    )
+    """Return `tag=` and `study=` with what the runs in the store have; the other keys alone."""
+    conditions = [f"tag={tag}" for tag in _glance().tags()]
+    conditions += [f"study={name}" for name in _glance().studies()]
+    conditions += ["platform=", "status=", "origin=", "note=", "host=", "since="]
+    return _with_prefix(incomplete, conditions)
 
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

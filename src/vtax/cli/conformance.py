@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -63,36 +64,39 @@ def command(
     be loaded.
     """
     targets, parameters = find(module), _parameters(values)
-    made = []
+    reports = []
+    has_failed = False
     with _guests_allowed(targets) as why_not:
-        environment = (
-            CheckEnvironment(Home.from_environment(), None, why_not)
-            if why_not
-            else CheckEnvironment.here(_recipe(targets, parameters))
-        )
+        if why_not:
+            environment = CheckEnvironment(Home.from_environment(), None, why_not)
+        else:
+            environment = CheckEnvironment.here(_recipe(targets, parameters))
         for target in targets:
-            found = []
+            checks = []
             for result in _results(target, environment, outputs, failed, parameters):
-                found.append(result)
+                checks.append(result)
+                has_failed |= result.status == "fail"
                 if not as_json:
                     notify(f"{result.status}: {target.kind} {result.name}")
-            made.append((target, found))
+            reports.append((target, checks))
     if as_json:
-        print_json([_described(target, found) for target, found in made])
+        print_json([_describe(target, checks) for target, checks in reports])
     else:
-        _print(made)
-    sys.exit(1 if any(result.status == "fail" for _, found in made for result in found) else 0)
+        _print(reports)
+    sys.exit(1 if has_failed else 0)
 
 
 def _recipe(targets: Sequence[Target], parameters: Mapping[str, Any]) -> Recipe:
     """Return the image of guests that check plug-ins; nothing of a declaration of another type, which is a
     check's."""
-    plugins = [target.plugin for target in targets]
-    named = [getattr(plugin, "packages", ()) for plugin in plugins]
-    recipe = DEFAULT.with_packages(
-        package for found in named if isinstance(found, tuple) for package in found
-    )
-    for plugin in plugins:
+    packages: list[str] = []
+    for target in targets:
+        declared = getattr(target.plugin, "packages", ())
+        if isinstance(declared, tuple):
+            packages += declared
+    recipe = DEFAULT.with_packages(packages)
+    for target in targets:
+        plugin = target.plugin
         if isinstance(plugin, Benchmark) and plugin.makes_data:
             with suppress(Exception):
                 recipe = recipe.with_data([plugin.data(plugin.Parameters(**parameters))])
@@ -146,26 +150,26 @@ def _parameters(values: tuple[str, ...]) -> dict[str, Any]:
         ) from error
 
 
-def _described(target: Target, found: list[CheckResult]) -> dict[str, Any]:
+def _describe(target: Target, checks: list[CheckResult]) -> dict[str, Any]:
+    counts = Counter(result.status for result in checks)
     return {
         "kind": target.kind,
         "module": target.argument,
-        "checks": found,
-        **{
-            status: sum(result.status == status for result in found)
-            for status in ("pass", "fail", "skipped")
-        },
+        "checks": checks,
+        "pass": counts["pass"],
+        "fail": counts["fail"],
+        "skipped": counts["skipped"],
     }
 
 
-def _print(made: list[tuple[Target, list[CheckResult]]]) -> None:
+def _print(reports: list[tuple[Target, list[CheckResult]]]) -> None:
     """Print a table per plug-in: checks, results, reasons and hints."""
-    for target, found in made:
+    for target, checks in reports:
         say(f"{target.kind} of {target.argument}\n")
-        rows = [(r.name, r.status, _reason(r)) for r in found]
+        rows = [(result.name, result.status, _reason(result)) for result in checks]
         print_table(("check", "result", "reason"), rows)
 
 
 def _reason(result: CheckResult) -> str:
     """Return a reason and its hint."""
-    return result.reason + (f" (hint: {result.hint})" if result.hint else "")
+    return f"{result.reason} (hint: {result.hint})" if result.hint else result.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import click
 
@@ -38,20 +38,22 @@ def _print_platforms(examination: Examination) -> None:
     if examination.not_probed:
         say(f"platforms were not probed: {examination.not_probed}\n")
         return
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
     hints: dict[str, list[str]] = {}
     for name, probe in examination.platforms.items():
         if probe is None:
             continue
         notes = [*probe.marks, probe.reason] if probe.available else [probe.reason]
-        note = "; ".join(translate(each) for each in notes if each)
-        rows.setdefault((_availability(probe), note, probe.version), []).append(name)
+        note = "; ".join(map(translate, filter(None, notes)))
+        groups.setdefault((_availability(probe), note, probe.version), []).append(name)
         if not probe.available:
             hints.setdefault(probe.hint, []).append(name)
-    print_table(
-        ("platform", "available", "note", "version"),
-        [each for row, names in rows.items() for each in _rows_alike(names, *row)],
-    )
+    rows = []
+    for (word, note, version), (first, *others) in groups.items():
+        rows.append((first, word, note, version))
+        short_note = translate("as {name}", name=first) if note else ""
+        rows += [(name, word, short_note, version) for name in others]
+    print_table(("platform", "available", "note", "version"), rows)
     _print_hints({", ".join(names): hint for hint, names in hints.items()})
 
 
@@ -61,43 +63,23 @@ def _availability(probe: Probe) -> str:
     return translate("no") if probe.is_made else translate("unknown")
 
 
-def _rows_alike(
-    names: Sequence[str], word: str, note: str, version: str
-) -> list[tuple[str, str, str, str]]:
-    """Return a row a platform, with its own word; what is long stands with the first."""
-    first, *others = names
-    return [
-        (first, word, note, version),
-        *(
-            (name, word, translate("as {name}", name=first) if note else "", version)
-            for name in others
-        ),
-    ]
-
-
 def _print_findings(examination: Examination) -> None:
     from rich.text import Text
 
-    rows = [
-        (
-            Text(translate(finding.severity), style=_STYLES[finding.severity]),
-            translate(finding.name),
-            finding.observed,
-            translate(finding.why) if finding.severity in ("warn", "bad") else "",
-        )
-        for finding in examination.findings
-    ]
+    rows, hints = [], {}
+    for finding in examination.findings:
+        severity, name = translate(finding.severity), translate(finding.name)
+        why = translate(finding.why) if finding.severity in ("warn", "bad") else ""
+        cell = Text(severity, style=_STYLES[finding.severity])
+        rows.append((cell, name, finding.observed, why))
+        if finding.tunable:
+            name += f" {translate('(vtax run --tune-host sets it)')}"
+        hints[name] = finding.hint
     print_table(("severity", "check", "observed", "why it matters"), rows)
     if examination.not_observed:
         names = ", ".join(map(translate, examination.not_observed))
         say(f"{translate('not observable on this host')}: {names}\n")
-    does_it = translate("(vtax run --tune-host sets it)")
-    _print_hints(
-        {
-            translate(finding.name) + (f" {does_it}" if finding.tunable else ""): finding.hint
-            for finding in examination.findings
-        }
-    )
+    _print_hints(hints)
 
 
 def _print_hints(hints: Mapping[str, str]) -> None:

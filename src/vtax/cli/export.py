@@ -38,7 +38,7 @@ SUFFIXES = {
     "ro-crate": ".crate.zip",
 }
 """Format -> how its file ends."""
-_OF_REPORTS = ("csv", "parquet", "json", "markdown", "latex")
+_REPORT_FORMATS = ("csv", "parquet", "json", "markdown", "latex")
 
 
 @click.command("export")
@@ -105,17 +105,17 @@ def command(
     _check_options(kind, anonymize=anonymize, license_url=license_url, is_mapped=bool(mapped))
     if as_json and output == STANDARD_OUTPUT:
         raise BadInput("--json and -o - both write to standard output", hint="use one of them")
-    made: Exported | None = None
-    if kind in _OF_REPORTS:
+    exported: Exported | None = None
+    if kind in _REPORT_FORMATS:
         path = write_documents(names, kind, output, Options("report", mapping_of(mapped)))
     else:
-        path, made = _write_whole(names, kind, output, license_url, anonymize=anonymize)
+        path, exported = _write_whole(names, kind, output, license_url, anonymize=anonymize)
     if as_json:
-        print_json(_facts(names, kind, path, made, anonymize=anonymize))
+        print_json(_facts(names, kind, path, exported, anonymize=anonymize))
         return
     print_path(path)
-    if made and anonymize:
-        _print_replaced(made)
+    if exported and anonymize:
+        _print_replaced(exported)
 
 
 def _write_whole(
@@ -129,26 +129,26 @@ def _write_whole(
     store = existing_store()
     run = store.open_run(names[0] if names else LAST)
     path = output or Path(f"{run.name}{SUFFIXES[kind]}")
-    is_there, made = path.is_file(), None
+    is_there, exported = path.is_file(), None
     with replacing(path) as new:
         if kind == "bundle":
-            made = _write_bundle(store, run, new, anonymize=anonymize)
+            exported = _write_bundle(store, run, new, anonymize=anonymize)
         else:
             _write_other(kind, store, run, new, license_url)
     if is_there:
         notify(f"{path} was there and is replaced")
-    return path, made
+    return path, exported
 
 
 def _facts(
-    names: Sequence[str], kind: str, path: Path, made: Exported | None, *, anonymize: bool
+    names: Sequence[str], kind: str, path: Path, exported: Exported | None, *, anonymize: bool
 ) -> dict[str, Any]:
     """Return what was written, for programs."""
     from vtax.store.store import LAST
 
     store = existing_store()
-    replaced = made.replaced if made and anonymize else None
-    digest = made.sha256 if made else sha256_of_file(path)
+    replaced = exported.replaced if exported and anonymize else None
+    digest = exported.sha256 if exported else sha256_of_file(path)
     return {
         "schema": "vtax.export/1",
         "run": store.open_run(names[0] if names else LAST).name,
@@ -169,11 +169,11 @@ def write_documents(names: Sequence[str], kind: str, output: Path | None, option
 
     store = existing_store()
     runs = [store.open_run(name).name for name in names or (LAST,)]
-    if twice := next((name for name in runs if runs.count(name) > 1), ""):
-        raise BadInput(f"{twice} is named twice", hint="name each run once")
-    path = output or Path(
-        f"{runs[0] if len(runs) == 1 else 'report'}{SUFFIXES.get(kind, f'.{kind}')}"
-    )
+    for name in runs:
+        if runs.count(name) > 1:
+            raise BadInput(f"{name} is named twice", hint="name each run once")
+    stem = runs[0] if len(runs) == 1 else "report"
+    path = output or Path(f"{stem}{SUFFIXES.get(kind, f'.{kind}')}")
     if len(runs) == 1:
         write(store, runs[0], kind, path, of_reader(), options)
     else:
@@ -242,9 +242,11 @@ def _write_other(kind: str, store: Store, run: RunHandle, path: Path, license_ur
     path.write_text(text, encoding="utf-8")
 
 
-def _print_replaced(made: Exported) -> None:
-    if made.replaced:
-        rows = [(each.kind, str(each.values), str(each.times)) for each in made.replaced]
+def _print_replaced(exported: Exported) -> None:
+    if exported.replaced:
+        rows = []
+        for replaced in exported.replaced:
+            rows.append((replaced.kind, str(replaced.values), str(replaced.times)))
         print_table(("replaced", "values", "times"), rows)
     else:
         notify("nothing was replaced")

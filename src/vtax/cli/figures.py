@@ -173,18 +173,19 @@ def _measured(
     from vtax.report.renderers.format import english
     from vtax.report.views.paper_figures import why_not
 
-    left_out = [
-        {"id": each.figure.id, "why": english(why_not(each))}
-        for each in chosen
-        if not each.is_measured
-    ]
-    if refuses and left_out:
-        key, why = left_out[0].values()
-        hint = "--map THERE=HERE draws another platform of the run in its place"
-        raise BadInput(f"{key} is {why}", where="--only", hint=hint)
-    return {
-        each.figure.id: chart_of(each, analysis) for each in chosen if each.is_measured
-    }, left_out
+    figures: dict[str, Figure] = {}
+    left_out = []
+    for drawing in chosen:
+        key = drawing.figure.id
+        if drawing.is_measured:
+            figures[key] = chart_of(drawing, analysis)
+            continue
+        why = english(why_not(drawing))
+        if refuses:
+            hint = "--map THERE=HERE draws another platform of the run in its place"
+            raise BadInput(f"{key} is {why}", where="--only", hint=hint)
+        left_out.append({"id": key, "why": why})
+    return figures, left_out
 
 
 def _write(
@@ -208,12 +209,12 @@ def _write(
     return written
 
 
-def _chosen(found: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:
+def _chosen(drawings: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:
     """Return the figures that are wanted. Raises BadInput for an id that the study does not have, and without any
     figure."""
-    ids = [each.figure.id for each in found]
+    ids = [drawing.figure.id for drawing in drawings]
     if not ids:
         hint = "--report writes those of the report; docs/study-files.md shows how a study declares figures"
         raise BadInput("the study of this run declares no figures", where=run, hint=hint)
     _refuse_unknown(only, ids, f"the study of {run}")
-    return [each for each in found if not only or each.figure.id in only]
+    return [drawing for drawing in drawings if not only or drawing.figure.id in only]

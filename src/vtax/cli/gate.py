@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,31 +60,37 @@ def limits_of(margin: float | None, detect: str | None, *, strict: bool) -> Gate
     return limits
 
 
-def written(
+def run_gate(
     store: Store,
     sides: tuple[str, str],
     run_name: str,
     limits: GateLimits,
-    named: tuple[str, str],
+    cell: tuple[str, str],
     files: tuple[Path | None, Path | None],
 ) -> tuple[Document, Checks]:
-    """Return the gate's document, after its files are written. named: metric, label, or nothing. files: JUnit,
-    Markdown."""
+    """Return the gate's document and what it found, after its files are written.
+
+    store: of the runs.
+    sides: what is judged, and what it is compared with.
+    run_name: where platforms of the sides are looked up.
+    limits: what passes.
+    cell: metric and label to judge alone; empty for all.
+    files: JUnit and Markdown.
+    """
     from vtax.report.parts.check import document_of
     from vtax.report.renderers.junit import junit as as_junit
     from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.markdown import markdown as as_markdown
     from vtax.report.replacing import replacing
 
-    found, source = judged(store, sides, run_name, limits, *named)
-    document = document_of(found, _seconds(source))
-    for path, text_of, option in zip(
-        files, (as_junit, as_markdown), ("--junit", "--markdown"), strict=True
-    ):
+    checks, source = check_sides(store, sides, run_name, limits, *cell)
+    document = document_of(checks, _seconds(source))
+    renderers = ((files[0], as_junit, "--junit"), (files[1], as_markdown, "--markdown"))
+    for path, text_of, option in renderers:
         if path is not None:
             with replacing(path, option) as new:
                 new.write_text(text_of(document, of_reader()), encoding="utf-8")
-    return document, found
+    return document, checks
 
 
 def judge(
@@ -93,13 +100,13 @@ def judge(
     quiet."""
     from vtax.cli.show import print_document
 
-    document, found = written(store, (run_name, ""), run_name, limits, ("", ""), (junit, None))
+    document, checks = run_gate(store, (run_name, ""), run_name, limits, ("", ""), (junit, None))
     if not quiet:
         print_document(document, as_json=False)
-    return found.exit_status
+    return checks.exit_status
 
 
-def judged(
+def check_sides(
     store: Store,
     sides: tuple[str, str],
     run_name: str,
@@ -122,20 +129,20 @@ def judged(
             hint="vtax import adds it",
         )
     home = home_run(store, sides, run_name)
-    if baseline and (
-        _is_file(store, baseline) or _runs(store, baseline, home) != _runs(store, treatment, home)
-    ):
+    if baseline and not _is_same_run(store, treatment, baseline, home):
         return _against(store, treatment or home, baseline, home, limits, metric, label)
-    name, platform = (
-        run_of(store, treatment, home) if treatment else (store.open_run(home).name, "")
-    )
-    base = run_of(store, baseline, name)[1] if baseline else ""
-    if baseline and not base:
-        raise BadInput(
-            f"{baseline} is the run itself", hint="name another run, or a platform of it"
-        )
+    name, platform = store.open_run(home).name, ""
+    if treatment:
+        name, platform = run_of(store, treatment, home)
+    base = ""
+    if baseline:
+        _, base = run_of(store, baseline, name)
+        if not base:
+            raise BadInput(
+                f"{baseline} is the run itself", hint="name another run, or a platform of it"
+            )
     source = source_of(store, name)
-    return check(
+    checks = check(
         store,
         source.analysis,
         limits.margin,
@@ -145,18 +152,24 @@ def judged(
         label=label,
         detect=limits.detect,
         strict=limits.strict,
-    ), source
+    )
+    return checks, source
+
+
+def _is_same_run(store: Store, treatment: str, baseline: str, home: str) -> bool:
+    """Return whether both sides are of the same runs of the store."""
+    if _is_file(store, baseline):
+        return False
+    return _runs(store, baseline, home) == _runs(store, treatment, home)
 
 
 def _runs(store: Store, side: str, home: str) -> list[str]:
     """Return the runs that a side names, or its home."""
     from vtax.report.analysis.contrast import run_of, texts_of
 
-    return (
-        [run_of(store, each, home)[0] for each in texts_of(store, side)]
-        if side
-        else [store.open_run(home).name]
-    )
+    if not side:
+        return [store.open_run(home).name]
+    return [run_of(store, text, home)[0] for text in texts_of(store, side)]
 
 
 def _is_file(store: Store, side: str) -> bool:
@@ -180,62 +193,68 @@ def _against(
     from vtax.report.analysis.contrast import run_of, texts_of
     from vtax.report.analysis.source import source_of
 
-    runs = [run_of(store, each, home) for each in texts_of(store, treatment)]
-    others = [
-        (name.strip(), "") if _is_file(store, name.strip()) else run_of(store, each, home)
-        for name in (baseline.split(",") if _is_file(store, baseline) else [baseline])
-        for each in ([name] if _is_file(store, name.strip()) else texts_of(store, name))
-    ]
-    platforms = {platform for _, platform in (*runs, *others) if platform}
+    runs = [run_of(store, text, home) for text in texts_of(store, treatment)]
+    others = []
+    for name in baseline.split(",") if _is_file(store, baseline) else [baseline]:
+        if _is_file(store, name.strip()):
+            others.append((name.strip(), ""))
+        else:
+            others += [run_of(store, text, home) for text in texts_of(store, name)]
+    platforms = {platform for _, platform in (*runs, *others)} - {""}
     if len(platforms) > 1:
         what = f"across runs a gate compares a platform with itself, and not {treatment} with {baseline}"
         raise BadInput(what, hint="vtax run STUDY --ab OLD,NEW --check 5% measures both in one run")
-    first, *rest = (source_of(store, name) for name, _ in runs)
-    found = check_against(
-        [first.analysis, *(source.analysis for source in rest)],
+    sources = [source_of(store, name) for name, _ in runs]
+    checks = check_against(
+        [source.analysis for source in sources],
         [_analysis_of(store, name) for name, _ in others],
         limits.margin,
-        next(iter(platforms), ""),
+        "".join(platforms),
         metric,
         label=label,
         detect=limits.detect,
         strict=limits.strict,
     )
-    if not found.compared:
+    if not checks.compared:
         raise BadInput(
-            f"{treatment} and {baseline} do not measure the same: {_difference(found)}",
+            f"{treatment} and {baseline} do not measure the same: {_difference(checks)}",
             hint="compare runs of the same study with the same settings",
         )
-    return found, first
+    return checks, sources[0]
 
 
-def _difference(found: Checks) -> str:
+def _difference(checks: Checks) -> str:
     """Return why runs have no comparison in common: other benchmarks, or what differs at the points that they
     share."""
     from vtax.report.renderers.format import english
 
-    assert found.against is not None
-    sides = [
-        (runs, list(dict.fromkeys(cell.label for run in runs for cell in run.cells)))
-        for runs in (found.against.runs, found.against.others)
-    ]
-    (_, treated), (_, untreated) = sides
-    if not set(treated) & set(untreated):
-        return "; ".join(
-            f"{runs[0].name} (study {runs[0].study}) has {', '.join(labels)}"
-            for runs, labels in sides
-        )
-    reasons = {
-        f"{each.label}: {english(each.reason)}": None
-        for each in found.not_tested
-        if each.label in treated and each.label in untreated
-    }
-    only = [
-        f"{', '.join(label for label in labels if label not in others)} only in {runs[0].name}"
-        for (runs, labels), others in zip(sides, (untreated, treated), strict=True)
-        if set(labels) - set(others)
-    ]
-    return "; ".join([*list(reasons)[:_MOST_NAMED], *only]) or "nothing in common"
+    assert checks.against is not None
+    runs, others = checks.against.runs, checks.against.others
+    labels, other_labels = _labels(runs), _labels(others)
+    shared = set(labels) & set(other_labels)
+    if not shared:
+        sides = []
+        for side, side_labels in ((runs, labels), (others, other_labels)):
+            sides.append(f"{side[0].name} (study {side[0].study}) has {', '.join(side_labels)}")
+        return "; ".join(sides)
+    reasons: dict[str, None] = {}
+    for point in checks.not_tested:
+        if point.label in shared:
+            reasons[f"{point.label}: {english(point.reason)}"] = None
+    parts = list(reasons)[:_MOST_NAMED]
+    for side, side_labels in ((runs, labels), (others, other_labels)):
+        only = [label for label in side_labels if label not in shared]
+        if only:
+            parts.append(f"{', '.join(only)} only in {side[0].name}")
+    return "; ".join(parts) or "nothing in common"
+
+
+def _labels(runs: Sequence[Analysis]) -> list[str]:
+    """Return the benchmarks of runs, each once."""
+    labels: dict[str, None] = {}
+    for run in runs:
+        labels.update(dict.fromkeys(cell.label for cell in run.cells))
+    return list(labels)
 
 
 def _analysis_of(store: Store, name: str) -> Analysis:
@@ -255,9 +274,10 @@ def _analysis_of(store: Store, name: str) -> Analysis:
 
 
 def _seconds(source: Source) -> Mapping[str, float]:
-    """Key of a cell -> duration of its trials."""
-    found: dict[str, float] = defaultdict(float)
+    """Return the duration of the trials of each cell, by its key."""
+    durations: dict[str, float] = defaultdict(float)
     trials, cells = source.data.trials, source.data.run.cells
     for cell, seconds in zip(trials.cell.tolist(), trials.outside_s.tolist(), strict=True):
-        found[cells[cell].key] += seconds if seconds == seconds else 0.0
-    return found
+        if not math.isnan(seconds):
+            durations[cells[cell].key] += seconds
+    return durations

@@ -62,10 +62,8 @@ def check(as_json: bool) -> None:
     if found.is_ready:
         say("this host can measure now")
     else:
-        listed = ", ".join(
-            " ".join(filter(None, (each.code, each.detail))) for each in found.obstacles
-        )
-        say(f"this host cannot measure now: {listed}")
+        obstacles = [f"{obstacle.code} {obstacle.detail}".strip() for obstacle in found.obstacles]
+        say(f"this host cannot measure now: {', '.join(obstacles)}")
 
 
 @command.command("prepare", short_help="Prepare this host from a pack.")
@@ -165,14 +163,12 @@ def status(id_: str | None, as_json: bool) -> None:
     home = Home.from_environment() if as_json else Home.existing()
     if id_ and not as_json:
         RequestedRun.of(home, id_).request()
-    found = [
-        host_runs.state_of(RequestedRun.of(home, each))
-        for each in ([id_] if id_ else host_runs.ids(home))
-    ]
+    ids = [id_] if id_ else host_runs.ids(home)
+    runs = [host_runs.state_of(RequestedRun.of(home, run_id)) for run_id in ids]
     if as_json:
-        print_json({"schema": "vtax.host-status/1", "runs": found})
+        print_json({"schema": "vtax.host-status/1", "runs": runs})
     else:
-        _print_runs(found)
+        _print_runs(runs)
 
 
 @command.command("boot", short_help="Set the boot entry that a run needs next.")
@@ -221,27 +217,23 @@ def work(id_: str) -> None:
 
 def _print_runs(runs: Sequence[HostRun]) -> None:
     columns = ("id", "state", "run", "block", "trials", "failed", "reason", "bundle")
-    print_table(
-        columns,
-        [
-            (
-                each.id,
-                translate(each.state),
-                each.run,
-                _position(each),
-                str(each.done_trials),
-                str(each.failed_trials),
-                each.reason,
-                each.bundle,
-            )
-            for each in runs
-        ],
-    )
+    rows = []
+    for run in runs:
+        row = (
+            run.id,
+            translate(run.state),
+            run.run,
+            _position(run),
+            str(run.done_trials),
+            str(run.failed_trials),
+            run.reason,
+            run.bundle,
+        )
+        rows.append(row)
+    print_table(columns, rows)
 
 
 def _position(run: HostRun) -> str:
-    return (
-        ""
-        if run.block is None
-        else "/".join(str(each) for each in (run.block, run.blocks) if each is not None)
-    )
+    if run.block is None:
+        return ""
+    return str(run.block) if run.blocks is None else f"{run.block}/{run.blocks}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,36 +166,42 @@ def list_(as_json: bool) -> None:
         )
     if as_json:
         print_json(rows)
-    if hint := missing_image(home):
+    hint = missing_image(home)
+    if hint:
         notify(hint)
-    if as_json or not rows:
-        return
+    if not as_json and rows:
+        _print_images(rows)
+
+
+def _print_images(manifests: Sequence[Mapping[str, Any]]) -> None:
+    rows = []
+    for manifest in manifests:
+        row = (
+            manifest["key"],
+            manifest["recipe"]["suite"],
+            manifest["kernel"],
+            str(len(manifest["packages"])),
+            _added(manifest),
+            format_size(manifest["disk_bytes"]),
+            translate("yes") if manifest["current"] else translate("no"),
+        )
+        rows.append(row)
     print_table(
         ("image", "suite", "kernel", "packages", "adds to the base", "disk", "for this version"),
-        [
-            (
-                row["key"],
-                row["recipe"]["suite"],
-                row["kernel"],
-                str(len(row["packages"])),
-                _added(row),
-                format_size(row["disk_bytes"]),
-                translate("yes") if row["current"] else translate("no"),
-            )
-            for row in rows
-        ],
+        rows,
     )
 
 
 def _added(manifest: Mapping[str, Any]) -> str:
     """Return what is in a layer and the size it adds to the base, or is in its place: `pi (+1.6 MiB)`; empty for a
     base."""
-    of_data = (f"data {each['name']}" for each in manifest["recipe"].get("data", ()))
-    added = (*manifest["recipe"].get("layer", ()), *of_data)
-    if own := manifest["recipe"].get("own"):
-        peers = f"; in guests that only serve: {', '.join(added)}" if added else ""
-        return f"your own: {own['name']}, {about_size(manifest['added_bytes'])}{peers}"
-    return f"{', '.join(added)} (+{about_size(manifest['added_bytes'])})" if added else ""
+    recipe, size = manifest["recipe"], about_size(manifest["added_bytes"])
+    added = [*recipe.get("layer", ()), *(f"data {data['name']}" for data in recipe.get("data", ()))]
+    own = recipe.get("own")
+    if own:
+        text = f"your own: {own['name']}, {size}"
+        return f"{text}; in guests that only serve: {', '.join(added)}" if added else text
+    return f"{', '.join(added)} (+{size})" if added else ""
 
 
 @command.command("remove", short_help="Remove an image and its copies in Docker.")
@@ -204,18 +210,12 @@ def remove(key: str) -> None:
     """Remove the image KEY, or all of your own NAME (see vtax image list), and copies in Docker."""
     need_root("removing an image")
     home = Home.existing()
-    found = images.removable(home, key)
+    removed = images.removable(home, key)
+    lines = [f"image {image.key} removed" for image in removed]
     with measuring_lock("vtax image remove"):
         with Journal(home.journal) as journal:
-            copies = [
-                copy for image in found for copy in docker_copies.remove(home, image.key, journal)
-            ]
+            for image in removed:
+                copies = docker_copies.remove(home, image.key, journal)
+                lines += [f"removed {copy}" for copy in copies]
         images.remove(home, key)
-    say(
-        "\n".join(
-            [
-                *(f"image {image.key} removed" for image in found),
-                *(f"removed {copy}" for copy in copies),
-            ]
-        )
-    )
+    say("\n".join(lines))

@@ -43,16 +43,19 @@ def with_help(command: click.Command) -> click.Command:
 
 
 def _help_option(command: click.Command, context: click.Context) -> click.Option | None:
-    found = type(command).get_help_option(command, context)
-    if found is not None:
-        found.hidden = True
-    return found
+    option = type(command).get_help_option(command, context)
+    if option is not None:
+        option.hidden = True
+    return option
 
 
 def paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a help text, each on one line but for those that click prints as they are."""
-    found = cleandoc(text.partition("\f")[0]).split("\n\n")
-    return [each if each.startswith("\b") else " ".join(each.split()) for each in found]
+    lines = []
+    for paragraph in cleandoc(text.partition("\f")[0]).split("\n\n"):
+        is_verbatim = paragraph.startswith("\b")
+        lines.append(paragraph if is_verbatim else " ".join(paragraph.split()))
+    return lines
 
 
 class _Formatter(click.HelpFormatter):
@@ -70,11 +73,11 @@ class _Formatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        parted = ((name, text.partition(EXTRA)) for name, text in rows)
-        super().write_dl(
-            [(name, f"{translate(text)}{extra}{more}") for name, (text, extra, more) in parted],
-            col_max,
-        )
+        translated = []
+        for name, text in rows:
+            meaning, extra, more = text.partition(EXTRA)
+            translated.append((name, f"{translate(meaning)}{extra}{more}"))
+        super().write_dl(translated, col_max)
 
 
 class HelpContext(click.Context):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated
 
 import click
@@ -45,17 +46,16 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
     is_wanted = _wanted(conditions)
     try:
         store = existing_store()
-        runs = store.runs()
+        all_runs = store.runs()
     except NotFound:  # there is no store yet
-        runs = []
-    there, runs = bool(runs), [run for run in runs if is_wanted(run)]
-    how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}
+        all_runs = []
+    runs = [run for run in all_runs if is_wanted(run)]
+    hints = {run.name: resume_hint(store, run.name, run.status) for run in runs}
     if as_json:
-        print_json(
-            [values_of(ListedRun(**vars(run), resume_hint=how.get(run.name, ""))) for run in runs]
-        )
+        listed_runs = [ListedRun(**vars(run), resume_hint=hints[run.name]) for run in runs]
+        print_json(list(map(values_of, listed_runs)))
         return
-    if there and not runs:
+    if all_runs and not runs:
         say(f"no run with {', '.join(conditions)}")
         return
     if not runs:
@@ -63,33 +63,36 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
         return
     _print_runs(runs)
     for run in runs:
-        if run.name in how:
+        if hints[run.name]:
             because = (run.stopped_because or run.status).splitlines()[0]
-            say(f"{run.name} was not finished: {because}; {how[run.name]}")
+            say(f"{run.name} was not finished: {because}; {hints[run.name]}")
 
 
 def _print_runs(runs: Sequence[RunSummary]) -> None:
-    chosen = of_reader()
+    language = of_reader()
     columns: dict[str, Callable[[RunSummary], str]] = {
         translate("run"): lambda run: run.name,
         translate("study"): lambda run: run.study,
-        translate("status"): lambda run: chosen.translated(run.status),
+        translate("status"): lambda run: language.translated(run.status),
         translate("trials"): lambda run: str(run.trials),
         translate("failed"): lambda run: str(run.failed),
-        translate("started"): lambda run: chosen.moment(run.started_at),
-        translate("duration"): lambda run: _duration(run.duration_s, chosen),
+        translate("started"): lambda run: language.moment(run.started_at),
+        translate("duration"): lambda run: _duration(run.duration_s, language),
     }
     if any(run.sessions > 1 for run in runs):
         columns[translate("sessions")] = lambda run: str(run.sessions)
     if any(run.origin for run in runs):
-        columns[translate("origin")] = lambda run: chosen.translated(run.origin)
+        columns[translate("origin")] = lambda run: language.translated(run.origin)
     if any(run.tags for run in runs):
         columns[translate("tags")] = lambda run: ", ".join(run.tags)
     if any(run.notes for run in runs):
         columns[translate("notes")] = lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns[translate("study")]
-    print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])
+    rows = []
+    for run in runs:
+        rows.append([text_of(run) for text_of in columns.values()])
+    print_table(list(columns), rows)
 
 
 def _duration(seconds: float | None, language: Language) -> str:
@@ -115,33 +118,38 @@ _NOTE_CHARS = 40
 
 
 def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
-    """Return whether a run meets the conditions as typed. Raises BadInput for one that is none."""
+    """Return what says whether a run meets the conditions as typed. Raises BadInput for one that is none."""
     values: dict[str, list[str]] = {}
     since = float("-inf")
+    known = (*_TEXTS, "since")
     for condition in conditions:
         key, equals, value = condition.partition("=")
-        if not equals and key in (*_TEXTS, "since"):
+        if not equals and key in known:
             raise BadInput(
                 f"--where {condition} has no value", hint=f"write --where {condition}=VALUE"
             )
-        if not equals or key not in (*_TEXTS, "since"):
+        if not equals or key not in known:
             raise BadInput(
                 f"--where {condition!r} is no condition on a run",
-                hint=f"write KEY=VALUE with one of the keys {', '.join((*_TEXTS, 'since'))}",
+                hint=f"write KEY=VALUE with one of the keys {', '.join(known)}",
             )
         if key == "since":
             since = max(since, moment_of(value, "--where since"))
         else:
             values.setdefault(key, []).append(value)
-    return lambda run: (
-        run.started_at >= since and all(_has(run, key, wanted) for key, wanted in values.items())
-    )
+
+    def is_wanted(run: RunSummary) -> bool:
+        return run.started_at >= since and all(
+            _has(run, key, texts) for key, texts in values.items()
+        )
+
+    return is_wanted
 
 
 def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
     """Return whether a run has one of the wanted values."""
-    is_it = _MATCHES.get(key, str.__eq__)
-    return any(is_it(value, each) for value in _TEXTS[key](run) for each in wanted)
+    matches = _MATCHES.get(key, str.__eq__)
+    return any(matches(value, text) for value, text in product(_TEXTS[key](run), wanted))
 
 
 @dataclass(frozen=True)

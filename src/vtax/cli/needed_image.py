@@ -27,41 +27,43 @@ from vtax.units import about_size
 
 def packages_for(study: Study) -> tuple[str, ...]:
     """Return the packages that the benchmarks, programs and topologies of a study name, in the base image or not."""
-    named = (table.topology for table in study.benchmark if table.topology)
-    used = {table.name for table in study.benchmark}
-    of_programs = (
-        package for table in study.program if table.name in used for package in table.packages
+    used = [table.name for table in study.benchmark]
+    packages = [*tools.packages_of(used)]
+    for table in study.program:
+        if table.name in used:
+            packages += table.packages
+    packages += topologies.packages_of(
+        table.topology for table in study.benchmark if table.topology
     )
-    return (
-        *tools.packages_of(table.name for table in study.benchmark),
-        *of_programs,
-        *topologies.packages_of(named),
-    )
+    return tuple(packages)
 
 
 def recipe_for(loaded: LoadedStudy) -> Recipe:
     """Return the image that the guests of a study run. Raises BadInput for a study that cannot run, where its points
     decide what data the image has, and for an image of the user's that is not there."""
-    name = loaded.study.guest.image
-    start = images.named(Home.from_environment(), name) if name else DEFAULT
-    _check_entry(loaded.study, start)
-    recipe = start.with_packages(packages_for(loaded.study)).with_disk(loaded.study.guest.disk or 0)
-    named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
-    if not any(benchmark and benchmark.makes_data for benchmark in named):
+    study = loaded.study
+    start = DEFAULT
+    if study.guest.image:
+        start = images.named(Home.from_environment(), study.guest.image)
+    _check_entry(study, start)
+    recipe = start.with_packages(packages_for(study)).with_disk(study.guest.disk or 0)
+    benchmarks = [tools.benchmarks().get(table.name) for table in study.benchmark]
+    if not any(benchmark and benchmark.makes_data for benchmark in benchmarks):
         return recipe
-    points = checked_points(loaded, Image("none", Path()))
-    return recipe.with_data(
-        each.benchmark.data(each.parameters) for each in points if each.benchmark.makes_data
-    )
+    data = []
+    for point in checked_points(loaded, Image("none", Path())):
+        if point.benchmark.makes_data:
+            data.append(point.benchmark.data(point.parameters))
+    return recipe.with_data(data)
 
 
 def _check_entry(study: Study, image: Recipe) -> None:
     """Raise BadInput where a server is to be the program that an image names, and it names none."""
+    if not image.own or image.own.entry:
+        return
     used = {table.name for table in study.benchmark}
-    for table in study.program if image.own and not image.own.entry else ():
-        if table.name in used and [f"{{{ENTRY}}}"] in [
-            list(argv) for argv in table.argv.roles.values()
-        ]:
+    for table in study.program:
+        if table.name in used and [f"{{{ENTRY}}}"] in map(list, table.argv.roles.values()):
             raise BadInput(
                 f"the image {study.guest.image} names no program to run",
                 where=f"[[program]] {table.name}",
@@ -72,19 +74,18 @@ def _check_entry(study: Study, image: Recipe) -> None:
 def recipe_of(benchmark: Benchmark) -> Recipe:
     """Return the image of a benchmark by itself, with the data of its default parameters."""
     recipe = DEFAULT.with_packages(tools.packages_of([benchmark.name]))
-    return recipe.with_data(
-        [benchmark.data(benchmark.Parameters())] if benchmark.makes_data else []
-    )
+    if not benchmark.makes_data:
+        return recipe
+    return recipe.with_data([benchmark.data(benchmark.Parameters())])
 
 
 def all_recipes() -> list[Recipe]:
     """Return the base, and the images of every shipped study and of every benchmark and topology by itself."""
     recipes = [DEFAULT]
     recipes += [recipe_for(load(name)) for name in shipped()]
-    recipes += [recipe_of(benchmark) for benchmark in tools.benchmarks().values()]
-    recipes += [
-        DEFAULT.with_packages(topologies.packages_of([name])) for name in topologies.topologies()
-    ]
+    recipes += map(recipe_of, tools.benchmarks().values())
+    for name in topologies.topologies():
+        recipes.append(DEFAULT.with_packages(topologies.packages_of([name])))
     return list({recipe.key: recipe for recipe in recipes}.values())
 
 
@@ -93,7 +94,8 @@ def provide(home: Home, recipe: Recipe) -> Image:
     ImageError."""
     if recipe.own:
         provide(home, recipe.base)
-    if image := images.checked(home, recipe):
+    image = images.checked(home, recipe)
+    if image:
         return image
     notify(f"image {recipe.key} ({recipe.summary}) is not built yet: building it, once")
     with Journal(home.journal) as journal:
@@ -126,7 +128,7 @@ class NeededImage:
             )
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return it for programs."""
         return {
             "key": self.recipe.key,
             "base": self.recipe.base.key,
@@ -139,15 +141,15 @@ class NeededImage:
         }
 
     def __str__(self) -> str:
-        named = f"image: {self.recipe.key} ({self.recipe.summary})"
+        image = f"image: {self.recipe.key} ({self.recipe.summary})"
         if self.size_bytes is None:
-            return f"{named}; only root can see whether it is built"
+            return f"{image}; only root can see whether it is built"
         if self.built:
-            return f"{named}, built, {about_size(self.size_bytes)} of disk"
-        lacking = (
-            f", and {about_size(self.free_bytes)} are free" if self.free_bytes is not None else ""
-        )
-        return f"{named}, not built yet; {self._size()} of disk{lacking}"
+            return f"{image}, built, {about_size(self.size_bytes)} of disk"
+        text = f"{image}, not built yet; {self._size()} of disk"
+        if self.free_bytes is not None:
+            text += f", and {about_size(self.free_bytes)} are free"
+        return text
 
     def _size(self) -> str:
         """Return the disk space that building needs, as far as it is known."""
@@ -159,12 +161,14 @@ def examine(home: Home, recipe: Recipe) -> NeededImage:
     """Look whether the image of a recipe is there and how large it is or gets. Changes nothing."""
     if hides_images(home):
         return NeededImage(recipe, None)
-    if image := images.find(home, recipe):
+    image = images.find(home, recipe)
+    if image:
         return NeededImage(recipe, True, disk_usage_bytes(image.directory))
-    if base := images.find(home, recipe.base):
-        size_bytes, complete = estimated_bytes(recipe, base)
-        free_bytes = shutil.disk_usage(home.images).free
-        return NeededImage(
-            recipe, False, size_bytes, complete, free_bytes if free_bytes < size_bytes else None
-        )
-    return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.is_layered)
+    base = images.find(home, recipe.base)
+    if not base:
+        return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.is_layered)
+    size_bytes, complete = estimated_bytes(recipe, base)
+    free_bytes: int | None = shutil.disk_usage(home.images).free
+    if free_bytes is not None and free_bytes >= size_bytes:
+        free_bytes = None
+    return NeededImage(recipe, False, size_bytes, complete, free_bytes)

@@ -140,11 +140,10 @@ def _answers(name: str, given: dict[str, Any]) -> Draft:
     difference = _difference(question, given["difference"], asks=asks)
     line = _program(question, given["program"], asks=asks)
     platforms = _platforms(given["platforms"])
-    time = (
-        _checked_time(given["time"])
-        if given["time"]
-        else _answer("How long may the run take?", "30min", _checked_time)
-    )
+    if given["time"]:
+        time = _checked_time(given["time"])
+    else:
+        time = _answer("How long may the run take?", "30min", _checked_time)
     guests = _guests(question, given["guests"], asks=asks)
     default = 0.02 if difference is None else min(0.02, difference / 2)
     margin = _margin(given["margin"]) if given["margin"] else default
@@ -394,6 +393,16 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
         need = format_duration(MINIMUM_BLOCKS * found.block_s)
         say(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
     within = format_percent(draft.margin, "g")
+    rows = []
+    for sight in found.sees:
+        difference = equality = "-"
+        if sight.difference is not None:
+            percent = format_percent(sight.difference)
+            difference = translate("{difference} or more", difference=percent)
+        if sight.shows_equality is not None:
+            equality = translate("yes") if sight.shows_equality else translate("no")
+        noise = f"{format_percent(sight.noise)} ({sight.noise_from})"
+        rows.append((sight.label, noise, difference, equality))
     print_table(
         (
             "benchmark",
@@ -401,17 +410,7 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
             "finds a difference of",
             translate("can show equality within ±{margin}", margin=within),
         ),
-        [
-            (
-                each.label,
-                f"{format_percent(each.noise)} ({each.noise_from})",
-                "-"
-                if each.difference is None
-                else translate("{difference} or more", difference=format_percent(each.difference)),
-                {True: translate("yes"), False: translate("no"), None: "-"}[each.shows_equality],
-            )
-            for each in found.sees
-        ],
+        rows,
     )
     say(
         translate(

@@ -91,26 +91,22 @@ def resume_hint(store: Store, run_name: str, status: str) -> str:
         return ""
     from vtax.runner.resume import resume_obstacle  # it imports every driver
 
-    if reason := resume_obstacle(store, run_name, Home.from_environment()):
-        return with_program_path(f"it cannot be resumed: {reason}")
-    if store.open_run(run_name).declared.get("boot"):
-        return with_program_path(
-            f"resume with: sudo vtax resume {run_name}, in the boot that is next"
-        )
-    if status == "paused":
-        return with_program_path(
-            f"start the next session with: sudo vtax resume {run_name} --session"
-        )
-    return with_program_path(f"resume with: sudo vtax resume {run_name}")
+    reason = resume_obstacle(store, run_name, Home.from_environment())
+    hint = f"resume with: sudo vtax resume {run_name}"
+    if reason:
+        hint = f"it cannot be resumed: {reason}"
+    elif store.open_run(run_name).declared.get("boot"):
+        hint += ", in the boot that is next"
+    elif status == "paused":
+        hint = f"start the next session with: sudo vtax resume {run_name} --session"
+    return with_program_path(hint)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout, in ASCII unless stdout is UTF-8."""
     is_ascii = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
-    document_stream().write(
-        json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=json_default))
-        + "\n"
-    )
+    text = json.dumps(value, indent=2, ensure_ascii=is_ascii, default=json_default)
+    document_stream().write(json_escaped(text) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
@@ -127,17 +123,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
     for column in columns:
         table.add_column(translate(column))
     for row in rows:
-        table.add_row(*(translate(cell) if isinstance(cell, Note) else cell for cell in row))
+        cells: list[str | Text] = []
+        for cell in row:
+            cells.append(translate(cell) if isinstance(cell, Note) else cell)
+        table.add_row(*cells)
     console = Console(file=document_stream(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
-    document_stream().write(
-        "\n".join([*(line.rstrip() for line in captured.get().splitlines()), "\n"])
-    )
+    lines = map(str.rstrip, captured.get().splitlines())
+    document_stream().write("\n".join([*lines, "\n"]))
 
 
 def width() -> int | None:
-    """Width of tables: None for the terminal's width; without a terminal COLUMNS, else 160."""
+    """Return the width of tables: None for the terminal's width; without a terminal COLUMNS, else 160."""
     if sys.stdout.isatty():
         return None
     columns = os.environ.get("COLUMNS", "")
@@ -148,9 +146,10 @@ def print_keys(what: str, model: type[BaseModel]) -> None:
     """Print the keys of a table with defaults and allowed values. what: heading of the first column."""
     from vtax.study.keys import keys
 
-    found = keys(model)
-    if found:
-        rows = [(k.name, k.default_text, k.allowed, translate(k.meaning)) for k in found]
+    rows = []
+    for key in keys(model):
+        rows.append((key.name, key.default_text, key.allowed, translate(key.meaning)))
+    if rows:
         print_table((what, "default", "allowed", "meaning"), rows)
 
 
@@ -168,22 +167,25 @@ def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Im
 
     recipe = recipe or DEFAULT
     image = checked(home, recipe)
-    if image is None and hides_images(home):
+    if image is not None:
+        return image
+    if hides_images(home):
         raise BadInput(
             "only root can see whether the guest image is built", hint="run it again with sudo"
         )
-    if image is None:
-        disk = [f"a disk of {about_size(recipe.disk_bytes)}"] if recipe.disk_bytes else []
-        what = "the guest image" + (
-            f" with {', '.join((*recipe.added, *disk))}" if recipe.is_layered or disk else ""
-        )
-        of_study = recipe.data or recipe.disk_bytes
-        more = (
-            f" {study}" if of_study else "".join(f" --with {package}" for package in recipe.layer)
-        )
-        hint = "vtax run builds it" if recipe.own else f"sudo vtax image build{more}"
-        raise BadInput(f"{what} is not built yet", hint=hint)
-    return image
+    what, more = "the guest image", list(recipe.added if recipe.is_layered else ())
+    if recipe.disk_bytes:
+        more.append(f"a disk of {about_size(recipe.disk_bytes)}")
+    if more:
+        what += f" with {', '.join(more)}"
+    hint = "sudo vtax image build"
+    if recipe.own:
+        hint = "vtax run builds it"
+    elif recipe.data or recipe.disk_bytes:
+        hint += f" {study}"
+    else:
+        hint += "".join(f" --with {package}" for package in recipe.layer)
+    raise BadInput(f"{what} is not built yet", hint=hint)
 
 
 def missing_image(home: Home) -> str:

@@ -1,15 +1,18 @@
-"""Summary of a plan as text and as JSON, printed before a run and by a dry run."""
+"""Summary of a plan as text and as JSON, printed before a run and by a dry run; asks before a long run."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from math import ceil
 from typing import Any
 
+import click
+
 from vtax.cli.output import notify
-from vtax.errors import with_hint
+from vtax.errors import BadInput, with_hint
 from vtax.platforms.base import Platform
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner import boots
@@ -18,11 +21,17 @@ from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import GuestLife, Plan, PlannedPlatform, core_lines
 from vtax.runner.points import Point
 from vtax.stats.checks import MINIMUM_BLOCKS
+from vtax.study.model import BenchmarkTable
 from vtax.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
 _CELLS_LISTED = 100_000
 _A_MINUTE_S = 60
+CONFIRMED_ABOVE_S = 3600.0
+
+yes_option = click.option(
+    "--yes", "-y", is_flag=True, help="Skip confirmation of a run of more than an hour."
+)
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -32,7 +41,26 @@ def as_json(plan: Plan) -> dict[str, Any]:
     order: guests of the certain blocks in the order they start, up to 100 000 cells; of a study with boots with
     session and boot.
     """
-    described = {point.key: _described(point) for point in plan.points}
+    points = {point.key: _describe_point(point) for point in plan.points}
+    platforms, not_tested, programs, cells = [], [], [], []
+    for planned in plan.platforms:
+        platform = {
+            "name": planned.platform.name,
+            **planned.platform.identity(),
+            "available": planned.probe.available,
+            "reason": planned.probe.reason,
+            "hint": planned.probe.hint,
+            "guests": _guests(plan, planned),
+        }
+        platforms.append(platform)
+    for untested in plan.untested:
+        entry = {"platform": untested.platform.name, **points[untested.point.key]}
+        not_tested.append({**entry, "reason": untested.error.what, "hint": untested.error.hint})
+    for program in plan.programs:
+        entry = {"platform": program.platform, "option": program.option}
+        programs.append({**entry, "value": program.value, "what": program.what})
+    for cell in plan.cells:
+        cells.append({"key": cell.key, "platform": cell.platform.name, **points[cell.point.key]})
     return {
         "study": plan.study.name,
         "title": plan.study.title,
@@ -44,35 +72,11 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "caches": _cache_lines(plan),
         "cautions": _cautions(plan),
         "order": list(_order_as_json(plan)),
-        "platforms": [
-            {
-                "name": planned.platform.name,
-                **planned.platform.identity(),
-                "available": planned.probe.available,
-                "reason": planned.probe.reason,
-                "hint": planned.probe.hint,
-                "guests": _guests(plan, planned),
-            }
-            for planned in plan.platforms
-        ],
-        "not_tested": [
-            {
-                "platform": each.platform.name,
-                **described[each.point.key],
-                "reason": each.error.what,
-                "hint": each.error.hint,
-            }
-            for each in plan.untested
-        ],
+        "platforms": platforms,
+        "not_tested": not_tested,
         "privileges": sorted(plan.privileges),
-        "runs_as_root": [
-            {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what}
-            for p in plan.programs
-        ],
-        "cells": [
-            {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]}
-            for cell in plan.cells
-        ],
+        "runs_as_root": programs,
+        "cells": cells,
     }
 
 
@@ -96,15 +100,13 @@ def _estimate(plan: Plan) -> dict[str, Any]:
 
 def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
     """Yield the guests in the order they start, as JSON."""
-    visit_of = (
-        {(id(s.platform), s.block): visit for visit, s in boots.guests_by_visit(plan)}
-        if plan.study.boot
-        else {}
-    )
+    visits = {}
+    if plan.study.boot:
+        for visit, session in boots.guests_by_visit(plan):
+            visits[id(session.platform), session.block] = vars(visit)
     for session in _limited(_certain_sessions(plan)):
-        visit = visit_of.get((id(session.platform), session.block))
         yield {
-            **(vars(visit) if visit else {}),
+            **visits.get((id(session.platform), session.block), {}),
             "block": session.block + 1,
             "platform": session.platform.name,
             "cells": [cell.key for cell in session.cells],
@@ -112,7 +114,7 @@ def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
-    """Resource limits of a platform's guests, as JSON; None without limits or without cells.
+    """Return resource limits of a platform's guests, as JSON; None without limits or without cells.
 
     at_once: number of concurrent guests. memory_at_once_bytes: memory of all of them.
     """
@@ -128,7 +130,7 @@ def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
     }
 
 
-def _described(point: Point) -> dict[str, Any]:
+def _describe_point(point: Point) -> dict[str, Any]:
     """Return a point as JSON."""
     return {
         "benchmark": point.benchmark.name,
@@ -142,26 +144,16 @@ def _described(point: Point) -> dict[str, Any]:
 
 def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     """Print the plan: cells, platforms, order, estimated time. notify: prints a line, by default on stderr."""
-    design = plan.study.design
-    available = [p.platform.name for p in plan.platforms if p.probe.available]
-    rules = {
-        "fixed": f"{format_count(design.blocks, 'block')}{_sessions(plan)}",
-        "open": f"{format_count(design.blocks, 'block')}{_sessions(plan)}, and more whenever wanted",
-        "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
-        f"±{plain_percent(design.precision)}",
-        "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every comparison is decided",
-        "budget": f"as many blocks as the budget allows{_sessions(plan)}",
-    }
+    design, block_s = plan.study.design, plan.expected_block_s()
+    available = [entry.platform.name for entry in plan.platforms if entry.probe.available]
     notify(plan.study.title or plan.study.name)
     for change in plan.study.changed_by:
         notify(f"changed by {change}")
     notify(
-        f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
+        f"cells: {len(plan.cells)}, on {', '.join(available)}; {_rule(plan)}, "
         f"{design.order} order, seed {plan.seed}"
     )
-    notify(
-        f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}; {_source(plan)}"
-    )
+    notify(f"about {format_duration(block_s)} per block{_total_duration(plan)}; {_source(plan)}")
     for line in _factor_lines(plan):
         notify(line)
     for line in [*_guest_resources(plan), *_cache_lines(plan), *_cautions(plan)]:
@@ -169,21 +161,19 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     notify(_order(plan))
     for line in _boots(plan):
         notify(line)
-    more = f"{'--blocks' if design.is_counted else 'min_blocks ='} {MINIMUM_BLOCKS}"
-    few = (
-        "" if design.stop in ("verdict", "budget") else _too_few_for_verdicts(plan.min_blocks, more)
+    compared = (
+        f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}"
     )
-    notify(
-        f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}"
-    )
+    if design.stop not in ("verdict", "budget"):
+        more = "--blocks" if design.is_counted else "min_blocks ="
+        compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
+    notify(compared)
     if design.budget is not None:
-        bought = int(design.budget / plan.expected_block_s())
-        few = _too_few_for_verdicts(
-            bought, f"--budget {_written(MINIMUM_BLOCKS * plan.expected_block_s())}"
-        )
-        blocks = format_count(bought, "whole block")
+        affordable = int(design.budget / block_s)
+        more = f"--budget {_round_up(MINIMUM_BLOCKS * block_s)}"
         notify(
-            f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}"
+            f"the budget of {format_duration(design.budget)} fits about {format_count(affordable, 'whole block')} "
+            f"by that estimate{_too_few_for_verdicts(affordable, more)}"
         )
     if plan.privileges:
         notify(
@@ -193,66 +183,78 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         notify(f"this study runs as root of this host: {program}")
     for planned in plan.platforms:
         if not planned.probe.available:
-            notify(
-                f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}"
-            )
+            reason = with_hint(planned.probe.reason, planned.probe.hint)
+            notify(f"not tested: {planned.platform.name}: {reason}")
     for line in _not_tested(plan):
         notify(line)
 
 
+def _rule(plan: Plan) -> str:
+    """Return how many blocks the rule of a study makes."""
+    design = plan.study.design
+    if design.stop == "fixed":
+        return f"{format_count(design.blocks, 'block')}{_sessions(plan)}"
+    if design.stop == "open":
+        return f"{format_count(design.blocks, 'block')}{_sessions(plan)}, and more whenever wanted"
+    if design.stop == "budget":
+        return f"as many blocks as the budget allows{_sessions(plan)}"
+    blocks = f"{design.min_blocks}-{design.max_blocks} blocks"
+    if design.stop == "verdict":
+        return f"{blocks} until every comparison is decided"
+    return f"{blocks} until every interval is within ±{plain_percent(design.precision)}"
+
+
 def _sessions(plan: Plan) -> str:
-    """` in 3 sessions of 4, 3 and 3 blocks`; empty for a single session."""
+    """Return ` in 3 sessions of 4, 3 and 3 blocks`; empty for a single session."""
     design = plan.study.design
     if design.sessions == 1:
         return ""
     if design.stop == "budget":
-        return f" in {design.sessions} sessions of {format_duration((design.budget or 0.0) / design.sessions)} each"
+        session_s = (design.budget or 0.0) / design.sessions
+        return f" in {design.sessions} sessions of {format_duration(session_s)} each"
     counts = Counter(blocks_of_sessions(design))
-    of = " and ".join(
-        f"{number} of {format_count(blocks, 'block')}"
-        if len(counts) > 1
-        else f"{format_count(blocks, 'block')} each"
-        for blocks, number in counts.items()
-    )
-    return f" in {design.sessions} sessions, {of}"
+    if len(counts) == 1:
+        (blocks,) = counts
+        return f" in {design.sessions} sessions, {format_count(blocks, 'block')} each"
+    parts = [f"{number} of {format_count(blocks, 'block')}" for blocks, number in counts.items()]
+    return f" in {design.sessions} sessions, {' and '.join(parts)}"
 
 
 def _too_few_for_verdicts(blocks: int, more: str) -> str:
-    """`; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. more: how to get them."""
-    return (
-        ""
-        if blocks >= MINIMUM_BLOCKS
-        else "; " + f"a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
-    )
+    """Return `; a verdict needs 5 blocks: --budget 12min`; empty when so many blocks suffice. more: how to get them."""
+    if blocks >= MINIMUM_BLOCKS:
+        return ""
+    return f"; a verdict needs {format_count(MINIMUM_BLOCKS, 'block')}: {more}"
 
 
-def _written(seconds: float) -> str:
-    """`12min`: as options take it, rounded up; below a minute `40s`."""
+def _round_up(seconds: float) -> str:
+    """Return `12min`: as options take it, rounded up; below a minute `40s`."""
     return f"{ceil(seconds)}s" if seconds < _A_MINUTE_S else f"{ceil(seconds / _A_MINUTE_S)}min"
 
 
 def _guest_resources(plan: Plan) -> list[str]:
-    """`guests of native, lxc: 1 vCPU and 512 MiB each, /scratch: volume; 2 at once in guest-to-guest: 1 GiB`; a disk
-    that is set."""
-    limits = f"{format_count(plan.resources.vcpus, 'vCPU')} and {about_size(plan.resources.memory_bytes)} each"
-    disk = plan.study.guest.disk
-    groups: dict[str, list[str]] = {}
+    """Return `guests of native, lxc: 1 vCPU and 512 MiB each, /scratch: volume; 2 at once in guest-to-guest: 1 GiB`; a
+    disk that is set."""
+    vcpus, disk = format_count(plan.resources.vcpus, "vCPU"), plan.study.guest.disk
+    memory_bytes = plan.resources.memory_bytes
+    names_by_text: dict[str, list[str]] = {}
     for planned in plan.platforms:
         name = planned.platform.name
-        if (largest := plan.largest_of(name)) is None:
+        largest = plan.largest_of(name)
+        if largest is None:
             continue
-        each = f"{limits}, disk of {about_size(disk)}" if disk and planned.platform.disk else limits
-        each += f", /scratch: {', '.join(_scratch_places(plan, planned.platform))}"
-        uses = (
-            each
-            if planned.platform.driver.tunings
-            else "all of the machine; vtax sets no limits there"
-        )
-        if largest.guests > 1 and uses is each:
-            memory = about_size(largest.guests * plan.resources.memory_bytes)
-            uses += f"; {largest.guests} at once in {largest.topology or largest.label}: {memory}"
-        groups.setdefault(uses, []).append(name)
-    return [f"guests of {', '.join(names)}: {uses}" for uses, names in groups.items()]
+        text = "all of the machine; vtax sets no limits there"
+        if planned.platform.driver.tunings:
+            text = f"{vcpus} and {about_size(memory_bytes)} each"
+            if disk and planned.platform.disk:
+                text += f", disk of {about_size(disk)}"
+            text += f", /scratch: {', '.join(_scratch_places(plan, planned.platform))}"
+            if largest.guests > 1:
+                place = largest.topology or largest.label
+                total = about_size(largest.guests * memory_bytes)
+                text += f"; {largest.guests} at once in {place}: {total}"
+        names_by_text.setdefault(text, []).append(name)
+    return [f"guests of {', '.join(names)}: {text}" for text, names in names_by_text.items()]
 
 
 def _scratch_places(plan: Plan, platform: Platform) -> list[str]:
@@ -262,7 +264,7 @@ def _scratch_places(plan: Plan, platform: Platform) -> list[str]:
 
 
 def _cache_lines(plan: Plan) -> list[str]:
-    """See disk_room.cache_lines."""
+    """Return what disk_room.cache_lines says of the plan."""
     available = [planned.platform for planned in plan.platforms if planned.probe.available]
     return cache_lines(plan.points, plan.context(), available)
 
@@ -273,108 +275,114 @@ def _cautions(plan: Plan) -> list[str]:
 
 
 def _not_tested(plan: Plan) -> list[str]:
-    """`not tested: gvisor-ptrace in iperf3, router: REASON`; points with the same reason together."""
-    groups: dict[tuple[str, str, str, str], list[Point]] = {}
-    for each in plan.untested:
-        place = (each.platform.name, each.point.label, each.point.topology, each.error.what)
-        groups.setdefault(place, []).append(each.point)
-    of_label = Counter(point.label for point in plan.points)
+    """Return `not tested: gvisor-ptrace in iperf3, router: REASON`; points with the same reason together."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for untested in plan.untested:
+        point = untested.point
+        counts[untested.platform.name, point.label, point.topology, untested.error.what] += 1
+    points_of = Counter(point.label for point in plan.points)
     lines = []
-    for (platform, label, topology, why), points in groups.items():
-        some = (
-            ""
-            if len(points) == of_label[label]
-            else f" ({len(points)} of {of_label[label]} points)"
-        )
-        of = ", ".join(filter(None, (label, topology)))
-        lines.append(f"not tested: {platform} in {of}{some}: {why}")
+    for (platform, label, topology, reason), count in counts.items():
+        place = f"{label}, {topology}" if topology else label
+        if count != points_of[label]:
+            place += f" ({count} of {points_of[label]} points)"
+        lines.append(f"not tested: {platform} in {place}: {reason}")
     return lines
 
 
 def _certain_sessions(plan: Plan) -> Iterator[GuestLife]:
-    """Return the guests of the blocks that any outcome needs, in their order."""
+    """Yield the guests of the blocks that any outcome needs, in their order."""
     if plan.study.design.order == "sequential":
-        return plan.sequential_sessions()
-    if plan.study.boot:
-        return (session for _, session in boots.guests_by_visit(plan))
-    return (session for block in range(plan.min_blocks) for session in plan.sessions(block))
+        yield from plan.sequential_sessions()
+    elif plan.study.boot:
+        for _, session in boots.guests_by_visit(plan):
+            yield session
+    else:
+        for block in range(plan.min_blocks):
+            yield from plan.sessions(block)
 
 
 def _limited(sessions: Iterator[GuestLife]) -> Iterator[GuestLife]:
-    """Sessions until they hold _CELLS_LISTED."""
-    listed = 0
+    """Yield sessions until they hold _CELLS_LISTED."""
+    cells = 0
     for session in sessions:
-        if listed >= _CELLS_LISTED:
+        if cells >= _CELLS_LISTED:
             return
         yield session
-        listed += len(session.cells)
+        cells += len(session.cells)
 
 
 def _order(plan: Plan) -> str:
-    """`order: block 1: lxc, native; block 2: native, lxc; ...`."""
+    """Return `order: block 1: lxc, native; block 2: native, lxc; ...`."""
     if plan.study.design.order == "sequential":
         return f"order: all blocks of {', then of '.join(plan.platform_names)}"
     if plan.study.boot:
         return _order_by_boot(plan)
     groups = groupby(_certain_sessions(plan), key=lambda session: session.block)
-    blocks = [
-        f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
-        for block, sessions in islice(groups, _ORDER_SHOWN + 1)
-    ]
-    return f"order: {'; '.join(blocks[:_ORDER_SHOWN])}" + (
-        "; ..." if len(blocks) > _ORDER_SHOWN else ""
-    )
+    blocks = []
+    for block, sessions in islice(groups, _ORDER_SHOWN + 1):
+        blocks.append(f"block {block + 1}: {_platforms_in_order(sessions)}")
+    return f"order: {_first_shown(blocks)}"
+
+
+def _platforms_in_order(sessions: Iterable[GuestLife]) -> str:
+    return ", ".join(dict.fromkeys(session.platform.name for session in sessions))
+
+
+def _first_shown(parts: Sequence[str]) -> str:
+    """Return the first of the parts of an order, and whether there are more."""
+    more = ["..."] if len(parts) > _ORDER_SHOWN else []
+    return "; ".join([*parts[:_ORDER_SHOWN], *more])
 
 
 def _order_by_boot(plan: Plan) -> str:
-    """`order: session 1, boot xen, block 1: xen-pv; session 1, boot linux, block 1: native, lxc; ...`."""
-    groups = groupby(boots.guests_by_visit(plan), key=lambda each: (each[0], each[1].block))
-    shown = [
-        f"session {visit.session}, boot {visit.boot}, block {block + 1}: "
-        f"{', '.join(dict.fromkeys(session.platform.name for _, session in each))}"
-        for (visit, block), each in islice(groups, _ORDER_SHOWN + 1)
-    ]
-    return f"order: {'; '.join(shown[:_ORDER_SHOWN])}" + (
-        "; ..." if len(shown) > _ORDER_SHOWN else ""
-    )
+    """Return `order: session 1, boot xen, block 1: xen-pv; session 1, boot linux, block 1: native, lxc; ...`."""
+    guests = boots.guests_by_visit(plan)
+    groups = groupby(guests, key=lambda guest: (guest[0], guest[1].block))
+    parts = []
+    for (visit, block), group in islice(groups, _ORDER_SHOWN + 1):
+        platforms = _platforms_in_order(session for _, session in group)
+        place = f"session {visit.session}, boot {visit.boot}, block {block + 1}"
+        parts.append(f"{place}: {platforms}")
+    return f"order: {_first_shown(parts)}"
 
 
 def _boots(plan: Plan) -> Iterator[str]:
     """Yield the boots of the host that a study needs, their order, and the number and duration of its reboots."""
-    if not plan.study.boot:
+    study = plan.study
+    if not study.boot:
         return
-    for table in plan.study.boot:
-        if table.name in boots.used_boots(plan.study):
-            yield f"boot {table.name} ({table.entry}): {', '.join(boots.platforms_of(plan.study, table.name))}"
-        if idle := [name for name in table.platforms if name not in plan.study.platforms]:
+    for table in study.boot:
+        if table.name in boots.used_boots(study):
+            platforms = ", ".join(boots.platforms_of(study, table.name))
+            yield f"boot {table.name} ({table.entry}): {platforms}"
+        idle = [name for name in table.platforms if name not in study.platforms]
+        if idle:
             yield f"boot {table.name} names {', '.join(idle)} too, which this run does not measure"
-    sessions = range(1, plan.study.design.sessions + 1)
-    orders = [
-        f"session {session}: {', '.join(boots.boot_order(plan.study, plan.seed, session))}"
-        for session in islice(sessions, _ORDER_SHOWN)
-    ]
-    yield f"order of boots: {'; '.join(orders)}" + ("; ..." if len(sessions) > _ORDER_SHOWN else "")
-    most, assumed = (
-        len(boots.planned_visits(plan.study, plan.seed)),
-        format_duration(boots.REBOOT_S),
-    )
+    orders = []
+    for session in range(1, study.design.sessions + 1):
+        names = ", ".join(boots.boot_order(study, plan.seed, session))
+        orders.append(f"session {session}: {names}")
+    yield f"order of boots: {_first_shown(orders)}"
+    most = len(boots.planned_visits(study, plan.seed))
     yield (
         f"at most {format_count(most, 'reboot')}, one fewer when this host is in the first of these boots: about "
-        f"{format_duration(most * boots.REBOOT_S)} beside that estimate, each assumed at {assumed}"
+        f"{format_duration(most * boots.REBOOT_S)} beside that estimate, each assumed at {format_duration(boots.REBOOT_S)}"
     )
 
 
 def _boots_as_json(plan: Plan) -> dict[str, Any] | None:
-    """Boots, their order by session and the largest number of reboots; None for a study of one boot."""
+    """Return boots, their order by session and the largest number of reboots; None for a study of one boot."""
     if not plan.study.boot:
         return None
-    found = boots.planned_visits(plan.study, plan.seed)
+    visits = boots.planned_visits(plan.study, plan.seed)
+    platforms = {}
+    for name in boots.used_boots(plan.study):
+        platforms[name] = boots.platforms_of(plan.study, name)
     return {
-        "boots": {
-            name: boots.platforms_of(plan.study, name) for name in boots.used_boots(plan.study)
-        },
-        "order": [{"session": visit.session, "boot": visit.boot} for visit in found],
-        "max_reboots": len(found),
+        "boots": platforms,
+        "order": list(map(vars, visits)),
+        "max_reboots": len(visits),
         "reboot_s": boots.REBOOT_S,
     }
 
@@ -383,22 +391,28 @@ def _factor_lines(plan: Plan) -> list[str]:
     """Return each benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500,
     1500`."""
     lines = []
-    topologies_of = {point.label: point.topology for point in plan.points}
+    topologies = {point.label: point.topology for point in plan.points}
     for table in plan.study.benchmark:
         label = table.label or table.name
-        topology = topologies_of[label]
-        tool = f" ({table.name})" if label != table.name else ""
-        varied = "; ".join(
-            f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items()
-        )
-        lines.append(
-            f"  {label}{tool}"
-            + (f", {topology}" if topology else "")
-            + (f": {varied}" if varied else "")
-        )
+        line = f"  {label}"
+        if label != table.name:
+            line += f" ({table.name})"
+        if topologies[label]:
+            line += f", {topologies[label]}"
+        if table.varied:
+            line += f": {format_factors(table)}"
+        lines.append(line)
     for factor, levels in plan.study.start_factors.items():
         lines.append(f"  {factor} = {', '.join(levels)}")
     return lines
+
+
+def format_factors(table: BenchmarkTable) -> str:
+    """Return `link.mtu = 500, 1500; size = 64`: the factors of a benchmark with their levels."""
+    factors = []
+    for name, levels in table.varied.items():
+        factors.append(f"{name} = {', '.join(map(str, levels))}")
+    return "; ".join(factors)
 
 
 def _source(plan: Plan) -> str:
@@ -409,17 +423,39 @@ def _source(plan: Plan) -> str:
 
 
 def longest_s(plan: Plan) -> float:
-    """Estimated duration of all blocks in seconds, at the most blocks that the rule allows."""
-    design = plan.study.design
-    bounds = [design.budget] if design.budget is not None else []
-    return min([plan.max_blocks * plan.expected_block_s(), *bounds])
+    """Return the estimated duration of all blocks in seconds, at the most blocks that the rule allows."""
+    budget_s = plan.study.design.budget
+    duration_s = plan.max_blocks * plan.expected_block_s()
+    return duration_s if budget_s is None else min(duration_s, budget_s)
 
 
 def _total_duration(plan: Plan) -> str:
-    """Estimated duration of all blocks; empty under a time budget."""
-    design, each = plan.study.design, plan.expected_block_s()
+    """Return the estimated duration of all blocks; empty under a time budget."""
+    design, block_s = plan.study.design, plan.expected_block_s()
     if design.stop == "budget":
         return ""
     if design.is_counted:
-        return f", {format_duration(design.blocks * each)} in total"
-    return f", {format_duration(design.min_blocks * each)} to {format_duration(design.max_blocks * each)} in total"
+        return f", {format_duration(design.blocks * block_s)} in total"
+    shortest, longest = design.min_blocks * block_s, design.max_blocks * block_s
+    return f", {format_duration(shortest)} to {format_duration(longest)} in total"
+
+
+def confirm(plan: Plan) -> None:
+    """Ask whether to start a run that may last more than an hour. Raises BadInput for no, and without a terminal."""
+    duration_s = longest_s(plan)
+    if duration_s <= CONFIRMED_ABOVE_S:
+        return
+    up_to = f"the run may last up to {format_duration(duration_s)}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        hint = "--yes starts it; --blocks, --budget, --scale or fewer --platforms shorten it"
+        raise BadInput(
+            f"{up_to}, and there is no terminal to confirm that on", where="--yes", hint=hint
+        )
+    try:
+        answer = click.confirm(f"{up_to[0].upper()}{up_to[1:]}. Start it?", err=True)
+    except click.Abort:
+        answer = False
+    if not answer:
+        raise BadInput(
+            "nothing was run", hint="--blocks, --budget, --scale or fewer --platforms shorten a run"
+        )

@@ -43,31 +43,29 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
         _explain_named(name, as_json, no_probe=no_probe)
         return
     probes = {} if no_probe else _probes()
-    rows = [
-        (name, get(name).driver.name, get(name).driver.summary, probes.get(name))
-        for name in names()
-    ]
-    rows += [(form, driver.name, driver.summary, None) for form, driver in forms().items()]
+    platforms = [(name, get(name).driver) for name in names()]
+    platforms += forms().items()
     if as_json:
-        print_json(
-            [{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows]
-        )
+        entries = []
+        for name, driver in platforms:
+            entry = {"name": name, "driver": driver.name, "summary": driver.summary}
+            entries.append({**entry, **_probe_json(probes.get(name))})
+        print_json(entries)
         return
     first_of: dict[tuple[str, str], str] = {}
-    shown = []
-    for name, driver, summary, probe in rows:
-        if same := _same_as(name):
-            shown.append(
-                (name, driver, _availability(probe), translate("same as {name}", name=same))
-            )
-            continue
-        note, options = _note(probe, summary), _options(name)
-        first = first_of.setdefault((driver, note), name)
-        if first != name:
-            is_summary = note.startswith(translate(summary))
+    rows = []
+    for name, driver in platforms:
+        probe, same = probes.get(name), _same_as(name)
+        note, options = _note(probe, driver.summary), _options(name)
+        if same:
+            note, options = translate("same as {name}", name=same), ""
+        elif first_of.setdefault((driver.name, note), name) != name:
+            is_summary = note.startswith(translate(driver.summary))
+            first = first_of[driver.name, note]
             note = "" if is_summary else translate("as {name}", name=first)
-        shown.append((name, driver, _availability(probe), ": ".join(filter(None, (note, options)))))
-    print_table(("platform", "driver", "available", "note"), shown)
+        text = ": ".join(filter(None, (note, options)))
+        rows.append((name, driver.name, _availability(probe), text))
+    print_table(("platform", "driver", "available", "note"), rows)
 
 
 def _probes() -> dict[str, Probe]:
@@ -103,7 +101,7 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
             }
         )
         return
-    driver = ", ".join(filter(None, (platform.driver.name, _written(own))))
+    driver = ", ".join(filter(None, (platform.driver.name, _format_options(own))))
     say(f"{name}: {translate(platform.driver.summary)}\n  {translate('driver')}: {driver}")
     for what, text in _probe_facts(probe, why_not):
         if text:
@@ -127,15 +125,12 @@ def _probe_facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
 
 
 def _probe_of(platform: Platform) -> tuple[Probe | None, str]:
-    """(probe of the platform, why it was not probed)."""
+    """Return (probe of the platform, why it was not probed)."""
     home = Home.from_environment()
-    if platform.host_programs and not has_consent(
-        home, [each.identity for each in platform.host_programs], ""
-    ):
-        return (
-            None,
-            "root would run programs that it names, without consent: see vtax shell --trust",
-        )
+    programs = [program.identity for program in platform.host_programs]
+    if programs and not has_consent(home, programs, ""):
+        why_not = "root would run programs that it names, without consent: see vtax shell --trust"
+        return None, why_not
     with probing_lock(f"vtax platforms {platform.name}") as why_not:
         return (None, why_not) if why_not else (platform.probe(checked(home)), "")
 
@@ -152,17 +147,18 @@ def _driver_json(driver: Driver) -> dict[str, Any]:
 
 def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
-    print_table(
-        ("platform", "options"),
-        [(name, _described_options(name, options)) for name, options in driver.variants.items()],
-    )
+    rows = []
+    for name, options in driver.variants.items():
+        rows.append((name, _described_options(name, options)))
+    print_table(("platform", "options"), rows)
 
 
 def _described_options(name: str, options: Mapping[str, Any]) -> str:
     """Return the options of a platform, or the name of another one with the same."""
-    if same := _same_as(name):
+    same = _same_as(name)
+    if same:
         return translate("same as {name}", name=same)
-    return _written(options) or translate("default options")
+    return _format_options(options) or translate("default options")
 
 
 def _probe_json(probe: Probe | None) -> dict[str, Any]:
@@ -181,30 +177,34 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
 def _options(name: str) -> str:
     """Return the options of a platform; nothing for what is the only one of its driver, or a form of names."""
     variants = get(name).driver.variants if name in names() else {}
-    return (_written(variants[name]) or translate("default options")) if len(variants) > 1 else ""
+    if len(variants) < 2:
+        return ""
+    return _format_options(variants[name]) or translate("default options")
 
 
 def _same_as(name: str) -> str:
     """Return the first of the names of a platform that has several; empty where it is this one."""
     variants = get(name).driver.variants if name in names() else {}
-    first = min(
-        (each for each, options in variants.items() if options == variants[name]), default=name
-    )
+    same = [other for other, options in variants.items() if options == variants[name]]
+    first = min(same, default=name)
     return "" if first == name else first
 
 
-def _written(options: Mapping[str, Any]) -> str:
-    """`accel=kvm, userns=true`: options, with booleans as in a study."""
-    return ", ".join(
-        f"{key}={str(v).lower() if isinstance(v, bool) else v}" for key, v in options.items()
-    )
+def _format_options(options: Mapping[str, Any]) -> str:
+    """Return `accel=kvm, userns=true`: options, with booleans as in a study."""
+    parts = []
+    for key, value in options.items():
+        text = str(value).lower() if isinstance(value, bool) else value
+        parts.append(f"{key}={text}")
+    return ", ".join(parts)
 
 
 def _availability(probe: Probe | None) -> str:
     if probe is None:
         return "?"
-    marks = ", ".join(map(translate, probe.marks)) if probe.available else ""
-    return _yes_or_no(probe) + (f" ({marks})" if marks else "")
+    if not probe.available or not probe.marks:
+        return _yes_or_no(probe)
+    return f"{_yes_or_no(probe)} ({', '.join(map(translate, probe.marks))})"
 
 
 def _yes_or_no(probe: Probe) -> str:

@@ -64,16 +64,14 @@ class Preview:
 
 
 def startable() -> tuple[list[str], str]:
-    """(platforms that start here, why they were not probed)."""
+    """Return (platforms that start here, why they were not probed)."""
     if os.geteuid() != 0:
         return [], "probing needs root"
     image = checked(Home.from_environment())
     with probing_lock("vtax new") as why_not:
-        return (
-            ([], why_not)
-            if why_not
-            else ([name for name in names() if get(name).probe(image).available], "")
-        )
+        if why_not:
+            return [], why_not
+        return [name for name in names() if get(name).probe(image).available], ""
 
 
 def preview(draft: Draft, path: Path) -> Preview:
@@ -127,8 +125,10 @@ def _plan(path: Path) -> tuple[Plan, str]:
 def _check_comparison(plan: Plan, why_not: str) -> None:
     """Raise BadInput with the reasons where no platform has a point in common with the baseline."""
     baseline = plan.study.baseline
-    of_baseline = {cell.point.key for cell in plan.cells if cell.platform.name == baseline}
-    if any(cell.platform.name != baseline and cell.point.key in of_baseline for cell in plan.cells):
+    points: dict[bool, set[str]] = {True: set(), False: set()}
+    for cell in plan.cells:
+        points[cell.platform.name == baseline].add(cell.point.key)
+    if points[True] & points[False]:
         return
     reasons = "; ".join(_notes(plan, why_not))
     raise BadInput(
@@ -140,49 +140,45 @@ def _check_comparison(plan: Plan, why_not: str) -> None:
 
 def _lost_before(plan: Plan) -> list[str]:
     """Return why the newest run of this host that has a platform of the plan could not test it."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     with suppress(BadInput):
-        store = existing_store()
-        for run in store.newest(machine_id()):
-            for each in run.platforms:
-                why = (
-                    ""
-                    if each.available
-                    else f"not tested in {run.name}: {each.name}: {each.reason}"
-                )
-                found.setdefault(each.name, why)
-    return [found[p.platform.name] for p in plan.platforms if found.get(p.platform.name)]
+        for run in existing_store().newest(machine_id()):
+            for record in run.platforms:
+                reason = f"not tested in {run.name}: {record.name}: {record.reason}"
+                reasons.setdefault(record.name, "" if record.available else reason)
+    planned = [reasons.get(entry.platform.name, "") for entry in plan.platforms]
+    return list(filter(None, planned))
 
 
 def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
-    benchmark_of = {point.label: point.benchmark.name for point in plan.points}
+    benchmarks = {point.label: point.benchmark.name for point in plan.points}
     known: dict[str, BlockNoise] = {}
     with suppress(BadInput):
         store = existing_store()
-        known = noise_of_host(store, machine_id(), set(benchmark_of.values()), draft.platforms)
-    found = []
-    for label, benchmark in benchmark_of.items():
+        known = noise_of_host(store, machine_id(), set(benchmarks.values()), draft.platforms)
+    sights = []
+    for label, benchmark in benchmarks.items():
         noise = known.get(benchmark, _ASSUMED)
         if blocks < 2:
-            found.append(Sight(label, noise.sd, noise.source, None, None))
+            sights.append(Sight(label, noise.sd, noise.source, None, None))
             continue
         # both tests of equality must pass, so each with the root of the probability
         reach = detectable_distance(noise.sd, blocks, 0.95, power=(1 + _SEEN_WITH) / 2)
         difference = max(smallest_overhead(noise.sd, blocks), draft.margin)
         equality = blocks >= MINIMUM_BLOCKS and reach <= math.log1p(draft.margin)
-        found.append(Sight(label, noise.sd, noise.source, difference, equality))
-    return found
+        sights.append(Sight(label, noise.sd, noise.source, difference, equality))
+    return sights
 
 
 def _notes(plan: Plan, why_not: str) -> list[str]:
     notes = [f"the platforms were not probed: {why_not}"] if why_not else []
     notes += _lost_before(plan)
-    lost = [planned for planned in plan.platforms if not planned.probe.available]
-    notes += [
-        f"not tested: {p.platform.name}: {with_hint(p.probe.reason, p.probe.hint)}" for p in lost
-    ]
-    points = [
-        f"not tested: {each.platform.name} in {each.point.label}: {each.error.what}"
-        for each in plan.untested
-    ]
-    return [*notes, *dict.fromkeys(points)]
+    for planned in plan.platforms:
+        if not planned.probe.available:
+            reason = with_hint(planned.probe.reason, planned.probe.hint)
+            notes.append(f"not tested: {planned.platform.name}: {reason}")
+    points: dict[str, None] = {}
+    for untested in plan.untested:
+        place = f"{untested.platform.name} in {untested.point.label}"
+        points[f"not tested: {place}: {untested.error.what}"] = None
+    return [*notes, *points]

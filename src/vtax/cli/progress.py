@@ -18,12 +18,12 @@ from vtax.units import format_duration
 
 
 def block_text(progress: Progress) -> str:
-    """Position of a run: `block 2/5`."""
+    """Return the position of a run: `block 2/5`."""
     return f"block {progress.block + 1}/{progress.blocks}"
 
 
 def done_text(progress: Progress) -> str:
-    """`5/336`: of the measured trials; nothing before the first one, since warm-up trials are not counted."""
+    """Return `5/336`: of the measured trials; nothing before the first one, since warm-up trials are not counted."""
     return f"{progress.done_trials}/{progress.total_trials}" if progress.done_trials else ""
 
 
@@ -41,11 +41,9 @@ def figure_text(figure: Figure | None) -> str:
 def observer() -> PlainProgress | BarProgress:
     """Return the observer for stderr: a bar on a terminal, else plain lines."""
     stream = sys.stderr
-    return (
-        BarProgress(stream)
-        if isinstance(stream, StandardError) and stream.isatty()
-        else PlainProgress()
-    )
+    if isinstance(stream, StandardError) and stream.isatty():
+        return BarProgress(stream)
+    return PlainProgress()
 
 
 class PlainProgress(Observer):
@@ -81,14 +79,13 @@ class PlainProgress(Observer):
         self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
     ) -> None:
         """Print the trial's outcome."""
-        outcome = error.splitlines()[0] if error else figure_text(figure)
-        number = (
-            "warm-up" if progress.is_warmup else f"{progress.done_trials}/{progress.total_trials}"
-        )
-        where = f"[{block_text(progress)}, {number}]"
-        left = f"about {format_duration(progress.left_s)} left"
+        outcome = f"FAILED: {error.splitlines()[0]}" if error else figure_text(figure)
+        number = f"{progress.done_trials}/{progress.total_trials}"
+        if progress.is_warmup:
+            number = "warm-up"
         what = f"{label} {self._levels}".rstrip()
-        notify(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{outcome} ({left})")
+        left = f"about {format_duration(progress.left_s)} left"
+        notify(f"[{block_text(progress)}, {number}] {platform} {what}: {outcome} ({left})")
 
 
 class BarProgress(PlainProgress):
@@ -104,10 +101,9 @@ class BarProgress(PlainProgress):
         super().__init__()
         self._stream = stream
         self._console = Console(file=cast(IO[str], stream), highlight=False)
-        where, count, now = (
-            TextColumn(f"{{task.fields[{name}]}}", markup=False, style=style)
-            for name, style in (("where", ""), ("count", ""), ("now", "dim"))
-        )
+        where = TextColumn("{task.fields[where]}", markup=False, style="")
+        count = TextColumn("{task.fields[count]}", markup=False, style="")
+        now = TextColumn("{task.fields[now]}", markup=False, style="dim")
         self._bar = Progress(where, BarColumn(bar_width=28), count, now, console=self._console)
         self._task = self._bar.add_task("run", total=1, where="starting", count="", now="")
 
@@ -124,15 +120,15 @@ class BarProgress(PlainProgress):
         self._stream.status_line("")
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Show it beside the bar."""
+        """Show beside the bar that a guest starts."""
         self._draw(now=f"{platform}: starting a fresh guest")
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Show it beside the bar."""
+        """Show beside the bar that a guest is ready."""
         self._draw(now=f"{platform}: ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Show it beside the bar."""
+        """Show the trial beside the bar."""
         self._levels = levels
         self._draw(now=f"{platform}: {label} {levels}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from vtax.cli.output import print_json
 from vtax.cli.streams import document_stream
@@ -21,31 +22,34 @@ _NO_OUTPUT = "no output is stored for this trial"
 
 
 def print_raw(
-    store: Store, run_name: str, trial: str, wanted: FilterWords, *, as_json: bool
+    store: Store, run_name: str, number: str, wanted: FilterWords, *, as_json: bool
 ) -> None:
     """Print the outputs of one trial, by its position, or of EVERY selected one.
+
+    store: of the run.
+    run_name: its name.
+    number: position of the trial, or EVERY.
+    wanted: which trials are selected.
 
     Raises BadInput when no selected trial has this position, StoreError.
     """
     run = store.open_run(run_name)
     trials = trials_of(narrowed(load(store.engine, run), filter_of(run, wanted).selects))
-    if trial != EVERY:
-        trials = [_chosen(run.name, trials, trial)]
-    each_output = outputs_of_each(store.engine, run, [each.position for each in trials])
+    if number != EVERY:
+        trials = [_chosen(run.name, trials, number)]
+    outputs_by_trial = outputs_of_each(store.engine, run, [trial.position for trial in trials])
+    with_outputs = zip(trials, outputs_by_trial, strict=True)
     if as_json:
-        entries = [
-            {**values_of(each), "outputs": found}
-            for each, found in zip(trials, each_output, strict=True)
-        ]
+        entries = [{**values_of(trial), "outputs": outputs} for trial, outputs in with_outputs]
         print_json({"schema": "vtax.raw/1", "run": run.name, "trials": entries})
         return
-    for each, found in zip(trials, each_output, strict=True):
-        lines = [line for output in found for line in _lines(output)] or [_NO_OUTPUT]
-        document_stream().write("\n".join([_heading(each), *lines, "", ""]))
+    for trial, outputs in with_outputs:
+        lines = list(chain.from_iterable(map(_lines, outputs))) or [_NO_OUTPUT]
+        document_stream().write("\n".join([_heading(trial), *lines, "", ""]))
 
 
 def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
-    by_position = {str(each.position): each for each in trials}
+    by_position = {str(trial.position): trial for trial in trials}
     if wanted in by_position:
         return by_position[wanted]
     hint = f"vtax show {run} --trials lists them"
@@ -60,15 +64,13 @@ def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
 
 def _heading(trial: Trial) -> str:
     block = f"block {trial.block + 1}" if trial.block >= 0 else "before the first block"
-    outcome = "ok" if trial.is_ok else f"failed: {one_line(trial.error)}"
-    levels = str(Levels(trial.cell.levels))
     parts = [
         trial.cell.platform,
         trial.cell.label,
-        levels,
+        str(Levels(trial.cell.levels)),
         block,
         "warm-up" if trial.is_warmup else "",
-        outcome,
+        "ok" if trial.is_ok else f"failed: {one_line(trial.error)}",
     ]
     return f"==== trial {trial.position}: {', '.join(filter(None, parts))} ({started(trial)})"
 

@@ -20,21 +20,20 @@ from vtax.store.store import Store
 def command(run_names: tuple[str, ...], yes: bool) -> None:
     """Delete each RUN with all its data from the store. Report files are kept."""
     store = existing_store()
-    named = {store.run_name(name) for name in run_names}
-    runs = [run for run in store.runs() if run.name in named]
-    if running := [run.name for run in runs if run.status == "running"]:
+    names = {store.run_name(name) for name in run_names}
+    runs = [run for run in store.runs() if run.name in names]
+    running = [run.name for run in runs if run.status == "running"]
+    if running:
         raise BadInput(
             f"{', '.join(running)} is still running",
             hint="stop it with Ctrl-C; if it was killed, wait until no other run measures on this host",
         )
     _refuse_unless_writable(store)
-    print_table(
-        ("run", "study", "status", "trials", "origin"),
-        [
-            (r.name, r.study, r.status, str(r.trials), r.origin or translate("measured here"))
-            for r in runs
-        ],
-    )
+    rows = []
+    for run in runs:
+        origin = run.origin or translate("measured here")
+        rows.append((run.name, run.study, run.status, str(run.trials), origin))
+    print_table(("run", "study", "status", "trials", "origin"), rows)
     what = "this run" if len(runs) == 1 else f"these {len(runs)} runs"
     unanswered = BadInput(
         f"no answer whether to delete {what}; nothing was removed",

@@ -15,7 +15,6 @@ from vtax.cli.arguments import listed, share_of_option
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.gate import GateLimits, detect_option, judge, junit_option, limits_of
 from vtax.cli.host_boots import measure_boot
-from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
     budget_s,
     conclude,
@@ -33,7 +32,7 @@ from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, print_json, say
 from vtax.cli.own_image import load_option, port_option, serve_option, study_of
-from vtax.cli.plan import announce
+from vtax.cli.plan import announce, confirm, yes_option
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.trust import consented, trust_option
 from vtax.cli.two_sides import two_sides
@@ -234,13 +233,13 @@ def command(
     varied = _varied(study, Chosen(scale, protocol))
     _check_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
-    changes = overrides.merged(
+    changes = overrides.merge_changes(
         {"platforms": list(platforms)} if platforms else {},
-        overrides.of_guest(image, vcpus, memory, disk),
-        overrides.of_links(varied, link),
-        overrides.of_boots(varied, boot, blocks, platforms),
+        overrides.guest_changes(image, vcpus, memory, disk),
+        overrides.link_changes(varied, link),
+        overrides.boot_changes(varied, boot, blocks, platforms),
         of_design(varied, blocks, sessions, budget),
-        overrides.named(
+        overrides.name_changes(
             varied, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot
         ),
     )
@@ -250,7 +249,7 @@ def command(
                 "--ab names the platforms", where="--platforms", hint="give one of the two options"
             )
         platforms = (sides.old.name, sides.new.name)
-    with overrides.blamed(
+    with overrides.blaming_options(
         study, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot
     ):
         loaded = load(study, changes, Chosen(scale, protocol, sides))
@@ -425,9 +424,11 @@ def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
 
 def _absent(plan: Plan, named: tuple[str, ...]) -> list[PlannedPlatform]:
     """Return the platforms of a plan that were named and do not run here."""
-    return [
-        each for each in plan.platforms if each.platform.name in named and not each.probe.available
-    ]
+    absent = []
+    for entry in plan.platforms:
+        if entry.platform.name in named and not entry.probe.available:
+            absent.append(entry)
+    return absent
 
 
 def check_budget_holds_block(plan: Plan) -> None:

@@ -66,11 +66,9 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
         Store.existing(home.store_url).close()
     listening = _listening(host, port)
     with listening:
-        token = (
-            ""
-            if listening.getsockname()[0] in _WITHOUT_TOKEN
-            else secrets.token_urlsafe(_TOKEN_BYTES)
-        )
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        if listening.getsockname()[0] in _WITHOUT_TOKEN:
+            token = ""
         access = Access(own_names(host, *names), token)
         app = make_app(home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"))
         server = Server(app, is_polite=True)
@@ -114,14 +112,14 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def own_addresses() -> list[str]:
     """Return the IPv4 addresses by which other machines reach this host; its name where ip(8) shows none."""
+    argv = ["ip", "-j", "-4", "address", "show", "up", "scope", "global"]
+    addresses = []
     try:
-        shown = run(
-            ["ip", "-j", "-4", "address", "show", "up", "scope", "global"], timeout_s=5
-        ).stdout
-        found = [each["local"] for link in parse_json(shown) for each in link.get("addr_info", ())]
+        for link in parse_json(run(argv, timeout_s=5).stdout):
+            addresses += [entry["local"] for entry in link.get("addr_info", ())]
     except (CommandFailed, ValueError):
-        found = []
-    return found or [socket.gethostname()]
+        addresses = []
+    return addresses or [socket.gethostname()]
 
 
 def _address(host: str, port: int) -> str:

@@ -36,9 +36,8 @@ class _Command(click.Command):
     """Finds the options of views, which imports every view, only where an argument could be one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta[_WITHOUT_OPTIONS] = not (
-            ctx.resilient_parsing or any(each.startswith("-") for each in args)
-        )
+        has_options = any(arg.startswith("-") for arg in args)
+        ctx.meta[_WITHOUT_OPTIONS] = not ctx.resilient_parsing and not has_options
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -67,7 +66,8 @@ def command(
 ) -> None:
     """Print the result of RUN (default: the last run), or other views of it."""
     store = existing_store()
-    if axes := requested(options):
+    axes = requested(options)
+    if axes:
         refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
         print_pivot(
             store,
@@ -126,10 +126,10 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -
         print_json(plain(exported_whole(source)))
         return
     print_document(result.VIEW.document(source, options), as_json=False)
-    if source.store and (
-        how := resume_hint(source.store, source.analysis.name, source.analysis.status)
-    ):
-        click.echo(how)
+    if source.store:
+        hint = resume_hint(source.store, source.analysis.name, source.analysis.status)
+        if hint:
+            click.echo(hint)
 
 
 def console() -> Console:
@@ -147,18 +147,21 @@ def console() -> Console:
 def print_document(
     document: doc.Document, *, as_json: bool, schema: str = "", of: Analysis | None = None
 ) -> None:
-    """Print a document, or its values as JSON; those of a run after the schema, the run and its study."""
+    """Print a document, or its values as JSON; those of a run after the schema, the run and its study.
+
+    schema: name of the form of the values. of: the run.
+    """
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.terminal import render
 
-    if as_json:
-        values = values_of(document)
-        print_json(
-            {"schema": schema, "run": of.name, "study": of.study, **values} if of else values
-        )
-    else:
+    if not as_json:
         render(document, console(), of_reader())
+        return
+    values = values_of(document)
+    if of:
+        values = {"schema": schema, "run": of.name, "study": of.study, **values}
+    print_json(values)
 
 
 def print_views(
@@ -168,11 +171,10 @@ def print_views(
     from vtax.report.renderers.json import as_json as values_of
 
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
-    documents = {
-        name: _with_filter(view.document(source, options), analysis)
-        for name, view in views().items()
-        if name in chosen
-    }
+    documents = {}
+    for name, view in views().items():
+        if name in chosen:
+            documents[name] = _with_filter(view.document(source, options), analysis)
     if as_json:
         values: dict[str, Any] = {
             "schema": "vtax.views/1",
@@ -181,7 +183,9 @@ def print_views(
         }
         if analysis.filter:
             values["filter"] = analysis.filter
-        print_json(values | {name: values_of(document) for name, document in documents.items()})
+        for name, document in documents.items():
+            values[name] = values_of(document)
+        print_json(values)
         return
     for document in documents.values():
         print_document(document, as_json=False)
@@ -190,8 +194,6 @@ def print_views(
 def _with_filter(document: doc.Document, analysis: Analysis) -> doc.Document:
     """Return a view with a line that names the filter, unless it has one or nothing is filtered."""
     line = filter_line(analysis)
-    return (
-        document
-        if line == "" or line in document.lead
-        else replace(document, lead=(*document.lead, line))
-    )
+    if line == "" or line in document.lead:
+        return document
+    return replace(document, lead=(*document.lead, line))

@@ -251,21 +251,20 @@ def document_stream() -> IO[str]:
 
 def coloured(text: str) -> str:
     """Return text without escape sequences except colours."""
-    return "".join(
-        part if number % 2 else printable(part) for number, part in enumerate(_COLOURS.split(text))
-    )
+    parts = _COLOURS.split(text)
+    parts[::2] = map(printable, parts[::2])  # the others are colours
+    return "".join(parts)
 
 
 def bounded_lines(text: str) -> str:
     """Return text with lines of at most MAX_LINE_CHARS; omitted characters are counted."""
     if len(text) <= MAX_LINE_CHARS:
         return text
-    return "\n".join(
-        line
-        if len(line) <= MAX_LINE_CHARS
-        else line[:MAX_LINE_CHARS] + left_out(len(line) - MAX_LINE_CHARS)
-        for line in text.split("\n")
-    )
+    lines = []
+    for line in text.split("\n"):
+        excess = len(line) - MAX_LINE_CHARS
+        lines.append(line[:MAX_LINE_CHARS] + left_out(excess) if excess > 0 else line)
+    return "\n".join(lines)
 
 
 def discard(descriptor: int) -> None:

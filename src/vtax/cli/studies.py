@@ -9,6 +9,7 @@ import click
 from vtax.cli.completion import study_names
 from vtax.cli.language import translate
 from vtax.cli.output import json_option, print_json, print_table, say
+from vtax.cli.plan import format_factors
 from vtax.errors import BadInput
 from vtax.levels import Levels, link_factors
 from vtax.study.changes import StudyChange
@@ -48,13 +49,11 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
     if as_json:
         print_json([{**study.declared(), "cells": _cells(study)} for study in studies])
         return
-    print_table(
-        ("study", "question", "platforms", "cells"),
-        [
-            (s.name, translate(s.question or s.title), ", ".join(s.platforms), str(_cells(s)))
-            for s in studies
-        ],
-    )
+    rows = []
+    for study in studies:
+        question, platforms = translate(study.question or study.title), ", ".join(study.platforms)
+        rows.append((study.name, question, platforms, str(_cells(study))))
+    print_table(("study", "question", "platforms", "cells"), rows)
     say(
         translate(
             "a cell is one combination of levels on one platform; a block runs every cell once"
@@ -63,98 +62,84 @@ def command(name: str | None, as_toml: bool, as_json: bool) -> None:
 
 
 def _explain(study: Study, reference: str, *, as_json: bool) -> None:
+    variants = _variants(study, reference)
     if as_json:
-        print_json(
-            {
-                **study.declared(),
-                "cells": _cells(study),
-                "changes": [each.model_dump() for each in _variants(study, reference)],
-            }
-        )
+        changes = [change.model_dump() for change in variants]
+        print_json({**study.declared(), "cells": _cells(study), "changes": changes})
         return
     say(": ".join(filter(None, (study.name, translate(study.title)))))
-    design, rule = study.design, study.design.stop
-    blocks = (
-        f"blocks = {design.blocks}" if design.is_counted else f"min_blocks = {design.min_blocks}"
-    )
-    facts = {
-        translate("question"): translate(study.question),
-        translate("platforms"): ", ".join(study.platforms),
-        translate("baseline"): study.baseline,
-        translate(
-            "guest"
-        ): f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
-        translate("tuning"): ", ".join(study.tuning),
-        translate("scratch"): ", ".join(study.scratch),
-        translate(
-            "design"
-        ): f"stop = {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, "
-        f"order = {design.order}",
-        translate("cells"): translate(
-            "{cells}, when all platforms run here", cells=str(_cells(study))
-        ),
-    }
-    for what, text in facts.items():
+    for name, text in _facts(study):
         if text:
-            say(f"  {what}: {text}")
+            say(f"  {name}: {text}")
     say()
-    print_table(
-        ("benchmark", "topology", "parameters", "factors"),
-        [(t.label or t.name, t.topology or "", _settings(t), _factors(t)) for t in study.benchmark],
-    )
-    _list(translate("scales and protocols"), [str(each) for each in _variants(study, reference)])
+    rows = []
+    for table in study.benchmark:
+        topology = table.topology or ""
+        rows.append((table.label or table.name, topology, _settings(table), format_factors(table)))
+    print_table(("benchmark", "topology", "parameters", "factors"), rows)
+    _print_list(translate("scales and protocols"), list(map(str, variants)))
     if study.paper:
         say(f"{translate('publication')}: {study.paper.citation}")
         for boot, platforms in study.paper.boots.items():
             say(f"boot of the host for {', '.join(platforms)}: --boot {boot}=ENTRY")
-        print_table(
-            ("what differs", "in the publication", "here"),
-            [(each.what, each.paper, each.here) for each in study.paper.differences],
-        )
+        differences = [(entry.what, entry.paper, entry.here) for entry in study.paper.differences]
+        print_table(("what differs", "in the publication", "here"), differences)
     if study.claim:
-        print_table(
-            ("claim", "finding", "source"),
-            [(each.id, _finding(each), translate(each.source)) for each in study.claim],
-        )
+        claims = [(claim.id, _finding(claim), translate(claim.source)) for claim in study.claim]
+        print_table(("claim", "finding", "source"), claims)
     if study.figure:
-        print_table(
-            ("figure", "shows", "kind"), [(each.id, each.title, each.kind) for each in study.figure]
-        )
+        figures = [(figure.id, figure.title, figure.kind) for figure in study.figure]
+        print_table(("figure", "shows", "kind"), figures)
     say(f"vtax run {reference} --dry-run prints its plan on this host")
+
+
+def _facts(study: Study) -> list[tuple[str, str]]:
+    """Return what a study is, as (name, text); some texts are empty."""
+    design = study.design
+    blocks = f"min_blocks = {design.min_blocks}"
+    if design.is_counted:
+        blocks = f"blocks = {design.blocks}"
+    trials = f"trials = {design.trials}, warmup = {design.warmup}, order = {design.order}"
+    guest = f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}"
+    cells = translate("{cells}, when all platforms run here", cells=str(_cells(study)))
+    return [
+        (translate("question"), translate(study.question)),
+        (translate("platforms"), ", ".join(study.platforms)),
+        (translate("baseline"), study.baseline),
+        (translate("guest"), guest),
+        (translate("tuning"), ", ".join(study.tuning)),
+        (translate("scratch"), ", ".join(study.scratch)),
+        (translate("design"), f"stop = {design.stop}, {blocks}, {trials}"),
+        (translate("cells"), cells),
+    ]
 
 
 def _variants(study: Study, reference: str) -> list[StudyChange]:
     """Return what each scale and each protocol of the study changes, by the option that chooses it."""
-    chosen = [Chosen(scale=name) for name in study.scale] + [
-        Chosen(protocol=name) for name in study.protocol
-    ]
-    return [change for each in chosen for change in load(reference, chosen=each).study.changed_by]
+    variants = [Chosen(scale=name) for name in study.scale]
+    variants += [Chosen(protocol=name) for name in study.protocol]
+    changes: list[StudyChange] = []
+    for variant in variants:
+        changes += load(reference, chosen=variant).study.changed_by
+    return changes
 
 
-def _list(heading: str, lines: Sequence[str]) -> None:
+def _print_list(heading: str, lines: Sequence[str]) -> None:
     """Print a heading and its lines, and an empty line; nothing without lines."""
     if lines:
         say("\n".join([f"{heading}:", *(f"  {line}" for line in lines), ""]))
 
 
 def _finding(claim: ClaimTable) -> str:
-    return (
-        f"{claim.statement} ({translate('not tested')}: {translate(claim.not_tested)})"
-        if claim.not_tested
-        else claim.statement
-    )
+    if not claim.not_tested:
+        return claim.statement
+    return f"{claim.statement} ({translate('not tested')}: {translate(claim.not_tested)})"
 
 
 def _settings(table: BenchmarkTable) -> str:
     return str(Levels({**table.parameters, **link_factors(table.link)}))
 
 
-def _factors(table: BenchmarkTable) -> str:
-    return "; ".join(
-        f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items()
-    )
-
-
 def _cells(study: Study) -> int:
-    """Cells of a block when all platforms of the study run here."""
+    """Return the cells of a block when all platforms of the study run here."""
     return count_points(study) * len(study.platforms)

@@ -26,31 +26,23 @@ def command(name: str | None, as_json: bool) -> None:
     if name:
         _explain(get(name), as_json=as_json)
         return
-    found = sorted(topologies().values(), key=lambda topology: topology.name)
+    by_name = sorted(topologies().values(), key=lambda topology: topology.name)
     if as_json:
-        print_json(
-            {
-                "topologies": [_describe(topology) for topology in found],
-                "link": [k.as_json() for k in keys(LinkSettings)],
-            }
-        )
+        link = [key.as_json() for key in keys(LinkSettings)]
+        print_json({"topologies": list(map(_describe, by_name)), "link": link})
         return
-    print_table(
-        ("topology", "description", "attachments", "extra packages"),
-        [
-            (t.name, translate(t.summary), ", ".join(t.attachments), ", ".join(t.packages))
-            for t in found
-        ],
-    )
-    settings = [(translate("all"), key) for key in keys(LinkSettings)]
-    settings += [(topology.name, key) for topology in found for key in _own_settings(topology)]
-    print_table(
-        ("link setting", "topology", "default", "allowed", "meaning"),
-        [
-            (key.name, where, key.default_text, key.allowed, translate(key.meaning))
-            for where, key in settings
-        ],
-    )
+    rows = []
+    settings = [_setting_row(translate("all"), key) for key in keys(LinkSettings)]
+    for topology in by_name:
+        attachments, packages = ", ".join(topology.attachments), ", ".join(topology.packages)
+        rows.append((topology.name, translate(topology.summary), attachments, packages))
+        settings += [_setting_row(topology.name, key) for key in _own_settings(topology)]
+    print_table(("topology", "description", "attachments", "extra packages"), rows)
+    print_table(("link setting", "topology", "default", "allowed", "meaning"), settings)
+
+
+def _setting_row(topology: str, key: Key) -> tuple[str, ...]:
+    return key.name, topology, key.default_text, key.allowed, translate(key.meaning)
 
 
 def _explain(topology: Topology[LinkSettings], *, as_json: bool) -> None:

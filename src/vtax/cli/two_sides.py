@@ -18,9 +18,8 @@ from vtax.study.two_sides import PlatformSide, TwoSides
 EXAMPLE = "--ab podman:confinement=none,podman:confinement=default"
 _FORM = f"for example {EXAMPLE}"
 _IN_STUDY = "a value with a comma needs a [[platform]] table for each side in the study, and their names here: --ab OLD,NEW"
-_OPTION = re.compile(
-    r":(?=[a-z][a-z0-9_]*=)"
-)  # a colon inside a value, as in qemu:///system, stays
+# a colon inside a value, as in qemu:///system, stays
+_OPTION = re.compile(r":(?=[a-z][a-z0-9_]*=)")
 _IN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 32  # characters of a name that is made of values: it is the first column of every table
 
@@ -28,31 +27,33 @@ _LONGEST = 32  # characters of a name that is made of values: it is the first co
 def two_sides(text: str, study: Study) -> TwoSides:
     """Return both sides, of which study may define the platforms. Raises BadInput for what is not two of one
     driver."""
-    written = [each.strip() for each in text.split(",")]
-    if len(written) != 2 or not all(written):
-        count = len(list(filter(None, written)))
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(parts):
+        count = len(list(filter(None, parts)))
         raise BadInput(
             f"--ab takes two platforms with a comma between them, and {text!r} names {count}",
             where="--ab",
             hint=_IN_STUDY if count > 2 else _FORM,
         )
-    (old, of_old), (new, of_new) = (_side(each, study) for each in written)
-    if of_old.driver is not of_new.driver:
+    old, old_platform = _side(parts[0], study)
+    new, new_platform = _side(parts[1], study)
+    driver = old_platform.driver
+    if driver is not new_platform.driver:
         raise BadInput(
-            f"{written[0]} is of the driver {of_old.driver.name}, and {written[1]} of {of_new.driver.name}; "
+            f"{parts[0]} is of the driver {driver.name}, and {parts[1]} of {new_platform.driver.name}; "
             "--ab compares two platforms of one driver",
             where="--ab",
             hint="--platforms compares platforms of any drivers",
         )
-    if of_old.identity() == of_new.identity():
+    if old_platform.identity() == new_platform.identity():
         raise BadInput(
-            f"{written[0]} and {written[1]} are the same platform; nothing differs",
+            f"{parts[0]} and {parts[1]} are the same platform; nothing differs",
             where="--ab",
-            hint=f"give the sides different options: vtax platforms {of_old.driver.name} lists them",
+            hint=f"give the sides different options: vtax platforms {driver.name} lists them",
         )
     taken = {*registry.names(), *(table.name for table in study.platform)}
     if not _are_free(old, new, taken):
-        old, new = _renamed(old, written[0], "old"), _renamed(new, written[1], "new")
+        old, new = _renamed(old, parts[0], "old"), _renamed(new, parts[1], "new")
     if not _are_free(old, new, taken):
         names = " and ".join(side.name for side in (old, new) if side.options is not None)
         raise BadInput(
@@ -65,28 +66,29 @@ def two_sides(text: str, study: Study) -> TwoSides:
 
 def _are_free(old: PlatformSide, new: PlatformSide, taken: Container[str]) -> bool:
     """Return whether both have names, different ones, and those that are made of values are nobody else's."""
-    made = [side.name for side in (old, new) if side.options is not None]
-    return old.name != new.name and not any(not name or name in taken for name in made)
+    for side in (old, new):
+        if side.options is not None and (not side.name or side.name in taken):
+            return False
+    return old.name != new.name
 
 
 def _side(text: str, study: Study) -> tuple[PlatformSide, Platform]:
     """Return a side and its platform."""
-    name, *options = _OPTION.split(text)
+    name, *assignments = _OPTION.split(text)
     driver, base = _base(name, study)
-    given = _options(options, text)
+    given = _options(assignments, text)
     is_there = name in registry.names() or any(table.name == name for table in study.platform)
     with placed(f"--ab, {text}"):
         platform = registry.make(name, driver, {**base, **given})
     if is_there and not given:
         return PlatformSide(name, driver), platform
     values = {key: getattr(platform.options, key) for key in (*base, *given)}
-    return PlatformSide(
-        _name_of(name, {key: values[key] for key in given}), driver, values
-    ), platform
+    side_name = _name_of(name, {key: values[key] for key in given})
+    return PlatformSide(side_name, driver, values), platform
 
 
 def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
-    """(driver, options) of a platform of the study, a shipped one, or a driver."""
+    """Return (driver, options) of a platform of the study, a shipped one, or a driver."""
     for table in study.platform:
         if table.name == name:
             return table.driver, table.options
@@ -96,22 +98,24 @@ def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
     if name in registry.drivers():
         return name, {}
     known = {*(table.name for table in study.platform), *registry.names(), *registry.drivers()}
-    near = ", ".join(get_close_matches(name, known, 3))
     what = f"there is no platform and no driver {name!r}"
-    raise BadInput(what + (f"; did you mean {near}?" if near else ""), where="--ab", hint=_FORM)
+    near = get_close_matches(name, known, 3)
+    if near:
+        what += f"; did you mean {', '.join(near)}?"
+    raise BadInput(what, where="--ab", hint=_FORM)
 
 
-def _options(written: list[str], text: str) -> dict[str, Level]:
-    """Option -> value, of which true and false are no text. Raises BadInput for an option that is given twice."""
-    found: dict[str, Level] = {}
-    for each in written:
-        key, _, value = each.partition("=")
-        if key in found:
+def _options(assignments: list[str], text: str) -> dict[str, Level]:
+    """Return values by option, of which true and false are no text. Raises BadInput for an option that is given twice."""
+    options: dict[str, Level] = {}
+    for assignment in assignments:
+        key, _, value = assignment.partition("=")
+        if key in options:
             raise BadInput(
                 f"{text} gives {key} twice", where="--ab", hint="give each option of a side once"
             )
-        found[key] = {"true": True, "false": False}.get(value, value)
-    return found
+        options[key] = {"true": True, "false": False}.get(value, value)
+    return options
 
 
 def _name_of(base: str, given: Mapping[str, Level]) -> str:
@@ -128,6 +132,6 @@ def _name_of(base: str, given: Mapping[str, Level]) -> str:
 
 def _renamed(side: PlatformSide, text: str, suffix: str) -> PlatformSide:
     """Return a side whose name cannot be made of its values, or is taken."""
-    return (
-        side if side.options is None else replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")
-    )
+    if side.options is None:
+        return side
+    return replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")

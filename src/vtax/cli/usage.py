@@ -37,24 +37,31 @@ def usage_error(error: click.ClickException) -> BadInput:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vtax"
     hint = f"{command} --help lists what it takes"
-    if found := _NO_SUCH.match(what):
-        what = f"no such {found[1]} {found[2]!r}"
-        if near := _near(found[1], found[2], context):
-            hint = f"did you mean {near}?"
+    near = ""
+    unknown = _NO_SUCH.match(what)
+    if unknown:
+        what = f"no such {unknown[1]} {unknown[2]!r}"
+        near = _near(unknown[1], unknown[2], context)
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
     if isinstance(kind, click.IntRange):
         what = what.replace("is not a valid integer range", "is not a whole number")
         hint = f"write a whole number{_range(kind)}"
-    if isinstance(kind, click.Choice) and (chosen := re.search(r"'([^']*)' is not one of", what)):
-        near = _nearest(chosen[1], [str(each) for each in kind.choices])
-        hint = f"did you mean {near}?" if near else hint
+    if isinstance(kind, click.Choice):
+        typed = re.search(r"'([^']*)' is not one of", what)
+        near = _nearest(typed[1], list(map(str, kind.choices))) if typed else ""
+    if near:
+        hint = f"did you mean {near}?"
     return BadInput(what[:1].lower() + what[1:], where=_usage(context), hint=hint)
 
 
 def _range(kind: click.IntRange) -> str:
     """` from 1 to 100`."""
-    low = "" if kind.min is None else f" from {kind.min}"
-    return low + ("" if kind.max is None else f" to {kind.max}")
+    text = ""
+    if kind.min is not None:
+        text += f" from {kind.min}"
+    if kind.max is not None:
+        text += f" to {kind.max}"
+    return text
 
 
 def _usage(context: click.Context | None) -> str:
@@ -65,33 +72,37 @@ def _usage(context: click.Context | None) -> str:
 
 
 def _near(kind: str, typed: str, context: click.Context | None) -> str:
-    """`vtax compare` for an unknown command of that kind, `--platforms` for an option; empty where none is near.
+    """Return `vtax compare` for an unknown command of that kind, `--platforms` for an option; empty where none is near.
 
     kind: `command` or `option`. context: of the command that has no such one.
     """
     if context is None:
         return ""
-    if (
-        kind == "option"
-        and context.parent
-        and any(typed in param.opts for param in context.parent.command.params)
-    ):
-        return f"{context.parent.command_path} {typed} ... {context.info_name}"
     if kind == "option":
-        known = [
-            name
-            for param in context.command.get_params(context)
-            for name in param.opts
-            if name[:2] == "--"
-        ]
-        return next((name for name in known if name.startswith(typed)), "") or _nearest(
-            typed, known, 0.75
-        )
-    meant = next((name for name, words in _SYNONYMS.items() if typed in words.split()), "")
-    if not meant or context.parent:
-        meant = _nearest(typed.lower(), context.command.list_commands(context))  # type: ignore[attr-defined]
-    return meant and f"{context.command_path} {meant}"
+        return _near_option(typed, context)
+    command = ""
+    for name, synonyms in _SYNONYMS.items():
+        if typed in synonyms.split():
+            command = name
+    if not command or context.parent:
+        command = _nearest(typed.lower(), context.command.list_commands(context))  # type: ignore[attr-defined]
+    return command and f"{context.command_path} {command}"
+
+
+def _near_option(typed: str, context: click.Context) -> str:
+    """Return the option that is meant, or the command before this one with it."""
+    parent = context.parent
+    if parent and any(typed in param.opts for param in parent.command.params):
+        return f"{parent.command_path} {typed} ... {context.info_name}"
+    known = []
+    for param in context.command.get_params(context):
+        known += [name for name in param.opts if name[:2] == "--"]
+    for name in known:
+        if name.startswith(typed):
+            return name
+    return _nearest(typed, known, 0.75)
 
 
 def _nearest(typed: str, known: Sequence[str], cutoff: float = 0.6) -> str:
-    return next(iter(get_close_matches(typed, known, 1, cutoff)), "")
+    matches = get_close_matches(typed, known, 1, cutoff)
+    return matches[0] if matches else ""
