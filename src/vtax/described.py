@@ -57,9 +57,9 @@ class Only(tuple[str, ...]):
 
     def __new__(cls, *names: str, meaning: str = "") -> Only:
         """Take the names of attributes, in the order that they are to have."""
-        made = super().__new__(cls, names)
-        made.meaning = meaning
-        return made
+        only = super().__new__(cls, names)
+        only.meaning = meaning
+        return only
 
 
 Warnings = Annotated[tuple[str, ...], Means("sentences of what to beware of")]
@@ -89,10 +89,11 @@ def values_of(value: Any) -> dict[str, Any]:
     described = fields_of(type(value))  # type: ignore[arg-type]
     if not described:
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    found = {field.name: _at(value, field.path) for field in described}
-    return found | {
-        field.name: moment(found[field.name]) for field in described if field.kind == "time"
-    }
+    values = {}
+    for field in described:
+        attribute = _at(value, field.path)
+        values[field.name] = moment(attribute) if field.kind == "time" else attribute
+    return values
 
 
 def json_default(value: Any) -> Any:
@@ -103,45 +104,52 @@ def json_default(value: Any) -> Any:
 
 def tables_of(described: type, path: str = "") -> Iterator[tuple[str, tuple[Field, ...]]]:
     """Yield (path in JSON, its keys) of a dataclass and of all that it holds."""
-    found = fields_of(described)
-    yield path, found
-    for field in found:
-        if field.of is not None:
-            name = f"{path}.{field.name}" if path else field.name
-            yield from tables_of(field.of, name + "[]" * (field.kind == "list"))
+    keys = fields_of(described)
+    yield path, keys
+    for key in keys:
+        if key.of is not None:
+            name = f"{path}.{key.name}" if path else key.name
+            yield from tables_of(key.of, f"{name}[]" if key.kind == "list" else name)
 
 
 def moment(seconds: float | None) -> str | None:
     """Return a Unix time as ISO 8601 in UTC with milliseconds; None for what is no time."""
+    if seconds is None:
+        return None
     try:
-        when = datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
+        when = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z") if when else None
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _fields(described: type) -> Iterator[Field]:
     for attribute, hint in _hints(described):
-        for said in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
-            if isinstance(said, Only):
-                known = {each.path: each for each in _fields(_stripped(hint))}
-                yield from (_beside(known[name], attribute, said.meaning) for name in said)
-            elif said is BESIDE:
-                yield from (_beside(each, attribute) for each in fields_of(_stripped(hint)))
-            elif isinstance(said, Means):
-                yield _field(attribute, said, _stripped(hint))
+        if get_origin(hint) is not Annotated:
+            continue
+        held = _stripped(hint)
+        for meaning in get_args(hint)[1:]:
+            if isinstance(meaning, Only):
+                parts = {field.path: field for field in _fields(held)}
+                for name in meaning:
+                    yield _beside(parts[name], attribute, meaning.meaning)
+            elif meaning is BESIDE:
+                for field in fields_of(held):
+                    yield _beside(field, attribute)
+            elif isinstance(meaning, Means):
+                yield _field(attribute, meaning, held)
 
 
 def _beside(field: Field, attribute: str, meaning: str = "") -> Field:
     return replace(field, path=f"{attribute}.{field.path}", meaning=meaning or field.meaning)
 
 
-def _field(attribute: str, said: Means, held: Any) -> Field:
-    path = f"{attribute}.{said.take}" if said.take else attribute
-    for name in filter(None, said.take.split(".")):
+def _field(attribute: str, means: Means, held: Any) -> Field:
+    path = f"{attribute}.{means.take}" if means.take else attribute
+    for name in filter(None, means.take.split(".")):
         held = _stripped(dict(_hints(held))[name])
-    kind = "time" if said.is_time else _kind(held)
-    return Field(said.name or attribute, kind, said.unit, said.meaning, path, _held(held))
+    kind = "time" if means.is_time else _kind(held)
+    return Field(means.name or attribute, kind, means.unit, means.meaning, path, _held(held))
 
 
 def _at(value: Any, path: str) -> Any:
@@ -153,19 +161,22 @@ def _at(value: Any, path: str) -> Any:
 
 @cache
 def _hints(described: type) -> tuple[tuple[str, Any], ...]:
-    """(attribute, its type) of the fields and properties of a dataclass, or of the keys of a table of a study."""
-    if keys := getattr(described, "model_fields", None):
-        return tuple(
-            (name, Annotated[key.annotation, Means(key.description or name)])
-            for name, key in keys.items()
-        )
-    hints = get_type_hints(described, include_extras=True)
-    found = [(field.name, hints[field.name]) for field in fields(described)]
+    """Return (attribute, its type) of the fields and properties of a dataclass, or of the keys of a table of a
+    study."""
+    hints: list[tuple[str, Any]] = []
+    keys = getattr(described, "model_fields", None)
+    if keys:
+        for name, key in keys.items():
+            hints.append((name, Annotated[key.annotation, Means(key.description or name)]))
+        return tuple(hints)
+    types_by_name = get_type_hints(described, include_extras=True)
+    for field in fields(described):
+        hints.append((field.name, types_by_name[field.name]))
     for base in reversed(described.__mro__):
-        for name, each in vars(base).items():
-            if isinstance(each, property):
-                found.append((name, get_type_hints(each.fget, include_extras=True)["return"]))
-    return tuple(found)
+        for name, member in vars(base).items():
+            if isinstance(member, property):
+                hints.append((name, get_type_hints(member.fget, include_extras=True)["return"]))
+    return tuple(hints)
 
 
 def _stripped(hint: Any) -> Any:
@@ -173,8 +184,10 @@ def _stripped(hint: Any) -> Any:
     if get_origin(hint) is Annotated:
         return _stripped(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
-        kept = [each for each in get_args(hint) if each is not types.NoneType]
-        return _stripped(kept[0]) if len(kept) == 1 else str if str in kept else hint
+        alternatives = [part for part in get_args(hint) if part is not types.NoneType]
+        if len(alternatives) == 1:
+            return _stripped(alternatives[0])
+        return str if str in alternatives else hint
     return hint
 
 
@@ -182,14 +195,13 @@ def _kind(held: Any) -> Kind:
     origin = get_origin(held) or held
     if origin in _KINDS:
         return _KINDS[origin]
-    return (
-        "object"
-        if is_dataclass(origin) or (isinstance(origin, type) and issubclass(origin, Mapping))
-        else "list"
-    )
+    is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+    return "object" if is_mapping or is_dataclass(origin) else "list"
 
 
 def _held(held: Any) -> type | None:
     """Return the described dataclass that a value is, or that it has several of."""
-    each = _stripped(get_args(held)[0]) if get_origin(held) is tuple else held
-    return each if isinstance(each, type) and is_dataclass(each) and fields_of(each) else None
+    item = _stripped(get_args(held)[0]) if get_origin(held) is tuple else held
+    if isinstance(item, type) and is_dataclass(item) and fields_of(item):
+        return item
+    return None

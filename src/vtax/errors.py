@@ -62,21 +62,21 @@ class BadInputs(BadInput):
     MAX_SHOWN = 20
 
     def __init__(self, problems: Iterable[BadInput], *, where: str, hint: str) -> None:
-        self.problems = tuple(
-            {(each.where, each.what): each for each in reversed([*problems])}.values()
-        )[::-1]
-        hidden = len(self.problems) - self.MAX_SHOWN
-        lines: list[str] = []
+        unique: dict[tuple[str, str], BadInput] = {}
+        for problem in problems:
+            unique.setdefault((problem.where, problem.what), problem)
+        self.problems = tuple(unique.values())
+        lines = [f"{len(self.problems)} problems:"]
         for problem in self.problems[: self.MAX_SHOWN]:
             place = problem.where.removeprefix(where).removeprefix(":").strip()
             lines.append(f"  - {place}: {problem.what}" if place else f"  - {problem.what}")
             fix = f"      hint: {problem.hint}"
             if problem.hint not in ("", hint) and fix not in lines:
                 lines.append(fix)
-        more = [f"  and {hidden} problem{'s' if hidden > 1 else ''} more"] if hidden > 0 else []
-        super().__init__(
-            "\n".join([f"{len(self.problems)} problems:", *lines, *more]), where=where, hint=hint
-        )
+        hidden = len(self.problems) - self.MAX_SHOWN
+        if hidden > 0:
+            lines.append(f"  and {hidden} problem{'s' if hidden > 1 else ''} more")
+        super().__init__("\n".join(lines), where=where, hint=hint)
 
 
 def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:

@@ -70,10 +70,10 @@ def _check_depth(value: Any, levels: int) -> None:
     """Raise NestedTooDeep for lists and objects that lie in each other on more than so many levels."""
     level = [value]
     for _ in range(levels + 1):
-        level = [each for each in level if isinstance(each, dict | list)]
-        if not level:
+        containers = [item for item in level if isinstance(item, dict | list)]
+        if not containers:
             return
-        level = [
-            item for each in level for item in (each.values() if isinstance(each, dict) else each)
-        ]
+        level = []
+        for container in containers:
+            level += container.values() if isinstance(container, dict) else container
     raise NestedTooDeep(levels)

@@ -57,14 +57,13 @@ def one_line(text: str, longest: int = MAX_NAME_CHARS) -> str:
 
 def escaped(text: str) -> str:
     """Return the whole text with unsafe characters as escapes (`\\x1b`, `\\u202e`), to print raw output."""
-    return _ANY.sub(
-        lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n")
-    )
+    text = text.replace("\r\n", "\n")
+    return _ANY.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def json_escaped(text: str) -> str:
     """Return an equivalent JSON document with unsafe characters as JSON escapes."""
-    return _ANY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ANY.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def cleaned(value: Any, most: int = VALUE.count) -> Any:
@@ -89,9 +88,9 @@ def _cleaned(value: Any, levels: int, room: list[int]) -> Any:
     if not levels or not isinstance(value, dict | list | tuple):
         return REPLACEMENT
     if isinstance(value, dict):
-        return {
-            clean(str(name), MAX_NAME_CHARS): _cleaned(item, levels - 1, room)
-            for name, item in value.items()
-            if room[0] > 0
-        }
+        items = {}
+        for name, item in value.items():
+            if room[0] > 0:
+                items[clean(str(name), MAX_NAME_CHARS)] = _cleaned(item, levels - 1, room)
+        return items
     return [_cleaned(item, levels - 1, room) for item in value if room[0] > 0]

@@ -34,7 +34,7 @@ def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...])
 
 
 def share_of_option(text: str, where: str) -> float:
-    """0.05 of `5%`, `5` or `0.05`. Raises BadInput for anything that is not above 0 and below 1. where: the option."""
+    """Return 0.05 of `5%`, `5` or `0.05`. Raises BadInput for anything that is not above 0 and below 1. where: the option."""
     try:
         share = share_of(text, percent_from_1=True)
     except ValueError as error:

@@ -35,7 +35,6 @@ from vtax.study.limits import MAX_BLOCKS
 from vtax.units import format_duration
 
 if TYPE_CHECKING:
-    from vtax.campaign.by_hand import BundleOutcome
     from vtax.campaign.collecting import Loader
     from vtax.campaign.directory import Campaign
     from vtax.campaign.host_record import CampaignHost
@@ -141,8 +140,9 @@ def go(directory: Path, retry: bool) -> None:
         why = found.launch()
         found.restore_boots()
         _print_counts(found.hosts.values())
-        if silent := found.unreachable():
-            notify(f"these were launched and do not answer: {', '.join(silent)}")
+        unreachable = found.unreachable()
+        if unreachable:
+            notify(f"these were launched and do not answer: {', '.join(unreachable)}")
         notify_missing(found)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
@@ -213,7 +213,8 @@ def abort(directory: Path) -> None:
         with _loader(found.campaign) as loader:
             found.collect(loader)
         _print_counts(found.hosts.values())
-    if running := sum(host.running is not None for host in found.campaign.hosts()):
+    running = sum(host.running is not None for host in found.campaign.hosts())
+    if running:
         hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
         raise VtaxError(
             f"{running} hosts may measure still", where=str(found.campaign.root), hint=hint
@@ -247,17 +248,18 @@ def load(directory: Path, bundles: Path) -> None:
     from vtax.campaign.by_hand import load_directory
 
     campaign = _opened(directory)
-    found: list[BundleOutcome] = []
+    rows, loaded, refused = [], 0, 0
     try:
         with campaign.lock(), _loader(campaign) as loader:
-            found.extend(load_directory(campaign, bundles, loader))
+            for bundle in load_directory(campaign, bundles, loader):
+                rows.append((bundle.file, bundle.host, bundle.run, bundle.reason))
+                loaded += bundle.is_new
+                refused += bool(bundle.reason)
     finally:
-        if found:
-            rows = [(each.file, each.host, each.run, each.reason) for each in found]
+        if rows:
             print_table(("bundle", "host", "run", "reason"), rows)
-            loaded = sum(each.is_new for each in found)
             say(f"bundles loaded: {loaded}")
-    if refused := sum(bool(each.reason) for each in found):
+    if refused:
         raise BadInput(f"bundles not loaded: {refused}", where=str(bundles))
 
 
@@ -269,8 +271,8 @@ def roles() -> None:
     """
     from vtax.store.creating import role_statements
 
-    for each in role_statements():
-        click.echo(each)
+    for statement in role_statements():
+        click.echo(statement)
 
 
 def _opened(directory: Path) -> Campaign:

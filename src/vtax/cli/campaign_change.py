@@ -88,7 +88,8 @@ def notify_missing(found: Controller) -> None:
     """Say what the change that a campaign plans lacks, if it plans one. Raises BadInput for a wrong table."""
     from vtax.campaign.change import change_of, missing_sessions
 
-    if (change := change_of(found.campaign)) is None:
+    change = change_of(found.campaign)
+    if change is None:
         return
     hosts = [host for host in found.hosts.values() if not host.skip]
     missing = missing_sessions(change, hosts, found.settings)

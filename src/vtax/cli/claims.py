@@ -50,18 +50,21 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool
 
 
 def mapping_of(given: tuple[str, ...]) -> dict[str, str]:
-    """Platform -> platform. Raises BadInput for another form, and for a platform that is mapped twice."""
-    found: dict[str, str] = {}
+    """Return the platform of a run that stands for each platform of a publication.
+
+    Raises BadInput for another form, and for a platform that is mapped twice.
+    """
+    mapping: dict[str, str] = {}
     for text in given:
-        there, equals, here = (part.strip() for part in text.partition("="))
+        there, equals, here = map(str.strip, text.partition("="))
         if not (there and equals and here):
             raise BadInput(
                 f"--map {text} is not of the form THERE=HERE",
                 hint="for example --map xen-pv=kvm-virtio",
             )
-        if there in found:
+        if there in mapping:
             raise BadInput(
                 f"{there} is mapped twice", where=f"--map {text}", hint="map each platform once"
             )
-        found[there] = here
-    return found
+        mapping[there] = here
+    return mapping

@@ -43,11 +43,9 @@ def command(forget: bool, as_json: bool) -> None:
     cleaned = steps.value(lambda: clean(home.journal, notify, forget=forget)) or Cleaned()
     killed = steps.value(lambda: _killed_runs(home)) or []
     pages = steps.value(remove_abandoned) or []
-    removed = [
-        *(f"files {path}" for path in gone),
-        *cleaned.removed,
-        *(f"results of a killed vtax serve in {path}" for path in pages),
-    ]
+    removed = [f"files {path}" for path in gone]
+    removed += cleaned.removed
+    removed += [f"results of a killed vtax serve in {path}" for path in pages]
     left = [*left, *cleaned.left]
     stay, forgotten = ((), cleaned.problems) if forget else (cleaned.problems, ())
     if as_json:

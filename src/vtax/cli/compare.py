@@ -38,7 +38,7 @@ class _Gate(click.Command):
 
 
 def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """0.05 of `slower-by 5%`, `slower-by=5%` or `5%`. Raises BadInput for another condition, and for what is no
+    """Return 0.05 of `slower-by 5%`, `slower-by=5%` or `5%`. Raises BadInput for another condition, and for what is no
     share."""
     if text is None:
         return None

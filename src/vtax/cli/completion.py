@@ -80,7 +80,7 @@ def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str
 
 
 def sides(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Arguments of `vtax compare`: runs, and platforms of the last run."""
+    """Return arguments of `vtax compare`: runs, and platforms of the last run."""
     return _with_prefix(incomplete, [*_platforms("last"), *_runs()])
 
 

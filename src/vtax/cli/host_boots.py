@@ -54,7 +54,9 @@ def measure_boot(
 def _begin(plan: Plan, run: RunHandle, visit: boots.Visit) -> None:
     """Begin a visit, and its session with the first one; or go on with it."""
     facts = {**host_facts(), **contents.facts(plan.image)}
-    if changed := check_host(run, facts, visit.session, boots.boot_facts(run, visit.boot) or {}):
+    since = boots.boot_facts(run, visit.boot) or {}
+    changed = check_host(run, facts, visit.session, since)
+    if changed:
         notify(changed)
     if visit.session > run.session.number:
         begin_next(run, facts)

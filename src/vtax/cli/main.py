@@ -63,12 +63,11 @@ class LazyGroup(click.Group):
         """Return the commands that begin so, without loading any of them, and the options."""
         from click.shell_completion import CompletionItem
 
-        found = [
-            CompletionItem(name, help=translate(text))
-            for name, text in COMMANDS.items()
-            if name.startswith(incomplete)
-        ]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = []
+        for name, text in COMMANDS.items():
+            if name.startswith(incomplete):
+                items.append(CompletionItem(name, help=translate(text)))
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Ctrl-C, SIGTERM and SIGHUP unwind it and set the exit status."""
@@ -187,7 +186,8 @@ def _status(arguments: list[str] | None) -> Any:
         if isinstance(error, ModuleNotFoundError):
             from vtax.extras import missing_extra
 
-            if missing := missing_extra(error):
+            missing = missing_extra(error)
+            if missing:
                 return _print_error(missing, missing.exit_status)
         return _report_bug(error)
 

@@ -50,7 +50,7 @@ def wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seconds_of(text: str | None, option: str) -> float | None:
-    """Seconds of an option; None without it. Raises BadInput for what is no duration."""
+    """Return seconds of an option; None without it. Raises BadInput for what is no duration."""
     try:
         return None if text is None else duration_s(text)
     except ValueError as error:
@@ -58,7 +58,7 @@ def seconds_of(text: str | None, option: str) -> float | None:
 
 
 def wait_s(text: str | None) -> float:
-    """Seconds of --wait; 0 without it. Says for whom. Raises BadInput for what is no duration."""
+    """Return seconds of --wait; 0 without it. Says for whom. Raises BadInput for what is no duration."""
     found = seconds_of(text, "--wait") or 0.0
     if found > 0 and is_measuring():
         notify(
@@ -68,7 +68,7 @@ def wait_s(text: str | None) -> float:
 
 
 def budget_s(text: str | None) -> float | None:
-    """Seconds of --budget; None without it. Raises BadInput, naming the option, for what is no time above zero."""
+    """Return seconds of --budget; None without it. Raises BadInput, naming the option, for what is no time above zero."""
     found = seconds_of(text, "--budget")
     if found is not None and found <= 0:
         what = f"the budget is {text}; it must be a duration above 0 s"

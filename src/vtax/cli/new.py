@@ -234,7 +234,7 @@ def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tup
 
 
 def _guests(question: Question, given: int | None, *, asks: bool) -> int:
-    """Largest number of guests at once, for density."""
+    """Return the most guests at once, where the question is density."""
     if given is None and asks and question == "density":
         number = click.prompt(
             "How many guests at once, at most?",
@@ -280,26 +280,30 @@ def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
 def _command_line(text: str) -> list[str]:
     """Return the words of a command line. Raises BadInput."""
     words = words_of(text, "--command")
-    if shell := [word for word in words if word in _SHELL]:
-        what = f"{shell[0]} is of a shell, and none starts the program"
-        raise BadInput(what, where="--command", hint=f"write: sh -c {shlex.quote(text)}")
+    for word in words:
+        if word in _SHELL:
+            what = f"{word} is of a shell, and none starts the program"
+            raise BadInput(what, where="--command", hint=f"write: sh -c {shlex.quote(text)}")
     return words
 
 
 def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str, ...]:
     """Return the files that the guest needs. asks: whether to offer those of this host that the command line
     names."""
-    there = [word for word in line if word.startswith(("./", "../")) and word not in named]
-    if there and asks:
-        default = ", ".join(there)
+    local = []
+    for word in line:
+        if word.startswith(("./", "../")) and word not in named:
+            local.append(word)
+    if local and asks:
+        default = ", ".join(local)
         return _answer(
             "Which of its files does the guest need?",
             default,
             lambda text: _known_files(_words(text), line),
         )
-    if there:
-        what = f"{there[0]} is a file of this directory, which no guest has"
-        raise BadInput(what, where="--command", hint=f"add --file {there[0]}")
+    if local:
+        what = f"{local[0]} is a file of this directory, which no guest has"
+        raise BadInput(what, where="--command", hint=f"add --file {local[0]}")
     return _known_files(named, line)
 
 
@@ -364,7 +368,7 @@ def _margin(text: str) -> float:
 
 
 def _checked_time(text: str) -> str:
-    """Return the same text, of a duration above 0 and of at most seven days. Raises BadInput."""
+    """Return the text of a duration above 0 and of at most seven days. Raises BadInput."""
     try:
         seconds = duration_s(text)
     except ValueError as error:

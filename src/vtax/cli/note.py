@@ -72,25 +72,26 @@ def command(
     store = existing_store()
     run = store.open_run(run_name)
 
-    def changed(before: Annotations) -> Annotations:
+    def change(before: Annotations) -> Annotations:
+        new_tags = dict.fromkeys(before.tags)
         for tag in untags:
             if tag not in before.tags:
                 has = ", ".join(before.tags) or "none"
                 raise BadInput(
                     f"{run.name} has no tag {tag!r}", where="--untag", hint=f"its tags: {has}"
                 )
-        kept = tuple(tag for tag in before.tags if tag not in untags)
-        return Annotations(
-            tuple(dict.fromkeys((*kept, *tags))), (*without_notes(before.notes, removed), *added)
-        )
+            new_tags.pop(tag, None)
+        new_tags.update(dict.fromkeys(tags))
+        notes = (*without_notes(before.notes, removed), *added)
+        return Annotations(tuple(new_tags), notes)
 
-    found = run.annotations
+    annotations = run.annotations
     if added or tags or untags or removed:
-        found = annotate(store.engine, run.id, changed)
-    if not found.tags and not found.notes:
+        annotations = annotate(store.engine, run.id, change)
+    if not annotations.tags and not annotations.notes:
         hint = "" if removed or untags else f"; add one: vtax note {run.name} TEXT"
         say(f"{run.name} has no tags and no notes{hint}")
-    if found.tags:
-        say(f"{translate('tags')}: {', '.join(found.tags)}")
-    for number, note in enumerate(found.notes, start=1):
+    if annotations.tags:
+        say(f"{translate('tags')}: {', '.join(annotations.tags)}")
+    for number, note in enumerate(annotations.notes, start=1):
         click.echo(f"{number}. {note}")

@@ -33,7 +33,7 @@ class OutputFile(OutputPath):
     """A file, whose place a new one takes; - is standard output."""
 
     def check(self, path: Path, option: str) -> None:
-        """See OutputPath.check."""
+        """Raise BadInput where no file can be written."""
         check_file(path, option)
 
 
@@ -41,5 +41,5 @@ class OutputDirectory(OutputPath):
     """A directory to write into, which may have to be made."""
 
     def check(self, path: Path, option: str) -> None:
-        """See OutputPath.check."""
+        """Raise BadInput where no directory can be written into."""
         check_directory(path, option)

@@ -59,15 +59,15 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_j
 
 
 def weights_of(text: str) -> dict[str, float]:
-    """Resource -> weight of `cpu=1,network=3`. Raises BadInput for another form, and for what is no weight."""
-    found: dict[str, float] = {}
+    """Return the weight of each resource in `cpu=1,network=3`. Raises BadInput for another form, and for what is no weight."""
+    weights: dict[str, float] = {}
     for part in text.split(","):
-        name, equals, number = (each.strip() for each in part.partition("="))
+        name, equals, number = map(str.strip, part.partition("="))
         if not (name and equals and number):
             raise BadInput(
                 f"--weights {part.strip() or text} is not of the form RESOURCE=N", hint=WEIGHTS_FORM
             )
-        if name in found:
+        if name in weights:
             raise BadInput(
                 f"{name} has two weights", where=f"--weights {text}", hint="name each resource once"
             )
@@ -81,7 +81,7 @@ def weights_of(text: str) -> dict[str, float]:
                 where=f"--weights {text}",
                 hint=WEIGHTS_FORM,
             )
-        found[name] = weight
-    if not sum(found.values()) > 0:
+        weights[name] = weight
+    if not any(weights.values()):
         raise BadInput("all weights are 0", where=f"--weights {text}", hint=WEIGHTS_FORM)
-    return found
+    return weights

@@ -119,7 +119,7 @@ def _options(assignments: list[str], text: str) -> dict[str, Level]:
 
 
 def _name_of(base: str, given: Mapping[str, Level]) -> str:
-    """`podman-crun`, `kvm-virtio-queues-4`; empty where the values do not make a readable name."""
+    """Return `podman-crun`, `kvm-virtio-queues-4`; empty where the values do not make a readable name."""
     parts = [base]
     for key, value in given.items():
         text = str(value).lower()

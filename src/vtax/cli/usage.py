@@ -55,7 +55,7 @@ def usage_error(error: click.ClickException) -> BadInput:
 
 
 def _range(kind: click.IntRange) -> str:
-    """` from 1 to 100`."""
+    """Return ` from 1 to 100`."""
     text = ""
     if kind.min is not None:
         text += f" from {kind.min}"
@@ -65,7 +65,7 @@ def _range(kind: click.IntRange) -> str:
 
 
 def _usage(context: click.Context | None) -> str:
-    """`vtax run [OPTIONS] STUDY`; empty where the command is not known."""
+    """Return `vtax run [OPTIONS] STUDY`; empty where the command is not known."""
     if context is None:
         return ""
     return " ".join([context.command_path, *context.command.collect_usage_pieces(context)])

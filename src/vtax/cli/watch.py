@@ -59,10 +59,10 @@ class _Results:
         from vtax.report.analysis import analyse
         from vtax.store.store import Store
 
-        if (blocks := state.complete_blocks) == self._blocks:
+        if state.complete_blocks == self._blocks:
             return
         self.before = widths(self.analysis) if self.analysis else {}
-        self._blocks = blocks
+        self._blocks = state.complete_blocks
         with Store.existing(home.store_url) as store:
             self.analysis = analyse(store, run.name)
 

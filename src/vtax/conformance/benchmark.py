@@ -268,15 +268,15 @@ def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
     known = {metric.name for metric in benchmark.metrics}
     unknown = sorted(set(outcome.values) - known)
     require(not unknown, f"values of undeclared metrics: {', '.join(unknown)}")
-    missing = [
-        metric.name
-        for metric in benchmark.metrics
-        if metric.primary and metric.name not in outcome.values
-    ]
+    missing = []
+    for metric in benchmark.metrics:
+        if metric.primary and metric.name not in outcome.values:
+            missing.append(metric.name)
     require(not missing, f"no value of {', '.join(missing)}")
-    wrong = [
-        f"{name} = {value!r}" for name, value in outcome.values.items() if not _is_value(value)
-    ]
+    wrong = []
+    for name, value in outcome.values.items():
+        if not _is_value(value):
+            wrong.append(f"{name} = {value!r}")
     require(not wrong, f"values that are not finite or negative: {', '.join(wrong)}")
     try:
         json.dumps({**outcome.effective, **outcome.samples}, allow_nan=False)

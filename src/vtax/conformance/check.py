@@ -65,7 +65,8 @@ def results(checks: Sequence[Check[S]], subject: S) -> Iterator[CheckResult]:
 
 
 def _result(check: Check[S], subject: S, passed: set[str]) -> CheckResult:
-    if missing := [name for name in check.needs if name not in passed]:
+    missing = [name for name in check.needs if name not in passed]
+    if missing:
         return CheckResult(check.name, "skipped", f"{', '.join(missing)} did not pass")
     try:
         with _within(check.limit_s * timeout_factor()):

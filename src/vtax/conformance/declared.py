@@ -18,8 +18,8 @@ _MAX_LINE_CHARS = 100
 
 def check_type(plugin: Any, shape: type) -> None:
     """Require the attributes of the protocol or base class, with values of the declared types."""
-    if problem := problem_of(plugin, shape):
-        raise Failed(problem)
+    problem = problem_of(plugin, shape)
+    require(not problem, problem)
 
 
 def check_name(name: object, shipped: Collection[str]) -> None:

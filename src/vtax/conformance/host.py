@@ -35,27 +35,25 @@ class HostResources:
     @classmethod
     def now(cls, home: Home, token: str) -> HostResources:
         """Return the current resources. token: value of TAG in the processes of this check."""
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        files = [*_entries(home.guests), *_entries(home.journal)]
         return cls(
             {
                 "process": frozenset(_processes(token)),
-                "mount": frozenset(
-                    line.split()[4]
-                    for line in Path("/proc/self/mountinfo").read_text().splitlines()
-                ),
+                "mount": frozenset(mount.split()[4] for mount in mounts),
                 "interface": frozenset(_names(Path("/sys/class/net"))),
                 "network namespace": frozenset(_names(Path("/run/netns"))),
                 "control group": frozenset(_control_groups()),
-                "file": frozenset(str(p) for d in (home.guests, home.journal) for p in _entries(d)),
+                "file": frozenset(map(str, files)),
             }
         )
 
     def more_than(self, before: HostResources) -> list[str]:
-        """Resources that did not exist before: `mount /tmp/x`."""
-        return [
-            f"{kind} {name}"
-            for kind, names in self.found.items()
-            for name in sorted(names - before.found[kind])
-        ]
+        """Return resources that did not exist before: `mount /tmp/x`."""
+        added = []
+        for kind, names in self.found.items():
+            added += [f"{kind} {name}" for name in sorted(names - before.found[kind])]
+        return added
 
 
 def check_no_leaks(before: HostResources, home: Home, token: str) -> None:
@@ -148,7 +146,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _control_groups() -> Iterator[str]:
-    """Paths of control groups named after vtax; groups that are removed meanwhile are left out."""
+    """Yield paths of control groups named after vtax; groups that are removed meanwhile are left out."""
     for name, seen in walk(_CGROUPS, is_strict=False):
         if stat.S_ISDIR(seen.st_mode) and "vtax" in name.rpartition("/")[2]:
             yield f"{_CGROUPS}/{name}"

@@ -73,12 +73,12 @@ def call(name: str, *arguments: object) -> int:
 
 
 def is_open(result: int) -> bool:
-    """Whether a call passed its check of permission, even where it failed after that."""
+    """Return whether a call passed its check of permission, even where it failed after that."""
     return -result not in CLOSED
 
 
 def in_child(act: Callable[[], bool]) -> bool:
-    """Whether act succeeds in a process of its own, which it may change."""
+    """Return whether act succeeds in a process of its own, which it may change."""
     pid = os.fork()
     if pid == 0:
         result = False
@@ -207,7 +207,7 @@ def _is_written(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_roots(entry: os.DirEntry[str]) -> bool:
-    """Whether root alone may read a file of the kernel: some act when they are read. Its network's are its own."""
+    """Return whether root alone may read a file of the kernel: some act when they are read. Its network's are its own."""
     mode = entry.stat(follow_symlinks=False).st_mode
     is_roots = stat.S_ISREG(mode) and mode & 0o404 == 0o400
     return is_roots and not entry.path.startswith(("/dev/", "/proc/sys/net/"))

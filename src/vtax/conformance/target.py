@@ -42,17 +42,17 @@ def find(argument: str) -> list[Target]:
     Raises BadInput when there is none, or when the import fails.
     """
     try:
-        found = _plugins(argument)
+        plugins = _plugins(argument)
     except (Exception, SystemExit) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(
             f"{argument} cannot be loaded: {type(error).__name__}: {error}", hint=f"name {_FORMS}"
         ) from error
-    if not found:
+    if not plugins:
         hint = f"register one in it, or name {_FORMS}"
         raise BadInput(f"{argument} {NO_PLUGIN}", hint=hint)
-    return [Target(kind, plugin, argument) for kind, plugin in found]
+    return [Target(kind, plugin, argument) for kind, plugin in plugins]
 
 
 def _plugins(argument: str) -> list[tuple[str, Any]]:

@@ -47,7 +47,7 @@ class TopologySubject:
 
 
 def settings_of(topology: Topology[LinkSettings]) -> LinkSettings:
-    """Default settings with an attachment that the topology supports."""
+    """Return default settings with an attachment that the topology supports."""
     default = topology.Settings.model_fields["attachment"].default
     attachment = default if default in topology.attachments else topology.attachments[0]
     return topology.Settings.of({} if attachment == default else {"attachment": attachment})

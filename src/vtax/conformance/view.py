@@ -35,7 +35,7 @@ class ViewSubject:
 
     @contextmanager
     def documents(self) -> Iterator[list[doc.Document]]:
-        """Documents of a run without trials and of a run with trials, one of them failed, at every depth."""
+        """Return documents of a run without trials and of a run with trials, one of them failed, at every depth."""
         with sample.runs() as stores:
             yield [self._document(source_of(store)) for store in stores]
 

@@ -27,7 +27,7 @@ MIN_BYTES = 1e6  # below, a quotient is of a tool's control connection alone
 
 
 def carried(counted: Counted, cpu_s: float | None) -> tuple[float | None, float]:
-    """CPU seconds and bytes of what carried the traffic. cpu_s: of the guests under test with their layers.
+    """Return CPU seconds and bytes of what carried the traffic. cpu_s: of the guests under test with their layers.
 
     Where a switch of the lab carries what a guest decides on, its CPU and its bytes, in and out, belong to them.
     """
@@ -35,22 +35,23 @@ def carried(counted: Counted, cpu_s: float | None) -> tuple[float | None, float]
     switched = counted.get((LINK, SWITCHED_BYTES.name))
     if switched is None:
         return cpu_s, moved
-    of_switch = counted.get((LINK, SWITCH_CPU.name), 0.0)
-    return None if cpu_s is None else cpu_s + of_switch, moved + 2 * switched
+    if cpu_s is not None:
+        cpu_s += counted.get((LINK, SWITCH_CPU.name), 0.0)
+    return cpu_s, moved + 2 * switched
 
 
 def under_test_cpu_s(counted: Counted) -> float | None:
-    """CPU seconds of the guests under test with their layers; None when the host could not count one of them."""
+    """Return CPU seconds of the guests under test with their layers; None when the host could not count one of them."""
     return counted.get((LAYER, UNDER_TEST_CPU.name))
 
 
 def per_gigabyte(cpu_s: float | None, moved: float) -> float | None:
-    """CPU seconds for 10^9 bytes; None when either is not known well enough."""
+    """Return CPU seconds for 10^9 bytes; None when either is not known well enough."""
     return None if cpu_s is None or moved < MIN_BYTES else cpu_s / (moved / 1e9)
 
 
 def host_cpu_s(counted: Counted) -> float | None:
-    """CPU seconds of all guests under test and their layers, a daemon that serves them included.
+    """Return CPU seconds of all guests under test and their layers, a daemon that serves them included.
 
     None when the host could not count one of them. Neighbours, peers and the lab are left out.
     """
@@ -59,16 +60,14 @@ def host_cpu_s(counted: Counted) -> float | None:
         cpu_s = counted.get((LAYER, HOST_CPU.name))
     if cpu_s is None:
         return None
-    beside = [
-        value
-        for (place, name), value in counted.items()
-        if name == HOST_CPU.name and _is_guest(place)
-    ]
-    return cpu_s + sum(beside) + counted.get((LAYER, PART_CPU.of(DAEMON)), 0.0)
+    for (place, name), value in counted.items():
+        if name == HOST_CPU.name and _is_guest(place):
+            cpu_s += value
+    return cpu_s + counted.get((LAYER, PART_CPU.of(DAEMON)), 0.0)
 
 
 def energy_j(counted: Counted) -> float | None:
-    """Joules of the host's processors, all that ran on them; None where they are not counted."""
+    """Return joules of the host's processors, all that ran on them; None where they are not counted."""
     return counted.get((HOST, ENERGY["package"].name))
 
 

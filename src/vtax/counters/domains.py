@@ -33,22 +33,22 @@ _DOMAINS_ALONE = 0  # flags of xenstat_get_node: no virtual CPUs, interfaces, di
 
 
 def cpu_s() -> Mapping[str, float]:
-    """CPU seconds of every domain since its start, by name; empty where this is no dom0, or has no libxenstat."""
+    """Return CPU seconds of every domain since its start, by name; empty where this is no dom0, or has no libxenstat."""
     opened = _open(Path("/"))
     return {} if isinstance(opened, str) else opened.cpu_s()
 
 
 def read() -> dict[str, float]:
-    """Counters by the names of counters.table: of dom0, and of all other domains."""
+    """Return counters by the names of counters.table: of dom0, and of all other domains."""
     spent = cpu_s()
     if not spent:
         return {}
-    of_dom0 = spent.get(DOM0, 0.0)
-    return {table.DOM0_CPU.name: of_dom0, table.DOMAINS_CPU.name: sum(spent.values()) - of_dom0}
+    dom0_s = spent.get(DOM0, 0.0)
+    return {table.DOM0_CPU.name: dom0_s, table.DOMAINS_CPU.name: sum(spent.values()) - dom0_s}
 
 
 def reason_unavailable(root: Path) -> str:
-    """Why this dom0 does not count its domains; empty where it does, and on hosts that are no dom0."""
+    """Return why this dom0 does not count its domains; empty where it does, and on hosts that are no dom0."""
     opened = _open(root)
     return opened if isinstance(opened, str) else ""
 
@@ -67,23 +67,20 @@ class _Library:
             raise OSError("the hypervisor does not answer libxenstat")
 
     def cpu_s(self) -> dict[str, float]:
-        """See the function of the same name; empty when the hypervisor does not answer."""
+        """Return what the function of the same name does; empty when the hypervisor does not answer."""
         node = self._library.xenstat_get_node(self._handle, _DOMAINS_ALONE)
         if not node:
             return {}
+        seconds = {}
         try:
-            found = [
-                self._library.xenstat_node_domain_by_index(node, index)
-                for index in range(self._library.xenstat_node_num_domains(node))
-            ]
-            return {
-                (self._library.xenstat_domain_name(domain) or b"").decode(errors="replace"): (
-                    self._library.xenstat_domain_cpu_ns(domain) / _NANOSECONDS
-                )
-                for domain in found
-            }
+            for index in range(self._library.xenstat_node_num_domains(node)):
+                domain = self._library.xenstat_node_domain_by_index(node, index)
+                name = self._library.xenstat_domain_name(domain) or b""
+                nanoseconds = self._library.xenstat_domain_cpu_ns(domain)
+                seconds[name.decode(errors="replace")] = nanoseconds / _NANOSECONDS
         finally:
             self._library.xenstat_free_node(node)
+        return seconds
 
 
 @cache
@@ -92,11 +89,11 @@ def _open(root: Path) -> _Library | str:
     if not is_dom0(root):
         return ""
     try:
-        version = ".".join(
-            (root / _VERSION / part).read_text().strip() for part in ("major", "minor")
-        )
+        major = (root / _VERSION / "major").read_text().strip()
+        minor = (root / _VERSION / "minor").read_text().strip()
     except OSError:
         return ""
+    version = f"{major}.{minor}"
     try:
         return _Library(f"libxenstat.so.{version}")
     except (OSError, AttributeError) as error:

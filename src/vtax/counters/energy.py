@@ -26,7 +26,7 @@ class Energy:
         self._wrapped: dict[Path, int] = {}
 
     def counted(self, files: Mapping[Path, bytes | None]) -> dict[str, float]:
-        """Joules by the names of counters.table, zones of one kind together; nothing where no zone can be read.
+        """Return joules by the names of counters.table, zones of one kind together; nothing where no zone can be read.
 
         files: the content of `paths`; of several readings in the order they were made.
         """
@@ -45,7 +45,7 @@ class Energy:
 
 
 def reason_unavailable(root: Path = Path("/")) -> str:
-    """Why this host's energy is not counted; empty when it is."""
+    """Return why this host's energy is not counted; empty when it is."""
     if not (root / ZONES).is_dir():
         return Note("no-powercap")
     if not any(_number(path) is not None for path in Energy(root).paths):

@@ -20,65 +20,75 @@ _NO_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)[0-9]")
 
 
 def parse(files: Mapping[str, bytes | None]) -> dict[str, float]:
-    """Counters of counters.table by name from the text of PATHS (None: the file could not be read).
+    """Return counters of counters.table by name from the text of PATHS (None: the file could not be read).
 
     Lines that are not understood are left out: a kernel of a guest is not trusted.
     """
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for path, parser in _PARSERS.items():
-        found.update(parser((files.get(path) or b"").decode(errors="replace")))
-    return found
+        counters.update(parser((files.get(path) or b"").decode(errors="replace")))
+    return counters
 
 
 def network_totals(net_dev: bytes | None) -> dict[str, float]:
-    """Traffic of all interfaces but lo together, from the text of /proc/net/dev; nothing without an interface."""
-    found: dict[str, float] = {}
+    """Return traffic of all interfaces but lo together, from the text of /proc/net/dev; nothing without an
+    interface."""
+    totals: dict[str, float] = {}
     for interface, columns in _interfaces((net_dev or b"").decode(errors="replace")):
-        for column, counter in table.NETWORK_TOTALS.items() if interface != "lo" else ():
-            found[counter.name] = found.get(counter.name, 0.0) + columns[column]
-    return found
+        if interface != "lo":
+            for column, counter in table.NETWORK_TOTALS.items():
+                totals[counter.name] = totals.get(counter.name, 0.0) + columns[column]
+    return totals
 
 
 def boot_time_s(stat: bytes | None) -> float | None:
     """Return when the kernel says it was booted, Unix time, from /proc/stat; None when it does not."""
-    for line in (stat or b"").decode(errors="replace").splitlines():
-        name, *words = line.split() or [""]
-        if name == "btime" and (found := _numbers(words[:1])):
-            return found[0]
+    for name, words in _named_words((stat or b"").decode(errors="replace")):
+        seconds = _numbers(words[:1])
+        if name == "btime" and seconds:
+            return seconds[0]
     return None
 
 
-def _numbers(words: list[str]) -> list[float] | None:
-    """Return the words as counts; None when one is not a decimal count of at most 20 digits (64 bits)."""
-    if not all(word.isascii() and word.isdigit() and len(word) <= 20 for word in words):
-        return None
-    return [float(word) for word in words]
+def _named_words(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the first word of each line and the others."""
+    for line in text.splitlines():
+        name, *words = line.split() or [""]
+        yield name, words
+
+
+def _numbers(words: list[str]) -> list[float]:
+    """Return the words as counts; none when one is not a decimal count of at most 20 digits (64 bits)."""
+    for word in words:
+        if not word.isascii() or not word.isdigit() or len(word) > 20:
+            return []
+    return list(map(float, words))
 
 
 def _stat(text: str) -> Iterator[tuple[str, float]]:
-    for line in text.splitlines():
-        name, *words = line.split() or [""]
-        if name == "cpu" and (jiffies := _numbers(words)):
-            for counter, value in zip(table.CPU_TIMES, jiffies, strict=False):
-                yield counter.name, value / _USER_HZ
-        elif name in table.STAT and (counts := _numbers(words[:1])):
-            yield table.STAT[name].name, counts[0]
+    for name, words in _named_words(text):
+        if name == "cpu":
+            for counter, jiffies in zip(table.CPU_TIMES, _numbers(words), strict=False):
+                yield counter.name, jiffies / _USER_HZ
+        elif name in table.STAT:
+            for count in _numbers(words[:1]):
+                yield table.STAT[name].name, count
 
 
 def _vmstat(text: str) -> Iterator[tuple[str, float]]:
-    for line in text.splitlines():
-        name, *words = line.split() or [""]
-        if name in table.VMSTAT and (counts := _numbers(words)):
-            yield table.VMSTAT[name].name, counts[0]
+    for name, words in _named_words(text):
+        if name in table.VMSTAT:
+            for count in _numbers(words)[:1]:
+                yield table.VMSTAT[name].name, count
 
 
 def _schedstat(text: str) -> Iterator[tuple[str, float]]:
-    """Column 8 of the lines of CPUs, in ns (Documentation/scheduler/sched-stats.rst)."""
-    waits = [
-        numbers[7]
-        for line in text.splitlines()
-        if line.startswith("cpu") and len(numbers := _numbers(line.split()[1:]) or []) >= 9
-    ]
+    """Yield the sum of column 8 of the lines of CPUs, in ns (Documentation/scheduler/sched-stats.rst)."""
+    waits = []
+    for name, words in _named_words(text):
+        numbers = _numbers(words)
+        if name.startswith("cpu") and len(numbers) >= 9:
+            waits.append(numbers[7])
     if waits:
         yield table.RUN_QUEUE_WAIT.name, sum(waits) / _NANOSECONDS
 
@@ -88,8 +98,9 @@ def _pressure(resource: str, text: str) -> Iterator[tuple[str, float]]:
     for line in text.splitlines():
         share, _, rest = line.partition(" ")
         counter = table.PRESSURE.get((resource, share))
-        if counter and (total := _numbers([rest.rpartition("total=")[2]])):
-            yield counter.name, total[0] / 1e6
+        if counter:
+            for total in _numbers([rest.rpartition("total=")[2]]):
+                yield counter.name, total / 1e6
 
 
 def _interrupts(text: str) -> Iterator[tuple[str, float]]:
@@ -113,22 +124,25 @@ def _interrupts(text: str) -> Iterator[tuple[str, float]]:
 def _softirqs(text: str) -> Iterator[tuple[str, float]]:
     for line in text.splitlines():
         word, _, rest = line.strip().partition(":")
-        if word in table.SOFTIRQS and (counts := _numbers(rest.split())):
+        counts = _numbers(rest.split())
+        if word in table.SOFTIRQS and counts:
             yield table.SOFTIRQS[word].name, sum(counts)
 
 
 def _diskstats(text: str) -> Iterator[tuple[str, float]]:
     """Yield sums over whole disks: a device is a partition when its name goes on from that of another."""
-    rows = {words[2]: words for line in text.splitlines() if len(words := line.split()) >= 14}
-    disks = [
-        counts
-        for name, words in rows.items()
-        if not _NO_DISK.match(name)
-        and not _is_partition(name, rows)
-        and (counts := _numbers(words[3:14]))
-    ]
-    for column, counter in table.DISK_COLUMNS.items() if disks else ():
-        yield counter.name, sum(counts[column - 3] for counts in disks) * counter.step
+    rows = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 14:
+            rows[words[2]] = _numbers(words[3:14])
+    disks = []
+    for name, counts in rows.items():
+        if counts and not _NO_DISK.match(name) and not _is_partition(name, rows):
+            disks.append(counts)
+    if disks:
+        for column, counter in table.DISK_COLUMNS.items():
+            yield counter.name, sum(counts[column - 3] for counts in disks) * counter.step
 
 
 def _is_partition(name: str, names: Mapping[str, object]) -> bool:
@@ -146,21 +160,21 @@ def _interfaces(text: str) -> Iterator[tuple[str, list[float]]]:
     for line in text.splitlines():
         interface, colon, rest = line.partition(":")
         columns = _numbers(rest.split())
-        if colon and columns and len(columns) >= 12 and interface.strip().isprintable():
+        if colon and len(columns) >= 12 and interface.strip().isprintable():
             yield interface.strip()[:15], columns
 
 
 def _snmp(text: str) -> Iterator[tuple[str, float]]:
-    """Pairs of lines, names and values, each starting with the protocol (RFC 1213 names)."""
-    lines = text.splitlines()
-    for heading, values in pairwise(lines):
+    """Yield counters of pairs of lines, names and values, each starting with the protocol (RFC 1213 names)."""
+    for heading, values in pairwise(text.splitlines()):
         protocol, _, names = heading.partition(":")
         same, _, words = values.partition(":")
         if protocol != same:
             continue
         for name, word in zip(names.split(), words.split(), strict=False):
-            if (protocol, name) in table.SNMP and (counts := _numbers([word])):
-                yield table.SNMP[protocol, name].name, counts[0]
+            if (protocol, name) in table.SNMP:
+                for count in _numbers([word]):
+                    yield table.SNMP[protocol, name].name, count
 
 
 _PARSERS: Mapping[str, Callable[[str], Iterator[tuple[str, float]]]] = {
@@ -172,10 +186,9 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[tuple[str, float]]]] = {
     "/proc/interrupts": _interrupts,
     "/proc/softirqs": _softirqs,
     "/proc/diskstats": _diskstats,
-    **{
-        f"/proc/pressure/{resource}": partial(_pressure, resource)
-        for resource in dict.fromkeys(resource for resource, _ in table.PRESSURE)
-    },
+    "/proc/pressure/cpu": partial(_pressure, "cpu"),
+    "/proc/pressure/memory": partial(_pressure, "memory"),
+    "/proc/pressure/io": partial(_pressure, "io"),
 }
 PATHS = tuple(_PARSERS)
 """Files read in the guest that is measured."""

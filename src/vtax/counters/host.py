@@ -93,16 +93,30 @@ class HostSample:
     @classmethod
     def of(cls, reading: HostReading, counters: Mapping[str, float]) -> Self:
         """Return a host as it was read. counters: of the reading."""
+        cpu_s = {}
+        for counter in table.CPU_TIMES:
+            if counter.name in counters:
+                cpu_s[counter.name[4:-2]] = counters[counter.name]
+        frequencies = reading.numbers(f"*/{FREQUENCY}")
+        throttled = reading.numbers(f"*/{THROTTLED}")
         return cls(
             monotonic_s=reading.monotonic_s,
-            cpu_s={c.name[4:-2]: counters[c.name] for c in table.CPU_TIMES if c.name in counters},
+            cpu_s=cpu_s,
             controller_cpu_s=reading.controller_cpu_s,
-            swapped_pages=sum(counters.get(c.name, 0.0) for c in table.SWAP),
+            swapped_pages=sum(counters.get(counter.name, 0.0) for counter in table.SWAP),
             memory_stall_s=counters.get(table.PRESSURE["memory", "some"].name),
-            frequency_hz=_mean([f * 1000 for f in reading.numbers(f"*/{FREQUENCY}")]),
-            throttled=_sum(reading.numbers(f"*/{THROTTLED}")),
+            frequency_hz=1000 * sum(frequencies) / len(frequencies) if frequencies else None,
+            throttled=sum(throttled) if throttled else None,
             domains_cpu_s=counters.get(table.DOMAINS_CPU.name, 0.0),
         )
+
+    def cpu_s_since(self, earlier: HostSample) -> dict[str, float]:
+        """Return CPU seconds by kind since another sample."""
+        spent = {}
+        for kind, before_s in earlier.cpu_s.items():
+            if kind in self.cpu_s:
+                spent[kind] = self.cpu_s[kind] - before_s
+        return spent
 
 
 def host_warnings(
@@ -120,38 +134,39 @@ def host_warnings(
 def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[Note]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     if elapsed_s >= MIN_DURATION_S:
-        spent = {
-            kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s
-        }
+        spent = after.cpu_s_since(before)
         total_s = sum(spent.values())
-        if total_s > 0 and (share := spent.get("steal", 0.0) / total_s) > STEAL_LIMIT:
-            yield Note("host-steal", share=round(share, 4))
+        steal = spent.get("steal", 0.0) / total_s if total_s > 0 else 0.0
+        if steal > STEAL_LIMIT:
+            yield Note("host-steal", share=round(steal, 4))
         if own_cpu_s is not None:
-            busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
-            busy_s += max(
-                0.0, after.domains_cpu_s - before.domains_cpu_s
-            )  # one that ended is not counted any more
-            others = (
-                busy_s - own_cpu_s - (after.controller_cpu_s - before.controller_cpu_s)
-            ) / elapsed_s
+            busy_s = busy_cpu_s(spent)
+            # a domain that ended is not counted any more
+            busy_s += max(0.0, after.domains_cpu_s - before.domains_cpu_s)
+            busy_s -= own_cpu_s + after.controller_cpu_s - before.controller_cpu_s
+            others = busy_s / elapsed_s
             if others > OTHERS_LIMIT_CPUS:
                 yield Note("host-busy", cpus=round(others, 2))
         if before.memory_stall_s is not None and after.memory_stall_s is not None:
             stalled = (after.memory_stall_s - before.memory_stall_s) / elapsed_s
             if stalled > MEMORY_STALL_LIMIT:
                 yield Note("host-memory", share=round(stalled, 4))
-    if (pages := after.swapped_pages - before.swapped_pages) > 0:
+    pages = after.swapped_pages - before.swapped_pages
+    if pages > 0:
         yield Note("host-swap", pages=round(pages))
     if before.frequency_hz and after.frequency_hz:
         change = after.frequency_hz / before.frequency_hz - 1
         if abs(change) > FREQUENCY_LIMIT:
             yield Note("host-frequency", change=round(change, 4))
-    if (
-        before.throttled is not None
-        and after.throttled is not None
-        and after.throttled > before.throttled
-    ):
-        yield Note("host-throttled", times=round(after.throttled - before.throttled))
+    if before.throttled is not None and after.throttled is not None:
+        times = after.throttled - before.throttled
+        if times > 0:
+            yield Note("host-throttled", times=round(times))
+
+
+def busy_cpu_s(spent: Mapping[str, float]) -> float:
+    """Return the CPU seconds of programs and the kernel among those by kind."""
+    return sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
 
 
 XEN_BELOW = "xen, this is dom0"
@@ -159,8 +174,11 @@ XEN_BELOW = "xen, this is dom0"
 
 
 def host_facts() -> dict[str, Any]:
-    """Flat facts about this host, as JSON values; what cannot be found out is absent, never guessed."""
-    found: dict[str, Any] = {
+    """Return flat facts about this host, as JSON values; what cannot be found out is absent, never guessed."""
+    clock_source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    cpufreq = "/sys/devices/system/cpu/cpu0/cpufreq"
+    uuid, serial = _text("/sys/class/dmi/id/product_uuid"), _text("/sys/class/dmi/id/board_serial")
+    facts: dict[str, Any] = {
         **cpu_facts(_text("/proc/cpuinfo")),
         **memory_facts(_text("/proc/meminfo")),
         "cpus": os.cpu_count(),
@@ -170,76 +188,79 @@ def host_facts() -> dict[str, Any]:
         "kernel_options": kernel_options(_text("/proc/cmdline")),
         "machine": platform.machine(),
         MACHINE_ID: machine_id(),
-        HARDWARE_ID: hardware_id(
-            *(_text(f"/sys/class/dmi/id/{name}") for name in ("product_uuid", "board_serial"))
-        ),
+        HARDWARE_ID: hardware_id(uuid, serial),
         "distribution": distribution(_text("/etc/os-release")),
         "mitigations": _directory("/sys/devices/system/cpu/vulnerabilities"),
-        "frequency_governor": _text(
-            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
-        ).strip(),
-        "frequency_driver": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver").strip(),
+        "frequency_governor": _text(f"{cpufreq}/scaling_governor").strip(),
+        "frequency_driver": _text(f"{cpufreq}/scaling_driver").strip(),
         "hyperthreading": _text("/sys/devices/system/cpu/smt/control").strip(),
         "transparent_huge_pages": selected_option(
             _text("/sys/kernel/mm/transparent_hugepage/enabled")
         ),
-        "clock_source": _text(
-            "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-        ).strip(),
+        "clock_source": _text(clock_source).strip(),
         "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
         "cgroups": cgroup_version(_text("/proc/self/mountinfo")),
         "systemd": _text("/proc/1/comm").strip() == "systemd",
         "python": platform.python_version(),
-        "not_counted": {what: packed(why) for what, why in not_counted().items()},
+        "not_counted": {name: packed(reason) for name, reason in not_counted().items()},
         "measured_at": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
-    if found.get("virtualized"):
-        found["hypervisor"] = _hypervisor()
+    if facts.get("virtualized"):
+        facts["hypervisor"] = _hypervisor()
         # systemd-detect-virt(1): qemu is QEMU without hardware virtualization
-        found["cpu_emulated"] = found["hypervisor"] == "qemu" or is_emulated(_text("/proc/cpuinfo"))
+        facts["cpu_emulated"] = facts["hypervisor"] == "qemu" or is_emulated(_text("/proc/cpuinfo"))
     if is_dom0():
-        found["hypervisor"] = XEN_BELOW  # systemd-detect-virt(1) says none there
-    return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
+        facts["hypervisor"] = XEN_BELOW  # systemd-detect-virt(1) says none there
+    return {name: value for name, value in facts.items() if value not in (None, "", {}, [])}
 
 
 def machine_id() -> str:
-    """Tells hosts apart without giving away what machine-id(5) asks to keep confidential; empty when not known."""
+    """Return what tells hosts apart without giving away what machine-id(5) asks to keep confidential; empty when not
+    known."""
     return machine_id_of(_text("/etc/machine-id").strip() or platform.node())
 
 
 def machine_id_of(secret: str) -> str:
-    """Return the same of a machine with that machine-id(5) or, without one, that name."""
-    return hashlib.sha256(f"vtax {secret}".encode()).hexdigest()[:12] if secret else ""
+    """Return the `machine_id` of a machine with that machine-id(5) or, without one, that name."""
+    return _hash(secret) if secret else ""
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(f"vtax {text}".encode()).hexdigest()[:12]
 
 
 def hardware_id(uuid: str, serial: str) -> str:
-    """Tells machines with one machine-id apart: a hash of the DMI UUID and the board's serial number.
+    """Return what tells machines with one machine-id apart: a hash of the DMI UUID and the board's serial number.
 
     Empty where neither says anything: firmware may leave them out, and only root may read them.
     """
-    known = ["" if _is_placeholder(text) else text.strip().lower() for text in (uuid, serial)]
-    return hashlib.sha256(f"vtax {' '.join(known)}".encode()).hexdigest()[:12] if any(known) else ""
+    known = []
+    for text in (uuid, serial):
+        known.append("" if _is_placeholder(text) else text.strip().lower())
+    return _hash(" ".join(known)) if any(known) else ""
 
 
 def _is_placeholder(text: str) -> bool:
     """Return whether a number of the firmware is what makers leave there: all digits alike, or words."""
-    digits = {each for each in text.lower() if each.isalnum()}
+    digits = set(filter(str.isalnum, text.lower()))
     return len(digits) < 2 or text.strip().lower() in _PLACEHOLDERS
 
 
 def cpu_facts(cpuinfo: str) -> dict[str, Any]:
-    """Model, sockets, cores, microcode, and whether a hypervisor is below, from the text of /proc/cpuinfo."""
+    """Return model, sockets, cores, microcode, and whether a hypervisor is below, from the text of /proc/cpuinfo."""
     processors = [_pairs(block) for block in cpuinfo.split("\n\n") if block.strip()]
     if not processors:
         return {}
+    sockets, cores = set(), set()
+    for processor in processors:
+        socket = processor.get("physical id", "0")
+        sockets.add(socket)
+        cores.add((socket, processor.get("core id", processor.get("processor"))))
     first = processors[0]
-    sockets = {p.get("physical id", "0") for p in processors}
-    cores = {(p.get("physical id", "0"), p.get("core id", p.get("processor"))) for p in processors}
+    numbers = [first.get(key, "?") for key in ("cpu family", "model", "stepping")]
     return {
         "cpu_model": first.get("model name", ""),
-        "cpu_family_model_stepping": "/".join(
-            first.get(k, "?") for k in ("cpu family", "model", "stepping")
-        ),
+        "cpu_family_model_stepping": "/".join(numbers),
         "cpu_microcode": first.get("microcode", ""),
         "cpu_sockets": len(sockets),
         "cpu_cores": len(cores),
@@ -249,9 +270,9 @@ def cpu_facts(cpuinfo: str) -> dict[str, Any]:
 
 
 def memory_facts(meminfo: str) -> dict[str, Any]:
-    """Total memory and swap in bytes, from the text of /proc/meminfo."""
+    """Return total memory and swap in bytes, from the text of /proc/meminfo."""
     pairs = _pairs(meminfo)
-    found = {}
+    facts = {}
     for key, name in (
         ("MemTotal", "memory_bytes"),
         ("SwapTotal", "swap_bytes"),
@@ -259,8 +280,8 @@ def memory_facts(meminfo: str) -> dict[str, Any]:
     ):
         number = pairs.get(key, "").removesuffix(" kB")
         if number.isdigit():
-            found[name] = int(number) * 1024
-    return found
+            facts[name] = int(number) * 1024
+    return facts
 
 
 def kernel_options(command_line: str) -> list[str]:
@@ -275,45 +296,36 @@ def distribution(os_release: str) -> str:
 
 
 def cgroup_version(mountinfo: str) -> str:
-    """`v2`, `v1`, `hybrid` (v1 controllers beside a v2 tree), or nothing, from the text of /proc/self/mountinfo."""
-    kinds = {
-        line.partition(" - ")[2].split(" ")[0] for line in mountinfo.splitlines() if " - " in line
-    }
-    names = {
-        frozenset({"cgroup"}): "v1",
-        frozenset({"cgroup2"}): "v2",
-        frozenset({"cgroup", "cgroup2"}): "hybrid",
-    }
-    return names.get(frozenset(kinds & {"cgroup", "cgroup2"}), "")
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _sum(values: list[float]) -> float | None:
-    return sum(values) if values else None
+    """Return `v2`, `v1`, `hybrid` (v1 controllers beside a v2 tree), or nothing, from the text of
+    /proc/self/mountinfo."""
+    kinds = set()
+    for line in mountinfo.splitlines():
+        kinds.add(line.partition(" - ")[2].split(" ")[0])
+    if {"cgroup", "cgroup2"} <= kinds:
+        return "hybrid"
+    if "cgroup" in kinds:
+        return "v1"
+    return "v2" if "cgroup2" in kinds else ""
 
 
 def _hypervisor() -> str:
-    """Its name: by systemd-detect-virt where it is installed, else by the firmware's vendor; may be unknown."""
+    """Return its name: by systemd-detect-virt where it is installed, else by the firmware's vendor; may be unknown."""
     if find_program("systemd-detect-virt"):
         with suppress(CommandFailed):
             name = run(["systemd-detect-virt", "--vm"], timeout_s=5, check=False).stdout.strip()
             if name not in ("", "none"):
                 return name
-    vendor = " ".join(
-        _text(f"/sys/class/dmi/id/{name}").strip() for name in ("sys_vendor", "product_name")
-    )
-    return vendor.strip() or "unknown"
+    vendor, product = _text("/sys/class/dmi/id/sys_vendor"), _text("/sys/class/dmi/id/product_name")
+    return f"{vendor.strip()} {product.strip()}".strip() or "unknown"
 
 
 def _pairs(text: str) -> Mapping[str, str]:
-    return {
-        k.strip(): v.strip()
-        for k, colon, v in (line.partition(":") for line in text.splitlines())
-        if colon
-    }
+    pairs = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            pairs[key.strip()] = value.strip()
+    return pairs
 
 
 def _text(path: str) -> str:

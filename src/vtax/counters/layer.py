@@ -39,39 +39,46 @@ class LayerParts:
         self._threads: dict[tuple[str, str, str], tuple[float, float, float]] = {}
 
     def read(self, pids: Iterable[int]) -> dict[str, float]:
-        """Counters by the names of counters.table. pids: processes of which some belong to the layer."""
+        """Return counters by the names of counters.table. pids: processes of which some belong to the layer."""
         peaks: dict[str, float] = {}
         for pid in pids:
             with suppress(OSError, ValueError):
                 self._process(self._proc / str(pid), peaks)
-        found = {table.PART_MEMORY.of(part): value for part, value in peaks.items()}
+        counters = {table.PART_MEMORY.of(part): value for part, value in peaks.items()}
+        kinds = (table.PART_CPU, table.PART_WAIT, table.PART_SLICES)
         for (part, _, _), values in self._threads.items():
-            for counter, value in zip(
-                (table.PART_CPU, table.PART_WAIT, table.PART_SLICES), values, strict=True
-            ):
-                found[counter.of(part)] = found.get(counter.of(part), 0.0) + value
-        return found
+            for kind, value in zip(kinds, values, strict=True):
+                name = kind.of(part)
+                counters[name] = counters.get(name, 0.0) + value
+        return counters
 
     def _process(self, directory: Path, peaks: dict[str, float]) -> None:
         """Read the threads that belong to a part. peaks: that of the process is added to its main thread's part."""
         process = _name(directory)
         parts = [part for part in self._parts if re.fullmatch(part.process, process)]
-        for task in (directory / "task").iterdir() if parts else ():
+        if not parts:
+            return
+        has_thread_names = len(parts) > 1 or parts[0].thread != ".*"
+        for task in (directory / "task").iterdir():
             with suppress(OSError, ValueError):
-                name = _name(task) if len(parts) > 1 or parts[0].thread != ".*" else ""
-                part = next((each.name for each in parts if re.fullmatch(each.thread, name)), None)
+                name = _name(task) if has_thread_names else ""
+                part = _part_of(name, parts)
                 if part is None:
                     continue
                 run, wait, slices = map(float, (task / "schedstat").read_text().split()[:3])
-                self._threads[part, directory.name, task.name] = (
-                    run / _NANOSECONDS,
-                    wait / _NANOSECONDS,
-                    slices,
-                )
+                times = (run / _NANOSECONDS, wait / _NANOSECONDS, slices)
+                self._threads[part, directory.name, task.name] = times
                 if task.name == directory.name:
-                    peaks[part] = peaks.get(part, 0.0) + _peak_bytes(
-                        (directory / "status").read_text()
-                    )
+                    peak = _peak_bytes((directory / "status").read_text())
+                    peaks[part] = peaks.get(part, 0.0) + peak
+
+
+def _part_of(thread: str, parts: Sequence[Part]) -> str | None:
+    """Return the name of the first part that a thread belongs to."""
+    for part in parts:
+        if re.fullmatch(part.thread, thread):
+            return part.name
+    return None
 
 
 def _name(directory: Path) -> str:
@@ -79,7 +86,7 @@ def _name(directory: Path) -> str:
 
 
 def _peak_bytes(status: str) -> float:
-    """VmHWM of the text of /proc/PID/status (proc(5), in kB); 0 for a thread of the kernel."""
+    """Return VmHWM of the text of /proc/PID/status (proc(5), in kB); 0 for a thread of the kernel."""
     for line in status.splitlines():
         if line.startswith("VmHWM:"):
             return float(line.split()[1]) * 1024

@@ -24,8 +24,8 @@ class OpenFiles:
     def read(self, path: Path) -> bytes | None:
         """Return the content of a file now, None when it cannot be read."""
         try:
-            if (kept := self._open.get(path)) is not None:
-                return _content(kept)
+            if path in self._open:
+                return _content(self._open[path])
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return None
@@ -46,11 +46,14 @@ class OpenFiles:
 
 
 def _content(descriptor: int) -> bytes:
-    parts, at = [], 0
-    while part := os.pread(descriptor, _CHUNK, at):
+    parts: list[bytes] = []
+    position = 0
+    while True:
+        part = os.pread(descriptor, _CHUNK, position)
+        if not part:
+            return b"".join(parts)
         parts.append(part)
-        at += len(part)
-    return b"".join(parts)
+        position += len(part)
 
 
 def _can_seek(descriptor: int) -> bool:

@@ -23,28 +23,31 @@ FEWEST = 100  # packets that say what a trial is made of; fewer are of a tool's 
 
 
 def mean_packet_bytes(counted: Counted) -> dict[str, float]:
-    """Hop -> mean bytes of the IP packets in the direction with more, of hops that carried a share of the data."""
+    """Return the mean bytes of the IP packets in the direction with more, by hop, of hops that carried a share of the
+    data."""
     carried: dict[str, tuple[float, float]] = {}
     for place, name in counted:
         if place != LINK or not name.endswith(RX_BYTES.of("")):
             continue
         hop = name.removesuffix(RX_BYTES.of(""))
-        size, packets = max(
-            (counted.get((LINK, size.of(hop)), 0.0), counted.get((LINK, packets.of(hop)), 0.0))
-            for size, packets in ((RX_BYTES, RX_PACKETS), (TX_BYTES, TX_PACKETS))
-        )
-        if packets >= FEWEST:
-            carried[hop] = size, packets
-    most = max((size for size, _ in carried.values()), default=0.0)
-    return {
-        hop: size / packets - ETHERNET_HEADER
-        for hop, (size, packets) in carried.items()
-        if size >= LEAST_SHARE * most
-    }
+        directions = []
+        for size, packets in ((RX_BYTES, RX_PACKETS), (TX_BYTES, TX_PACKETS)):
+            size_bytes = counted.get((LINK, size.of(hop)), 0.0)
+            directions.append((size_bytes, counted.get((LINK, packets.of(hop)), 0.0)))
+        size_bytes, count = max(directions)
+        if count >= FEWEST:
+            carried[hop] = size_bytes, count
+    most = max((size_bytes for size_bytes, _ in carried.values()), default=0.0)
+    means = {}
+    for hop, (size_bytes, count) in carried.items():
+        if size_bytes >= LEAST_SHARE * most:
+            means[hop] = size_bytes / count - ETHERNET_HEADER
+    return means
 
 
 def size_warning(means: Mapping[str, float], requested: int | None) -> Note | None:
-    """Faults of the packets of a trial: their size at the hop where it is farthest off; none where nothing is wrong.
+    """Return what is wrong with the packets of a trial: their size at the hop where it is farthest off; None where
+    nothing is.
 
     means: as mean_packet_bytes gives them. requested: bytes of an IP packet, None when nothing was asked for.
     """

@@ -37,8 +37,11 @@ class HostReading:
 
     def numbers(self, pattern: str) -> list[float]:
         """Return the numbers in the files of CPUs that a pattern of CPU_FILES matches."""
-        texts = [text.strip() for path, text in self.files.items() if text and path.match(pattern)]
-        return [float(text) for text in texts if text.isdigit()]
+        numbers = []
+        for path, text in self.files.items():
+            if text and text.strip().isdigit() and path.match(pattern):
+                numbers.append(float(text))
+        return numbers
 
 
 class HostCounters:
@@ -47,31 +50,35 @@ class HostCounters:
     def __init__(self, root: Path = Path("/")) -> None:
         self._energy = energy.Energy(root)
         self._files = OpenFiles()
-        self._of_kernel = {path: root / path.lstrip("/") for path in (*HOST_PATHS, _NETWORK)}
-        self._of_kvm = {counter.name: root / KVM / name for name, counter in table.VM_EXITS.items()}
-        self._has_kvm = (root / KVM).is_dir()
-        of_cpus = [path for pattern in CPU_FILES for path in sorted((root / _CPUS).glob(pattern))]
-        exits = self._of_kvm.values() if self._has_kvm else ()
-        self._paths = (*self._of_kernel.values(), *exits, *self._energy.paths, *of_cpus)
+        self._kernel_files = {path: root / path.lstrip("/") for path in (*HOST_PATHS, _NETWORK)}
+        self._kvm_files: dict[str, Path] = {}
+        if (root / KVM).is_dir():
+            for name, counter in table.VM_EXITS.items():
+                self._kvm_files[counter.name] = root / KVM / name
+        paths = [*self._kernel_files.values(), *self._kvm_files.values(), *self._energy.paths]
+        for pattern in CPU_FILES:
+            paths += sorted((root / _CPUS).glob(pattern))
+        self._paths = tuple(paths)
 
     def read(self) -> HostReading:
         """Read everything and parse nothing."""
-        of_domains = domains.read()
+        domain_counters = domains.read()
         files = {path: self._files.read(path) for path in self._paths}
         events = hardware.events().read()
-        return HostReading(time.monotonic(), time.process_time(), files, events, of_domains)
+        return HostReading(time.monotonic(), time.process_time(), files, events, domain_counters)
 
     def counted(self, reading: HostReading) -> dict[str, float]:
-        """Counters by the names of counters.table; what this host does not count is not among them.
+        """Return counters by the names of counters.table; what this host does not count is not among them.
 
         Readings are to be given in the order they were made.
         """
-        files = {name: reading.files[path] for name, path in self._of_kernel.items()}
+        files = {name: reading.files[path] for name, path in self._kernel_files.items()}
         totals = network_totals(files.pop(_NETWORK))
-        texts = {
-            name: (reading.files.get(path) or b"").strip() for name, path in self._of_kvm.items()
-        }
-        exits = {name: float(text) for name, text in texts.items() if text.isdigit()}
+        exits = {}
+        for name, path in self._kvm_files.items():
+            text = (reading.files.get(path) or b"").strip()
+            if text.isdigit():
+                exits[name] = float(text)
         events = hardware.events().counted(reading.events)
         return {
             **parse(files),
@@ -85,7 +92,7 @@ class HostCounters:
 
 @cache
 def host_counters() -> HostCounters:
-    """Those of this host, whose files this process keeps open from the first call on."""
+    """Return those of this host, whose files this process keeps open from the first call on."""
     return HostCounters()
 
 
@@ -94,16 +101,18 @@ EXPLAINING = frozenset({"energy", "VM exits", "cycles"})
 
 
 def not_counted(root: Path = Path("/")) -> dict[str, str]:
-    """Return what this host cannot count -> why."""
-    found = {"energy": energy.reason_unavailable(root), "VM exits": _why_no_vm_exits(root)}
-    found["CPU time of Xen's domains"] = domains.reason_unavailable(root)
-    for event, reason in hardware.events().unavailable.items():
-        found[event] = reason
+    """Return why this host cannot count what it cannot count, by what that is."""
+    reasons = {
+        "energy": energy.reason_unavailable(root),
+        "VM exits": _why_no_vm_exits(root),
+        "CPU time of Xen's domains": domains.reason_unavailable(root),
+        **hardware.events().unavailable,
+    }
     if not (root / "proc/schedstat").is_file():
-        found["run-queue wait of all tasks"] = Note("no-schedstat")
+        reasons["run-queue wait of all tasks"] = Note("no-schedstat")
     if not (root / "proc/pressure").is_dir():
-        found["pressure"] = Note("no-pressure")
-    return {what: why for what, why in found.items() if why}
+        reasons["pressure"] = Note("no-pressure")
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _why_no_vm_exits(root: Path) -> str:

@@ -49,12 +49,12 @@ def _processors(root: Path) -> Observation | None:
 
 
 def _frequency_governor(root: Path) -> Observation | None:
-    found = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
-    if not found:
+    governors = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+    if not governors:
         return None
-    if found == ["performance"]:
+    if governors == ["performance"]:
         return Observation("ok", "performance")
-    return Observation("warn", ", ".join(found), "cpupower frequency-set -g performance")
+    return Observation("warn", ", ".join(governors), "cpupower frequency-set -g performance")
 
 
 def _turbo(root: Path) -> Observation | None:
@@ -81,15 +81,15 @@ def _core_kinds(root: Path) -> Observation | None:
     if not kinds:
         is_shown = (root / "sys/devices/system/cpu").is_dir()
         return Observation("ok", Note("doctor-one-kind")) if is_shown else None
-    allowed = os.sched_getaffinity(0) if root == Path("/") else {c for k in kinds for c in k.cpus}
-    usable = kinds_of(allowed, kinds)
+    usable = kinds
+    if root == Path("/"):
+        usable = kinds_of(os.sched_getaffinity(0), kinds)
     if len(usable) < 2:
         return Observation("ok", Note("doctor-kind-alone", name=usable[0].name))
-    shown = ", ".join(f"{kind.name} {kind.cpu_ranges}" for kind in usable)
-    hint = (
-        f"keep vtax and its guests to cores of one kind: taskset -c {usable[0].cpu_ranges} vtax ..."
-    )
-    return Observation("warn", shown, hint)
+    observed = ", ".join(f"{kind.name} {kind.cpu_ranges}" for kind in usable)
+    cores = usable[0].cpu_ranges
+    hint = f"keep vtax and its guests to cores of one kind: taskset -c {cores} vtax ..."
+    return Observation("warn", observed, hint)
 
 
 def _home_on_disk(root: Path) -> Observation | None:
@@ -117,10 +117,10 @@ def _transparent_huge_pages(root: Path) -> Observation | None:
 
 def _address_layout(root: Path) -> Observation | None:
     """Prefer full randomization (Mytkowicz et al., ASPLOS 2009; Curtsinger and Berger, ASPLOS 2013)."""
-    found = _values(root, "proc/sys/kernel/randomize_va_space")
-    if not found:
+    values = _values(root, "proc/sys/kernel/randomize_va_space")
+    if not values:
         return None
-    if found == ["2"]:
+    if values == ["2"]:
         return Observation("ok", Note("doctor-layout-random"))
     return Observation("warn", Note("doctor-layout-fixed"), "sysctl kernel.randomize_va_space=2")
 
@@ -133,57 +133,53 @@ def _swap(root: Path) -> Observation | None:
     if total - free > 16 << 20:  # a low swappiness does not swap memory in
         used = Note("doctor-swap-used", used=about_size(total - free), size=about_size(total))
         return Observation("warn", used, "swapoff -a", False)
-    low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
-    return Observation(
-        "ok" if low else "warn",
-        Note("doctor-swap-unused", size=about_size(total)),
-        "" if low else "sysctl vm.swappiness=1",
-    )
+    unused = Note("doctor-swap-unused", size=about_size(total))
+    if _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"]):
+        return Observation("ok", unused)
+    return Observation("warn", unused, "sysctl vm.swappiness=1")
 
 
 def _numa(root: Path) -> Observation | None:
     nodes = [path for path in root.glob("sys/devices/system/node/node[0-9]*") if path.is_dir()]
-    if len(nodes) < 2:
-        return Observation("ok", Note("doctor-one-node")) if nodes else None
-    balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
-    hint = "pin guests to CPUs of one node" + (
-        "; sysctl kernel.numa_balancing=0" if balancing else ""
-    )
-    found = Note("doctor-nodes-balanced" if balancing else "doctor-nodes", nodes=len(nodes))
-    return Observation("warn", found, hint, by_tunable=balancing)
+    if not nodes:
+        return None
+    if len(nodes) == 1:
+        return Observation("ok", Note("doctor-one-node"))
+    hint = "pin guests to CPUs of one node"
+    if _values(root, "proc/sys/kernel/numa_balancing") in ([], ["0"]):
+        return Observation("warn", Note("doctor-nodes", nodes=len(nodes)), hint, by_tunable=False)
+    hint += "; sysctl kernel.numa_balancing=0"
+    return Observation("warn", Note("doctor-nodes-balanced", nodes=len(nodes)), hint)
 
 
 def _free_memory(root: Path) -> Observation | None:
     available = meminfo(root).get("MemAvailable")
     if available is None:
         return None
+    size = Note("doctor-available", size=about_size(available))
+    if available >= MEMORY_WARN:
+        return Observation("ok", size)
+    severity: Severity = "bad" if available < MEMORY_BAD else "warn"
     hint = "stop other programs, or use smaller guests ([guest] memory)"
-    level: Severity = (
-        "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
-    )
-    found = Note("doctor-available", size=about_size(available))
-    return Observation(level, found, "" if level == "ok" else hint)
+    return Observation(severity, size, hint)
 
 
 def _virtual_host(root: Path) -> Observation | None:
     """Look at the CPU flag `hypervisor` and the machine's DMI names."""
-    with suppress(OSError):
-        flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
-        if "hypervisor" not in flags:
-            return Observation("ok", Note("doctor-not-virtual"))
-        names = [
-            *_values(root, "sys/class/dmi/id/sys_vendor"),
-            *_values(root, "sys/class/dmi/id/product_name"),
-        ]
-        kind = (
-            Note("doctor-virtual-machine", product=" ".join(names))
-            if names
-            else Note("doctor-virtual")
-        )
-        return Observation(
-            "warn", kind, "use a physical machine, or state with every result that it is virtual"
-        )
-    return None
+    try:
+        cpuinfo = (root / "proc/cpuinfo").read_text()
+    except OSError:
+        return None
+    flags = cpuinfo.partition("flags")[2].partition("\n")[0].split()
+    if "hypervisor" not in flags:
+        return Observation("ok", Note("doctor-not-virtual"))
+    dmi = "sys/class/dmi/id"
+    names = [*_values(root, f"{dmi}/sys_vendor"), *_values(root, f"{dmi}/product_name")]
+    machine = Note("doctor-virtual")
+    if names:
+        machine = Note("doctor-virtual-machine", product=" ".join(names))
+    hint = "use a physical machine, or state with every result that it is virtual"
+    return Observation("warn", machine, hint)
 
 
 def _battery(root: Path) -> Observation | None:
@@ -192,35 +188,35 @@ def _battery(root: Path) -> Observation | None:
     own = [path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]]
     if not own:
         return None
-    discharging = any(_values(path, "status") == ["Discharging"] for path in own)
-    return (
-        Observation("bad", Note("doctor-discharging"), "connect the power supply")
-        if discharging
-        else Observation("ok", Note("doctor-on-mains"))
-    )
+    if any(_values(path, "status") == ["Discharging"] for path in own):
+        return Observation("bad", Note("doctor-discharging"), "connect the power supply")
+    return Observation("ok", Note("doctor-on-mains"))
 
 
 def _throttling(root: Path) -> Observation | None:
     counts = _values(root, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
     if not counts:
         return None
-    events = max(int(count) for count in counts)
+    events = max(map(int, counts))
     if events == 0:
         return Observation("ok", Note("doctor-no-throttling"))
-    found = Note("doctor-throttling-events", count=events)
-    return Observation("warn", found, "improve cooling, or disable turbo")
+    throttled = Note("doctor-throttling-events", count=events)
+    return Observation("warn", throttled, "improve cooling, or disable turbo")
 
 
 def _counters(root: Path) -> Observation | None:
     """Name every kind of counter that is missing, those of one reason together. It disturbs nothing."""
-    found, missing = not_counted(root), dict[str, list[str]]()
-    for what, reason in found.items():
-        missing.setdefault(reason, []).append(what)
-    texts = [Note("doctor-named", names=names, what=reason) for reason, names in missing.items()]
-    severity: Severity = "none" if found.keys() >= EXPLAINING else "ok"
-    return Observation(
-        severity, Note("doctor-not-counted", texts=texts) if texts else Note("doctor-all-counted")
-    )
+    missing = not_counted(root)
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in missing.items():
+        names_by_reason.setdefault(reason, []).append(name)
+    texts = []
+    for reason, names in names_by_reason.items():
+        texts.append(Note("doctor-named", names=names, what=reason))
+    if not texts:
+        return Observation("ok", Note("doctor-all-counted"))
+    severity: Severity = "none" if missing.keys() >= EXPLAINING else "ok"
+    return Observation(severity, Note("doctor-not-counted", texts=texts))
 
 
 CHECKS = (
@@ -289,77 +285,70 @@ CHECKS = (
 def findings(root: Path = Path("/")) -> list[Finding]:
     """Return findings of the checks below root, in their order."""
     tunable = {tunable.name for tunable in tunables.TUNABLES if tunable.below(root).available()}
-    found = []
+    results = []
     for check in CHECKS:
-        if (seen := check.look(root)) is not None:
-            can = check.name in tunable and seen.by_tunable and seen.severity != "ok"
-            found.append(
-                Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can)
+        seen = check.look(root)
+        if seen is not None:
+            can_tune = check.name in tunable and seen.by_tunable and seen.severity != "ok"
+            results.append(
+                Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can_tune)
             )
-    return found
+    return results
 
 
 def judge_load(load: HostLoad) -> list[Finding]:
     """Return findings about the load of the host while it was sampled."""
-    steal_severity: Severity = (
-        "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
-    )
-    busy_share = load.busy_cpus / load.cpus
-    busy_severity: Severity = (
-        "bad"
-        if busy_share > BUSY_BAD_SHARE
-        else "warn"
-        if load.busy_cpus > BUSY_WARN_CPUS
-        else "ok"
-    )
-    busy = Note("doctor-busy", found=round(load.busy_cpus, 2), cpus=load.cpus)
-    if load.busiest and busy_severity != "ok":
-        busy = Note(
-            "doctor-busy-with",
-            found=round(load.busy_cpus, 2),
-            cpus=load.cpus,
-            programs=load.busiest,
-        )
+    busy: Severity = "ok"
+    if load.busy_cpus / load.cpus > BUSY_BAD_SHARE:
+        busy = "bad"
+    elif load.busy_cpus > BUSY_WARN_CPUS:
+        busy = "warn"
+    numbers = {"found": round(load.busy_cpus, 2), "cpus": load.cpus}
+    busy_cpus = Note("doctor-busy", **numbers)
+    if load.busiest and busy != "ok":
+        busy_cpus = Note("doctor-busy-with", programs=load.busiest, **numbers)
+    steal: Severity = "ok"
+    if load.steal > STEAL_WARN:
+        steal = "bad" if load.steal > STEAL_BAD else "warn"
+    steal_hint = "use a dedicated machine, or measure at a time of lower load"
     return [
         Finding(
             "other load",
-            busy_severity,
             busy,
+            busy_cpus,
             "other programs take CPU time, cache and bandwidth from the guests",
-            "" if busy_severity == "ok" else "stop other programs while measuring",
+            "" if busy == "ok" else "stop other programs while measuring",
             False,
         ),
         Finding(
             "steal",
-            steal_severity,
+            steal,
             Note("doctor-stolen", stolen=format_percent(load.steal)),
             "the hypervisor of this host gave this CPU time to other guests",
-            ""
-            if steal_severity == "ok"
-            else "use a dedicated machine, or measure at a time of lower load",
+            "" if steal == "ok" else steal_hint,
             False,
         ),
     ]
 
 
 def meminfo(root: Path) -> dict[str, int]:
-    """/proc/meminfo in bytes."""
-    found = {}
+    """Return /proc/meminfo in bytes."""
+    sizes = {}
     with suppress(OSError):
         for line in (root / "proc/meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")
             words = rest.split()
-            found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-    return found
+            sizes[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return sizes
 
 
 def _values(root: Path, pattern: str) -> list[str]:
     """Return the distinct contents of all files that match a pattern, sorted."""
-    found = set()
+    values = set()
     for path in root.glob(pattern):
         with suppress(OSError):
-            found.add(path.read_text().strip())
-    return sorted(found)
+            values.add(path.read_text().strip())
+    return sorted(values)
 
 
 def _count_processors(root: Path) -> int:

@@ -35,9 +35,8 @@ from vtax.platforms.base import Platform, Probe
 BOUND_S = 30.0
 _WORKERS = 2
 _CLEANUP_S = 5.0  # to remove resources of killed probes
-_FORK = get_context(
-    "fork"
-)  # children of a process of one thread, which have the drivers loaded already
+# children of a process of one thread, which have the drivers loaded already
+_FORK = get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,10 @@ class Examination:
     @property
     def worst(self) -> str:
         """The highest severity of all findings."""
-        levels = {finding.severity for finding in self.findings}
-        return next((level for level in ("bad", "warn") if level in levels), "ok")
+        severities = {finding.severity for finding in self.findings}
+        if "bad" in severities:
+            return "bad"
+        return "warn" if "warn" in severities else "ok"
 
     @property
     def not_observed(self) -> tuple[str, ...]:
@@ -65,14 +66,14 @@ class Examination:
         return tuple(check.name for check in CHECKS if check.name not in seen)
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return it for `--json`."""
+        platforms = []
+        for name, probe in self.platforms.items():
+            platforms.append({"name": name, **(values_of(probe) if probe else {})})
         return {
-            "platforms": [
-                {"name": name, **(values_of(probe) if probe else {})}
-                for name, probe in self.platforms.items()
-            ],
+            "platforms": platforms,
             "not_probed": self.not_probed,
-            "findings": [values_of(finding) for finding in self.findings],
+            "findings": list(map(values_of, self.findings)),
             "not_observed": list(self.not_observed),
             "seconds": round(self.seconds, 3),
         }
@@ -81,10 +82,11 @@ class Examination:
 def examine(
     image: Image | None, progress: Callable[[str], None] = lambda line: None, not_probed: str = ""
 ) -> Examination:
-    """Sample the load, run the checks, then probe every platform. image: None before one is built.
+    """Sample the load, run the checks, then probe every platform.
 
-    progress: called with a line per probed platform. not_probed: why no guest may be started now, or empty; platforms
-    are only listed then.
+    image: None before one is built.
+    progress: called with a line per probed platform.
+    not_probed: why no guest may be started now, or empty; platforms are only listed then.
     """
     started_at = time.monotonic()
     progress("checking the host")
@@ -93,7 +95,7 @@ def examine(
         return Examination(
             dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed
         )
-    platforms = [registry.get(name) for name in registry.names()]
+    platforms = list(map(registry.get, registry.names()))
     deadline = started_at + BOUND_S * timeout_factor() - _CLEANUP_S
     probes = probe_all(platforms, image, deadline, progress)
     return Examination(probes, found, time.monotonic() - started_at)
@@ -110,10 +112,12 @@ def probe_all(
     Platforms of equal options are probed once. A probe that exceeds the deadline (time.monotonic()) is killed, its
     resources are removed, and the platform is reported as not available.
     """
-    wanted = list(platforms)
+    identities = {}
     by_driver: dict[str, dict[str, Platform]] = {}
-    for platform in wanted:
-        by_driver.setdefault(platform.driver.name, {}).setdefault(_identity(platform), platform)
+    for platform in platforms:
+        identity = identities[platform.name] = _identity(platform)
+        by_driver.setdefault(platform.driver.name, {}).setdefault(identity, platform)
+    total = len(set(identities.values()))
     waiting = deque(tuple(same_driver.values()) for same_driver in by_driver.values())
     working: dict[Connection, ForkProcess] = {}
     known: dict[str, Probe] = {}
@@ -129,10 +133,10 @@ def probe_all(
                     working.pop(answers).join()
                     continue
                 known[identity] = probe
-                progress(f"{len(known)} of {len({_identity(p) for p in wanted})} platforms")
+                progress(f"{len(known)} of {total} platforms")
     finally:
         unanswered = _missing_probe(bool(waiting or working), _end(working.values()))
-    return {platform.name: known.get(_identity(platform), unanswered) for platform in wanted}
+    return {name: known.get(identity, unanswered) for name, identity in identities.items()}
 
 
 def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
@@ -162,7 +166,7 @@ def _start_probes(
 
 
 def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: Connection) -> None:
-    """In the child: it leads a session, so that its programs are killed with it and Ctrl-C does not reach it."""
+    """Probe platforms in the child. It leads a session: its programs are killed with it, and Ctrl-C does not reach it."""
     os.setsid()
     with suppress(BrokenPipeError, RunInterrupted):  # a stopped probe has no result
         for platform in platforms:
@@ -175,9 +179,8 @@ def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
     with deferred_interrupts():
         for process in late:
             if process.pid:
-                with suppress(
-                    ProcessLookupError
-                ):  # it does not lead its group yet and has started no program
+                # a process that does not lead its group yet has started no program
+                with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()

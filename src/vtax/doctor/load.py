@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.counters.host import HostSample
+from vtax.counters.host import HostSample, busy_cpu_s
 from vtax.units import format_percent
 
 _SHOWN = 3
@@ -31,42 +31,36 @@ def sample_load(seconds: float = 1.0) -> HostLoad:
     time.sleep(seconds)
     after, programs_after = HostSample.take(), _programs()
     elapsed_s = after.monotonic_s - before.monotonic_s
-    spent = {
-        kind: after.cpu_s[kind] - cpu_s
-        for kind, cpu_s in before.cpu_s.items()
-        if kind in after.cpu_s
-    }
-    busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
-    own_s = after.controller_cpu_s - before.controller_cpu_s
-    used = {
-        f"{name} ({pid})": (cpu_s - programs_before.get(pid, ("", 0.0))[1]) / elapsed_s
-        for pid, (name, cpu_s) in programs_after.items()
-        if pid != os.getpid()
-    }
-    top = sorted(used.items(), key=lambda item: -item[1])[:_SHOWN]
+    spent = after.cpu_s_since(before)
+    others_s = busy_cpu_s(spent) - (after.controller_cpu_s - before.controller_cpu_s)
+    shares = []
+    for pid, (name, cpu_s) in programs_after.items():
+        if pid != os.getpid():
+            _, before_s = programs_before.get(pid, ("", 0.0))
+            shares.append(((cpu_s - before_s) / elapsed_s, f"{name} ({pid})"))
+    shares.sort(key=lambda share: -share[0])
+    busiest = []
+    for share, program in shares[:_SHOWN]:
+        if share > _SHOWN_SHARE:
+            busiest.append(f"{program} {format_percent(share, '.0f')}")
     cpus = os.cpu_count() or 1
     return HostLoad(
         cpus=cpus,
-        busy_cpus=min(
-            cpus, max(0.0, busy_s - own_s) / elapsed_s
-        ),  # CPU time is counted in steps of 10 ms
+        # CPU time is counted in steps of 10 ms
+        busy_cpus=min(cpus, max(0.0, others_s) / elapsed_s),
         steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),
-        busiest=tuple(
-            f"{program} {format_percent(share, '.0f')}"
-            for program, share in top
-            if share > _SHOWN_SHARE
-        ),
+        busiest=tuple(busiest),
     )
 
 
 def _programs() -> dict[int, tuple[str, float]]:
-    """Name and CPU seconds of every process by PID (proc(5), stat)."""
+    """Return name and CPU seconds of every process by PID (proc(5), stat)."""
     ticks = os.sysconf("SC_CLK_TCK")
-    found = {}
+    programs = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
             start, _, rest = path.read_text().rpartition(")")
             fields = rest.split()
             pid, _, name = start.partition(" (")
-            found[int(pid)] = (name, (int(fields[11]) + int(fields[12])) / ticks)
-    return found
+            programs[int(pid)] = (name, (int(fields[11]) + int(fields[12])) / ticks)
+    return programs

@@ -59,10 +59,12 @@ def judge_packages() -> Finding:
     if not missing:
         return Finding("packages", "ok", Note("doctor-packages-there"), why, "", False)
     signs: dict[str, list[str]] = {}
+    packages: list[str] = []
     for need in missing:
         signs.setdefault(need.purpose, []).extend(need.signs)
+        packages += need.packages
     texts = [Note(purpose, names=names) for purpose, names in signs.items()]
-    hint = packages_hint(*(name for need in missing for name in need.packages))
+    hint = packages_hint(*packages)
     return Finding(
         "packages", "bad", Note("doctor-packages-missing", texts=texts), why, hint, False
     )
@@ -71,15 +73,17 @@ def judge_packages() -> Finding:
 def optional() -> Iterator[Finding]:
     """Yield a finding for each of OPTIONAL: what is there, and what is missing."""
     for name, wanted in OPTIONAL.items():
-        there = [what for what, signs in wanted.items() if any(map(is_present, signs))]
-        missing = [what for what in wanted if what not in there]
-        observed = Note("doctor-present-missing", names=there, others=missing)
+        present: list[str] = []
+        missing: list[str] = []
+        for program, signs in wanted.items():
+            (present if any(map(is_present, signs)) else missing).append(program)
+        observed = Note("doctor-present-missing", names=present, others=missing)
         if not missing:
-            observed = Note("doctor-present", names=there)
-        elif not there:
+            observed = Note("doctor-present", names=present)
+        elif not present:
             observed = Note("doctor-missing", names=missing)
         why = "options of a platform that need a missing package fail"
-        yield Finding(name, "ok" if there else "none", observed, why, "", False)
+        yield Finding(name, "ok" if present else "none", observed, why, "", False)
 
 
 def is_present(sign: str) -> bool:

@@ -35,9 +35,8 @@ AGENTS = frozenset({
 """Programs that stay on hosts of a fleet and work now and then: orchestration, monitoring, scanning, updates."""
 _COMM = 15  # characters of a name that the kernel keeps
 _WORDS = 3  # of a command line: an interpreter, an option, the script
-_LEAST_FREE_BYTES = (
-    256 * 1024**2
-)  # that a run is begun with: its store, its bundle, what guests write
+# that a run is begun with: its store, its bundle, what guests write
+_LEAST_FREE_BYTES = 256 * 1024**2
 _CODES = Literal["not-root", "lock-held", "space", "no-machine-id"]
 
 
@@ -99,16 +98,20 @@ class Readiness:
         self,
     ) -> Annotated[tuple[str, ...], Means("checks of vtax doctor that found a disturbance")]:
         """Names of the checks that warn, or are bad."""
-        return tuple(
-            finding.name for finding in self.findings if finding.severity in ("warn", "bad")
-        )
+        names = []
+        for finding in self.findings:
+            if finding.severity in ("warn", "bad"):
+                names.append(finding.name)
+        return tuple(names)
 
 
 def readiness(home: Home) -> Readiness:
     """Look at this host; changes nothing, starts no guest, lasts about a second."""
     facts, free = host_facts(), _free_bytes(home.root)
-    name, _ = measuring_process() if is_measuring() else ("", None)
-    measures = name or ("another process" if is_measuring() else "")
+    measures = ""
+    if is_measuring():
+        name, _ = measuring_process()
+        measures = name or "another process"
     images: tuple[HeldImage, ...] = ()
     with suppress(BadInput):
         images = tuple(HeldImage(image.key, contents.digest(image)) for image in list_images(home))
@@ -152,31 +155,32 @@ def agents(
     proc: Path = Path("/proc"), names: Sequence[str] | frozenset[str] = AGENTS
 ) -> tuple[Agent, ...]:
     """Return the resident agents among the processes of a host, by name."""
-    known = {**{name[:_COMM]: name for name in names}, **{name: name for name in names}}
-    found: dict[str, list[float]] = {}
+    known = {name[:_COMM]: name for name in names}
+    known.update((name, name) for name in names)
+    cpu_s: dict[str, list[float]] = {}
     for directory in proc.iterdir():
-        if directory.name.isdigit() and (name := _agent(directory, known)):
-            found.setdefault(name, []).append(_cpu_s(directory))
-    return tuple(
-        Agent(name, len(each), round(sum(each), 2)) for name, each in sorted(found.items())
-    )
+        name = _agent(directory, known) if directory.name.isdigit() else ""
+        if name:
+            cpu_s.setdefault(name, []).append(_cpu_s(directory))
+    resident = []
+    for name, seconds in sorted(cpu_s.items()):
+        resident.append(Agent(name, len(seconds), round(sum(seconds), 2)))
+    return tuple(resident)
 
 
 def _agent(directory: Path, known: Mapping[str, str]) -> str:
     """Return the agent that a process is, by its name or its command; empty for any other."""
     with suppress(OSError):
         words = (directory / "cmdline").read_bytes().split(b"\0")[:_WORDS]
-        said = (directory / "comm").read_text(errors="replace").strip()
-        for word in (said, *(Path(os.fsdecode(each)).name for each in words)):
-            if word in known:
-                return known[word]
+        comm = (directory / "comm").read_text(errors="replace").strip()
+        for name in (comm, *(Path(os.fsdecode(word)).name for word in words)):
+            if name in known:
+                return known[name]
     return ""
 
 
 def _cpu_s(directory: Path) -> float:
     with suppress(OSError, ValueError, IndexError):
-        fields = (
-            (directory / "stat").read_text().rpartition(")")[2].split()
-        )  # proc(5): utime and stime
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        fields = (directory / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime
     return 0.0

@@ -30,14 +30,16 @@ class Tunable:
     root: Path = Path("/")
 
     def below(self, root: Path) -> Tunable:
-        """Return the same of another host's files."""
+        """Return this setting of the host whose /proc and /sys are below a root."""
         return replace(self, root=root)
 
     def files(self) -> list[Path]:
         """Return the files of the setting on this host; none when the host does not have it."""
-        return next(
-            (found for pattern in self.values if (found := sorted(self.root.glob(pattern)))), []
-        )
+        for pattern in self.values:
+            files = sorted(self.root.glob(pattern))
+            if files:
+                return files
+        return []
 
     @property
     def wanted(self) -> str:
@@ -93,12 +95,15 @@ def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
     changed: list[Registration] = []
     changes = []
     try:
-        for tunable in (each.below(root) for each in TUNABLES):
-            if tunable.available():
-                before = tunable.show()
-                if registered := tunable.apply(journal):
-                    changed += registered
-                    changes.append(f"{tunable.name}: {before} -> {tunable.show()}")
+        for entry in TUNABLES:
+            tunable = entry.below(root)
+            if not tunable.available():
+                continue
+            before = tunable.show()
+            registered = tunable.apply(journal)
+            if registered:
+                changed += registered
+                changes.append(f"{tunable.name}: {before} -> {tunable.show()}")
         yield changes
     finally:
         restore(changed)

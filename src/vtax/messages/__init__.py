@@ -67,14 +67,13 @@ class Note(str):
 
     def __new__(cls, code: str, /, **data: Any) -> Note:
         """Raise KeyError for a code without a sentence, and for data that it lacks."""
-        data = {name: _kept(value) for name, value in data.items()}
+        data = {name: _storable(value) for name, value in data.items()}
         one, many = forms_of(code)
         template = many if many and data.get("count") != 1 else one
-        made = super().__new__(
-            cls, template.format_map({name: _spelled(name, data[name]) for name in data})
-        )
-        made.code, made.data = code, data
-        return made
+        words = {name: _in_english(name, value) for name, value in data.items()}
+        note = super().__new__(cls, template.format_map(words))
+        note.code, note.data = code, data
+        return note
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
         """Make copies and pickles from code and data."""
@@ -82,14 +81,16 @@ class Note(str):
 
 
 def forms_of(code: str) -> tuple[str, str]:
-    """(sentence, sentence for other counts than one; empty where there is one form). Raises KeyError."""
-    found = SENTENCES[code]
-    return (found, "") if isinstance(found, str) else found
+    """Return (sentence, sentence for other counts than one; empty where there is one form). Raises KeyError."""
+    forms = SENTENCES[code]
+    return (forms, "") if isinstance(forms, str) else forms
 
 
 def severity_of(code: str) -> Severity:
-    """How severe a warning of a code is; one that is not known is a warning."""
-    return "error" if code in _ERRORS else "note" if code in _NOTES else "warning"
+    """Return how severe a warning of a code is; one that is not known is a warning."""
+    if code in _ERRORS:
+        return "error"
+    return "note" if code in _NOTES else "warning"
 
 
 def quoted(text: str) -> Note:
@@ -99,8 +100,8 @@ def quoted(text: str) -> Note:
 
 def data_as_json(note: Note) -> dict[str, Any]:
     """Return the data of a note as JSON values, cleaned; a note in it is an object of code and data."""
-    found: dict[str, Any] = cleaned({name: _plain(value) for name, value in note.data.items()})
-    return found
+    data: dict[str, Any] = cleaned(_as_json(note)["data"])
+    return data
 
 
 def at(what: str, where: str, hint: str = "") -> str:
@@ -116,13 +117,19 @@ def part_of(text: str, code: str) -> Note | None:
         return None
     if text.code == code:
         return text
-    inner = (part_of(each, code) for each in text.data.values() if isinstance(each, Note))
-    return next(filter(None, inner), None)
+    for value in text.data.values():
+        if isinstance(value, Note):
+            part = part_of(value, code)
+            if part:
+                return part
+    return None
 
 
 def together(texts: Sequence[str]) -> str:
-    """Several texts as one; a single one as it is, nothing for none."""
-    return Note("together", texts=tuple(texts)) if len(texts) > 1 else next(iter(texts), "")
+    """Return several texts as one; a single one as it is, nothing for none."""
+    if len(texts) > 1:
+        return Note("together", texts=tuple(texts))
+    return texts[0] if texts else ""
 
 
 def columns_of(note: Note) -> dict[str, Any]:
@@ -133,7 +140,7 @@ def columns_of(note: Note) -> dict[str, Any]:
 def note_in(code: str, data: Mapping[str, Any]) -> Note:
     """Return the note of two columns, cleaned; of what is none, its code as QUOTED."""
     try:
-        return Note(code, **{name: _value(value) for name, value in cleaned(data).items()})
+        return _note_of(code, cleaned(data))
     except _NO_NOTE:
         return Note(QUOTED, text=clean(code))
 
@@ -142,58 +149,58 @@ def packed(text: str) -> str:
     """Return a text as it is kept: of a note its code and data, as JSON; any other cleaned, and never read as a
     note."""
     if isinstance(text, Note):
-        kept = json.dumps({"code": text.code, "data": data_as_json(text)}, ensure_ascii=False)
-        if len(kept) <= MAX_TEXT_CHARS:
-            return kept
+        document = json.dumps(columns_of(text), ensure_ascii=False)
+        if len(document) <= MAX_TEXT_CHARS:
+            return document
     return clean(f" {text}" if text.startswith(_PACKED) else text)
 
 
-def restored(kept: str) -> str:
-    """Return the inverse of `packed`, of whatever is kept."""
-    if kept.startswith(_PACKED):
+def restored(stored: str) -> str:
+    """Return the inverse of `packed`, of whatever is stored."""
+    if stored.startswith(_PACKED):
         try:
-            found = parse_json(kept)
-            return Note(
-                found["code"],
-                **{name: _value(value) for name, value in cleaned(found["data"]).items()},
-            )
+            columns = parse_json(stored)
+            return _note_of(columns["code"], cleaned(columns["data"]))
         except _NO_NOTE:
             pass
-    return clean(kept)
+    return clean(stored)
 
 
-def _kept(value: Any) -> Any:
+def _storable(value: Any) -> Any:
     """Return a value as a note keeps it: what is no number, text or list of them becomes a text."""
     if isinstance(value, list | tuple):
-        return tuple(_kept(each) for each in value)
+        return tuple(map(_storable, value))
     return value if isinstance(value, str | int | float) else str(value)
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, Note):
-        return {
-            "code": value.code,
-            "data": {name: _plain(each) for name, each in value.data.items()},
-        }
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        data = {name: _as_json(item) for name, item in value.data.items()}
+        return {"code": value.code, "data": data}
+    return list(map(_as_json, value)) if isinstance(value, list | tuple) else value
 
 
-def _value(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return Note(value["code"], **{name: _value(each) for name, each in value["data"].items()})
+        return _note_of(value["code"], value["data"])
     if isinstance(value, list):
-        return tuple(_value(each) for each in value)
+        return tuple(map(_from_json, value))
     if not isinstance(value, str | int | float):
         raise TypeError("no value of a sentence")
     return value
 
 
-def _spelled(name: str, value: Any) -> Any:
+def _note_of(code: str, data: Mapping[str, Any]) -> Note:
+    """Return the note of a code and of data as JSON values. Raises one of _NO_NOTE for what is none."""
+    return Note(code, **{name: _from_json(value) for name, value in data.items()})
+
+
+def _in_english(name: str, value: Any) -> Any:
     """Return a value of data as English writes it."""
     if isinstance(value, list | tuple):
         return ("; " if name == "texts" else ", ").join(map(str, value))
     if not isinstance(value, int | float):
         return value
     if UNITS.get(name) == "fraction":
-        return f"{value * 100:{'.0f' if name == 'share' else '+.0f'}} %"
+        return f"{value * 100:.0f} %" if name == "share" else f"{value * 100:+.0f} %"
     return f"{value:.4g}" if name in EXACT and isinstance(value, float) else value

@@ -74,18 +74,18 @@ def current_boot(study: Study) -> CurrentBoot | None:
 
 
 def used_boots(study: Study) -> list[str]:
-    """Names of the boots that a platform of the study needs, in the study's order."""
+    """Return names of the boots that a platform of the study needs, in the study's order."""
     return [boot.name for boot in study.boot if set(boot.platforms) & set(study.platforms)]
 
 
 def platforms_of(study: Study, boot: str) -> list[str]:
-    """Platforms that are measured in a boot, in the study's order."""
+    """Return platforms that are measured in a boot, in the study's order."""
     table = next(table for table in study.boot if table.name == boot)
     return [name for name in study.platforms if name in table.platforms]
 
 
 def probes_elsewhere(study: Study, here: str) -> dict[str, Probe]:
-    """In place of probes: of the platforms that only another boot can probe."""
+    """Return what stands in place of the probes of platforms that only another boot can probe."""
     probes = {}
     for boot in used_boots(study):
         if boot != here:

@@ -219,7 +219,7 @@ def differences(first: Counted, last: Counted) -> dict[tuple[str, str], float]:
 
 
 def own_cpu_s(counted: Counted, guests: int) -> float | None:
-    """CPU seconds on this host of all that a trial runs: its guests with their layers, and the lab's own switch.
+    """Return CPU seconds on this host of all that a trial runs: its guests with their layers, and the lab's own switch.
 
     guests: how many of them are on this host; None when one of them is not counted.
     """

@@ -102,7 +102,7 @@ def _spread_of_guests(metric: Metric, figures: Sequence[float]) -> dict[str, flo
 
 
 def memory_per_guest(guests: Sequence[RunningGuest]) -> dict[str, float]:
-    """MEMORY_PSS and MEMORY_CGROUP now, means over guests in MiB; those that the host knows of all of them."""
+    """Return MEMORY_PSS and MEMORY_CGROUP now, means over guests in MiB; those that the host knows of all of them."""
     accounts = [guest.host_memory() for guest in guests]
     columns = {
         MEMORY_PSS.name: [account.pss_bytes for account in accounts],

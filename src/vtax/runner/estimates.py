@@ -21,7 +21,7 @@ from vtax.store.store import Store
 
 
 def stored_runs(plan: Plan, store: Store) -> Iterator[tuple[str, RunData]]:
-    """(name, data) of the study's stored runs of this host that have all of the plan's cells, newest first.
+    """Yield (name, data) of the study's stored runs of this host that have all of the plan's cells, newest first.
 
     Runs that cannot be read are passed over.
     """

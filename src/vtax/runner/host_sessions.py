@@ -146,7 +146,7 @@ def note_boot(run: RunHandle, earlier: str | None = None) -> None:
 
 
 def paused_because(run: RunHandle, design: DesignTable, reason: str) -> str:
-    """Why a run is paused after its session; empty when it was the last one. reason: of the rule."""
+    """Return why a run is paused after its session; empty when it was the last one. reason: of the rule."""
     number = run.session.number
     if number >= design.sessions:
         return ""

@@ -82,7 +82,7 @@ def run_lanes(
     counted: AbstractContextManager[None],
     beside: AbstractContextManager[Mapping[str, Any]],
 ) -> Mapping[str, Any]:
-    """Servers first, then the foreground commands between two readings of the counters, then servers down.
+    """Start servers, run the foreground commands between two readings of the counters, then stop the servers.
 
     counted: reads the counters. beside: what runs beside the foreground commands. Returns the settings of that.
     """
@@ -121,7 +121,7 @@ def run_lanes(
 
 
 def _are_apart(lanes: Sequence[LaneRun]) -> bool:
-    """Whether the foreground commands are those of several guests, of which each has one."""
+    """Return whether the foreground commands are those of several guests, of which each has one."""
     if lanes[0].guests == 1 and not lanes[0].is_counted:
         return False
     return len({id(lane.running) for lane in lanes}) == len(lanes)
@@ -134,7 +134,7 @@ def _check_servers(lanes: Sequence[LaneRun]) -> None:
 
 
 def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
-    """Foreground commands of guests, requested of all before the first can end; each is timed by itself.
+    """Run the foreground commands of guests, requested of all before the first can end; each is timed by itself.
 
     Half way through, by the benchmark's own estimate, the memory of the guests is read. When one fails the others
     are waited for, so that their guests stay usable; then the first failure is raised.
@@ -229,7 +229,7 @@ class LaneRun:
         return self._begun.deadline
 
     def fileno(self) -> int:
-        """Readable when the begun command has ended, or its guest."""
+        """Return a descriptor that is readable when the begun command has ended, or its guest."""
         return self._guest(self._measured).fileno()
 
     def collect(self, timeout_s: float) -> None:
@@ -312,7 +312,7 @@ class LaneRun:
                 )
 
     def _outlived(self, server_ended_at: float) -> bool:
-        """Whether the foreground command still ran when its server had ended, monotonic, or never ended."""
+        """Return whether the foreground command still ran when its server had ended, monotonic, or never ended."""
         if self._ended_at is None:
             return True
         return self._ended_at - server_ended_at > _SERVES_ONE_S * timeout_factor()

@@ -48,7 +48,8 @@ def in_processes(ready: str, workers: int, make: Callable[[], Step]) -> int:
     read, write = os.pipe()
     children = []
     for _ in range(workers):
-        if (child := os.fork()) == 0:
+        child = os.fork()
+        if child == 0:
             os.write(write, b"%d\n" % Loading(ready, make()).run())
             os._exit(0)
         children.append(child)

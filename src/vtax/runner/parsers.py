@@ -95,7 +95,7 @@ class Parsers:
         return len(self._readers) - 1
 
     def _parse_here(self, number: int, method: str, *arguments: Any) -> Any:
-        """In the process: the value of a parser, or its BenchmarkError; ParserFailed for any other exception."""
+        """Return the value of a parser, or its BenchmarkError; ParserFailed for any other exception. Runs in the process."""
         benchmark, parameters = self._readers[number]
         try:
             with _parsing(benchmark.tool):

@@ -466,7 +466,7 @@ def core_lines(vcpus: int, root: Path = Path("/")) -> list[str]:
 
 
 def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Host CPUs of the guest and of everything else (peer, emulator, controller).
+    """Return host CPUs of the guest and of everything else (peer, emulator, controller).
 
     The guest gets the last ones, since interrupts and daemons favour the first; the rest get what is left, or
     share the guest's when nothing is left.

@@ -86,7 +86,7 @@ class Point:
         return metrics_of(self.benchmark, self.parameters)
 
     def expected_s(self, context: Context) -> float:
-        """About how long one trial takes, with the rate of its link."""
+        """Return about how long one trial takes, with the rate of its link."""
         rate = self.link.rate_mbit_s if self.link else None
         return self.benchmark.expected_s(self.parameters, replace(context, link_mbit_s=rate))
 

@@ -93,7 +93,7 @@ def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | N
 def _why_not_in_image(
     platform: Platform, point: Point, image: Image, source: str
 ) -> BadInput | None:
-    """Why an image of the user's cannot run a benchmark: its program is not there. None when it can."""
+    """Return why an image of the user's cannot run a benchmark: its program is not there. None when it can."""
     if not image.is_own or not platform.driver.uses_image:
         return None
     try:
@@ -113,7 +113,7 @@ def _why_not_in_image(
 def _why_not_started(
     platform: Platform, point: Point, image: Image, source: str
 ) -> BadInput | None:
-    """Why a platform's starts cannot be timed, or not cold; None when they can."""
+    """Return why a platform's starts cannot be timed, or not cold; None when they can."""
     benchmark, driver = point.benchmark, platform.driver
     if not benchmark.stages:
         return None

@@ -36,7 +36,7 @@ class Annotations:
 
     @classmethod
     def read(cls, tags: Iterable[Any], notes: Iterable[Any]) -> Annotations:
-        """As a store or a bundle has them: one line each, cut to their lengths."""
+        """Return what a store or a bundle has: one line each, cut to their lengths."""
         return cls(
             tuple(one_line(str(tag), MAX_TAG_CHARS) for tag in tags)[:_MOST_READ],
             tuple(one_line(str(note), MAX_NOTE_CHARS) for note in notes)[:_MOST_READ],

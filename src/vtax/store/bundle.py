@@ -182,7 +182,7 @@ class Bundle:
 
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
-    """Whatever a bundle cannot be read for becomes one BadInput."""
+    """Raise one BadInput for whatever a bundle cannot be read for."""
     try:
         yield
     except FileNotFoundError:

@@ -101,7 +101,8 @@ class Bounds:
 
 def lines_of(unpacked: Unpacked, digest: Digest, bounds: Bounds) -> Iterator[bytes]:
     """Yield the lines of a bundle. digest: of those before the one that was yielded last. Raises ValueError."""
-    while line := unpacked.readline(max(LONG_BYTES.values()) + 1):
+    longest = max(LONG_BYTES.values()) + 1
+    for line in iter(lambda: unpacked.readline(longest), b""):
         bounds.add_line(line)
         if not line.endswith(b"\n"):
             raise ValueError("its end is missing")

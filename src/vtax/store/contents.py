@@ -35,7 +35,7 @@ def check_contents(run: RunHandle) -> None:
 
 
 def _check_study(declared: Mapping[str, Any]) -> None:
-    """As the study of a file is checked; and its values must be written as they are stored."""
+    """Raise ValueError for a study that no file could have, and for values that are not written as they are stored."""
     from vtax.study.load import validate
 
     try:

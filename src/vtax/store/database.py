@@ -184,7 +184,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """One transaction: committed when the block ends, rolled back whole when it raises. Raises StoreError."""
+    """Yield a connection with one transaction: committed when the block ends, rolled back whole when it raises. Raises StoreError."""
     with (
         translated_errors(engine.url),
         engine.connect().execution_options(vtax_writes=True) as connection,
@@ -248,7 +248,7 @@ def _from_json(text: str) -> Any:
 
 
 def _json(value: Any) -> str:
-    """JSON that every database takes: a number that is not finite becomes null, an unknown object its text."""
+    """Return JSON that every database takes: a number that is not finite becomes null, an unknown object its text."""
     try:
         return json.dumps(value, allow_nan=False, default=str)
     except ValueError:

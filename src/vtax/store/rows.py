@@ -64,7 +64,7 @@ _DECLARED_NUMBERS = (
 
 @contextmanager
 def reading_rows(engine: Engine) -> Iterator[Connection]:
-    """As `database.reading`; whatever stumbles over what is stored becomes a StoreError."""
+    """Yield a connection to read rows; whatever stumbles over what is stored becomes a StoreError."""
     with reading(engine) as connection:
         try:
             yield connection

@@ -357,7 +357,7 @@ class RunHandle:
         self.status, self.stopped_because, self.ended_at = status, stopped_because, ended_at
 
     def _active_s(self) -> float | None:
-        """How long this run was carried out up to now; None when it is not known."""
+        """Return how long this run was carried out up to now; None when it is not known."""
         if self._active_before_s is None or self._reopened is None:
             return self._active_before_s
         return self._active_before_s + time.monotonic() - self._reopened

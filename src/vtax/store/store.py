@@ -95,7 +95,7 @@ class Store:
 
     @classmethod
     def open_read_only(cls, place: str | Path) -> Self:
-        """As `existing`, on connections that refuse to write."""
+        """Open a store as `existing` does, on connections that refuse to write."""
         store = cls.existing(place)
         refuse_writes(store.engine)
         return store
