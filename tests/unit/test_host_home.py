@@ -5,7 +5,7 @@ from a_run import begin
 
 from vtax.errors import StoreError
 from vtax.host.home import Home
-from vtax.store.database import make_engine, shown
+from vtax.store.database import make_engine, store_name
 from vtax.store.store import Store
 
 
@@ -65,4 +65,4 @@ def test_no_message_shows_password_or_parameters():
     url = make_engine(
         f"postgresql://user:{SECRET}@host/db?password={SECRET}&sslpassword={SECRET}"
     ).url
-    assert shown(url) == "postgresql+psycopg://user:***@host/db"
+    assert store_name(url) == "postgresql+psycopg://user:***@host/db"

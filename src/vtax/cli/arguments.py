@@ -19,7 +19,7 @@ def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...])
     A comma within a value of the form KEY=VALUE stays, unless another KEY=VALUE follows. Raises BadInput for a text
     that names nothing.
     """
-    found: list[str] = []
+    entries: list[str] = []
     for text in given:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if not parts:
@@ -29,8 +29,8 @@ def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...])
                 hint="omit the option, or name something",
             )
         is_one = "=" in text and not all("=" in part for part in parts)
-        found += [text] if is_one else parts
-    return tuple(dict.fromkeys(found))
+        entries += [text] if is_one else parts
+    return tuple(dict.fromkeys(entries))
 
 
 def share_of_option(text: str, where: str) -> float:

@@ -131,23 +131,23 @@ def go(directory: Path, retry: bool) -> None:
     """
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify) as found:
-        found.look()
-        with _loader(found.campaign) as loader:
-            found.collect(loader)
+    with controller(_opened(directory), notify) as controls:
+        controls.look()
+        with _loader(controls.campaign) as loader:
+            controls.collect(loader)
         if retry:
-            found.retry()
-        why = found.launch()
-        found.restore_boots()
-        _print_counts(found.hosts.values())
-        unreachable = found.unreachable()
+            controls.retry()
+        why = controls.launch()
+        controls.restore_boots()
+        _print_counts(controls.hosts.values())
+        unreachable = controls.unreachable()
         if unreachable:
             notify(f"these were launched and do not answer: {', '.join(unreachable)}")
-        notify_missing(found)
+        notify_missing(controls)
     if why:
         hint = "vtax campaign status names the reasons; once they are put right: vtax campaign go --retry"
         raise VtaxError(
-            f"nothing more is launched: {why}", where=str(found.campaign.root), hint=hint
+            f"nothing more is launched: {why}", where=str(controls.campaign.root), hint=hint
         )
 
 
@@ -189,16 +189,16 @@ def collect(directory: Path) -> None:
     once."""
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify) as found:
-        found.look()
-        with _loader(found.campaign) as loader:
-            collected = found.collect(loader)
+    with controller(_opened(directory), notify) as controls:
+        controls.look()
+        with _loader(controls.campaign) as loader:
+            collected = controls.collect(loader)
         say(f"bundles loaded: {collected.loaded}")
-        _print_counts(found.hosts.values())
+        _print_counts(controls.hosts.values())
     if collected.refused:
         hint = "vtax campaign status names the reasons"
         raise VtaxError(
-            f"bundles not loaded: {collected.refused}", where=str(found.campaign.root), hint=hint
+            f"bundles not loaded: {collected.refused}", where=str(controls.campaign.root), hint=hint
         )
 
 
@@ -208,16 +208,16 @@ def abort(directory: Path) -> None:
     """Stop the runs on the hosts that answer, launch nothing more, and load what was measured."""
     from vtax.campaign.controller import controller
 
-    with controller(_opened(directory), notify, aborts=True) as found:
-        found.stop()
-        with _loader(found.campaign) as loader:
-            found.collect(loader)
-        _print_counts(found.hosts.values())
-    running = sum(host.running is not None for host in found.campaign.hosts())
+    with controller(_opened(directory), notify, aborts=True) as controls:
+        controls.stop()
+        with _loader(controls.campaign) as loader:
+            controls.collect(loader)
+        _print_counts(controls.hosts.values())
+    running = sum(host.running is not None for host in controls.campaign.hosts())
     if running:
         hint = "vtax campaign abort again, once they answer and the inventory has them, without vtax_skip"
         raise VtaxError(
-            f"{running} hosts may measure still", where=str(found.campaign.root), hint=hint
+            f"{running} hosts may measure still", where=str(controls.campaign.root), hint=hint
         )
 
 

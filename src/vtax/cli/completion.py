@@ -103,8 +103,8 @@ def platforms_and_drivers(
     """Return the shipped platforms and the drivers."""
     from vtax.platforms.registry import drivers
 
-    found = [*platform_names(context, parameter, incomplete), *_with_prefix(incomplete, drivers())]
-    return list(dict.fromkeys(found))
+    names = [*platform_names(context, parameter, incomplete), *_with_prefix(incomplete, drivers())]
+    return list(dict.fromkeys(names))
 
 
 def topology_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -106,7 +106,7 @@ def command(
         chosen = _chosen(_drawings(source, mapping, store), only, analysis.name)
         figures, left_out = _measured(chosen, analysis, refuses=bool(only))
     written = _write(figures, analysis.name, formatter, file_format, output)
-    for key, why in (each.values() for each in left_out):
+    for key, why in (entry.values() for entry in left_out):
         notify(f"{key}: {why}")
     if as_json:
         print_json(
@@ -120,8 +120,8 @@ def command(
             }
         )
         return
-    for each in written:
-        click.echo(each["path"])
+    for entry in written:
+        click.echo(entry["path"])
 
 
 def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Sequence[Drawing]:
@@ -129,11 +129,11 @@ def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Seque
     from vtax.report.analysis.drawings import drawings, finished_blocks
 
     analysis = source.analysis
-    found = drawings(analysis, source.data, mapping)
-    if found and not finished_blocks(source.data):
+    published = drawings(analysis, source.data, mapping)
+    if published and not finished_blocks(source.data):
         hint = resume_hint(store, analysis.name, analysis.status) or "run the study again"
         raise BadInput(f"{analysis.name} has no finished block to draw", hint=hint)
-    return found
+    return published
 
 
 def _of_report(source: Source, only: Sequence[str]) -> dict[str, Figure]:
@@ -142,15 +142,15 @@ def _of_report(source: Source, only: Sequence[str]) -> dict[str, Figure]:
     from vtax.report.renderers.figures import id_of
 
     name = source.analysis.name
-    found = {id_of(each): each for each in report(source).figures()}
-    if not found:
+    figures = {id_of(figure): figure for figure in report(source).figures()}
+    if not figures:
         raise BadInput(
             "the report of this run has no figures",
             where=name,
             hint="they need a trial that went well",
         )
-    _refuse_unknown(only, list(found), f"the report of {name}")
-    return {key: found[key] for key in only or found}
+    _refuse_unknown(only, list(figures), f"the report of {name}")
+    return {key: figures[key] for key in only or figures}
 
 
 def _refuse_unknown(only: Sequence[str], ids: Sequence[str], where: str) -> None:

@@ -109,12 +109,14 @@ def _print_studies(*, as_json: bool) -> None:
     """Print the studies that have runs here, that with the newest first."""
     from vtax.store.listing import studies
 
-    found = studies(existing_store())
+    summaries = studies(existing_store())
     if as_json:
-        print_json(found)
+        print_json(summaries)
         return
-    newest = (datetime.fromtimestamp(each.started_at).date().isoformat() for each in found)
-    rows = [(each.name, str(each.finished), day) for each, day in zip(found, newest, strict=True)]
+    rows = []
+    for study in summaries:
+        newest = datetime.fromtimestamp(study.started_at).date().isoformat()
+        rows.append((study.name, str(study.finished), newest))
     print_table(("study", "finished runs", "newest run"), rows)
 
 

@@ -42,27 +42,29 @@ def check(as_json: bool) -> None:
     It changes nothing and starts no guest. Without root, the identity is only that of the
     machine-id.
     """
-    found = readiness(Home.from_environment())
+    host_state = readiness(Home.from_environment())
     if as_json:
-        print_json({"schema": "vtax.host-check/1", **values_of(found)})
+        print_json({"schema": "vtax.host-check/1", **values_of(host_state)})
         return
     rows = [
-        (translate("identity of the host"), found.identity),
-        (translate("version of vtax"), found.vtax_version),
-        (translate("free space"), f"{about_size(found.free_bytes)} in {found.home}"),
-        (translate("run that measures"), found.measures),
+        (translate("identity of the host"), host_state.identity),
+        (translate("version of vtax"), host_state.vtax_version),
+        (translate("free space"), f"{about_size(host_state.free_bytes)} in {host_state.home}"),
+        (translate("run that measures"), host_state.measures),
         (
             translate("images that are here"),
-            ", ".join(f"{image.key} {image.digest[:12]}" for image in found.images),
+            ", ".join(f"{image.key} {image.digest[:12]}" for image in host_state.images),
         ),
-        (translate("resident agents"), ", ".join(agent.name for agent in found.agents)),
-        (translate("what disturbs"), ", ".join(found.disturbances)),
+        (translate("resident agents"), ", ".join(agent.name for agent in host_state.agents)),
+        (translate("what disturbs"), ", ".join(host_state.disturbances)),
     ]
     print_table(("check", "observed"), rows)
-    if found.is_ready:
+    if host_state.is_ready:
         say("this host can measure now")
     else:
-        obstacles = [f"{obstacle.code} {obstacle.detail}".strip() for obstacle in found.obstacles]
+        obstacles = [
+            f"{obstacle.code} {obstacle.detail}".strip() for obstacle in host_state.obstacles
+        ]
         say(f"this host cannot measure now: {', '.join(obstacles)}")
 
 
@@ -78,15 +80,15 @@ def prepare(pack: Path, digest: str, as_json: bool) -> None:
     """
     need_root("preparing a host")
     try:
-        found = prepare_host(pack, Home.from_environment().ensure().root, digest)
+        prepared = prepare_host(pack, Home.from_environment().ensure().root, digest)
     except Refused as error:
         raise _ERRORS[error.status](error.what, where=str(pack), hint=error.hint) from error
     if as_json:
-        print_json({"schema": "vtax.host-prepare/1", **values_of(found)})
-    elif found.is_new:
-        say(f"this host is prepared: {found.vtax} host run ID {found.study}")
+        print_json({"schema": "vtax.host-prepare/1", **values_of(prepared)})
+    elif prepared.is_new:
+        say(f"this host is prepared: {prepared.vtax} host run ID {prepared.study}")
     else:
-        say(f"this host was prepared already: {found.vtax} host run ID {found.study}")
+        say(f"this host was prepared already: {prepared.vtax} host run ID {prepared.study}")
 
 
 @command.command("run", short_help="Measure a study in the background.")
@@ -142,14 +144,14 @@ def run(
         next_session,
         bool(loaded.study.boot),
     )
-    found = detached.start(RequestedRun.of(home, id_), request, in_foreground=foreground)
+    host_run = detached.start(RequestedRun.of(home, id_), request, in_foreground=foreground)
     if as_json:
-        print_json({"schema": "vtax.host-run/1", **values_of(found)})
+        print_json({"schema": "vtax.host-run/1", **values_of(host_run)})
     else:
-        _print_runs([found])
-    if foreground and found.state not in _ENDED_WELL:
-        error = Busy if found.state == "busy" else VtaxError
-        raise error(f"{found.id} is not done: {found.state}", hint=found.reason)
+        _print_runs([host_run])
+    if foreground and host_run.state not in _ENDED_WELL:
+        error = Busy if host_run.state == "busy" else VtaxError
+        raise error(f"{host_run.id} is not done: {host_run.state}", hint=host_run.reason)
 
 
 @command.command("status", short_help="Print the state of runs in the background.")
@@ -183,15 +185,15 @@ def boot(id_: str | None, as_json: bool) -> None:
     """
     need_root("setting the next boot")
     home = Home.existing()
-    found = set_next_boot(RequestedRun.of(home, id_)) if id_ else no_next_boot()
+    outcome = set_next_boot(RequestedRun.of(home, id_)) if id_ else no_next_boot()
     if as_json:
-        print_json({"schema": "vtax.host-boot/1", **values_of(found)})
-    elif found.next_boot:
-        say(f"the next boot is {found.next_boot}: {found.entry}")
+        print_json({"schema": "vtax.host-boot/1", **values_of(outcome)})
+    elif outcome.next_boot:
+        say(f"the next boot is {outcome.next_boot}: {outcome.entry}")
     elif not id_:
         say("no entry is set for the next boot")
     else:
-        say(f"this boot of the host will do: {found.boot}")
+        say(f"this boot of the host will do: {outcome.boot}")
 
 
 @command.command("stop", short_help="Stop a run in the background.")
@@ -201,11 +203,11 @@ def stop(id_: str, as_json: bool) -> None:
     """Stop the run ID cleanly: its measurements are kept, and its bundle is written; vtax host run
     resumes it."""
     need_root("stopping a run")
-    found = detached.stop(RequestedRun.of(Home.existing(), id_))
+    host_run = detached.stop(RequestedRun.of(Home.existing(), id_))
     if as_json:
-        print_json({"schema": "vtax.host-run/1", **values_of(found)})
+        print_json({"schema": "vtax.host-run/1", **values_of(host_run)})
     else:
-        _print_runs([found])
+        _print_runs([host_run])
 
 
 @command.command("work", hidden=True)

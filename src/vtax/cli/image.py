@@ -72,9 +72,9 @@ def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> Non
     recipes = all_recipes() if everything else [of_study.with_packages(packages)]
     home = Home.from_environment().ensure()
     for recipe in recipes:
-        found = images.checked(home, recipe)
-        if found is not None:
-            say(f"image {found.key} ({recipe.summary}) exists: {found.directory}")
+        image = images.checked(home, recipe)
+        if image is not None:
+            say(f"image {image.key} ({recipe.summary}) exists: {image.directory}")
             continue
         with measuring_lock("vtax image build"), Journal(home.journal) as journal:
             image = images.build(home, recipe, journal, notify)
@@ -95,10 +95,10 @@ def add(name: str, source: str) -> None:
     None of its programs run while it is added. The agent in its guests brings its own Python.
     """
     need_root("adding an image")
-    found = FileSource.of(name, source)
+    source_files = FileSource.of(name, source)
     home = Home.from_environment().ensure()
     with measuring_lock("vtax image add"), Journal(home.journal) as journal:
-        image = images.add(home, name, found, journal, notify)
+        image = images.add(home, name, source_files, journal, notify)
     say(f"image {name} is {image.key}: {image.directory}")
 
 
@@ -138,13 +138,13 @@ def import_(file: Path, digest: str, as_json: bool) -> None:
     need_root("importing an image")
     home = Home.from_environment().ensure()
     with measuring_lock("vtax image import"), Journal(home.journal) as journal:
-        found = carrying.import_image(home, file, journal, digest, notify)
+        imported = carrying.import_image(home, file, journal, digest, notify)
     if as_json:
-        print_json({"schema": "vtax.image-import/1", **values_of(found)})
-    elif found.is_new:
-        say(f"image {found.key} imported, digest {found.digest}")
+        print_json({"schema": "vtax.image-import/1", **values_of(imported)})
+    elif imported.is_new:
+        say(f"image {imported.key} imported, digest {imported.digest}")
     else:
-        say(f"image {found.key} exists, digest {found.digest}")
+        say(f"image {imported.key} exists, digest {imported.digest}")
 
 
 @command.command("list")

@@ -59,21 +59,21 @@ def seconds_of(text: str | None, option: str) -> float | None:
 
 def wait_s(text: str | None) -> float:
     """Return seconds of --wait; 0 without it. Says for whom. Raises BadInput for what is no duration."""
-    found = seconds_of(text, "--wait") or 0.0
-    if found > 0 and is_measuring():
+    seconds = seconds_of(text, "--wait") or 0.0
+    if seconds > 0 and is_measuring():
         notify(
-            f"waiting up to {format_duration(found)} for {measuring_process()[0] or 'another command'}"
+            f"waiting up to {format_duration(seconds)} for {measuring_process()[0] or 'another command'}"
         )
-    return found
+    return seconds
 
 
 def budget_s(text: str | None) -> float | None:
     """Return seconds of --budget; None without it. Raises BadInput, naming the option, for what is no time above zero."""
-    found = seconds_of(text, "--budget")
-    if found is not None and found <= 0:
+    seconds = seconds_of(text, "--budget")
+    if seconds is not None and seconds <= 0:
         what = f"the budget is {text}; it must be a duration above 0 s"
         raise BadInput(what, where="--budget", hint=DURATION_HINT)
-    return found
+    return seconds
 
 
 def prepare_host(home: Home) -> None:

@@ -99,11 +99,11 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
             f"{path} is there already", hint="choose another name, or add --force to replace it"
         )
     draft = _answers(name, given)
-    found = preview(draft, path)
+    result = preview(draft, path)
     if as_json:
-        print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **values_of(found)})
+        print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **values_of(result)})
         return
-    _print(draft, path, found)
+    _print(draft, path, result)
 
 
 def _check_name(name: str) -> None:
@@ -308,16 +308,16 @@ def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str,
 
 
 def _known_files(named: Sequence[str], line: list[str]) -> tuple[str, ...]:
-    for each in named:
-        if each not in line:
+    for path in named:
+        if path not in line:
             raise BadInput(
-                f"the command line does not name {each}",
+                f"the command line does not name {path}",
                 where="--file",
                 hint="write it alike in both",
             )
-        if not Path(each).is_file():
+        if not Path(path).is_file():
             raise BadInput(
-                f"{each} is no file here", where="--file", hint="files are copied into the guest"
+                f"{path} is no file here", where="--file", hint="files are copied into the guest"
             )
     return tuple(named)
 
@@ -327,18 +327,18 @@ def _platforms(named: str | None) -> tuple[str, ...]:
     return _known_platforms(named) if named else _ask_platforms()
 
 
-def _known_platforms(named: str) -> tuple[str, ...]:
-    chosen = _words(named)
-    for each in chosen:
-        registry.get(each)
-    found = tuple(dict.fromkeys([BASELINE, *chosen]))
-    if len(found) == 1:
+def _known_platforms(text: str) -> tuple[str, ...]:
+    """Return the baseline and the platforms that a text names. Raises BadInput for one that does not exist."""
+    names = dict.fromkeys([BASELINE, *_words(text)])
+    for name in names:
+        registry.get(name)
+    if len(names) == 1:
         raise BadInput(
             f"{BASELINE} alone has nothing to be compared with",
             where="--platforms",
             hint="name a platform",
         )
-    return found
+    return tuple(names)
 
 
 def _ask_platforms() -> tuple[str, ...]:
@@ -385,20 +385,20 @@ def _checked_time(text: str) -> str:
     return text
 
 
-def _print(draft: Draft, path: Path, found: Preview) -> None:
+def _print(draft: Draft, path: Path, result: Preview) -> None:
     say(
-        f"wrote {path.resolve()}: {format_count(found.cells, 'cell')} on {', '.join(draft.platforms)}"
+        f"wrote {path.resolve()}: {format_count(result.cells, 'cell')} on {', '.join(draft.platforms)}"
     )
     say(
-        f"{draft.time} fits about {format_count(found.blocks, 'block')} of {format_duration(found.block_s)} "
-        f"({found.block_s_from})"
+        f"{draft.time} fits about {format_count(result.blocks, 'block')} of {format_duration(result.block_s)} "
+        f"({result.block_s_from})"
     )
-    if found.blocks < MINIMUM_BLOCKS:
-        need = format_duration(MINIMUM_BLOCKS * found.block_s)
+    if result.blocks < MINIMUM_BLOCKS:
+        need = format_duration(MINIMUM_BLOCKS * result.block_s)
         say(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
     within = format_percent(draft.margin, "g")
     rows = []
-    for sight in found.sees:
+    for sight in result.sees:
         difference = equality = "-"
         if sight.difference is not None:
             percent = format_percent(sight.difference)
@@ -421,6 +421,6 @@ def _print(draft: Draft, path: Path, found: Preview) -> None:
             "with a probability of 80 %, for one comparison alone; several in a table need more"
         )
     )
-    for line in found.notes:
+    for line in result.notes:
         say(line)
     say(f"run it: sudo vtax run {path}")

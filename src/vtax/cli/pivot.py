@@ -135,7 +135,7 @@ def print_pivot(
     only = wanted(options)
     source = source_of(store, run_name, wanted=replace(only, where=()))
     analysis = source.analysis
-    found = pivot(
+    table = pivot(
         source,
         axes,
         options["value"] or "mean",
@@ -144,9 +144,9 @@ def print_pivot(
         to=options["to"] or "",
         every_metric=every_metric,
     )
-    document = document_of(found, analysis)
+    document = document_of(table, analysis)
     if file is not None:
-        _draw(found, analysis, file, chosen)
+        _draw(table, analysis, file, chosen)
     if as_json:
         filtered = {"filter": analysis.filter} if analysis.filter else {}
         print_json(

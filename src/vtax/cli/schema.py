@@ -123,7 +123,7 @@ def _properties(models: Iterable[type[BaseModel]], tables: Schema) -> Schema:
             if described not in known:
                 known.append(described)
     return {
-        name: found[0] if len(found) == 1 else {"anyOf": found} for name, found in variants.items()
+        name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in variants.items()
     }
 
 

@@ -50,29 +50,29 @@ def reached(guest: Guest) -> dict[str, list[str]]:
     The guest needs a Python of its own at /usr/bin/python3. Raises GuestError when the probe fails.
     """
     guest.put(_PLACE, _PROBE.read_bytes())
-    with made_on_host() as made:
-        name, number = made
+    with made_on_host() as names_of_host:
+        name, number = names_of_host
         probe = ("/usr/bin/python3", "-I", _PLACE, name[::-1], number)
-        found = {"": _run(guest, probe)}
+        reached_by_options = {"": _run(guest, probe)}
         for options in NESTED:
             if guest.run(["unshare", options, "true"], timeout_s=_TIMEOUT_S).status == 0:
-                found[options] = _run(guest, ["unshare", options, *probe])
-    return found
+                reached_by_options[options] = _run(guest, ["unshare", options, *probe])
+    return reached_by_options
 
 
 def beyond_policy(
-    found: Mapping[str, Sequence[str]],
+    reached_by_options: Mapping[str, Sequence[str]],
     isolation: Isolation,
     privileges: Collection[Privilege] = (),
     level: Confinement = "default",
 ) -> list[str]:
     """Return what a guest's root reaches and may not, of what `reached` returned. level: of its confinement."""
-    kept = confinement.capabilities(privileges, level)
-    allowed = {f"capability {number}" for number in confinement.numbers(kept)}
+    kept_capabilities = confinement.capabilities(privileges, level)
+    allowed = {f"capability {number}" for number in confinement.numbers(kept_capabilities)}
     for privilege in privileges:
         allowed |= _OF_PRIVILEGE[privilege]
     beyond = []
-    for options, names in found.items():
+    for options, names in reached_by_options.items():
         for name in names:
             is_own = name in allowed
             if isolation == "kernel":  # of which its root may do everything
@@ -88,8 +88,8 @@ def _run(guest: Guest, command: Sequence[str]) -> list[str]:
         raise GuestError(
             f"what the guest reaches could not be tried: {result.stderr.strip()[-500:]}"
         )
-    found: list[str] = parse_json(result.stdout)
-    return found
+    names: list[str] = parse_json(result.stdout)
+    return names
 
 
 @contextmanager

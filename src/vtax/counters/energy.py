@@ -30,7 +30,7 @@ class Energy:
 
         files: the content of `paths`; of several readings in the order they were made.
         """
-        found: dict[str, float] = {}
+        energy: dict[str, float] = {}
         for zone, (counter, largest) in self._zones.items():
             text = (files.get(zone) or b"").strip()
             if not text.isdigit():
@@ -40,8 +40,8 @@ class Energy:
                 self._wrapped[zone] = self._wrapped.get(zone, 0) + largest
             self._last[zone] = value
             joules = (value + self._wrapped.get(zone, 0)) / _MICROJOULES
-            found[counter.name] = found.get(counter.name, 0.0) + joules
-        return found
+            energy[counter.name] = energy.get(counter.name, 0.0) + joules
+        return energy
 
 
 def reason_unavailable(root: Path = Path("/")) -> str:

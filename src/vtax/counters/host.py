@@ -128,10 +128,12 @@ def host_warnings(
     time of everything else on the host is judged too (this process's own is known and left out; interrupts count as
     nobody's).
     """
-    return tuple(_warnings(before, after, own_cpu_s))
+    return tuple(_judge_samples(before, after, own_cpu_s))
 
 
-def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[Note]:
+def _judge_samples(
+    before: HostSample, after: HostSample, own_cpu_s: float | None
+) -> Iterator[Note]:
     elapsed_s = after.monotonic_s - before.monotonic_s
     if elapsed_s >= MIN_DURATION_S:
         spent = after.cpu_s_since(before)

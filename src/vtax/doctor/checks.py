@@ -100,8 +100,8 @@ def _home_on_disk(root: Path) -> Observation | None:
     if not memory:
         return Observation("ok", Note("doctor-on-a-disk"))
     hint = "set VTAX_HOME to a directory on a disk"
-    found = Note("doctor-in-memory", home=str(home.root), memory=memory)
-    return Observation("warn", found, hint)
+    observed = Note("doctor-in-memory", home=str(home.root), memory=memory)
+    return Observation("warn", observed, hint)
 
 
 def _transparent_huge_pages(root: Path) -> Observation | None:
@@ -287,12 +287,19 @@ def findings(root: Path = Path("/")) -> list[Finding]:
     tunable = {tunable.name for tunable in tunables.TUNABLES if tunable.below(root).available()}
     results = []
     for check in CHECKS:
-        seen = check.look(root)
-        if seen is not None:
-            can_tune = check.name in tunable and seen.by_tunable and seen.severity != "ok"
-            results.append(
-                Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can_tune)
-            )
+        observation = check.look(root)
+        if observation is None:
+            continue
+        severity, is_tunable = observation.severity, check.name in tunable
+        finding = Finding(
+            check.name,
+            severity,
+            observation.observed,
+            check.why,
+            observation.hint,
+            is_tunable and observation.by_tunable and severity != "ok",
+        )
+        results.append(finding)
     return results
 
 

@@ -90,15 +90,15 @@ def examine(
     """
     started_at = time.monotonic()
     progress("checking the host")
-    found = (*judge_load(sample_load()), judge_packages(), *findings(), *optional())
+    results = (*judge_load(sample_load()), judge_packages(), *findings(), *optional())
     if not_probed:
         return Examination(
-            dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed
+            dict.fromkeys(registry.names()), results, time.monotonic() - started_at, not_probed
         )
     platforms = list(map(registry.get, registry.names()))
     deadline = started_at + BOUND_S * timeout_factor() - _CLEANUP_S
     probes = probe_all(platforms, image, deadline, progress)
-    return Examination(probes, found, time.monotonic() - started_at)
+    return Examination(probes, results, time.monotonic() - started_at)
 
 
 def probe_all(

@@ -120,12 +120,12 @@ class Neighbour:
         """Wait until the file that says that a program loads is there."""
 
         def is_there() -> bool:
-            found = endpoint.guest.sample([ready]).files[ready] is not None
-            if not found and not endpoint.guest.running(handle):
+            exists = endpoint.guest.sample([ready]).files[ready] is not None
+            if not exists and not endpoint.guest.running(handle):
                 self._handles.remove((endpoint, handle))
                 words = endpoint.guest.stop(handle).stderr.strip()[-300:]
                 raise BenchmarkError(f"it did not start loading: {words}")
-            return found
+            return exists
 
         late = BenchmarkError(f"it does not load {_READY_TIMEOUT_S:g} s after its start")
         wait_until(is_there, _READY_TIMEOUT_S, 0.02, max_interval_s=0.2, otherwise=lambda: late)

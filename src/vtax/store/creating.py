@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from vtax.errors import StoreError
 from vtax.foreign_text import one_line
-from vtax.store.database import reading, shown, writing
+from vtax.store.database import reading, store_name, writing
 from vtax.store.schema import MEASUREMENTS_VIEW, VERSION, metadata
 
 READER, WRITER = "vtax_reader", "vtax_writer"
@@ -59,7 +59,7 @@ def ensure_schema(engine: Engine) -> None:
         elif version != VERSION:
             raise StoreError(
                 f"the store is of schema {one_line(version, 20)}, which this vtax does not know; it reads {VERSION}",
-                where=shown(engine.url),
+                where=store_name(engine.url),
                 hint="use the vtax that wrote it, or name another store with VTAX_STORE",
             )
 
@@ -80,7 +80,7 @@ def _version_of(connection: Connection) -> str | None:
     if tables:
         raise StoreError(
             "this database belongs to another application",
-            where=f"{shown(connection.engine.url)}: table {tables[0]}",
+            where=f"{store_name(connection.engine.url)}: table {tables[0]}",
             hint="name a separate database with VTAX_STORE",
         )
     return None

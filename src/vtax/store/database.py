@@ -90,7 +90,7 @@ def make_engine(place: str | Path) -> Engine:
             json_deserializer=_from_json,
         )
     except (ArgumentError, ValueError) as error:
-        raise StoreError("the store cannot be used", where=shown(url), hint=_URLS) from error
+        raise StoreError("the store cannot be used", where=store_name(url), hint=_URLS) from error
     except ImportError as error:
         raise StoreError(
             "a PostgreSQL store needs the Python package psycopg", hint=install_hint("psycopg")
@@ -221,11 +221,11 @@ def translated_errors(url: URL) -> Iterator[None]:
         raise _explained(error, url) from error
     except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
         what, hint = _SQLITE_ERRORS["SQLITE_CORRUPT"]
-        raise StoreError(what, where=shown(url), hint=hint) from error
+        raise StoreError(what, where=store_name(url), hint=hint) from error
     except PermissionError as error:
-        raise _not_readable(Path(error.filename or shown(url))) from error
+        raise _not_readable(Path(error.filename or store_name(url))) from error
     except (SQLAlchemyError, OSError) as error:
-        raise StoreError(f"the store failed: {error}", where=shown(url)) from error
+        raise StoreError(f"the store failed: {error}", where=store_name(url)) from error
 
 
 def _driver_errors() -> tuple[type[Exception], ...]:
@@ -234,7 +234,7 @@ def _driver_errors() -> tuple[type[Exception], ...]:
     return (sqlite3.Error, psycopg.Error) if psycopg else (sqlite3.Error,)
 
 
-def shown(url: URL) -> str:
+def store_name(url: URL) -> str:
     """Return the name of a store in messages: its file, or its URL without password and parameters."""
     return str(sqlite_file(url) or url.set(query={}).render_as_string(hide_password=True))
 
@@ -257,7 +257,7 @@ def _json(value: Any) -> str:
 
 
 def _explained(error: BaseException, url: URL) -> StoreError:
-    where = shown(url)
+    where = store_name(url)
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_IOERR") and _disk_is_full(url):
         name = "SQLITE_FULL"

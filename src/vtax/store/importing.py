@@ -26,7 +26,7 @@ from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
 from vtax.store.contents import check_contents
 from vtax.store.creating import create
-from vtax.store.database import reading, shown, temporary_engine, writing
+from vtax.store.database import reading, store_name, temporary_engine, writing
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import LISTS
 from vtax.store.rows import checked, finite_lists
@@ -212,7 +212,7 @@ def _copy_run(
             if stored is not None:
                 if imported(stored["provenance"]).get("sha256") != bundle.sha256:
                     own = rows_of(source, run.id)
-                    _refuse_other_content(connection, stored, own, shown(engine.url))
+                    _refuse_other_content(connection, stored, own, store_name(engine.url))
                 name = stored["name"]
                 break
             names = set(connection.execute(select(schema.run.c.name)).scalars())

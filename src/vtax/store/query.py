@@ -140,14 +140,14 @@ def load(engine: Engine, run: RunHandle) -> RunData:
         cell_ids = _ids(connection, schema.cell, run.id)
         if cell_ids.size != len(run.cells):
             raise ValueError("cells are of platforms that are not there")
-        trials = _trials(connection, run.id, cell_ids)
+        trials = _read_trials(connection, run.id, cell_ids)
         return RunData(
             run,
             trials,
-            _measurements(connection, run.id, trials),
-            _guests(connection, run),
-            _warnings(connection, run.id, cell_ids),
-            _failures(connection, run.id, cell_ids),
+            _read_measurements(connection, run.id, trials),
+            _read_guests(connection, run),
+            _read_warnings(connection, run.id, cell_ids),
+            _read_failures(connection, run.id, cell_ids),
             lists_of_trials(connection, run.id, HISTOGRAMS),
             lists_of_trials(connection, run.id, RESOLUTIONS),
         )
@@ -300,7 +300,7 @@ def guests_of_trials(engine: Engine, run: RunHandle) -> dict[int, int]:
         return {trial: index[guest] + 1 for trial, guest in fetch(connection, query)}
 
 
-def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
+def _read_trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
     columns = schema.trial.c
     query = (
         select(
@@ -338,7 +338,7 @@ def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
     )
 
 
-def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measurements:
+def _read_measurements(connection: Connection, run_id: int, trials: Trials) -> Measurements:
     table, trial = schema.measurement, schema.trial
     metric_ids = _ids(connection, schema.metric, run_id)
     query = select(table.c.trial_id, table.c.metric_id, table.c.value).order_by(
@@ -363,7 +363,7 @@ def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measur
     )
 
 
-def _guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
+def _read_guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
     table, platform = schema.guest, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
     query = query.where(table.c.run_id == run.id).order_by(table.c.id)
@@ -387,7 +387,7 @@ def _guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
     return tuple(guests)
 
 
-def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[WarningRow, ...]:
+def _read_warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[WarningRow, ...]:
     table, trial = schema.warning, schema.trial
     index = _index_of(cell_ids)
     is_used = (trial.c.block.is_(None)) | (trial.c.block >= 0) | (table.c.code == CLOCK_RATE)
@@ -406,7 +406,7 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
     return tuple(rows)
 
 
-def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:
+def _read_failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:
     table = schema.trial
     index = _index_of(cell_ids)
     query = (

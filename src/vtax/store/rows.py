@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from vtax.errors import DamagedRows, VtaxError
 from vtax.foreign_data import parse_json
 from vtax.foreign_text import REPLACEMENT, clean, cleaned
-from vtax.store.database import reading, shown
+from vtax.store.database import reading, store_name
 
 MAX_BLOCKS = 10_000_000
 _MAX_OF_RUNS = 1_000_000  # values about the runs that one is merged of, 8 and its platforms of each
@@ -73,7 +73,7 @@ def reading_rows(engine: Engine) -> Iterator[Connection]:
         except Exception as error:
             raise DamagedRows(
                 clean(f"{type(error).__name__}: {error}", 200),
-                where=shown(engine.url),
+                where=store_name(engine.url),
                 hint="vtax remove RUN deletes a run that cannot be read; the other runs are kept",
             ) from error
 

@@ -28,8 +28,8 @@ from vtax.store.database import (
     make_engine,
     new_id,
     refuse_writes,
-    shown,
     sqlite_file,
+    store_name,
     translated_errors,
     writing,
 )
@@ -171,7 +171,7 @@ class Store:
         except StoreError as error:
             if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
                 raise BadInput(
-                    f"there is a run {name!r} already", where=shown(self.engine.url)
+                    f"there is a run {name!r} already", where=store_name(self.engine.url)
                 ) from error
             raise
         return RunHandle(self.engine, run_id)
@@ -280,7 +280,7 @@ class Store:
         hint = f"the latest are {', '.join(names[-3:])}; see vtax list"
         if near:
             hint = f"did you mean {', '.join(near)}?"
-        return NotFound(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
+        return NotFound(f"there is no run {name!r}", where=store_name(self.engine.url), hint=hint)
 
 
 def next_name(stem: str, names: Iterable[str]) -> str:
@@ -296,7 +296,9 @@ def next_name(stem: str, names: Iterable[str]) -> str:
 
 def no_runs_error(url: URL) -> NotFound:
     """Return the error for a store without a run, or without a file."""
-    return NotFound("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
+    return NotFound(
+        "there is no run yet", where=store_name(url), hint="start one: sudo vtax run tour"
+    )
 
 
 def _untested_row(record: UntestedRecord) -> dict[str, Any]:
