@@ -1,4 +1,4 @@
-"""What a trial cost the host: CPU time and energy for a unit of the benchmark's work, and the work of its disks.
+"""Costs of a trial on the host: CPU time and energy for a unit of the benchmark's work, and the work of its disks.
 
 Below the cache of a guest is another: what a tool wrote to the guest's disk need not have reached the host's. The
 counters of disks are of the whole host, so other programs' reads and writes are in them: a ratio above 1 may be

@@ -1,4 +1,4 @@
-"""What a run watches over its trials: starts that fail, trials that spoil their guest, settings that differ."""
+"""Watches over the trials of a run: starts that fail, trials that spoil their guest, settings that differ."""
 
 from __future__ import annotations
 
