@@ -1,4 +1,4 @@
-"""Three hosts and a controller with a real Ansible: one host loses power as it measures, one cannot be reached at
+"""Two hosts and a controller with a real Ansible: one host loses power as it measures, one cannot be reached at
 first. Every trial arrives once."""
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ Vtax = Callable[..., str]
 
 @pytest.fixture
 def hosts(tmp_path, image) -> Iterator[tuple[dict[str, NamespaceHost], str]]:
-    """Three hosts by name, the last of them without power; the network namespace of the controller."""
-    with namespace_hosts(tmp_path, image, ("h1", "h2", "h3")) as (made, control):
-        for host in made[:2]:
-            host.start()
+    """Two hosts by name, the second without power; the network namespace of the controller."""
+    with namespace_hosts(tmp_path, image, ("h1", "h2")) as (made, control):
+        made[0].start()
         yield {host.name: host for host in made}, control
 
 
@@ -88,15 +87,12 @@ def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, 
         return {each["name"]: (each["state"], each["reason"]["code"]) for each in found["hosts"]}
 
     vtax("campaign", "go", "c")
-    assert states() == {
-        "h1": ("running", ""),
-        "h2": ("running", ""),
-        "h3": ("unreachable", "unreachable"),
-    } or (states()["h3"] == ("new", ""))
+    found = states()
+    assert found["h1"] == ("running", "")
+    assert found["h2"] in (("unreachable", "unreachable"), ("new", ""))
     assert wait_until(lambda: has_measured(machines["h1"]), RUN_S, 0.1)
     machines["h1"].lose_power()
-    machines["h3"].start()
-    assert wait_until(lambda: has_ended(machines["h2"]), RUN_S, 0.2)
+    machines["h2"].start()
     with subprocess.Popen(
         [
             "nsenter",
@@ -114,9 +110,12 @@ def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, 
         assert wait_until(lambda: holds(tmp_path / "c/lock"), RUN_S, 0.02)
         assert "controls this campaign" in vtax("campaign", "go", "c", status=75)
         assert first.wait(RUN_S) == 0
-    assert states()["h2"] == ("collected", "")
-    assert states()["h1"] == ("unreachable", "unreachable")
+    assert wait_until(lambda: has_ended(machines["h2"]), RUN_S, 0.1)
+    vtax("campaign", "go", "c")
+    assert states() == {"h1": ("unreachable", "unreachable"), "h2": ("collected", "")}
     machines["h1"].start()
+    vtax("campaign", "go", "c")
+    assert wait_until(lambda: has_ended(machines["h1"]), RUN_S, 0.1)
 
     def all_collected() -> bool:
         vtax("campaign", "go", "c")
@@ -124,11 +123,11 @@ def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, 
 
     assert wait_until(all_collected, RUN_S, 1.0), vtax("campaign", "status", "c")
     runs = json.loads(vtax("list", "--json"))
-    assert sorted(each["status"] for each in runs) == ["finished"] * 3
-    assert trials(tmp_path / "controller/store.sqlite") == [(BLOCKS, BLOCKS)] * 3
+    assert sorted(each["status"] for each in runs) == ["finished"] * 2
+    assert trials(tmp_path / "controller/store.sqlite") == [(BLOCKS, BLOCKS)] * 2
     vtax("campaign", "collect", "c")
-    assert len(json.loads(vtax("list", "--json"))) == 3
-    assert len({*bundles(tmp_path / "c")}) == 3
+    assert len(json.loads(vtax("list", "--json"))) == 2
+    assert len({*bundles(tmp_path / "c")}) == 2
 
 
 def trials(store: Path) -> list[tuple[int, int]]:

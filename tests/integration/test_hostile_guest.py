@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from scripted import ScriptBenchmark
-from support import needs_root
+from support import needs_program, needs_root
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.host.process import find_program
@@ -86,6 +86,7 @@ def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
 
 
 @pytest.mark.push
+@needs_program("podman")
 def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
     image, private_home, monkeypatch
 ):
@@ -93,7 +94,13 @@ def test_a_guest_that_deletes_its_python_costs_the_next_trial_and_no_other(
     tools = [f"/usr/bin/python3 -c 'print({figure})'" for figure in (2, 3, 4)]
     table = {"name": "script", "factors": {"code": [DELETE, *tools]}}
     design = {"blocks": 1, "order": "sequential"}
-    declared = {"name": "evil", "platforms": ["native"], "design": design, "benchmark": [table]}
+    declared = {
+        "name": "evil",
+        "platforms": ["podman"],  # native's programs cannot be written
+        "baseline": "podman",
+        "design": design,
+        "benchmark": [table],
+    }
     plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
     with Store.open(private_home.store_url) as store:
         run = begin(store, plan, vtax_version=sys.version[:5])
@@ -110,7 +117,7 @@ def test_what_a_guest_makes_of_its_files_is_removed_with_it(
     if platform == "podman" and find_program("podman") is None:
         pytest.skip("podman is not installed")
     monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"script": Script()})
-    codes = [NEST.format(place="/scratch"), NEST.format(place="/usr/lib"), "echo 2"]
+    codes = [NEST.format(place="/scratch"), NEST.format(place="/var/lib"), "echo 2"]
     if platform == "native":  # whose root may do that
         codes.insert(0, KEEP)
     table = {"name": "script", "factors": {"code": codes}}

@@ -121,7 +121,7 @@ def test_the_congestion_control_and_the_segment_size_are_those_of_the_guests_ker
 
 
 def test_a_peer_without_the_tool_is_named_with_it(lab):
-    with lab("native") as at:
+    with lab("podman", "guest-to-guest") as at:
         at.run("peer", "rm", "/usr/bin/iperf3")  # of its own overlay
         with pytest.raises(GuestError, match="iperf3"):
             at.measure("iperf3", duration_s=1)

@@ -18,6 +18,7 @@ from support import needs_root, of_process, thorough, undisturbed
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
+from vtax.host.cgroups import most_processes
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.resources import Tree
@@ -70,6 +71,12 @@ SIDE_BY_SIDE = [
 NOBODY = 65534
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
+IN_FORCE = {
+    "limit.cpus": str(LAST_CPU),
+    "limit.cpu_time": 1.0,
+    "limit.memory": MEMORY,
+    "limit.tasks": most_processes(),
+}
 RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
 OWN_NETWORK = str(Path("/proc/self/ns/net").readlink())
 KILLED = [
@@ -193,8 +200,7 @@ def test_a_guest_answers_under_exactly_its_limits(starter):
     assert running.notes == ()
     status = guest.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).stdout
     assert status.split() == ["Cpus_allowed_list:", str(LAST_CPU)]
-    in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
-    assert running.limits_in_force() == in_force
+    assert running.limits_in_force() == IN_FORCE
     hog = f"b = bytearray({MEMORY // 2}); print(len(b), flush=True); b = bytearray({MEMORY * 3 // 2}); print('more')"
     result = guest.run(["python3", "-c", hog])
     assert result.stdout == f"{MEMORY // 2}\n"
@@ -450,8 +456,7 @@ def test_a_runtime_starts_guests_within_their_limits_and_leaves_nothing(
     running, guest = Starter(engine, module_home, module_journal, image, platform).ready()
     name = running.stderr.parent.name
     assert running.notes == ()
-    in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
-    assert running.limits_in_force() == in_force
+    assert running.limits_in_force() == IN_FORCE
     has_own_kernel = guest.run(["uname", "-v"]).stdout.strip() != os.uname().version
     assert has_own_kernel is (runtime in oci_runtime.SANDBOXES)
     running.stop()

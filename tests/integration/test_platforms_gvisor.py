@@ -12,6 +12,7 @@ from support import allowed_cpus, needs_program, needs_root, of_process
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
+from vtax.host.cgroups import most_processes
 from vtax.host.journal import clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
@@ -66,6 +67,7 @@ def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(
     assert guest.run(["uname", "-r"]).stdout != os.uname().release
     assert guest.run(["nproc"]).stdout == "1\n"
     in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
+    in_force["limit.tasks"] = most_processes()
     assert running.limits_in_force() == in_force
     assert set(allowed_cpus(running.group.pids()).values()) == {frozenset({LAST_CPU})}
     sandbox = {int(path.split("/")[2]) for path in leftovers(name) if path.startswith("/proc/")}
