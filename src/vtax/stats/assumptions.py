@@ -16,48 +16,54 @@ from vtax.stats.checks import Array
 from vtax.stats.intervals import t_quantile
 
 FEWEST_TO_TEST = 8  # blocks
-OWN_LEVEL, POOLED_LEVEL = (
-    0.05,
-    0.10,
-)  # of the tests for dependence: of one contrast, and of its family's average
+OWN_LEVEL, POOLED_LEVEL = 0.05, 0.10
+"""Levels of the tests for dependence: of one contrast, and of its family's average."""
 FEWEST_TO_POOL = 3  # contrasts
 UPPER = 1.645  # standard errors: the upper 95 % limit of a correlation that a test has found
 PRIOR_SD = 0.2  # of the correlation of neighbouring blocks, before they are seen
 MOST_CORRELATED = 0.9
-UNEQUAL_LEVEL, UNEQUAL = (
-    0.05,
-    2.0,
-)  # of the test for unequal spreads, and the ratio from which they count
+UNEQUAL_LEVEL, UNEQUAL = 0.05, 2.0
+"""Level of the test for unequal spreads, and the ratio from which they count."""
 
 
 def dependence(family: Sequence[Array]) -> list[float]:
-    """Correlation of neighbouring blocks that each contrast's interval must allow for; 0 where none is seen.
+    """Return the correlation of neighbouring blocks that each contrast's interval must allow for; 0 where there is none.
 
     family: log-ratios in the order of the blocks, without NaN. A contrast's own lag-1 correlation is tested one-sided
     (normal approximation; Kendall, Note on bias in the estimation of autocorrelation, Biometrika 1954, for its bias),
     and the average of the family, since what makes blocks are autocorrelated is the host that all of them share.
     """
-    found = _lags(family)
-    known = [(r, logs.size) for r, logs in zip(found, family, strict=True) if r is not None]
+    lags = _lags(family)
+    sizes, known = [], []
+    for logs, lag in zip(family, lags, strict=True):
+        if lag is not None:
+            sizes.append(logs.size)
+            known.append(lag)
     shared = 0.0
     if len(known) >= FEWEST_TO_POOL:
-        n = min(size for _, size in known)
-        mean = sum(r for r, _ in known) / len(known)
-        shared = _unbiased(mean, n) if mean > _limit(n, POOLED_LEVEL, _share(len(known))) else 0.0
-    result = []
-    for r, logs in zip(found, family, strict=True):
-        is_own = r is not None and r > _limit(logs.size, OWN_LEVEL)
-        own = plausible_correlation(logs, UPPER) if is_own else 0.0
-        result.append(max(own, shared) if r is not None else 0.0)
-    return result
+        n, mean = min(sizes), sum(known) / len(known)
+        if mean > _limit(n, POOLED_LEVEL, _share(len(known))):
+            shared = _unbiased(mean, n)
+    correlations = []
+    for logs, lag in zip(family, lags, strict=True):
+        correlation = 0.0
+        if lag is not None:
+            is_own = lag > _limit(logs.size, OWN_LEVEL)
+            own = plausible_correlation(logs, UPPER) if is_own else 0.0
+            correlation = max(own, shared)
+        correlations.append(correlation)
+    return correlations
 
 
 def plausible_correlation(logs: Array, errors: float) -> float:
-    """Correlation of neighbouring blocks, so many standard errors above its estimate; 0 where all blocks are equal.
+    """Return a plausible correlation of neighbouring blocks, above its estimate; 0 where all blocks are equal.
 
-    logs: log-ratios in the order of the blocks, without NaN. A normal prior of PRIOR_SD shrinks the lag-1 correlation
-    to 0, since the order of platforms is random in every block: what the host does to all of them alike leaves
-    log-ratios of neighbouring blocks uncorrelated, and 287 contrasts of real runs showed -0.02 +- 0.02.
+    A normal prior of PRIOR_SD shrinks the lag-1 correlation to 0, since the order of platforms is random in every
+    block: an effect of the host on all of them alike leaves log-ratios of neighbouring blocks uncorrelated, and 287
+    contrasts of real runs showed -0.02 +- 0.02.
+
+    logs: log-ratios in the order of the blocks, without NaN.
+    errors: by how many standard errors it is above its estimate.
     """
     n = logs.size
     if n < 4 or float(np.ptp(logs)) <= 1e-13:
@@ -69,8 +75,7 @@ def plausible_correlation(logs: Array, errors: float) -> float:
 
 
 def unseen_correlation(blocks: int) -> float:
-    """Return standard error of the correlation after so many blocks, 4 at least: what independent ones leave
-    plausible."""
+    """Return the standard error of the correlation after so many independent blocks, at least 4."""
     return 1 / math.sqrt(1 / PRIOR_SD**2 + 1 / _lag_error(blocks) ** 2)
 
 
@@ -102,7 +107,7 @@ def unmet_share(blocks: int) -> float:
 
 
 def _lags(family: Sequence[Array]) -> list[float | None]:
-    """Lag-1 correlation of each contrast; None of too few blocks to test, and of equal ones."""
+    """Return the lag-1 correlation of each contrast; None of too few blocks to test, and of equal ones."""
     return [
         _lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None
         for logs in family
@@ -110,8 +115,10 @@ def _lags(family: Sequence[Array]) -> list[float | None]:
 
 
 def _share(contrasts: int) -> float:
-    """Return standard error of a mean over contrasts, of one's: those of one baseline share a quarter of their
-    variance."""
+    """Return the standard error of a mean over contrasts, as a share of that of one contrast.
+
+    Contrasts of one baseline share a quarter of their variance.
+    """
     return math.sqrt((1 + (contrasts - 1) / 4) / contrasts)
 
 
@@ -121,8 +128,12 @@ def _lag(logs: Array) -> float:
 
 
 def _limit(blocks: int, level: float, share: float = 1.0) -> float:
-    """Return the correlation that chance exceeds with this probability. share: of the standard error of one
-    contrast."""
+    """Return the correlation that chance exceeds with a probability.
+
+    blocks: of a contrast.
+    level: the probability.
+    share: of the standard error of one contrast.
+    """
     se = (blocks - 2) / (blocks * math.sqrt(blocks - 1))
     return float(special.ndtri(1 - level)) * se * share - 1 / blocks
 
@@ -150,6 +161,10 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
     times = math.sqrt(first / second)
     is_unequal = t > t_quantile(1 - UNEQUAL_LEVEL / 2, n - 2) and max(times, 1 / times) >= UNEQUAL
     return times if is_unequal else 1.0
+
+
+def _square(values: Array) -> float:
+    return float(values @ values)
 
 
 def skewness_of(logs: Array) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,10 @@ FEWEST = 8
 """Values from which a change in one series can be found at 5 %: 2 of the 70 ways to halve 8 values separate most."""
 _SHORTEST = 2  # values of a part
 _PERMUTATIONS = 999
-_PRIOR_SD, _MOST_CORRELATED = (
-    0.4,
-    0.9,
-)  # of neighbouring runs: more than of blocks, whose order is random
-_GUARDED, _WARNED = (
-    1.0,
-    1.645,
-)  # standard errors above its estimate: that a change point allows for, or is named
+_PRIOR_SD, _MOST_CORRELATED = 0.4, 0.9
+"""Prior and limit of the correlation of neighbouring runs: larger than for blocks, whose order is random."""
+_GUARDED, _WARNED = 1.0, 1.645
+"""Standard errors above its estimate: for a correlation that a change point allows for, and for its warning."""
 _SEED = 2014
 _AT_ONCE, _ORDERS = 1 << 22, 100  # elements of an array of permuted distances, and orders at a time
 
@@ -43,8 +39,12 @@ Order = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """index: of the first value after the change. p_value: of its test alone, where neighbours correlate plausibly.
-    is_sure: it stands, too, where they correlate by the upper limit of what is plausible."""
+    """A change in a series.
+
+    index: of the first value after it.
+    p_value: of its test alone, where neighbours correlate plausibly.
+    is_sure: whether it also stands where neighbours correlate by the upper limit of what is plausible.
+    """
 
     index: int
     p_value: float
@@ -61,72 +61,65 @@ def change_points_of(
     """
     permutations = max(_PERMUTATIONS, math.ceil(5 * len(series) / level) - 1)
     searches = [_Search(values, level, permutations) for values in series]
-    first = [search.next() for search in searches]
     if not series:
         return []
+    first = [search.next() for search in searches]
     for search, point, p_value in zip(searches, first, _adjusted(first), strict=True):
         further = point if p_value <= level else None
         while further is not None and further.p_value <= level:
-            search.add(further)
+            search.points.append(further)
             further = search.next()
-    guarded, warned = (
-        [search.dependent(errors) for search in searches] for errors in (_GUARDED, _WARNED)
-    )
-    families = [
-        _adjusted([each[0] if each else None for each in found]) for found in (guarded, warned)
-    ]
+    guarded = [search.dependent(_GUARDED) for search in searches]
+    warned = [search.dependent(_WARNED) for search in searches]
+    guarded_firsts = _adjusted([points[0] if points else None for points in guarded])
+    warned_firsts = _adjusted([points[0] if points else None for points in warned])
     result = []
-    for *points, p_value, surely in zip(guarded, warned, *families, strict=True):
-        stand = (
-            []
-            if p_value > level
-            else list(takewhile(lambda point: point.p_value <= level, points[0]))
-        )
-        limits = [surely, *(point.p_value for point in points[1][1:])]
-        kept = [
-            replace(point, is_sure=limit <= level)
-            for point, limit in zip(stand, limits, strict=False)
-        ]
-        result.append(tuple(sorted(kept, key=lambda point: point.index)))
+    for n, points in enumerate(guarded):
+        standing: list[ChangePoint] = []
+        for point, limit in zip(points, warned[n], strict=True):
+            p_value, upper = point.p_value, limit.p_value
+            if not standing:  # the first of a series is tested over all series
+                p_value, upper = guarded_firsts[n], warned_firsts[n]
+            if p_value > level:
+                break
+            standing.append(replace(point, is_sure=upper <= level))
+        result.append(tuple(sorted(standing, key=lambda point: point.index)))
     return result
 
 
 def _adjusted(points: Sequence[ChangePoint | None]) -> list[float]:
-    return list(map(float, holm([each.p_value if each else 1.0 for each in points])))
+    """Return the p-values of one test per series, adjusted for their number; 1 for a series without a test."""
+    return list(map(float, holm([point.p_value if point else 1.0 for point in points])))
 
 
 class _Search:
-    """found: the change points of one series so far, in the order found."""
+    """The search of one series. points: the change points so far, in the order of the search."""
 
     def __init__(self, values: Values, level: float, permutations: int) -> None:
         self._values = as_array(values, "values")
         if np.isnan(self._values).any():
             raise StatsError(Note("not-numbers", what="values"))
-        self.found: list[ChangePoint] = []
+        self.points: list[ChangePoint] = []
         self._distances = np.abs(self._values[:, None] - self._values[None, :])
         self._level, self._permutations = level, permutations
         self._random = np.random.default_rng(_SEED)
 
-    def add(self, point: ChangePoint) -> None:
-        self.found.append(point)
-
     def _edges(self, count: int) -> list[int]:
-        """Where parts begin and end after so many change points."""
-        return sorted([0, *(each.index for each in self.found[:count]), len(self._values)])
+        """Return where parts begin and end after so many change points."""
+        return sorted([0, *(point.index for point in self.points[:count]), len(self._values)])
 
     def next(self) -> ChangePoint | None:
         """Return the best further split, with the p-value of its test; None where no part can be split.
 
         The test ends as soon as its p-value cannot be below the level any more.
         """
-        parts = _parts(self._distances, self._edges(len(self.found)))
+        parts = _parts(self._distances, self._edges(len(self.points)))
         best, index = _best(parts)
         if index < 0:  # all values are equal, or no part can be split
             return None
         as_large = done = 0
-        at_once = min(
-            _ORDERS, max(1, _AT_ONCE // max(len(distances) for _, distances in parts) ** 2)
-        )
+        longest = max(len(distances) for _, distances in parts)
+        at_once = min(_ORDERS, max(1, _AT_ONCE // longest**2))
         while done < self._permutations and 1 + as_large <= self._level * (1 + self._permutations):
             count = min(at_once, self._permutations - done)
             done += count
@@ -140,24 +133,23 @@ class _Search:
         return ChangePoint(index, (1 + as_large) / (1 + done))
 
     def dependent(self, errors: float) -> list[ChangePoint]:
-        """Return the change points with the p-values that they have where neighbours correlate plausibly, which is so
-        many standard errors above the estimate.
+        """Return the change points with their p-values where neighbours correlate plausibly.
 
-        The share of normal series with that correlation and no change that have so large a split, scaled by the mean
-        distance of their values.
+        A p-value is the share of normal series with that correlation and no change that have so large a split, scaled
+        by the mean distance of their values.
+        errors: by how many standard errors the correlation is above its estimate.
         """
-        if not self.found:
+        if not self.points:
             return []
-        correlation = _plausible_correlation(self._values, self._edges(len(self.found)), errors)
+        correlation = _plausible_correlation(self._values, self._edges(len(self.points)), errors)
         result = []
-        for count, point in enumerate(self.found):
+        for count, point in enumerate(self.points):
             edges = self._edges(count)
             parts = _parts(self._distances, edges)
             size = _best(parts)[0] / _mean_distance(parts)
             random, as_large, done = np.random.default_rng(_SEED), 0, 0
-            while done < self._permutations and 1 + as_large <= self._level * (
-                1 + self._permutations
-            ):
+            most = self._level * (1 + self._permutations)
+            while done < self._permutations and 1 + as_large <= most:
                 done += 1
                 values = _correlated(random.standard_normal(len(self._values)), correlation)
                 parts = _parts(np.abs(values[:, None] - values[None, :]), edges)
@@ -175,12 +167,12 @@ def _correlated(noise: Array, correlation: float) -> Array:
 
 
 def _parts(distances: Array, edges: list[int]) -> list[tuple[int, Array]]:
-    """(first value, distances) of the parts between edges that can be split."""
-    return [
-        (start, distances[start:end, start:end])
-        for start, end in pairwise(edges)
-        if end - start >= 2 * _SHORTEST
-    ]
+    """Return (first value, distances) of the parts between edges that can be split."""
+    parts = []
+    for start, end in pairwise(edges):
+        if end - start >= 2 * _SHORTEST:
+            parts.append((start, distances[start:end, start:end]))
+    return parts
 
 
 def _best(parts: Sequence[tuple[int, Array]]) -> tuple[float, int]:
@@ -194,12 +186,19 @@ def _best(parts: Sequence[tuple[int, Array]]) -> tuple[float, int]:
 
 
 def _mean_distance(parts: Sequence[tuple[int, Array]]) -> float:
-    return float(sum(each.sum() for _, each in parts) / sum(each.size for _, each in parts))
+    total = sum(distances.sum() for _, distances in parts)
+    return float(total / sum(distances.size for _, distances in parts))
 
 
 def _plausible_correlation(values: Array, edges: Sequence[int], errors: float) -> float:
-    """Return the correlation of neighbouring values within parts, so many standard errors above its estimate, which a
-    normal prior of _PRIOR_SD shrinks to 0. Every part's own mean takes 3 r + 1 from it (Kendall 1954)."""
+    """Return a plausible correlation of neighbouring values within parts.
+
+    A normal prior of _PRIOR_SD shrinks its estimate to 0. Every part's own mean takes 3 r + 1 from it (Kendall 1954).
+
+    values: of the series.
+    edges: where parts begin and end.
+    errors: by how many standard errors the correlation is above its estimate.
+    """
     centred = [values[start:end] - values[start:end].mean() for start, end in pairwise(edges)]
     square = sum(float(part @ part) for part in centred)
     n, left = len(values), max(len(values) - 3 * len(centred), 1)
@@ -208,12 +207,8 @@ def _plausible_correlation(values: Array, edges: Sequence[int], errors: float) -
     lag = sum(float(part[1:] @ part[:-1]) for part in centred) / square
     se = (n - 2) / (left * math.sqrt(n - 1))
     known = 1 / (1 / _PRIOR_SD**2 + 1 / se**2)
-    return float(
-        min(
-            max(known * (n * lag + len(centred)) / left / se**2 + errors * math.sqrt(known), 0.0),
-            _MOST_CORRELATED,
-        )
-    )
+    estimate = known * (n * lag + len(centred)) / left / se**2
+    return float(min(max(estimate + errors * math.sqrt(known), 0.0), _MOST_CORRELATED))
 
 
 def _gains(distances: Array, orders: Order) -> Array:

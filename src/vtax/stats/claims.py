@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Annotated, Literal
 
 from vtax.described import Means, Only
@@ -42,10 +43,13 @@ Sample = tuple[Values, Values]
 class Claimed:
     """A ratio with the range that is claimed for it.
 
-    low: 0 for none. high: infinity for none. is_withheld: no word may rest on it being inside, such as where a clock
-    is wrong. blocks_each: that one logarithm of the contrast is of. apart: the two samples of blocks, each with the
-    sessions of its logarithms, of sides that share no block, such as two hosts; the contrast has no blocks then.
-    why_not: a note of why there is nothing to judge, with an empty contrast too.
+    contrast: the logarithms of the ratio; empty with `apart` and `why_not`.
+    low: of the range; 0 for none.
+    high: of the range; infinity for none.
+    is_withheld: whether no word may rest on the ratio being inside, such as where a clock is wrong.
+    blocks_each: how many blocks each logarithm of the contrast is made of.
+    apart: the two samples, with the sessions of their logarithms, of sides that share no block, such as two hosts.
+    why_not: a note of why there is nothing to judge.
     """
 
     contrast: Contrast
@@ -64,8 +68,11 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Tested:
-    """A comparison with its ratio. p_inside, p_outside: at most 1 - confidence where the interval lies so. outlook:
-    further blocks that decide."""
+    """A comparison with its ratio.
+
+    p_inside, p_outside: at most 1 - confidence where the interval lies inside or outside the range.
+    outlook: how many further blocks decide.
+    """
 
     claimed: Claimed
     ratio: Annotated[Ratio, Only("estimate", "low", "high")]
@@ -75,7 +82,7 @@ class Tested:
 
     @property
     def n_blocks(self) -> Annotated[int, Means("blocks of the ratio", name="blocks")]:
-        """The blocks that its logarithms are of: of a spread over blocks two each."""
+        """The blocks that its logarithms are made of: two for each logarithm of a spread over blocks."""
         return self.ratio.n_blocks * self.claimed.blocks_each
 
     @property
@@ -97,10 +104,12 @@ class RangeTest:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The word about a finding. tested: its comparisons, check by check; those without an answer have a StatsError.
+    """The word about a finding.
 
-    p_reproduced, p_contradicted: adjusted over `family` findings at level alpha. blocks_needed: None when noise
-    leaves more than a factor of ten open. assumptions: what a word rests on beside its blocks.
+    p_reproduced, p_contradicted: adjusted over `family` findings at level alpha.
+    tested: its comparisons, check by check; those without an answer have a StatsError.
+    blocks_needed: None when noise leaves more than a factor of ten open.
+    assumptions: notes on what the word assumes beside its blocks.
     """
 
     kind: Word
@@ -128,48 +137,44 @@ def judge_claims(
 
     looks_ahead: whether to compute the further blocks that decide what is open, which costs most of the time.
     """
-    contrasts = {
-        f"{name} {c} {n}": each.contrast
-        for name, checks in claims.items()
-        for c, check in enumerate(checks)
-        for n, each in enumerate(check.compared)
-        if each.is_paired
-    }
-    answers = analyse(rule, contrasts)
-    blocks = max(
-        (a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0
-    )
+    compared: list[Claimed] = []
+    for checks in claims.values():
+        for check in checks:
+            compared += check.compared
+    pairs = {str(n): claimed.contrast for n, claimed in enumerate(compared) if claimed.is_paired}
+    answers = analyse(rule, pairs)
+    comparisons = [answer for answer in answers.values() if isinstance(answer, Comparison)]
+    blocks = max((comparison.ratio.n_blocks for comparison in comparisons), default=0)
     alpha = rule.alpha if rule.stop == "open" else 1 - interval_confidence(rule, blocks)
-    family = len(claims)
-    tested: dict[str, list[list[Tested | StatsError]]] = {
-        name: [
-            [
-                _tested(rule, each, answers[f"{name} {c} {n}"])
-                if each.is_paired
-                else _tested_apart(rule, each)
-                for n, each in enumerate(check.compared)
-            ]
-            for c, check in enumerate(checks)
-        ]
-        for name, checks in claims.items()
-    }
-    ps = {name: _p_values(claims[name], tested[name]) for name in claims}
-    adjusted = (
-        dict(zip(ps, holm([min(pair) for pair in ps.values()]).tolist(), strict=True)) if ps else {}
-    )
-    found = {}
+    results: list[Tested | StatsError] = []
+    for n, claimed in enumerate(compared):
+        if claimed.is_paired:
+            results.append(_tested(rule, claimed, answers[str(n)]))
+        else:
+            results.append(_tested_apart(rule, claimed))
+    remaining = iter(results)
+    tested, ps, family = {}, {}, len(claims)
     for name, checks in claims.items():
+        tested[name] = [list(islice(remaining, len(check.compared))) for check in checks]
+        ps[name] = _p_values(checks, tested[name])
+    if not ps:
+        return {}
+    adjusted = holm([min(pair) for pair in ps.values()]).tolist()
+    judgements = {}
+    for (name, checks), p in zip(claims.items(), adjusted, strict=True):
         inside, outside = ps[name]
-        both = [min(1.0, max(adjusted[name], p * family)) for p in (inside, outside)]
-        both[0 if inside <= outside else 1] = adjusted[name]
-        steps = (
-            math.ceil(adjusted[name] / min(inside, outside) - 1e-9)
-            if min(inside, outside) > 0
-            else family
-        )
-        word = _judgement(rule, checks, tested[name], (both[0], both[1]), (family, steps), alpha)
-        found[name] = _looking_ahead(word, checks) if looks_ahead else word
-    return found
+        p_reproduced = min(1.0, max(p, inside * family))
+        p_contradicted = min(1.0, max(p, outside * family))
+        if inside <= outside:
+            p_reproduced = p
+        else:
+            p_contradicted = p
+        smaller = min(inside, outside)
+        steps = math.ceil(p / smaller - 1e-9) if smaller > 0 else family
+        both = (p_reproduced, p_contradicted)
+        judgement = _judgement(rule, checks, tested[name], both, (family, steps), alpha)
+        judgements[name] = _looking_ahead(judgement, checks) if looks_ahead else judgement
+    return judgements
 
 
 def _logs(claimed: Claimed) -> tuple[float, float]:
@@ -184,8 +189,10 @@ def _tested(rule: Rule, claimed: Claimed, answer: Comparison | StatsError) -> Te
 
 
 def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
-    """Return a comparison over the sessions of both sides, or why there is none. With one session on a side there is
-    a ratio and no answer: the effect of that session is in it."""
+    """Return a comparison over the sessions of both sides, or why there is none.
+
+    With one session on a side there is a ratio and no answer: the effect of that session is in it.
+    """
     samples = claimed.apart
     if samples is None:
         return StatsError(claimed.why_not)
@@ -198,28 +205,25 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
     warnings = (*ratio.warnings, *claimed.contrast.notes)
     ratio = replace(ratio, confidence=rule.confidence, warnings=warnings)
     ratio = coarsened(ratio, claimed.contrast.resolution)
-    return Tested(
-        claimed, ratio, *(p_values(ratio, claimed, rule) if over_sessions else (1.0, 1.0))
-    )
+    ps = p_values(ratio, claimed, rule) if over_sessions else (1.0, 1.0)
+    return Tested(claimed, ratio, *ps)
 
 
 def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
-    """(p that the ratio is inside its range, p that it is outside), as they hold under the rule; 1 from a block.
+    """Return (p that the ratio is inside its range, p that it is outside), as they hold under the rule; 1 from a block.
 
     Twice the one-sided p-values, so that each is at most alpha where the two-sided interval lies inside or outside.
     """
     if ratio.n_blocks < 2:
         return 1.0, 1.0
     low, high = _logs(claimed)
-    above_low = p_above(ratio, low) if math.isfinite(low) else 0.0
-    below_high = p_below(ratio, high) if math.isfinite(high) else 0.0
-    below_low = p_below(ratio, low) if math.isfinite(low) else 1.0
-    above_high = p_above(ratio, high) if math.isfinite(high) else 1.0
+    inside, outside = 0.0, 1.0
+    if math.isfinite(low):
+        inside, outside = p_above(ratio, low), p_below(ratio, low)
+    if math.isfinite(high):
+        inside, outside = max(inside, p_below(ratio, high)), min(outside, p_above(ratio, high))
     valid = tests_of(rule)
-    inside, outside = (
-        valid(p, ratio) for p in (max(above_low, below_high), min(below_low, above_high))
-    )
-    return min(1.0, 2 * inside), min(1.0, 2 * outside)
+    return min(1.0, 2 * valid(inside, ratio)), min(1.0, 2 * valid(outside, ratio))
 
 
 def partial_conjunction(p_given: Values, count: int) -> float:
@@ -236,19 +240,17 @@ def _needed(check: RangeTest) -> int:
 def _p_values(
     checks: Sequence[RangeTest], tested: Sequence[Sequence[Tested | StatsError]]
 ) -> tuple[float, float]:
-    """(p of all checks holding, p of any of them failing) of one finding, unadjusted for other findings."""
-    inside, outside = [], []
+    """Return (p of all checks holding, p of any of them failing) of one finding, unadjusted for other findings."""
+    holds, fails = [], []
     for check, answers in zip(checks, tested, strict=True):
-        pairs = [
-            (a.p_inside, a.p_outside)
-            if isinstance(a, Tested) and a.ratio.n_blocks >= MINIMUM_BLOCKS
-            else (1.0, 1.0)
-            for a in answers
-        ]
+        inside, outside = [1.0] * len(answers), [1.0] * len(answers)
+        for n, answer in enumerate(answers):
+            if isinstance(answer, Tested) and answer.ratio.n_blocks >= MINIMUM_BLOCKS:
+                inside[n], outside[n] = answer.p_inside, answer.p_outside
         needed = _needed(check)
-        inside.append(partial_conjunction([p for p, _ in pairs], needed))
-        outside.append(partial_conjunction([p for _, p in pairs], len(pairs) - needed + 1))
-    return max(inside), min(1.0, len(checks) * min(outside))
+        holds.append(partial_conjunction(inside, needed))
+        fails.append(partial_conjunction(outside, len(answers) - needed + 1))
+    return max(holds), min(1.0, len(checks) * min(fails))
 
 
 def _judgement(
@@ -259,7 +261,15 @@ def _judgement(
     families: tuple[int, int],
     alpha: float,
 ) -> Judgement:
-    """families: how many findings there are, and how many Holm's step corrected this one for."""
+    """Return the word about a finding, without the further blocks that decide it.
+
+    rule: of the run.
+    checks: of the finding.
+    tested: their comparisons.
+    ps: the adjusted p-values that it is reproduced, and contradicted.
+    families: how many findings there are, and how many Holm's step corrected this one for.
+    alpha: level of the family.
+    """
     family, steps = families
     kind: Word = "inconclusive"
     if min(ps) <= alpha:
@@ -269,72 +279,86 @@ def _judgement(
     if kind != "inconclusive":
         notes, assumptions = _doubts(rule, checks, tested, kind, alpha, steps)
         kind = "inconclusive" if notes else kind
-    answers = [a for each in tested for a in each if isinstance(a, Tested)]
-    fewest = min(answers, key=lambda a: a.ratio.n_blocks, default=None)
+    answers = list(chain.from_iterable(tested))
+    judged = [answer for answer in answers if isinstance(answer, Tested)]
+    fewest = min(judged, key=lambda answer: answer.ratio.n_blocks, default=None)
     if fewest and fewest.ratio.n_blocks < MINIMUM_BLOCKS:
         minimum = MINIMUM_BLOCKS * fewest.claimed.blocks_each
         notes.append(Note("few-blocks-for-claim", count=fewest.n_blocks, minimum=minimum))
-    notes += [a.note for each in tested for a in each if isinstance(a, StatsError)]
-    if any(a.claimed.apart and a.ratio.n_sessions == 1 for a in answers):
+    notes += [answer.note for answer in answers if isinstance(answer, StatsError)]
+    if any(answer.claimed.apart and answer.ratio.n_sessions == 1 for answer in judged):
         notes.append(Note("one-session"))
-    answered = tuple(map(tuple, tested))
-    rests_on = () if kind == "inconclusive" else tuple(assumptions)
     return Judgement(
-        kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)), rests_on
+        kind,
+        *ps,
+        family,
+        alpha,
+        tested=tuple(map(tuple, tested)),
+        blocks_low=0,
+        blocks_needed=0,
+        warnings=tuple(dict.fromkeys(notes)),
+        assumptions=() if kind == "inconclusive" else tuple(assumptions),
     )
 
 
-def _looking_ahead(found: Judgement, checks: Sequence[RangeTest]) -> Judgement:
+def _looking_ahead(judgement: Judgement, checks: Sequence[RangeTest]) -> Judgement:
     """Return the judgement with the further blocks that decide it; not known where the word was withheld."""
-    if found.kind != "inconclusive":
-        return found
-    level = found.alpha / found.family
-    tested = tuple(
-        tuple(_with_outlook(a, level, len(check.compared)) for a in each)
-        for check, each in zip(checks, found.tested, strict=True)
-    )
-    is_withheld = min(found.p_reproduced, found.p_contradicted) <= found.alpha
-    low, high = (None, None) if is_withheld else _blocks(tested)
-    return replace(found, tested=tested, blocks_low=low, blocks_needed=high)
+    if judgement.kind != "inconclusive":
+        return judgement
+    level = judgement.alpha / judgement.family
+    tested = []
+    for check, answers in zip(checks, judgement.tested, strict=True):
+        count = len(check.compared)
+        tested.append(tuple(_with_outlook(answer, level, count) for answer in answers))
+    low = high = None
+    if min(judgement.p_reproduced, judgement.p_contradicted) > judgement.alpha:
+        low, high = _blocks(list(chain.from_iterable(tested)))
+    return replace(judgement, tested=tuple(tested), blocks_low=low, blocks_needed=high)
 
 
-def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested | StatsError:
-    """Return the comparison with the blocks that it still needs, at the level of one finding of a family."""
+def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Tested | StatsError:
+    """Return the comparison with the blocks that it still needs.
+
+    answer: the comparison.
+    level: of one finding of a family.
+    count: of the comparisons of its check.
+    """
     if isinstance(answer, StatsError):
         return answer
-    ratio = answer.ratio
+    ratio, times = answer.ratio, answer.claimed.blocks_each
     if ratio.n_blocks < 2 or ratio.n_sessions > 1 or answer.claimed.apart:
         return replace(answer, outlook=Outlook(None, None))
-    if ratio.n_blocks >= MINIMUM_BLOCKS and min(answer.p_inside, answer.p_outside * of) <= level:
+    if ratio.n_blocks >= MINIMUM_BLOCKS and min(answer.p_inside, answer.p_outside * count) <= level:
         return answer
-    missing = max(0, MINIMUM_BLOCKS - ratio.n_blocks)
     if ratio.se_log == 0.0:
-        blocks = missing * answer.claimed.blocks_each
-        return replace(answer, outlook=Outlook(blocks, blocks) if missing else Outlook(None, None))
-    sd = ratio.se_log * math.sqrt(ratio.n_blocks)
-    found = range_outlook(
+        missing = max(0, MINIMUM_BLOCKS - ratio.n_blocks) * times or None
+        return replace(answer, outlook=Outlook(missing, missing))
+    outlook = range_outlook(
         ratio.mean_log,
-        sd,
+        ratio.se_log * math.sqrt(ratio.n_blocks),
         ratio.n_blocks,
         ratio.df,
         _logs(answer.claimed),
-        (level / 2, level / 2 / of),
+        (level / 2, level / 2 / count),
         MINIMUM_BLOCKS,
     )
-    times = answer.claimed.blocks_each
-    if found.low is None or found.high is None or times == 1:
-        return replace(answer, outlook=found)
-    return replace(answer, outlook=Outlook(found.low * times, found.high * times))
+    if outlook.low is not None and outlook.high is not None:
+        outlook = Outlook(outlook.low * times, outlook.high * times)
+    return replace(answer, outlook=outlook)
 
 
-def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None, int | None]:
+def _blocks(answers: Sequence[Tested | StatsError]) -> tuple[int | None, int | None]:
     """Return the largest of the ranges of all comparisons; None where one has none."""
-    found = [
-        a.outlook if isinstance(a, Tested) else Outlook(None, None) for each in tested for a in each
-    ]
-    if not found or any(o.low is None or o.high is None for o in found):
-        return None, None
-    return max(o.low or 0 for o in found), max(o.high or 0 for o in found)
+    lows, highs = [], []
+    for answer in answers:
+        if isinstance(answer, StatsError):
+            return None, None
+        outlook = answer.outlook
+        if outlook.low is None or outlook.high is None:
+            return None, None
+        lows.append(outlook.low)
+        highs.append(outlook.high)
+    return max(lows, default=None), max(highs, default=None)
 
 
 def _doubts(
@@ -345,25 +369,34 @@ def _doubts(
     alpha: float,
     family: int,
 ) -> tuple[list[str], list[str]]:
-    """(why the word is withheld, what it assumes), by the verdicts that the comparisons it needs amount to."""
+    """Return (why the word is withheld, what it assumes), by the verdicts of the comparisons that it needs."""
     notes: list[str] = []
     assumptions: list[str] = []
+    is_inside = kind == "reproduced"
     for check, answers in zip(checks, tested, strict=True):
-        is_inside, total = kind == "reproduced", len(check.compared)
-        needed = _needed(check) if is_inside else total - _needed(check) + 1
+        total, needed = len(check.compared), _needed(check)
+        if not is_inside:
+            needed = total - needed + 1
         level = alpha / (total - needed + 1)
-        there = [a for a in answers if isinstance(a, Tested)]
-        decided = [a for a in there if (a.p_inside if is_inside else a.p_outside) <= level]
-        verdicts = [_verdict(rule, a, is_inside, alpha, family) for a in decided]
-        objected = [v.warnings[-1] for v in verdicts if v.kind == "undecided"]
-        assumptions += [note for v in verdicts if v.kind != "undecided" for note in v.warnings]
-        if objected and len(decided) - len(objected) < needed and (is_inside or decided):
-            notes += objected
+        objections, decided = [], 0
+        for answer in answers:
+            if isinstance(answer, StatsError):
+                continue
+            if (answer.p_inside if is_inside else answer.p_outside) > level:
+                continue
+            decided += 1
+            verdict = _verdict(rule, answer, is_inside, alpha, family)
+            if verdict.kind == "undecided":
+                objections.append(verdict.warnings[-1])
+            else:
+                assumptions += verdict.warnings
+        if objections and decided - len(objections) < needed:
+            notes += objections
     return list(dict.fromkeys(notes)), list(dict.fromkeys(assumptions))
 
 
 def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int) -> Verdict:
-    """Return the verdict that a comparison amounts to, as far as it is warranted; see `withholding`.
+    """Return the verdict that a comparison amounts to, as far as it is warranted (`withholding`).
 
     The ratio is divided by the bound that is in question, or by the middle of the range, so that it is judged
     against 1 as every other ratio. A range that holds 1 says that something is absent.

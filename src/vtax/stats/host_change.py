@@ -20,7 +20,6 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Annotated
 
 import numpy as np
@@ -63,41 +62,47 @@ class Effect:
 
 
 def window_mean(logs: Values, sessions: Values) -> float:
-    """Return the mean over sessions of the means of their blocks: one host in one window. NaN: no such block.
+    """Return the mean over sessions of the means of their blocks: of one host in one window.
+
+    logs: one for each block, NaN where there is none.
+    sessions: of each block.
 
     Raises StatsError where no block is left.
     """
-    given, labels = as_array(logs, "logarithms"), np.asarray(sessions)
-    there = ~np.isnan(given)
-    if not there.any():
+    array, labels = as_array(logs, "logarithms"), np.asarray(sessions)
+    present = ~np.isnan(array)
+    if not present.any():
         raise StatsError(Note("nothing", what="logarithms"))
-    _, of = np.unique(labels[there], return_inverse=True)
-    return float((np.bincount(of, given[there]) / np.bincount(of)).mean())
+    _, session = np.unique(labels[present], return_inverse=True)
+    return float((np.bincount(session, array[present]) / np.bincount(session)).mean())
 
 
 def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95) -> Effect:
-    """Return the effect of a change from one log(after / before) per host: of hosts that changed, and of those that
-    did not.
+    """Return the effect of a change on hosts. With a side of one host, without scatter, its interval is 0 to inf.
 
-    A side of one host has no scatter: the interval is then 0 to inf. Raises StatsError without a host that changed.
+    changed, controls: log(after / before) of each host that changed, and of each that did not.
+    confidence: of the interval.
+
+    Raises StatsError without a host that changed.
     """
     check_confidence(confidence)
-    sides = [as_array(values, "hosts") for values in (changed, controls)]
-    if not sides[0].size:
+    treated, others = as_array(changed, "hosts"), as_array(controls, "hosts")
+    if not treated.size:
         raise StatsError(Note("nothing", what="hosts that changed"))
-    mean = float(sides[0].mean()) - (float(sides[1].mean()) if sides[1].size else 0.0)
-    counts = sides[0].size, sides[1].size
-    if min(side.size for side in sides if side.size) < _MIN_HOSTS:
+    mean = float(treated.mean())
+    if others.size:
+        mean -= float(others.mean())
+    counts = treated.size, others.size
+    if min(filter(None, counts)) < _MIN_HOSTS:
         return Effect(exp(mean), 0.0, math.inf, confidence, 1.0, 0.0, *counts)
-    errors = _errors(*sides)
+    errors = _errors(treated, others)
     half, df = max((t_quantile((1 + confidence) / 2, df) * se, df) for se, df in errors)
     p_value = min(1.0, 2 * max(tail(abs(mean), *error) for error in errors))
     return Effect(exp(mean), exp(mean - half), exp(mean + half), confidence, p_value, df, *counts)
 
 
 def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
-    """Return (standard error, degrees of freedom) of the difference of two means, or of one where there are no
-    controls."""
+    """Return (standard error, degrees of freedom) of the difference of means, or of one mean without controls."""
     a, b = changed.size, controls.size
     if not b:
         return [(standard_error(changed), a - 1.0)]
@@ -130,10 +135,8 @@ def random_half(hosts: Mapping[str, str] | Sequence[str], seed: int) -> tuple[st
     groups = hosts if isinstance(hosts, Mapping) else dict.fromkeys(hosts, "")
     draw = random.Random(f"vtax change {seed}")
     order: list[str] = []
-    for _, of in groupby(
-        sorted(groups, key=lambda name: (groups[name], name)), key=lambda name: groups[name]
-    ):
-        names = list(of)
+    for group in sorted(set(groups.values())):
+        names = sorted(name for name in groups if groups[name] == group)
         draw.shuffle(names)
         order += names
     drawn = set(order[draw.randrange(2) :: 2])

@@ -33,9 +33,11 @@ from vtax.stats.withholding import for_clock, for_resolution, for_zeros, is_for_
 
 @dataclass(frozen=True)
 class Comparison:
-    """ratio: its interval holds at rule.confidence under the rule. verdict: over the family it was judged in.
+    """The answer about one contrast.
 
-    Under the rule "verdict", verdict.kind comes from the boundaries and its p-values are those of a single look.
+    ratio: its interval holds at rule.confidence under the rule.
+    verdict: over the family it was judged in. Under the rule "verdict" its kind comes from the boundaries, and its
+        p-values are those of a single look.
     typical: beside the ratio, where trials and blocks suffice; no verdict looks at it.
     """
 
@@ -45,71 +47,76 @@ class Comparison:
 
 
 def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparison | StatsError]:
-    """Ratio and verdict of every contrast of one family; a contrast without an answer has its StatsError instead.
+    """Return ratio and verdict of every contrast of one family; a contrast without an answer has its StatsError.
 
     The family is what is passed in one call: state it beside the results.
     """
-    result: dict[str, Comparison | StatsError] = {}
+    answers: dict[str, Comparison | StatsError] = {}
     ratios: dict[str, Ratio] = {}
     rules = {name: rule.of(contrast.logs) for name, contrast in contrasts.items()}
     for name, contrast in contrasts.items():
         try:
             ratios[name] = _ratio(contrast, rules[name])
         except StatsError as error:
-            result[name] = error
+            answers[name] = error
     ratios = _without_assumptions(ratios, contrasts)
-    ratios = {name: coarsened(r, contrasts[name].resolution) for name, r in ratios.items()}
-    ratios = {name: replace(ratio, confidence=rule.confidence) for name, ratio in ratios.items()}
-    names = list(ratios)
-    better: list[Better] = [contrasts[name].better for name in names]
-    alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
-    verdicts = judge_family(
-        [ratios[name] for name in names], rule.margin, better, alpha, tests_of(rule)
-    )
-    if rule.stop == "open":
-        verdicts = tuple(
-            _with_levels(v, ratios[name], rule) for v, name in zip(verdicts, names, strict=True)
-        )
-    if rule.stop == "verdict" and all(ratio.n_sessions == 1 for ratio in ratios.values()):
-        logs = [contrasts[name].logs for name in names]
-        words = sequential_verdicts(
-            logs, rule.margin, rule.alpha, [rules[name].looks for name in names]
-        )
-        kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
-        verdicts = tuple(
-            _with_levels(replace(v, kind=k), ratios[name], rule)
-            for v, k, name in zip(verdicts, kinds, names, strict=True)
-        )
-    verdicts = tuple(
-        warranted(v, ratios[name], contrasts[name], rules[name])
-        for name, v in zip(names, verdicts, strict=True)
-    )
-    verdicts = tuple(for_zeros(v, contrasts[name]) for name, v in zip(names, verdicts, strict=True))
-    verdicts = tuple(
-        for_resolution(v, ratios[name], contrasts[name].resolution)
-        for name, v in zip(names, verdicts, strict=True)
-    )
-    verdicts = tuple(
-        for_clock(v) if contrasts[name].clock_is_wrong else v
-        for name, v in zip(names, verdicts, strict=True)
-    )
-    verdicts = tuple(
-        _with_needed(v, ratios[name], rules[name]) for name, v in zip(names, verdicts, strict=True)
-    )
+    for name, ratio in ratios.items():
+        coarse = coarsened(ratio, contrasts[name].resolution)
+        ratios[name] = replace(coarse, confidence=rule.confidence)
+    verdicts = _family_verdicts(rule, rules, ratios, contrasts)
     typical = _typical(rules, ratios, contrasts)
-    result.update(
-        {
-            name: Comparison(ratios[name], v, typical.get(name))
-            for name, v in zip(names, verdicts, strict=True)
-        }
-    )
-    return {name: result[name] for name in contrasts}
+    for name, ratio in ratios.items():
+        verdict = _as_warranted(verdicts[name], ratio, contrasts[name], rules[name])
+        answers[name] = Comparison(ratio, verdict, typical.get(name))
+    return {name: answers[name] for name in contrasts}
+
+
+def _as_warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
+    """Return a verdict as far as its blocks warrant it; an undecided one with what would decide it."""
+    verdict = warranted(verdict, ratio, contrast, rule)
+    verdict = for_zeros(verdict, contrast)
+    verdict = for_resolution(verdict, ratio, contrast.resolution)
+    if contrast.clock_is_wrong:
+        verdict = for_clock(verdict)
+    if verdict.kind != "undecided":
+        return verdict
+    return replace(verdict, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
+
+
+def _family_verdicts(
+    rule: Rule,
+    rules: Mapping[str, Rule],
+    ratios: Mapping[str, Ratio],
+    contrasts: Mapping[str, Contrast],
+) -> dict[str, Verdict]:
+    """Return the verdict on every ratio, before any is withheld.
+
+    rule: of the run.
+    rules, ratios, contrasts: by the name of the contrast.
+    """
+    better = [contrasts[name].better for name in ratios]
+    alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
+    family = judge_family(list(ratios.values()), rule.margin, better, alpha, tests_of(rule))
+    verdicts = dict(zip(ratios, family, strict=True))
+    has_one_session = all(ratio.n_sessions == 1 for ratio in ratios.values())
+    has_boundaries = rule.stop == "verdict" and has_one_session
+    if has_boundaries:
+        logs = [contrasts[name].logs for name in ratios]
+        looks = [rules[name].looks for name in ratios]
+        words = sequential_verdicts(logs, rule.margin, rule.alpha, looks)
+        for name, word in zip(ratios, words, strict=True):
+            kind = _kind(word, contrasts[name].better)
+            verdicts[name] = replace(verdicts[name], kind=kind)
+    if has_boundaries or rule.stop == "open":
+        for name, verdict in verdicts.items():
+            verdicts[name] = _with_levels(verdict, ratios[name], rule)
+    return verdicts
 
 
 def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
     if contrast.sessions is None:
-        there = contrast.logs == contrast.logs
-        return ratio_of_logs(contrast.logs, interval_confidence(rule, int(there.sum())))
+        blocks = np.count_nonzero(~np.isnan(contrast.logs))
+        return ratio_of_logs(contrast.logs, interval_confidence(rule, int(blocks)))
     return ratio_over_sessions(
         contrast.logs, contrast.sessions, lambda units: interval_confidence(rule, units)
     )
@@ -118,37 +125,39 @@ def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
 def missed(
     rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]
 ) -> dict[str, bool]:
-    """Contrasts that miss the target of a rule that looks at figures, each judged in its family as by `analyse`;
-    and of each whether further blocks may help.
+    """Return the contrasts that miss the target of a rule that looks at figures: name -> whether further blocks help.
 
-    For `stopping.decide`, so that a run ends when its result has what was declared, neither sooner nor later.
+    Each is judged in its family as by `analyse`. For `stopping.decide`, so that a run ends when its result has what was
+    declared, neither sooner nor later.
+
+    rule: of the run.
+    contrasts: by name.
+    families: name -> family.
     """
     members: dict[str, dict[str, Contrast]] = {}
     for name, contrast in contrasts.items():
         members.setdefault(families.get(name, ""), {})[name] = contrast
-    found = {
-        name: answer
-        for family in members.values()
-        for name, answer in analyse(rule, family).items()
-    }
-    return missed_of(rule, {name: found[name] for name in contrasts})
+    answers: dict[str, Comparison | StatsError] = {}
+    for family in members.values():
+        answers |= analyse(rule, family)
+    return missed_of(rule, {name: answers[name] for name in contrasts})
 
 
 def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None]) -> dict[str, bool]:
-    """Return the same from the answers; None: there is none."""
-    return {
-        name: not (
-            rule.stop in LOOKS_AGAIN
-            and isinstance(answer, Comparison)
-            and is_for_good(answer.verdict)
-        )
-        for name, answer in answers.items()
-        if answer is None or misses(rule, answer)
-    }
+    """Return the contrasts that `missed` returns, from their answers; None for a contrast without one."""
+    helps = {}
+    for name, answer in answers.items():
+        if answer is None or misses(rule, answer):
+            helps[name] = not (
+                rule.stop in LOOKS_AGAIN
+                and isinstance(answer, Comparison)
+                and is_for_good(answer.verdict)
+            )
+    return helps
 
 
 def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
-    """Whether a contrast misses the target of `precision`, `verdict` or `open`; one without an answer does."""
+    """Return whether a contrast misses the target of `precision`, `verdict` or `open`; one without an answer does."""
     if isinstance(answer, StatsError):
         return True
     if rule.stop in LOOKS_AGAIN:
@@ -163,14 +172,14 @@ def _without_assumptions(
 
     Those over several sessions stay: what blocks have in common is a part of their session there.
     """
-    names = [
-        n
-        for n, ratio in ratios.items()
-        if ratio.n_blocks > 1 and ratio.se_log > 0 and ratio.n_sessions == 1
-    ]
-    family = [contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names]
+    family = {}
+    for name, ratio in ratios.items():
+        if ratio.n_blocks > 1 and ratio.se_log > 0 and ratio.n_sessions == 1:
+            logs = contrasts[name].logs
+            family[name] = logs[~np.isnan(logs)]
     result = dict(ratios)
-    for name, logs, correlation in zip(names, family, dependence(family), strict=True):
+    correlations = dependence(list(family.values()))
+    for (name, logs), correlation in zip(family.items(), correlations, strict=True):
         ratio, noise, notes = ratios[name], contrasts[name].noise, list[str]()
         se, df, effective = ratio.se_log, ratio.df, None
         if correlation:
@@ -182,12 +191,12 @@ def _without_assumptions(
         skewness = skewness_of(logs) if noise != 1 else 0.0
         if skewness:
             notes.append(Note("unequal-noise", times=round(max(noise, 1 / noise), 1)))
-        found = widened(ratio, ratio.confidence, se, df, skewness)
+        wider = widened(ratio, ratio.confidence, se, df, skewness)
         result[name] = replace(
-            found, effective_blocks=effective, warnings=(*found.warnings, *notes)
+            wider, effective_blocks=effective, warnings=(*wider.warnings, *notes)
         )
     for name, contrast in contrasts.items():
-        if name in result and (name in names or result[name].n_sessions > 1):
+        if name in result and (name in family or result[name].n_sessions > 1):
             warnings = (*result[name].warnings, *contrast.notes)
             result[name] = replace(result[name], warnings=warnings)
     return result
@@ -198,28 +207,22 @@ def _typical(
 ) -> dict[str, Typical]:
     """Return the typical ratios that can be given, and which of them show pauses: judged as one family.
 
-    None over several sessions: their interval takes blocks as independent.
+    Over several sessions there are none, since their interval takes blocks as independent.
     """
-    found: dict[str, Typical] = {}
+    typicals: dict[str, Typical] = {}
     for name, ratio in ratios.items():
-        logs, medians, trials = (
-            contrasts[name].logs,
-            contrasts[name].medians,
-            contrasts[name].trials,
-        )
-        level = interval_confidence(rules[name], ratio.n_blocks)
-        if medians is None or ratio.n_sessions > 1:
+        contrast = contrasts[name]
+        if contrast.medians is None or ratio.n_sessions > 1:
             continue
-        typical = typical_ratio(ratio, logs, medians, trials, level)
+        level = interval_confidence(rules[name], ratio.n_blocks)
+        typical = typical_ratio(ratio, contrast.logs, contrast.medians, contrast.trials, level)
         if typical is not None:
-            found[name] = typical
-    adjusted = holm([typical.p_value for typical in found.values()]).tolist()
-    return {
-        name: found_pauses(
-            typical, ratios[name], p, contrasts[name].better, rules[name].margin, rules[name].alpha
-        )
-        for (name, typical), p in zip(found.items(), adjusted, strict=True)
-    }
+            typicals[name] = typical
+    adjusted = holm([typical.p_value for typical in typicals.values()]).tolist()
+    for (name, typical), p in zip(typicals.items(), adjusted, strict=True):
+        better, rule = contrasts[name].better, rules[name]
+        typicals[name] = found_pauses(typical, ratios[name], p, better, rule.margin, rule.alpha)
+    return typicals
 
 
 def _kind(word: str, better: Better) -> Kind:
@@ -230,23 +233,18 @@ def _kind(word: str, better: Better) -> Kind:
     return "faster" if (word == "above") == (better == "higher") else "slower"
 
 
-def _with_needed(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:
-    """Return an undecided verdict with what would decide it."""
-    if verdict.kind != "undecided":
-        return verdict
-    return replace(verdict, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
-
-
 def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> float:
-    """Return the share of plausible futures in which so many further blocks decide a comparison, of one session
-    alone."""
+    """Return the share of plausible futures in which further blocks decide a comparison; 0 over several sessions.
+
+    rule: of the run.
+    verdict, ratio: so far.
+    more: how many blocks.
+    """
     if ratio.n_blocks < 2 or ratio.se_log == 0 or ratio.n_sessions > 1:
         return 0.0
-    levels = (
-        single_look(verdict.alpha, verdict.family)
-        if rule.stop not in LOOKS_AGAIN
-        else _levels(verdict, rule)
-    )
+    levels = single_look(verdict.alpha, verdict.family)
+    if rule.stop in LOOKS_AGAIN:
+        levels = _levels(verdict, rule)
     blocks, sd = ratio.n_blocks + more, ratio.se_log * math.sqrt(ratio.n_blocks)
     at = np.array([levels(blocks) if blocks >= MINIMUM_BLOCKS else (0.0, 0.0)])
     ns = np.array([blocks])
@@ -264,9 +262,7 @@ def _levels(verdict: Verdict, rule: Rule) -> Levels:
     def levels(blocks: int) -> tuple[float, float]:
         if rule.stop == "verdict" and not rule.looks.first <= blocks <= rule.looks.last:
             return 0.0, 0.0
-        error = rule.alpha / verdict.family
-        return test_level(rule.going_on, error / 2, blocks), test_level(
-            rule.going_on, error, blocks
-        )
+        error, going_on = rule.alpha / verdict.family, rule.going_on
+        return test_level(going_on, error / 2, blocks), test_level(going_on, error, blocks)
 
     return levels

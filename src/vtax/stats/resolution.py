@@ -29,14 +29,18 @@ _FEW_TICKS = 5  # up to which two ticks alone are evidence: any two times are mu
 
 @dataclass(frozen=True)
 class Resolution:
-    """Smallest difference between two figures, as a share of them. is_timer: of times that end on a client's timer."""
+    """The smallest difference between two figures.
+
+    share: of the figures.
+    is_timer: whether it is the step of a client's timer, which the times end on.
+    """
 
     share: float = 0.0
     is_timer: bool = False
 
     @property
     def log(self) -> float:
-        """The same of a logarithm, to either side; of a step as large as the figure, a hundredfold."""
+        """The step of a logarithm, to either side; for a step as large as the figure, a hundredfold."""
         return -math.log1p(-min(self.share, _COARSEST))
 
     @property
@@ -50,7 +54,7 @@ EXACT = Resolution()
 
 def coarsest(resolutions: Sequence[Resolution]) -> Resolution:
     """Return the coarsest of several: that of what is computed from them."""
-    return max(resolutions, key=lambda each: each.share, default=EXACT)
+    return max(resolutions, key=lambda resolution: resolution.share, default=EXACT)
 
 
 def coarsened(ratio: Ratio, resolution: Resolution) -> Ratio:
@@ -106,26 +110,32 @@ def resolutions_of(
 ) -> dict[str, Resolution]:
     """Return the resolution of every cell of a point in one metric.
 
-    A step that a tool prints is that of most trials. A timer that the times of one cell show is that of all: they
-    do the same work with the same client. is_time, is_rate: whether figures are times, or work over times.
+    The step that a tool prints is that of most trials. A timer that the times of one cell show holds for all cells:
+    they do the same work with the same client.
+
+    cells: name -> figures.
+    margin: of equivalence, against which steps are looked for.
+    is_time, is_rate: whether figures are times, or work over times.
     """
-    found = {name: _printed(figures) for name, figures in cells.items()}
+    resolutions = {name: _printed(figures) for name, figures in cells.items()}
     if not (is_time or is_rate):
-        return found
-    with np.errstate(over="ignore"):
-        times = {
-            name: figures.values if is_time else 1 / figures.values
-            for name, figures in cells.items()
-            if figures.values.size and (figures.values > 0).all()
-        }
-    steps = [step for each in times.values() if (step := timer_step(each, margin / 2)) is not None]
+        return resolutions
+    times, steps = {}, []
+    for name, figures in cells.items():
+        values = figures.values
+        if values.size and (values > 0).all():
+            with np.errstate(over="ignore"):
+                times[name] = values if is_time else 1 / values
+            step = timer_step(times[name], margin / 2)
+            if step is not None:
+                steps.append(step)
     if not steps:
-        return found
-    for name, each in times.items():
-        of_timer = Resolution(max(steps) / float(np.median(each)), is_timer=True)
-        if of_timer.share > _PRINTED * found[name].share:  # else these are the steps that it prints
-            found[name] = of_timer
-    return found
+        return resolutions
+    for name, of_cell in times.items():
+        timer = Resolution(max(steps) / float(np.median(of_cell)), is_timer=True)
+        if timer.share > _PRINTED * resolutions[name].share:  # else the tool prints these steps
+            resolutions[name] = timer
+    return resolutions
 
 
 def _printed(figures: Figures) -> Resolution:

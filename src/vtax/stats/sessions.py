@@ -44,9 +44,12 @@ UNITS = ("block", "session", "host")
 
 @dataclass(frozen=True)
 class Scatter:
-    """How units of one level scatter. count: of them. sd: from one to the next, what is below left out.
+    """How units of one level scatter.
 
-    se, df: of the mean of all, if the levels above did not differ.
+    unit: name of the level.
+    count: of the units.
+    sd: from one unit to the next, without the scatter of the levels below.
+    se, df: standard error and degrees of freedom of the mean of all, if the levels above did not differ.
     """
 
     unit: str
@@ -58,10 +61,12 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Nested:
-    """A mean over units. mean: of logarithms. blocks, sessions, hosts: their numbers.
+    """A mean over units.
 
-    levels: the scatter at each that can be seen, the units' first. next_variance: of the mean of one further unit of
-    as many blocks; that of a block where there is one session.
+    mean: of logarithms.
+    blocks, sessions, hosts: their numbers.
+    levels: the scatter at each level that shows any, the topmost first.
+    next_variance: of the mean of one further unit of as many blocks; that of a block where there is one session.
     """
 
     mean: float
@@ -76,28 +81,24 @@ def nested_mean(logs: Array, sessions: Labels) -> Nested:
     """Return the mean of one logarithm per block. Without NaN, at least one block."""
     parents = parents_of(sessions)
     levels: list[Scatter] = []
-    values, noise = (
-        logs,
-        np.zeros(logs.size),
-    )  # of each value around what the units below would show in the long run
+    values = logs
+    noise = np.zeros(logs.size)  # variance of each value around the long-run mean of its unit
     next_variance = math.nan
-    for unit, of, weights in zip(UNITS, parents, _weights(parents), strict=False):
-        size = np.bincount(of).astype(float)
-        means = np.bincount(of, values) / size
-        df, variance = (
-            values.size - size.size,
-            0.0,
-        )  # of units alone in theirs it is part of the level above
+    for unit, parent, weights in zip(UNITS, parents, _weights(parents), strict=False):
+        size = np.bincount(parent).astype(float)
+        means = np.bincount(parent, values) / size
+        df = values.size - size.size
+        variance = 0.0  # of units alone in their parents it is part of the level above
         if df:
-            pooled = float(((values - means[of]) ** 2).sum()) / df
-            variance = max(0.0, pooled - float(((1 - 1 / size[of]) * noise).sum()) / df)
+            pooled = float(((values - means[parent]) ** 2).sum()) / df
+            variance = max(0.0, pooled - float(((1 - 1 / size[parent]) * noise).sum()) / df)
             se = math.sqrt(pooled * float((weights**2).sum()))
             levels.insert(0, Scatter(unit, values.size, math.sqrt(variance), se, float(df)))
             next_variance = variance + float(noise.mean())
-        values, noise = means, np.bincount(of, variance + noise) / size**2
-    sessions_there = int(parents[0].max()) + 1
+        values, noise = means, np.bincount(parent, variance + noise) / size**2
+    count = int(parents[0].max()) + 1
     hosts = int(parents[1].max()) + 1 if len(parents) > 1 else 1
-    return Nested(float(values[0]), logs.size, sessions_there, hosts, tuple(levels), next_variance)
+    return Nested(float(values[0]), logs.size, count, hosts, tuple(levels), next_variance)
 
 
 def parents_of(sessions: Labels) -> list[npt.NDArray[np.intp]]:
@@ -106,75 +107,82 @@ def parents_of(sessions: Labels) -> list[npt.NDArray[np.intp]]:
     A level of one unit is left out.
     """
     rows = sessions if sessions.ndim > 1 else sessions[:, np.newaxis]
-    found: list[npt.NDArray[np.intp]] = []
+    parents: list[npt.NDArray[np.intp]] = []
     for column in reversed(range(rows.shape[1])):
-        names, first, of = np.unique(rows[:, column], return_index=True, return_inverse=True)
+        names, first, parent = np.unique(rows[:, column], return_index=True, return_inverse=True)
         if names.size == 1:
             break
-        found.append(of)
+        parents.append(parent)
         rows = rows[first]
-    return [*found, np.zeros(len(rows), np.intp)]
+    return [*parents, np.zeros(len(rows), np.intp)]
 
 
 def _weights(parents: list[npt.NDArray[np.intp]]) -> list[Array]:
     """Weigh each value of a level in the mean of all: each unit counts as much as the others of its own."""
-    weights, found = np.ones(1), list[Array]()
-    for of in reversed(parents):
-        weights = (weights / np.bincount(of))[of]
-        found.insert(0, weights)
-    return found
+    weights, levels = np.ones(1), list[Array]()
+    for parent in reversed(parents):
+        weights = (weights / np.bincount(parent))[parent]
+        levels.insert(0, weights)
+    return levels
 
 
 def ratio_over_sessions(logs: Values, sessions: Values, confidence: Confidence = 0.95) -> Ratio:
-    """Ratio from one log-ratio per block (NaN: no such block) and the session, or host and session, of each.
+    """Return the ratio of log-ratios of blocks over several sessions; of a single session that of `ratio_of_logs`.
 
-    Of a single session it is `ratio_of_logs`: nothing is known of another. Raises StatsError when no block is left.
+    logs: one for each block, NaN where there is none.
+    sessions: the session, or host and session, of each.
+    confidence: of the interval.
+
+    Raises StatsError when no block is left.
     """
-    given, labels = as_array(logs, "log-ratios"), np.asarray(sessions, dtype=np.int64)
-    there = ~np.isnan(given)
-    at = _level_of(confidence)
-    base = ratio_of_logs(given, at(int(there.sum())))
-    found = nested_mean(given[there], labels[there])
-    if found.sessions == 1:
+    array, labels = as_array(logs, "log-ratios"), np.asarray(sessions, dtype=np.int64)
+    present = ~np.isnan(array)
+    level = _level_of(confidence)
+    base = ratio_of_logs(array, level(int(present.sum())))
+    nested = nested_mean(array[present], labels[present])
+    if nested.sessions == 1:
         return base
-    alike = Note("hosts-alike" if found.hosts > 1 else "sessions-alike")
-    notes = [] if found.levels[0].se else [alike]
-    warnings = (
-        *(text for text in base.warnings if getattr(text, "code", "") != "one-block"),
-        *notes,
-    )
-    return _answer(replace(base, warnings=warnings), found, at)
+    warnings = [text for text in base.warnings if getattr(text, "code", "") != "one-block"]
+    if not nested.levels[0].se:
+        warnings.append(Note("hosts-alike" if nested.hosts > 1 else "sessions-alike"))
+    return _ratio_of(replace(base, warnings=tuple(warnings)), nested, level)
 
 
 def half_width_over_sessions(
     means: Array, sessions: Labels, confidence: float = 0.95
 ) -> float | None:
-    """Half the width of the interval of a mean of blocks' means, in their unit; None of a single session."""
-    found = nested_mean(means, sessions)
-    return None if found.sessions == 1 else _halves(found.levels, _level_of(confidence))[0]
+    """Return half the width of the interval of a mean of blocks' means, in their unit; None of a single session."""
+    nested = nested_mean(means, sessions)
+    return None if nested.sessions == 1 else _halves(nested.levels, _level_of(confidence))[0]
 
 
 def unpaired_over_sessions(
     treatment: tuple[Values, Values], baseline: tuple[Values, Values], confidence: float = 0.95
 ) -> Ratio | None:
-    """Ratio treatment / baseline of two samples of sessions that share no block; None where a side has only one.
+    """Return the ratio of two samples of sessions that share no block; None where a side has only one session.
 
-    Each side: (logarithms of its blocks, session, or host and session, of each). Welch's degrees of freedom (1947).
-    Numbers of hosts, sessions and blocks: of the smaller side. Raises StatsError when a side has no block.
+    Degrees of freedom are Welch's (1947); numbers of hosts, sessions and blocks are those of the smaller side.
+
+    treatment, baseline: (logarithms of the blocks of a side, session, or host and session, of each).
+    confidence: of the interval.
+
+    Raises StatsError when a side has no block.
     """
     sides = []
     for logs, sessions in (treatment, baseline):
-        given, labels = as_array(logs, "logarithms"), np.asarray(sessions, dtype=np.int64)
-        there = ~np.isnan(given)
-        ratio_of_logs(given, confidence)  # raises StatsError for what has no mean
-        sides.append(nested_mean(given[there], labels[there]))
+        array, labels = as_array(logs, "logarithms"), np.asarray(sessions, dtype=np.int64)
+        present = ~np.isnan(array)
+        ratio_of_logs(array, confidence)  # raises StatsError for a side without a mean
+        sides.append(nested_mean(array[present], labels[present]))
         if sides[-1].sessions == 1:
             return None
     a, b = sides
-    below = [{each.unit: each for each in side.levels} for side in sides]
-    tops = (a.levels[0], b.levels[0])
-    pairs = [tops, *((x, below[1][unit]) for unit, x in below[0].items() if unit in below[1])]
-    levels = [_welch(*pair) for pair in pairs if pair is tops or pair != tops]
+    top = (a.levels[0], b.levels[0])
+    levels = [_welch(*top)]
+    others = {level.unit: level for level in b.levels}
+    for level in a.levels:
+        if level.unit in others and (level, others[level.unit]) != top:
+            levels.append(_welch(level, others[level.unit]))
     joint = Nested(
         a.mean - b.mean,
         min(a.blocks, b.blocks),
@@ -196,7 +204,7 @@ def unpaired_over_sessions(
         outliers=(),
         warnings=(),
     )
-    return _answer(empty, joint, _level_of(confidence))
+    return _ratio_of(empty, joint, _level_of(confidence))
 
 
 def _welch(a: Scatter, b: Scatter) -> Scatter:
@@ -207,53 +215,50 @@ def _welch(a: Scatter, b: Scatter) -> Scatter:
 
 
 def _level_of(confidence: Confidence) -> Callable[[int], float]:
-    """Return the level of an interval over so many units. Raises StatsError for one that is none."""
+    """Return a function from a number of units to the level of their interval. Raises StatsError for no confidence."""
     if callable(confidence):
         return confidence
     check_confidence(confidence)
     return lambda _: confidence
 
 
-def _halves(levels: tuple[Scatter, ...], at: Callable[[int], float]) -> list[float]:
-    """Half the width of the interval at each level: the widest of its own and of those below."""
-    found: list[float] = []
+def _halves(levels: tuple[Scatter, ...], level_of: Callable[[int], float]) -> list[float]:
+    """Return half the width of the interval at each level: the widest of its own and of those below."""
+    halves: list[float] = []
     for level in reversed(levels):
-        own = t_quantile((1 + at(level.count)) / 2, level.df) * level.se
-        found.insert(0, max([own, *found[:1]]))
-    return found
+        own = t_quantile((1 + level_of(level.count)) / 2, level.df) * level.se
+        halves.insert(0, max([own, *halves[:1]]))
+    return halves
 
 
-def _answer(base: Ratio, found: Nested, at: Callable[[int], float]) -> Ratio:
-    """Return the ratio with interval, test and prediction of a mean over units."""
-    halves, top = _halves(found.levels, at), found.levels[0]
-    t = t_quantile((1 + at(top.count)) / 2, top.df)
-    reach = max(halves[0], t * math.sqrt(found.next_variance + top.se**2))
-    total = sum(level.sd**2 for level in found.levels)
-    nesting = tuple(
-        Nesting(
-            each.unit,
-            each.count,
-            each.sd,
-            each.sd**2 / total if total else 0.0,
-            each.se,
-            each.df,
-            exp(found.mean - half),
-            exp(found.mean + half),
-        )
-        for each, half in zip(found.levels, halves, strict=True)
-    )
+def _ratio_of(base: Ratio, nested: Nested, level_of: Callable[[int], float]) -> Ratio:
+    """Return a ratio with interval, test and prediction of a mean over units.
+
+    base: its other fields.
+    nested: the mean.
+    level_of: the level of an interval over so many units.
+    """
+    halves, top, mean = _halves(nested.levels, level_of), nested.levels[0], nested.mean
+    t = t_quantile((1 + level_of(top.count)) / 2, top.df)
+    reach = max(halves[0], t * math.sqrt(nested.next_variance + top.se**2))
+    total = sum(level.sd**2 for level in nested.levels)
+    nesting = []
+    for level, half in zip(nested.levels, halves, strict=True):
+        share = level.sd**2 / total if total else 0.0
+        numbers = (level.count, level.sd, share, level.se, level.df)
+        nesting.append(Nesting(level.unit, *numbers, exp(mean - half), exp(mean + half)))
     ratio = replace(
         base,
-        estimate=exp(found.mean),
+        estimate=exp(mean),
         low=nesting[0].low,
         high=nesting[0].high,
-        mean_log=found.mean,
+        mean_log=mean,
         se_log=top.se,
         df=top.df,
-        n_sessions=found.sessions,
-        n_hosts=found.hosts,
-        nesting=nesting,
-        predicted_low=exp(found.mean - reach),
-        predicted_high=exp(found.mean + reach),
+        n_sessions=nested.sessions,
+        n_hosts=nested.hosts,
+        nesting=tuple(nesting),
+        predicted_low=exp(mean - reach),
+        predicted_high=exp(mean + reach),
     )
     return replace(ratio, p_value=min(1.0, 2 * min(p_above(ratio, 0.0), p_below(ratio, 0.0))))

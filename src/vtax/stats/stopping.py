@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,18 @@ Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 class Rule:
     """A stopping rule; names as in the study file.
 
-    stop: "fixed": after `blocks`. "budget": when the next block would end after budget_s, which bounds the other
-    rules too. These two hold every contrast in every block; under the others one that is settled is measured no more.
-    "precision": when every ratio's relative half-width is at most `precision`. "verdict": when every contrast has its
-    verdict within `margin`, family-wise error alpha under looking after every block. "open": the same, after `blocks`
-    at the latest, and again whenever more are added. min_blocks, max_blocks: of "precision" and "verdict".
-    ended: whole blocks after which the time of a finished run of "verdict" was over: their look spends what error is
-    left, since not what was seen ended it; see `of`.
+    stop: when a run ends.
+        "fixed": after `blocks`.
+        "budget": when the next block would end after budget_s, which bounds the other rules too.
+        "precision": when every ratio's relative half-width is at most `precision`.
+        "verdict": when every contrast has its verdict within `margin`, at a family-wise error of alpha over the looks
+            after every block.
+        "open": as "verdict", after `blocks` at the latest, and again whenever more are added.
+        The first two hold every contrast in every block; under the others a contrast that is settled is not measured
+        again.
+    min_blocks, max_blocks: of "precision" and "verdict".
+    ended: number of whole blocks after which the time of a finished run of "verdict" was over. Their look spends the
+        rest of the error, since the time, not the data, ended the run; `of` says for which contrasts.
     """
 
     stop: Stop
@@ -92,11 +98,11 @@ class Rule:
         One that stands in the last block was measured until the time was over, whatever it lost before: its last look
         is at its own number of blocks. Any other was left out at a look of its own, or lost: it has no such look.
         """
-        there = np.flatnonzero(~np.isnan(logs))
-        return self.of_blocks(there.size, int(there[-1]) if there.size else -1)
+        present = np.flatnonzero(~np.isnan(logs))
+        return self.of_blocks(present.size, int(present[-1]) if present.size else -1)
 
     def of_blocks(self, count: int, last: int) -> Rule:
-        """Return the same of a contrast with so many blocks, the last of which has this number."""
+        """Return the rule of one contrast, by the count of its blocks and the number of the last of them."""
         if self.ended is None:
             return self
         return replace(self, ended=count if last >= self.ended - 1 else None)
@@ -108,8 +114,10 @@ class Rule:
 
 
 def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
-    """Whether blocks may be added to a finished run: of one session, in an order of blocks, by a rule that looked at
-    no figures or allows for every look."""
+    """Return whether blocks may be added to a finished run.
+
+    That is a run of one session, in an order of blocks, by a rule that looked at no figures or allows for every look.
+    """
     return rule.takes_more and order != "sequential" and sessions == 1
 
 
@@ -126,10 +134,12 @@ def rule_of(design: Mapping[str, Any], because: str = "") -> Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    """stop: make no further block. reached: what the rule wanted is there (false: a target missed, for --strict).
+    """Whether a run goes on.
 
-    reason: one sentence to store and show. open: contrasts that a further block must hold, in the order given (those
-    that still miss the target); none means all.
+    stop: make no further block.
+    reached: whether the rule reached its target; false is a missed target, for --strict.
+    reason: one sentence to store and show.
+    open: contrasts that still miss the target, which a further block must hold, in the order given; none means all.
     """
 
     stop: bool
@@ -146,35 +156,31 @@ def decide(
     families: Mapping[str, str] | None = None,
     missed_by: Missed | None = None,
 ) -> Decision:
-    """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
+    """Return whether to stop after so many whole blocks; `within_budget` adds the time.
 
-    contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
-    of one platform, without contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
-    A contrast with an infinite one holds a value that has no logarithm: it cannot be judged, nor do further blocks
-    help, so only the others keep a run going.
-    Nor does one keep a run going that had no value in the last MAX_LOST blocks made for it: its platform is lost.
+    A contrast with an infinite log-ratio has a value without a logarithm. It cannot be judged, and further blocks do
+    not help, so only the others keep a run going. A contrast without a value in the last MAX_LOST blocks that were
+    made for it keeps no run going either: its platform is lost.
+
+    rule: of the run.
+    contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study of
+        one platform, without contrasts: the logarithm of each cell's block means; "precision" is then that of means.)
+    blocks: number of whole blocks.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
-    missed_by: which of the contrasts that can be judged miss the target, as the result judges, and whether further
-    blocks may help each (`analysis.missed`); those that they do not help keep no run going.
-    None: by plain intervals and boundaries.
+    missed_by: returns which of the contrasts that can be judged miss the target, as the result judges, and whether
+        further blocks may help each (`judge.missed`); those that they do not help keep no run going. None: by plain
+        intervals and boundaries.
     """
     if rule.stop == "budget":
         return Decision(False, False, Note("time-is-left"))
     if rule.is_counted:
-        done = blocks >= rule.blocks
-        made = Decision(
-            done,
-            done,
-            Note(
-                "one-block-made" if rule.blocks == 1 else "blocks-made",
-                count=blocks,
-                total=rule.blocks,
-            ),
-        )
-        if done or rule.stop == "fixed" or missed_by is None or blocks < MINIMUM_BLOCKS:
-            return made
+        is_done = blocks >= rule.blocks
+        code = "one-block-made" if rule.blocks == 1 else "blocks-made"
+        counted = Decision(is_done, is_done, Note(code, count=blocks, total=rule.blocks))
+        if is_done or rule.stop == "fixed" or missed_by is None or blocks < MINIMUM_BLOCKS:
+            return counted
         goal = _judged(rule, contrasts, blocks, families, missed_by)
-        return goal if goal.stop else replace(made, open=goal.open)
+        return goal if goal.stop else replace(counted, open=goal.open)
     if blocks < rule.min_blocks:
         reason = Note("fewest-blocks-made", count=blocks, minimum=rule.min_blocks)
         return Decision(False, False, reason, tuple(contrasts))
@@ -198,15 +204,17 @@ def _judged(
         missed = dict.fromkeys(_imprecise(rule, judged), True)
     else:
         missed = dict.fromkeys(_undecided(rule, judged, families or {}), True)
-    left_out = {
-        "refused": tuple(name for name in contrasts if name not in judged),
-        "lost": tuple(name for name in missed if _is_lost(judged[name])),
-        "withheld": tuple(
-            name for name, may_help in missed.items() if not may_help and not _is_lost(judged[name])
-        ),
-    }
-    open_ = tuple(name for name in missed if name not in {*left_out["lost"], *left_out["withheld"]})
-    return _towards(rule, tuple(contrasts), open_, left_out, blocks)
+    left_out: dict[str, list[str]] = {"refused": [], "lost": [], "withheld": []}
+    left_out["refused"] += [name for name in contrasts if name not in judged]
+    open_ = []
+    for name, may_help in missed.items():
+        if _is_lost(judged[name]):
+            left_out["lost"].append(name)
+        elif not may_help:
+            left_out["withheld"].append(name)
+        else:
+            open_.append(name)
+    return _towards(rule, tuple(contrasts), tuple(open_), left_out, blocks)
 
 
 def _judgeable(contrasts: Mapping[str, Array]) -> dict[str, Array]:
@@ -214,7 +222,7 @@ def _judgeable(contrasts: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _is_lost(logs: Array) -> bool:
-    """Whether the last blocks that were made for a contrast gave it no value: nothing says that another would."""
+    """Return whether the last blocks that were made for a contrast gave it no value: another is unlikely to."""
     return logs.size >= MAX_LOST and bool(np.isnan(logs[-MAX_LOST:]).all())
 
 
@@ -222,42 +230,50 @@ def _towards(
     rule: Rule,
     contrasts: tuple[str, ...],
     missed: tuple[str, ...],
-    left_out: Mapping[str, tuple[str, ...]],
+    left_out: Mapping[str, Sequence[str]],
     blocks: int,
 ) -> Decision:
-    """Return the decision of a rule with a target for every contrast. left_out: those that further blocks would not
-    help."""
+    """Return the decision of a rule with a target for every contrast.
+
+    rule: of the run.
+    contrasts: names of all.
+    missed: those that miss the target, and that further blocks may help.
+    left_out: reason -> contrasts that further blocks would not help.
+    blocks: number of whole blocks.
+    """
     total = len(contrasts)
     what: str = "a verdict"
     if rule.stop == "precision":
         what = Note("interval-within", precision=f"{rule.precision * 100:g}")
-    refused = tuple(name for name in contrasts if any(name in names for names in left_out.values()))
-    if not (missed or refused):
+    excluded = set(chain.from_iterable(left_out.values()))
+    if not (missed or excluded):
         return Decision(True, True, Note("all-have", count=total, what=what, blocks=blocks))
     unjudged = together(
         [_some(why, len(names), total, last=MAX_LOST) for why, names in left_out.items() if names]
     )
     if not missed:
+        refused = tuple(name for name in contrasts if name in excluded)
         return Decision(True, False, unjudged, refused, (unjudged,))
     still = _some("misses", len(missed), total, what=what, blocks=blocks)
+    others = [unjudged] if unjudged else []
     if blocks < (rule.blocks if rule.is_counted else rule.max_blocks):
-        return Decision(False, False, together([*filter(None, [still, unjudged])]), missed)
-    short = tuple(name for name in contrasts if name in {*missed, *refused})
-    reason = together([*filter(None, [Note("most-allowed", what=still), unjudged])])
-    return Decision(True, False, reason, short, tuple(filter(None, [still, unjudged])))
+        return Decision(False, False, together([still, *others]), missed)
+    short = tuple(name for name in contrasts if name in excluded.union(missed))
+    reason = together([Note("most-allowed", what=still), *others])
+    return Decision(True, False, reason, short, (still, *others))
 
 
 def _some(code: str, number: int, total: int, **data: Any) -> Note:
     """Return the note of some of all contrasts, or of the only one."""
     if total == 1:
         return Note(f"contrast-{code}", **data)
-    return Note(
-        f"contrasts-{'miss' if code == 'misses' else code}", count=number, total=total, **data
-    )
+    if code == "misses":
+        code = "miss"
+    return Note(f"contrasts-{code}", count=number, total=total, **data)
 
 
 def _duration(seconds: float) -> str:
-    """As a study would have it, in the largest unit that leaves a whole number: `2 h`, `90 min`, `45 s`."""
+    """Return a duration as in a study, in the largest unit of a whole number: `2 h`, `90 min`, `45 s`."""
     for unit, factor in (("h", 3600), ("min", 60)):
         if seconds >= factor and seconds % factor == 0:
             return f"{seconds / factor:.0f} {unit}"
@@ -267,9 +283,13 @@ def _duration(seconds: float) -> str:
 def within_budget(
     rule: Rule, goal: Decision, blocks: int, elapsed_s: float, next_block_s: float
 ) -> Decision:
-    """`goal`, or the decision to stop when a further block would end after the budget.
+    """Return the decision `goal`, or that to stop where a further block would end after the budget.
 
-    elapsed_s, next_block_s: time since the run began and expected length of that block.
+    rule: of the run.
+    goal: the decision without the time.
+    blocks: number of whole blocks.
+    elapsed_s: time since the run began.
+    next_block_s: expected length of a further block.
     """
     if goal.stop or rule.budget_s is None or elapsed_s + next_block_s <= rule.budget_s:
         return goal
@@ -279,26 +299,25 @@ def within_budget(
 
 
 def interval_confidence(rule: Rule, blocks: int) -> float:
-    """Return the confidence at which a t-interval must be computed so that it holds at rule.confidence under the
-    rule."""
+    """Return the confidence of a t-interval that holds at rule.confidence under the rule, after so many blocks."""
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "open" or (rule.stop == "verdict" and blocks >= rule.looks.first):
-        return 1 - 2 * test_level(
-            rule, rule.alpha / 2, blocks
-        )  # repeated interval, Jennison & Turnbull 1984
+        # repeated interval, Jennison & Turnbull 1984
+        return 1 - 2 * test_level(rule, rule.alpha / 2, blocks)
     return rule.confidence
 
 
 def look_level(rule: Rule, blocks: int) -> float:
-    """Return the error rate of verdicts after `blocks` blocks; alpha where boundaries or p-values allow for all
-    looks."""
+    """Return the error rate of verdicts after so many blocks; alpha where boundaries or p-values allow for all looks."""
     return rule.alpha if rule.stop in LOOKS_AGAIN else 1 - interval_confidence(rule, blocks)
 
 
 def test_level(rule: Rule, alpha: float, blocks: int) -> float:
-    """The one-sided level of Student's t after `blocks` blocks for an error of alpha: over all looks under "open" and
-    "verdict", whose first and last look bound the blocks."""
+    """Return the one-sided level of Student's t after so many blocks, for an error of alpha.
+
+    Under "open" and "verdict" the error is that over all looks; the first and the last look of "verdict" bound blocks.
+    """
     if rule.stop == "open":
         return anytime.level(alpha, blocks)
     if rule.stop != "verdict":
@@ -308,7 +327,7 @@ def test_level(rule: Rule, alpha: float, blocks: int) -> float:
 
 
 def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
-    """Return what makes a one-sided p-value of a t-test one that holds under the rule: of "open" after any block."""
+    """Return a function that makes a one-sided p-value of a t-test valid under the rule: for "open" after any block."""
     if rule.stop != "open":
         return lambda p, _: p
 
@@ -320,7 +339,7 @@ def tests_of(rule: Rule) -> Callable[[float, Ratio], float]:
 
 
 def width_share(min_blocks: int) -> float:
-    """Share of the error rate at which results must be computed when widths of intervals say what is measured on.
+    """Return the share of the error rate at which results must be computed when widths of intervals end measuring.
 
     A contrast that "precision" leaves out because its interval is narrow is one whose spread came out
     small: a plain 95 % interval then covers 92 % at worst with 5 blocks at least, 93.5 % with 10. For one interval
@@ -332,7 +351,7 @@ def width_share(min_blocks: int) -> float:
 
 
 def half_width(rule: Rule, logs: Array) -> float:
-    """Relative half-width of a contrast's interval; infinite where it has none."""
+    """Return the relative half-width of a contrast's interval; infinite where it has none."""
     if np.isnan(logs).all():
         return math.inf
     present, _ = without_missing(logs)
@@ -341,27 +360,26 @@ def half_width(rule: Rule, logs: Array) -> float:
 
 
 def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
-    """Contrasts that miss the target, or lack blocks to be judged by: a trial that failed is no block of theirs."""
-    return tuple(
-        name
-        for name, logs in contrasts.items()
-        if (~np.isnan(logs)).sum() < rule.min_blocks or not half_width(rule, logs) <= rule.precision
-    )
+    """Return the contrasts that miss the target, or have too few blocks; a failed trial gives a contrast no block."""
+    imprecise = []
+    for name, logs in contrasts.items():
+        has_blocks = np.count_nonzero(~np.isnan(logs)) >= rule.min_blocks
+        if not (has_blocks and half_width(rule, logs) <= rule.precision):
+            imprecise.append(name)
+    return tuple(imprecise)
 
 
 def _undecided(
     rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Contrasts without a verdict in their family, of which those without data are no members (as in `analyse`)."""
+    """Return the contrasts without a verdict in their family; contrasts without data are in no family (`analyse`)."""
     members: dict[str, dict[str, Array]] = defaultdict(dict)
     for name, logs in contrasts.items():
         if not np.isnan(logs).all():
             members[families.get(name, "")][name] = logs
-    decided = set()
+    words: dict[str, str] = {}
     for family in members.values():
         looks = [rule.looks] * len(family)
-        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, looks)
-        decided |= {
-            name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"
-        }
-    return tuple(name for name in contrasts if name not in decided)
+        verdicts = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, looks)
+        words |= zip(family, verdicts, strict=True)
+    return tuple(name for name in contrasts if words.get(name, "undecided") == "undecided")

@@ -27,7 +27,7 @@ Kind = Literal["slower", "faster", "equivalent", "undecided"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word about one ratio. How many blocks it needs: see `outlook` and `needed`."""
+    """A word about one ratio. `outlook` and `needed` compute the blocks that it needs."""
 
     kind: Annotated[Kind, Means("`slower`, `faster`, `equivalent` or `undecided`")]
     margin: Annotated[float, Means("margin of equivalence")]
@@ -74,31 +74,40 @@ def judge_family(
     alpha: float = 0.05,
     valid: Callable[[float, Ratio], float] = lambda p, _: p,
 ) -> tuple[Verdict, ...]:
-    """One verdict per ratio. better: of each ratio's metric. valid: makes one-sided p-values those of a rule.
+    """Return one verdict per ratio.
+
+    ratios: the family.
+    margin: of equivalence.
+    better: of each ratio's metric.
+    alpha: error rate of the family.
+    valid: makes one-sided p-values those of a rule.
 
     Raises StatsError unless 0 < margin < 1.
     """
     check_margin(margin)
-    difference = holm([min(1.0, 2 * valid(r.p_value / 2, r)) for r in ratios])
-    equivalence = holm([valid(p_equivalence(r, margin), r) for r in ratios])
-    return tuple(
-        verdict_of(r, margin, b, alpha, len(ratios), float(pd), float(pe))
-        for r, b, pd, pe in zip(ratios, better, difference, equivalence, strict=True)
-    )
+    different = [min(1.0, 2 * valid(ratio.p_value / 2, ratio)) for ratio in ratios]
+    equivalent = [valid(p_equivalence(ratio, margin), ratio) for ratio in ratios]
+    ps = zip(holm(different).tolist(), holm(equivalent).tolist(), strict=True)
+    verdicts = []
+    for ratio, direction, (p_difference, p_equivalent) in zip(ratios, better, ps, strict=True):
+        family = (alpha, len(ratios), p_difference, p_equivalent)
+        verdicts.append(verdict_of(ratio, margin, direction, *family))
+    return tuple(verdicts)
 
 
 def judge_unordered(
     ratios: Sequence[Ratio], margin: float, better: Sequence[Better], alpha: float = 0.05
 ) -> tuple[Verdict, ...]:
-    """`judge_family` for two sides of which neither is the baseline: a word must hold whichever is divided by.
+    """Return the verdicts of `judge_family` for two sides of which neither is the baseline.
 
-    1 - margin and 1 + margin are not each other's inverse, so next to them a single direction may say what the other
-    does not; such a ratio is undecided.
+    A verdict must hold whichever side is divided by. 1 - margin and 1 + margin are not each other's inverse, so near
+    them the two directions may disagree; such a ratio is undecided.
     """
     forth = judge_family(ratios, margin, better, alpha)
-    inverse: list[Better] = ["lower" if b == "higher" else "higher" for b in better]
+    opposite: dict[Better, Better] = {"lower": "higher", "higher": "lower"}
+    inverse = [opposite[direction] for direction in better]
     back = judge_family([ratio.inverse for ratio in ratios], margin, inverse, alpha)
-    return tuple(_agreed(a, b) for a, b in zip(forth, back, strict=True))
+    return tuple(map(_agreed, forth, back))
 
 
 def _agreed(a: Verdict, b: Verdict) -> Verdict:
@@ -132,7 +141,14 @@ def verdict_of(
     p_difference: float,
     p_equivalent: float,
 ) -> Verdict:
-    """Return the verdict that adjusted p-values and the estimate's size give together."""
+    """Return the verdict that adjusted p-values and the estimate's size give together.
+
+    ratio: with its number of blocks.
+    margin: of equivalence.
+    better: of its metric.
+    alpha, family: error rate and number of comparisons of the family.
+    p_difference, p_equivalent: Holm-adjusted.
+    """
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < MINIMUM_BLOCKS:
@@ -141,16 +157,16 @@ def verdict_of(
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:
         kind = "equivalent"
-    found = Verdict(kind, margin, alpha, family, p_difference, p_equivalent, 0, warnings)
-    return with_outlook(found, ratio, single_look(alpha, family))
+    verdict = Verdict(kind, margin, alpha, family, p_difference, p_equivalent, 0, warnings)
+    return with_outlook(verdict, ratio, single_look(alpha, family))
 
 
 def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
     """Return the verdict with the blocks it still needs: none when it is decided."""
     if verdict.kind != "undecided":
         return replace(verdict, blocks_needed=0, blocks_needed_low=0)
-    found = further_blocks(ratio, verdict.margin, levels)
-    return replace(verdict, blocks_needed=found.high, blocks_needed_low=found.low)
+    further = further_blocks(ratio, verdict.margin, levels)
+    return replace(verdict, blocks_needed=further.high, blocks_needed_low=further.low)
 
 
 def check_margin(margin: float) -> None:
@@ -160,24 +176,24 @@ def check_margin(margin: float) -> None:
 
 
 def outside(mean_log: float, margin: float) -> bool:
-    """Whether a log-ratio lies outside 1 +- margin."""
+    """Return whether a log-ratio lies outside 1 +- margin."""
     return mean_log < math.log1p(-margin) or mean_log > math.log1p(margin)
 
 
 def p_equivalence(ratio: Ratio, margin: float) -> float:
-    """P-value of the two one-sided tests: small when the ratio is inside 1 +- margin. 1 from a single block."""
+    """Return the p-value of the two one-sided tests: small when the ratio is inside 1 +- margin; 1 of a single block."""
     if ratio.n_blocks < 2:
         return 1.0
     return max(p_above(ratio, math.log1p(-margin)), p_below(ratio, math.log1p(margin)))
 
 
 def p_text(p: float) -> str:
-    """`p = 0.012`, `p < 0.001`: how sentences give a p-value."""
+    """Return a p-value as sentences give it: `p = 0.012`, `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def holm(p_values: Values) -> Array:
-    """P-values adjusted for their number by Holm's step-down method (1979), in the order given."""
+    """Return p-values adjusted for their number by Holm's step-down method (1979), in the order given."""
     p = as_array(p_values, "p-values")
     if np.isnan(p).any() or (p < 0).any() or (p > 1).any():
         raise StatsError("p-values must lie between 0 and 1")
@@ -189,10 +205,14 @@ def holm(p_values: Values) -> Array:
 
 
 def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
-    """Return the range of further blocks after which the verdict falls; see `outlook`. levels: of its tests.
+    """Return the range of further blocks after which the verdict falls, by `outlook`.
 
-    Nothing from one block, or where all blocks are equal and enough; nor over several sessions, which more blocks of
-    the last one would not settle.
+    It is unknown from one block, where all blocks are equal and enough, and over several sessions, which more blocks of
+    the last session would not settle.
+
+    ratio: so far.
+    margin: of equivalence.
+    levels: of the tests of the verdict.
     """
     if ratio.n_blocks < 2 or ratio.n_sessions > 1:
         return Outlook(None, None)
@@ -204,6 +224,5 @@ def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
 
 
 def single_look(alpha: float, family: int) -> Levels:
-    """Return the levels of a verdict that is judged once, in a family: as if it were the last of Holm's steps to
-    fall."""
+    """Return the levels of a verdict that is judged once, in a family, as if it were the last of Holm's steps."""
     return lambda _: (alpha / 2 / family, alpha / family)
