@@ -119,7 +119,7 @@ class Docker(LaunchedDriver):
         if is_temporary and not daemon.private:
             spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
         image = daemon.ensure_image(spec.image, keep_others=is_temporary)
-        scratch.prepare(spec)
+        scratch.prepare(spec, daemon.ids)
 
         def program(group: Cgroup) -> Program:
             parent = group.runtime_path if daemon.private else None

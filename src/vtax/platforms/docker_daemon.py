@@ -14,6 +14,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import secrets
 import socket
 import struct
@@ -53,6 +54,9 @@ _CREDENTIALS = struct.Struct("=iII")  # struct ucred, unix(7)
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
+_REMAPPED_ROOT = re.compile(
+    r"/(\d+)\.\d+$"
+)  # the directory of a daemon with --userns-remap: UID.GID
 _LATE_S = 2.0
 """Max. time for a daemon to make a container whose client was killed after the request."""
 
@@ -61,7 +65,8 @@ _LATE_S = 2.0
 class Daemon:
     """A running daemon. private: it is ours, with the cgroupfs driver. storage: name of its storage driver.
 
-    userns: its containers have a user namespace. runtimes: name -> its program, a path or one on PATH.
+    userns: its containers have a user namespace. runtimes: name -> its program, a path or one on PATH. ids: the host's
+    ids of that namespace.
     """
 
     socket: Path
@@ -70,6 +75,7 @@ class Daemon:
     version: str
     userns: bool = False
     runtimes: Mapping[str, str] = field(default_factory=lambda: {"runc": "runc"})
+    ids: IdRange | None = None
 
     def command(self, *arguments: str) -> list[str]:
         """Return a command of the docker client, without anything of the user's client configuration."""
@@ -136,7 +142,9 @@ def _described(path: Path, *, private: bool) -> Daemon:
     info = _get(path, "/info")
     userns = any("name=userns" in option.split(",") for option in info.get("SecurityOptions") or ())
     runtimes = {name: found.get("path", name) for name, found in info["Runtimes"].items()}
-    return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes)
+    remapped = _REMAPPED_ROOT.search(info["DockerRootDir"]) if userns else None
+    ids = IdRange(int(remapped[1])) if remapped else None
+    return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes, ids)
 
 
 _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = (
