@@ -12,6 +12,7 @@ from vtax.benchmarks.base import Context, metrics_of
 from vtax.benchmarks.fio import Fio, FioParameters
 from vtax.errors import BadInput
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.runner.points import checked_points
 from vtax.study.load import load
 
@@ -172,13 +173,10 @@ def test_durations_follow_the_jobs():
 def test_writes_that_are_never_flushed_and_reads_through_caches_are_warnings():
     flushed = parse(TWO_JOBS, read("fio/3.39-two-jobs.json"))
     assert flushed.warnings == ()
-    assert (
-        flushed.disk.if_not_counted
-        == "a cache below the guest may have served reads: the host's (readers)"
-    )
+    assert flushed.disk.if_not_counted == Note("cache-below-jobs", names="readers")
     assert parse(TWO_JOBS, read("fio/3.39-two-jobs.json"), cold=True).disk.if_not_counted == ""
     unflushed = parse(ONE_AFTER_OTHER, read("fio/3.39-one-after-other.json"))
-    assert unflushed.warnings[0].endswith("no write was flushed (mix)")
+    assert unflushed.warnings[0] == Note("guest-cache-jobs", names=("mix",))
 
 
 STUDY = """name = "jobs"
@@ -205,15 +203,15 @@ def test_the_file_beside_the_study_is_part_of_the_study_and_of_its_cells(tmp_pat
 def test_a_job_file_that_cannot_be_read_is_named(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
-    with pytest.raises(BadInput, match=r"the job file 'my.fio' cannot be read: No such file"):
+    with pytest.raises(BadInput, match=r"'my.fio' .*No such"):
         load(str(study))
     (tmp_path / "my.fio").write_text("#" * 5000)
-    with pytest.raises(BadInput, match=r"5000 characters; at most 4096") as caught:
+    with pytest.raises(BadInput, match=r"5000 .* 4096") as caught:
         load(str(study))
     assert "key parameters.job_file" in caught.value.where
     (tmp_path / "my.fio").unlink()
     (tmp_path / "my.fio").mkdir()
-    with pytest.raises(BadInput, match=r"is a directory, not a job file"):
+    with pytest.raises(BadInput, match="directory"):
         load(str(study))
 
 

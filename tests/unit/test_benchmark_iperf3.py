@@ -9,6 +9,7 @@ import pytest
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.iperf3 import Iperf3, Iperf3Parameters
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 BENCHMARK = Iperf3()
 
@@ -152,13 +153,13 @@ def test_what_was_really_used_is_kept():
 def test_a_doubled_buffer_is_as_requested_and_a_capped_one_is_a_warning():
     assert parse("3.18-tcp-parallel", window=65536, mss=1000).warnings == ()
     capped = parse("3.18-tcp-parallel", window=262144, mss=1000).warnings
-    assert any("send buffer: requested 262144" in warning for warning in capped)
+    assert [warning.code for warning in capped] == ["buffer-not-as-requested"] * 2
+    assert capped[0].data == {"name": "send buffer", "requested": 262144, "found": 131072}
 
 
 def test_an_mss_that_was_not_granted_is_a_warning():
-    assert any(
-        w.startswith("mss: requested 1400") for w in parse("3.18-tcp-parallel", mss=1400).warnings
-    )
+    warnings = parse("3.18-tcp-parallel", mss=1400).warnings
+    assert Note("not-as-requested", name="mss", requested=1400, found=1000) in warnings
 
 
 def test_both_directions_may_each_fill_the_link():
@@ -174,9 +175,11 @@ def gvisor(**link):
 
 
 def test_another_congestion_control_than_the_links_is_a_warning():
-    assert gvisor(congestion="cubic").warnings == ("congestion: requested cubic, effective reno",)
+    assert gvisor(congestion="cubic").warnings == (
+        Note("not-as-requested", name="congestion", requested="cubic", found="reno"),
+    )
     assert gvisor(congestion="reno").warnings == (
-        "receiver_congestion: requested reno, effective cubic",
+        Note("not-as-requested", name="receiver_congestion", requested="reno", found="cubic"),
     )
     assert gvisor().warnings == ()
 
@@ -201,12 +204,13 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction():
     requested = {"protocol": "udp", "direction": "both"}
     assert parse("3.18-udp-both", rate_mbit_s=20.5, **requested).warnings == ()
     warnings = parse("3.18-udp-both", rate_mbit_s=22, **requested).warnings
-    assert [text.partition(";")[0] for text in warnings] == [
-        "rate_mbit_s: requested 22 (send, all streams), sent 20",
-        "rate_mbit_s: requested 22 (receive, all streams), sent 20",
-    ]
+    assert {warning.code for warning in warnings} == {"sender-slower"}
+    assert [warning.data["direction"] for warning in warnings] == ["send", "receive"]
+    for warning in warnings:
+        assert warning.data["requested"] == 22
+        assert warning.data["found"] == pytest.approx(20.0, rel=1e-3)
     (several,) = parse("3.18-udp-send", protocol="udp", rate_mbit_s=50, parallel=2).warnings
-    assert several.startswith("rate_mbit_s: requested 100 ")
+    assert (several.code, several.data["requested"]) == ("sender-slower", 100)
 
 
 def test_min_and_max_of_intervals_leave_out_omitted_ones():

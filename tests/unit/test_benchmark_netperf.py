@@ -8,6 +8,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.netperf import Netperf, NetperfParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 BENCHMARK = Netperf()
 
@@ -121,9 +122,7 @@ def test_the_rate_of_few_transactions_is_of_their_mean_time_and_says_so():
     outcome = parse("tcp_rr_few", **MEBIBYTE, duration_s=2)
     assert outcome.values["transactions"] == pytest.approx(5.961, abs=0.001)
     assert outcome.values["completed"] == 11
-    assert outcome.warnings == (
-        "a rate of 11 transactions: fewer than 30 say little; count asks for more",
-    )
+    assert outcome.warnings == (Note("few-transactions", found=11, minimum=30),)
 
 
 def test_a_number_of_transactions_takes_the_place_of_a_time():
@@ -139,7 +138,7 @@ def test_a_number_of_transactions_takes_the_place_of_a_time():
 def test_over_netperfs_own_iterations_the_rate_is_netperfs():
     outcome = parse("tcp_rr_confident", **MEBIBYTE, duration_s=1, confidence_percent=95)
     assert (outcome.values["transactions"], outcome.values["completed"]) == (4.999, 15)
-    assert any("a rate of 5 transactions" in text for text in outcome.warnings)
+    assert Note("few-transactions", found=5, minimum=30) in outcome.warnings
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_netperfs_confidence_is_in_the_result_alone_although_cpu_is_measured():
 
 def test_a_missed_confidence_is_a_warning_on_the_cell():
     missed = parse("tcp_stream_not_confident", confidence_percent=99, confidence_width_percent=0.1)
-    assert any("missed its confidence" in warning for warning in missed.warnings)
+    assert "confidence-missed" in [warning.code for warning in missed.warnings]
     reached = parse("tcp_stream_confident", confidence_percent=95, confidence_width_percent=50)
     assert reached.warnings == ()
     assert reached.effective["iterations"] == 5
@@ -195,7 +194,10 @@ def test_with_confidence_the_result_is_the_mean_of_the_iterations():
 
 def test_a_capped_buffer_is_a_warning_although_it_looks_as_requested():
     warnings = parse("tcp_stream_large_buffer", socket_buffer=8388608).warnings
-    assert any(warning.startswith("local send buffer: requested 8388608") for warning in warnings)
+    assert {(note.code, note.data["requested"]) for note in warnings} == {
+        ("buffer-not-as-requested", 8388608)
+    }
+    assert warnings[0].data["name"] == "local send buffer"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,9 @@ def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is
 ):
     outcome = parse(fixture, context=Context(1, 1, mtu=mtu, congestion="cubic"))
     assert outcome.effective["mss"] == "not reported"
-    assert outcome.warnings == ("congestion: requested cubic, effective reno",)
+    assert outcome.warnings == (
+        Note("not-as-requested", name="congestion", requested="cubic", found="reno"),
+    )
     assert (
         parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).effective["mss"]
         == 1448
@@ -215,7 +219,9 @@ def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is
 
 def test_the_peers_congestion_control_is_compared_too():
     warnings = parse("cpu_tcp_stream_gvisor", context=Context(1, 1, congestion="reno")).warnings
-    assert warnings == ("peer_congestion: requested reno, effective cubic",)
+    assert warnings == (
+        Note("not-as-requested", name="peer_congestion", requested="reno", found="cubic"),
+    )
 
 
 def test_equal_sizes_are_those_of_the_request():

@@ -9,6 +9,7 @@ from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.nginx import Nginx, NginxParameters
 from vtax.benchmarks.service import timed_by_log
+from vtax.messages import Note
 
 BENCHMARK = Nginx()
 
@@ -35,7 +36,7 @@ def test_requests_have_a_rate_and_percentiles_of_the_log(version, rate):
 def test_a_paced_client_warns_below_its_rate(version):
     assert parse(f"{version}-rate", rate=400).warnings == ()
     assert parse(f"{version}-rate", rate=500).warnings == (
-        "rate: requested 500 requests/s, effective 400",
+        Note("rate-not-reached", requested=500, unit="requests/s", found=400),
     )
     assert (
         parse(f"{version}-rate", rate=500, threads=64).effective["threads"]
@@ -46,7 +47,8 @@ def test_a_paced_client_warns_below_its_rate(version):
 def test_a_saturated_client_is_a_warning():
     found = {**json.loads(read("nginx/1.64.0.err")), "cpu_s": 3.0}
     (warning,) = parse("1.64.0", log=json.dumps(found)).warnings
-    assert warning.startswith("the client h2load used 99 % of its 1 CPU")
+    assert (warning.code, warning.data["tool"]) == ("client-saturated", "h2load")
+    assert warning.data["share"] == pytest.approx(0.99, abs=0.005)
 
 
 def test_the_server_serves_one_file_at_the_guests_address():

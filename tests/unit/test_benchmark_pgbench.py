@@ -4,6 +4,7 @@ import pytest
 from service_reports import CONTEXT, client, commands, read
 
 from vtax.benchmarks.pgbench import Pgbench, PgbenchParameters
+from vtax.messages import Note
 
 BENCHMARK = Pgbench()
 
@@ -36,14 +37,14 @@ def test_transactions_have_a_rate_and_percentiles_of_the_log(version, rate):
         < outcome.values["latency_p95"]
         < outcome.values["latency_max"]
     )
-    assert outcome.warnings == ("2 clients on 1 branches: they wait for each other; raise scale",)
+    assert outcome.warnings == (Note("clients-wait", clients=2, branches=1),)
 
 
 @pytest.mark.parametrize("version", ["15", "17"])
 def test_a_paced_client_warns_below_its_rate(version):
     assert parse(f"{version}-select-rate", **SELECT).warnings == ()
     (warning,) = parse(f"{version}-select-rate", **{**SELECT, "rate": 300}).warnings
-    assert warning.startswith("rate: requested 300 transactions/s, effective ")
+    assert (warning.code, warning.data["requested"]) == ("rate-not-reached", 300)
 
 
 def test_the_server_is_not_root_and_runs_on_a_copy_of_its_data():

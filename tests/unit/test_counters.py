@@ -22,6 +22,7 @@ from vtax.counters.host import (
     selected_option,
 )
 from vtax.host.emulated_cpu import is_emulated, is_virtual
+from vtax.messages import Note
 
 PROC = Path(__file__).parent / "fixtures" / "proc" / "linux-6.18"
 FILES = {
@@ -144,7 +145,7 @@ def test_steal_is_said_with_its_share():
     (note,) = host_warnings(BEFORE, later(user=9.4, idle=10.0, steal=0.6))
     assert (note.code, note) == (
         "host-steal",
-        "the outer host took away 3 % of CPU time",
+        Note("host-steal", share="3 %"),
     )
 
 
@@ -152,7 +153,7 @@ def test_other_programs_are_reported_from_the_trials_own():
     after = later(user=9.0, system=3.0, softirq=4.0, idle=4.0)
     assert codes(after, own_cpu_s=11.5) == []
     (note,) = host_warnings(BEFORE, after, own_cpu_s=7.0)
-    assert (note.code, note) == ("host-busy", "other programs used 0.5 CPUs during trials")
+    assert (note.code, note) == ("host-busy", Note("host-busy", cpus=0.5))
     assert codes(replace(after, controller_cpu_s=6.0), own_cpu_s=7.0) == []
 
 
@@ -160,7 +161,7 @@ def test_in_dom0_the_domains_of_others_are_other_programs_and_the_trials_own_are
     of_dom0 = later(user=4.0, idle=16.0)
     assert codes(replace(of_dom0, domains_cpu_s=7.5), own_cpu_s=11.5) == []
     (note,) = host_warnings(BEFORE, replace(of_dom0, domains_cpu_s=12.5), own_cpu_s=11.5)
-    assert (note.code, note) == ("host-busy", "other programs used 0.5 CPUs during trials")
+    assert (note.code, note) == ("host-busy", Note("host-busy", cpus=0.5))
 
 
 def test_very_short_trials_are_not_judged_by_cpu_times():
@@ -172,10 +173,10 @@ def test_memory_pressure_swapping_frequency_and_heat_are_said():
         later(idle=20.0), memory_stall_s=0.5, swapped_pages=7.0, frequency_hz=1.5e9, throttled=5.0
     )
     assert {note.code: str(note) for note in host_warnings(BEFORE, after)} == {
-        "host-memory": "programs on the host waited for memory 5 % of the time",
-        "host-swap": "the host swapped 7 pages during the trial",
-        "host-frequency": "the CPU frequency changed by -25 % from before the trial to after it",
-        "host-throttled": "a CPU was slowed 2 times because it was hot",
+        "host-memory": Note("host-memory", share="5 %"),
+        "host-swap": Note("host-swap", pages=7),
+        "host-frequency": Note("host-frequency", change="-25 %"),
+        "host-throttled": Note("host-throttled", times=2),
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from vtax.counters import guest as of_kernel
 from vtax.counters import whole_host
 from vtax.guest.results import ClockReading, GuestSample
-from vtax.messages import severity_of
+from vtax.messages import Note, severity_of
 from vtax.runner import counting
 
 TEXT = {"/proc/stat": b"ctxt 5\nbtime 1\n"}
@@ -72,7 +72,7 @@ def test_a_program_that_fails_is_counted_too(steps):
 def test_a_quota_that_stopped_the_guest_is_a_note():
     spent = {"quota_periods": 50.0, "throttled_periods": 31.0, "throttled_s": 1.5}
     (note,) = counting.quota_notes({("layer", name): value for name, value in spent.items()})
-    assert note == "a quota of CPU time stopped the guest in 62 % of its periods, 1.5 s in all"
+    assert note == Note("throttled", share="62 %", seconds=1.5)
     assert severity_of(note.code) == "note"
     assert counting.quota_notes({("layer", name): 0.0 for name in spent}) == ()
     assert counting.quota_notes({}) == ()

@@ -41,29 +41,23 @@ def host_has_room(free_disk) -> None:
 
 
 def test_files_above_the_disk_are_refused_with_both_numbers():
-    with pytest.raises(
-        BadInput, match="files of dd need 4 GiB, and the disk of virtual machines has 2 GiB"
-    ) as caught:
+    with pytest.raises(BadInput, match=r"dd need 4 GiB, .* 2 GiB") as caught:
         planned("4GiB", MACHINE)
     assert caught.value.where == "study.toml: [guest], key disk"
     assert planned("4GiB", MACHINE, disk="6GiB").cells
-    with pytest.raises(BadInput, match="need 7 GiB, and the disk of virtual machines has 6 GiB"):
+    with pytest.raises(BadInput, match=r"7 GiB, .* 6 GiB"):
         planned("7GiB", MACHINE, disk="6GiB")
 
 
 def test_without_a_virtual_machine_the_hosts_disk_alone_counts():
     assert planned("4GiB").cells
     assert planned("4GiB", "podman", disk="512MiB").cells
-    with pytest.raises(
-        BadInput, match="file_size is 60 GiB, and the disk of the guests has 50 GiB free"
-    ):
+    with pytest.raises(BadInput, match=r"file_size is 60 GiB, .* 50 GiB"):
         planned("60GiB")
 
 
 def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers():
-    with pytest.raises(
-        BadInput, match=r"a disk of 51 GiB is requested .* this host has 50 GiB free"
-    ) as caught:
+    with pytest.raises(BadInput, match=r"51 GiB .* 50 GiB") as caught:
         planned("1GiB", MACHINE, disk="51GiB")
     assert caught.value.where == "study.toml: [guest], key disk"
 
@@ -72,9 +66,7 @@ def test_a_disk_above_what_the_host_has_free_is_refused_with_both_numbers():
 def test_what_the_image_occupies_of_the_disk_counts(tmp_path):
     run(["mke2fs", "-q", "-t", "ext4", "-m", "0", tmp_path / "disk.raw", str(512 * 1024) + "k"])
     assert 400 << 20 < free_bytes(tmp_path / "disk.raw") < 500 << 20
-    with pytest.raises(
-        BadInput, match=r"need 511 MiB, and the disk .* has 512 MiB, 4\d\d MiB free"
-    ):
+    with pytest.raises(BadInput, match=r"511 MiB, .* 512 MiB, 4\d\d MiB"):
         planned("511MiB", MACHINE, directory=tmp_path, disk="512MiB")
 
 
@@ -158,17 +150,17 @@ DD, PGBENCH = (
 
 def test_files_of_all_guests_at_once_need_room_on_the_hosts_disk():
     assert several(DD, 1, 2).cells
-    with pytest.raises(BadInput, match="files of dd need 60 GiB in 3 guests at once") as refusal:
+    with pytest.raises(BadInput, match="dd need 60 GiB in 3") as refusal:
         several(DD, 1, 3)
     assert refusal.value.where == "study.toml: [[benchmark]] dd, key guests"
-    with pytest.raises(BadInput, match="need 80 GiB in 4 guests at once"):
+    with pytest.raises(BadInput, match="80 GiB in 4"):
         several(DD, 2, 4, 3)
 
 
 def test_data_that_every_guest_copies_count_too():
     data_bytes = disk_room._data_bytes(several(PGBENCH, 1).points[0])
     assert data_bytes > 10 * GIB
-    with pytest.raises(BadInput, match=r"files of pgbench need .* in 4 guests at once"):
+    with pytest.raises(BadInput, match=r"pgbench need .* 4 guests"):
         several(PGBENCH, 1, 4)
 
 

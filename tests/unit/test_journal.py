@@ -316,9 +316,9 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path
     journal = Journal(tmp_path)
     journal.register(Tree("/a"))
     room = 20
-    with pytest.raises(VtaxError, match="cannot be written: No space left") as caught:
+    with pytest.raises(VtaxError, match="No space") as caught:
         journal.register(Tree("/never-made"))
-    assert "free some space" in caught.value.hint
+    assert "free some" in caught.value.hint
     room = 1000
     journal.register(Tree("/b"))
     journal.register(Tree("/c"))
@@ -334,7 +334,7 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path
 
 def test_a_journal_that_cannot_begin_says_so(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(VtaxError, match="directory cannot be made"):
+    with pytest.raises(VtaxError, match="directory"):
         Journal(tmp_path / "file")
 
 

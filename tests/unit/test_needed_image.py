@@ -64,7 +64,7 @@ def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(
         'name = "mine"\nplatforms = ["native", "lxc"]\n'
         '[[benchmark]]\nname = "sysbench-oltp"\nparameters = { rows = 100000000 }\n'
     )
-    with pytest.raises(BadInput, match=r"needs more than 6.* GiB of disk, and 34 GiB are free"):
+    with pytest.raises(BadInput, match=r"6.* GiB .* 34 GiB"):
         group.main(args=["run", str(tmp_path / "mine.toml"), "--dry-run"], standalone_mode=False)
 
 
@@ -140,13 +140,13 @@ def test_an_image_that_is_not_built_says_how_large_it_gets(home, monkeypatch):
 def test_a_size_that_apt_cannot_compute_is_a_lower_limit(home, monkeypatch):
     built(home, DEFAULT)
     apt_prints(monkeypatch, "E: Unable to correct problems, you have held broken packages.\n")
-    assert "not built yet; more than 3" in str(examine(home, LAYERED))
+    assert "more than 3" in str(examine(home, LAYERED))
 
     def fails(*_: object, **__: object) -> None:
         raise CommandFailed("apt-get is not installed")
 
     monkeypatch.setattr(layer, "run", fails)
-    assert "not built yet; more than 3" in str(examine(home, LAYERED))
+    assert "more than 3" in str(examine(home, LAYERED))
 
 
 def test_without_a_base_the_size_is_that_of_the_usual_one(home):

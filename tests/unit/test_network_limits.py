@@ -35,9 +35,7 @@ def test_an_attachment_that_a_interface_cannot_have_is_refused():
     chosen = [registry.get("native"), registry.get("xen-pv")]
     for attachment in ("bridge", "veth", "nat"):
         refuse_beyond_platforms(chosen, [point(attachment=attachment)], "study.toml")
-    with pytest.raises(
-        BadInput, match="xen-pv cannot be joined by macvtap, and iperf3 requests it"
-    ) as caught:
+    with pytest.raises(BadInput, match=r"xen-pv .*macvtap, .*iperf3") as caught:
         refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
     assert "attachment" in caught.value.where
     assert "bridge, veth, nat" in caught.value.hint
@@ -50,9 +48,7 @@ def test_an_attachment_that_a_interface_cannot_have_is_refused():
 def test_more_queues_than_a_interface_has_are_refused(platform):
     chosen = [registry.get("native"), registry.get(platform)]
     refuse_beyond_platforms(chosen, [point(queues=1)], "study.toml")
-    with pytest.raises(
-        BadInput, match=f"{platform} have at most 1 queue, and iperf3 requests 4"
-    ) as caught:
+    with pytest.raises(BadInput, match=f"{platform} .* 1 queue, .*iperf3 .*4") as caught:
         refuse_beyond_platforms(chosen, [point(queues=4)], "study.toml")
     assert "queues" in caught.value.where
 
@@ -67,12 +63,10 @@ def test_a_platform_that_cannot_route_is_refused_as_a_router_only():
     refuse_beyond_platforms(
         chosen, [point("router-openflow"), point("multi-nic", interfaces=2)], "study.toml"
     )
-    with pytest.raises(
-        BadInput, match="router needs guests that route between their interfaces"
-    ) as caught:
+    with pytest.raises(BadInput, match="router needs") as caught:
         refuse_beyond_platforms(chosen, [point("router")], "study.toml")
     assert "gvisor-systrap" in caught.value.what
-    assert "topology of iperf3" in caught.value.where
+    assert "topology of" in caught.value.where
 
 
 def test_cpu_per_gigabyte_needs_enough_of_both():

@@ -46,21 +46,19 @@ def test_a_study_varies_it_and_a_guest_is_started_for_every_level(tmp_path):
 
 
 def test_it_is_listed_and_its_bounds_are_checked():
-    assert "interfaces of each guest" in output_of("topologies")
+    assert "each guest" in output_of("topologies")
     (found,) = (
         each
         for each in json.loads(output_of("topologies", "--json"))["topologies"]
         if each["name"] == "multi-nic"
     )
     assert "interfaces" in {setting["name"] for setting in found["link"]}
-    with pytest.raises(
-        BadInput, match="link setting interfaces is 9; it must be a whole number from 1 to 8"
-    ):
+    with pytest.raises(BadInput, match=r"interfaces is 9; .* 1 to 8"):
         registry.settings("multi-nic", {"interfaces": 9})
 
 
 def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path):
-    with pytest.raises(BadInput, match="router has no such setting") as caught:
+    with pytest.raises(BadInput, match="router has") as caught:
         planned(tmp_path, STUDY.replace('"multi-nic"', '"router"'))
     assert caught.value.where.endswith(
         "[[benchmark]] number 1 (iperf3), key link_factors.interfaces"
@@ -70,5 +68,5 @@ def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path):
 
 def test_settings_of_another_topology_never_reach_the_lab():
     others = registry.settings("multi-nic", {"interfaces": 2})
-    with pytest.raises(TypeError, match="vlan-pairs needs VlanPairsSettings, not MultiNicSettings"):
+    with pytest.raises(TypeError, match=r"VlanPairsSettings, .*MultiNicSettings"):
         registry.get("vlan-pairs").check(others)

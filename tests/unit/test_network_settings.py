@@ -8,6 +8,7 @@ from doc_examples import module_of
 from vtax.errors import BadInput
 from vtax.host.plugins import registered
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network import registry
 from vtax.network.echo import checksum
 from vtax.network.end import address_lines
@@ -37,7 +38,7 @@ NET_DEV = """Inter-|   Receive                                                | 
     ],
 )
 def test_an_impossible_setting_is_named(values, name):
-    with pytest.raises(BadInput, match=f"link setting '?{name}"):
+    with pytest.raises(BadInput, match=f"'?{name}"):
         LinkSettings.of(values)
 
 
@@ -147,7 +148,7 @@ def test_what_is_not_as_requested_is_a_warning():
     assert off.differences("guest.eth0", LinkSettings(offloads=False)) == []
     assert len(off.differences("guest.eth0", LinkSettings())) == 3
     assert on.differences("guest.eth0", LinkSettings(mtu=500)) == [
-        "guest.eth0: MTU requested 500, effective 1500"
+        Note("link-mtu", name="guest.eth0", requested=500, found=1500)
     ]
     queues = off.differences("guest.eth0", LinkSettings(offloads=False, queues=2))
-    assert queues == ["guest.eth0: queues requested 2, effective 1"]
+    assert queues == [Note("link-queues", name="guest.eth0", requested=2, found=1)]

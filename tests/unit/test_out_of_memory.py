@@ -10,6 +10,7 @@ import pytest
 from vtax.host import cgroups, kernel_log
 from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.cgroups import Cgroup
+from vtax.messages import Note
 from vtax.platforms.stdio import StdioGuest
 from vtax.runner.counting import Endpoint
 from vtax.runner.out_of_memory import MemoryWatch
@@ -118,7 +119,9 @@ def test_the_error_names_the_limit_before_what_failed():
     (found,) = MemoryWatch({"guest": end([0, 1])}).killed({}, 0, has_failed=True)
     note = found.explain("python3 failed with signal 9 (SIGKILL)")
     assert (note.code, note.data["memory"]) == ("out-of-memory", "256 MiB")
-    assert note.startswith("out of memory: the guest has 256 MiB; python3 failed")
+    assert note.startswith(
+        Note("out-of-memory", role="guest", memory="256 MiB", what="python3 failed")
+    )
     assert found.warning.code == "killed-in-trial"
 
 

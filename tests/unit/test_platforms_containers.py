@@ -10,6 +10,7 @@ from vtax.host import cgroups, namespaces
 from vtax.host.cgroup_mounts import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import (
     containerd,
     containers,
@@ -147,7 +148,7 @@ def test_a_missing_program_is_the_reason_and_its_package_the_hint(taken_for_root
     programs = {"no-such-a": "package-a", "no-such-b": "package-b", "no-such-c": "package-b"}
     probe = probing.probe(None, None, None, programs=programs)
     assert not probe.available
-    assert probe.reason == "no-such-a, no-such-b, no-such-c are not installed"
+    assert probe.reason == Note("not-installed", names="no-such-a, no-such-b, no-such-c")
     assert probe.hint == "apt install package-a package-b"
 
 
@@ -155,18 +156,18 @@ def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(spec, 
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
     options = docker.DockerOptions(daemon="host", storage="vfs")
     host_docker(daemon)
-    with pytest.raises(PlatformError, match="uses the storage driver overlay2, not vfs") as caught:
+    with pytest.raises(PlatformError, match=r"overlay2, .*vfs") as caught:
         docker.daemon_for(options, spec, False)
     assert "systemctl" not in caught.value.hint
     host_docker(None)
-    with pytest.raises(PlatformError, match="does not run") as caught:
+    with pytest.raises(PlatformError, match="not run") as caught:
         docker.daemon_for(options, spec, False)
     assert "systemctl start docker" in caught.value.hint
 
 
 def test_a_probe_without_root_says_so(ordinary_user):
     probe = probing.probe(None, None, None, programs={})
-    assert (probe.available, probe.hint) == (False, "run vtax with sudo")
+    assert (probe.available, probe.hint) == (False, Note("hint-sudo"))
 
 
 def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(
@@ -222,7 +223,7 @@ def test_a_container_on_an_emulated_host_has_longer_to_start(tmp_path, monkeypat
     monkeypatch.setattr(containers, "timeout_factor", lambda: 3.0)
     process = SimpleNamespace(args=["podman"], poll=lambda: None, wait=lambda _: None)
     guest = SimpleNamespace(process=process, stderr=tmp_path / "stderr")
-    with pytest.raises(PlatformError, match=r"was not running 0\.03 s after its start"):
+    with pytest.raises(PlatformError, match=r"0\.03 s"):
         containers.wait_for_init(guest, ["agent"], list)
 
 

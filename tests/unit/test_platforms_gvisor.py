@@ -11,6 +11,7 @@ import pytest
 
 from vtax.host.journal import Journal
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network.namespace import NAMES
 from vtax.platforms import gvisor, oci_runtime, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
@@ -41,20 +42,20 @@ def test_a_missing_runsc_has_one_hint(driver, options, installed, devices, taken
     (devices / "kvm").touch()
     installed(but="runsc")
     found = registry.make("mine", driver, options).probe(None)
-    assert found.reason == "runsc is not installed"
+    assert found.reason == Note("not-installed", names="runsc", count=1)
     assert found.hint.code == "hint-newer-runsc"
 
 
 def test_a_path_without_a_runsc_is_said(taken_for_root):
     found = registry.make("mine", "gvisor", {"runsc": "/nowhere/runsc"}).probe(None)
-    assert (found.reason, found.hint) == ("there is no program /nowhere/runsc", "")
+    assert (found.reason, found.hint) == (Note("no-program", name="/nowhere/runsc"), "")
 
 
 def test_without_kvm_no_other_runsc_is_advised(devices, taken_for_root):
     found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(
         None
     )
-    assert found.reason == "there is no usable /dev/kvm; no-such-runsc is not installed"
+    assert found.reason == Note("no-usable-kvm", reason="no-such-runsc is not installed")
     assert "use gvisor-systrap" in found.hint
     assert "install" not in found.hint
 

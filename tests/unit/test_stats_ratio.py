@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
+from vtax.messages import Note
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast, unpaired_ratio_of_logs
 from vtax.stats.judge import analyse as judge
@@ -72,7 +73,7 @@ def test_a_block_of_zero_is_lost_and_not_the_comparison(nothing):
     for treatment, baseline in ((nothing, 100), (95, nothing)):
         found = paired_ratio([95, 94, 97, 96, 93, treatment], [100, 99, 103, 100, 98, baseline])
         assert (found.estimate, found.low, found.n_blocks) == (good.estimate, good.low, 5)
-    with pytest.raises(StatsError, match="zero or a negative"):
+    with pytest.raises(StatsError, match="zero"):
         paired_ratio([95, 94, nothing, nothing], [100, 99, 103, 100])
 
 
@@ -104,10 +105,7 @@ def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place
     assert len(found.warnings) == 1  # of seven blocks an outlier says too little for a warning
     more = paired_ratio(np.append(treatment, [94.7, 95.3, 95.0]), np.full(11, 100.0))
     assert more.outliers == (5,)
-    assert (
-        "1 of 10 blocks lies far from the others; it is flagged, and kept in the figures"
-        in more.warnings
-    )
+    assert Note("outliers", count=1, total=10, what="blocks") in more.warnings
 
 
 def test_runs_without_common_blocks_are_compared_by_welch():
