@@ -614,7 +614,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     assert (huge.cpus, huge.time.count, huge.huge_pages) == ((3,), None, True)
     assert [policy.strip() for policy in policies] == ["always [madvise] never"] * 2 + ["always"]
     assert enabled.read_text() == "madvise"
-    assert [guest.facts["tuning"] for guest in load_run(store.engine, run).guests] == levels
+    guests = load_run(store.engine, run).guests
+    assert [guest.facts["tuning"] for guest in guests] == levels
+    assert {guest.facts["isolation"] for guest in guests} == {driver.isolation(None)}
 
 
 def test_must_match_compares_guests_of_one_tuning(driver, store, home, set_cpus, facts_by):
