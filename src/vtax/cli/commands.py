@@ -53,5 +53,7 @@ SUBJECTS = {
 }
 """Heading of the help -> command (and module of this package) -> one line of help."""
 
-COMMANDS = {name: text for commands in SUBJECTS.values() for name, text in commands.items()}
+COMMANDS: dict[str, str] = {}
 """Command -> one line of help."""
+for _commands in SUBJECTS.values():
+    COMMANDS.update(_commands)

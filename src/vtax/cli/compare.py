@@ -128,11 +128,11 @@ def command(
     if not (fail_if or detect or strict or junit or markdown):
         _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
-    document, found = run_gate(
+    document, checks = run_gate(
         store, (treatment, baseline), run_name, limits, (metric, label), (junit, markdown)
     )
-    print_document(document, as_json=as_json, schema="vtax.gate/1", of=found.analysis)
-    sys.exit(found.exit_status)
+    print_document(document, as_json=as_json, schema="vtax.gate/1", of=checks.analysis)
+    sys.exit(checks.exit_status)
 
 
 def _show(
@@ -149,19 +149,18 @@ def _show(
     from vtax.report.parts.contrast import document_of
     from vtax.report.renderers.format import english
 
-    found = _compared(store, written_sides, run_name, metric, label)
-    document = document_of(found)
+    contrasts = _compare(store, written_sides, run_name, metric, label)
+    document = document_of(contrasts)
     if as_json or document.nothing == "":
         print_document(document, as_json=as_json)
     if document.nothing != "":
-        runs = dict.fromkeys(
-            run.analysis.name for side in (found.treatment, found.baseline) for run in side.runs
-        )
-        hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"
+        runs = (*contrasts.treatment.runs, *contrasts.baseline.runs)
+        commands = dict.fromkeys(f"vtax show {run.analysis.name}" for run in runs)
+        hint = f"see what was measured: {', '.join(commands)}"
         raise VtaxError("there is nothing to compare", where=english(document.nothing), hint=hint)
 
 
-def _compared(
+def _compare(
     store: Store, written_sides: tuple[str, str], run_name: str, metric: str, label: str
 ) -> Contrasts:
     """Return both sides; a missing one is the baseline of the run. Raises BadInput for names that do not exist."""

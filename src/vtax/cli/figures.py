@@ -217,4 +217,5 @@ def _chosen(drawings: Sequence[Drawing], only: Sequence[str], run: str) -> list[
         hint = "--report writes those of the report; docs/study-files.md shows how a study declares figures"
         raise BadInput("the study of this run declares no figures", where=run, hint=hint)
     _refuse_unknown(only, ids, f"the study of {run}")
-    return [drawing for drawing in drawings if not only or drawing.figure.id in only]
+    wanted = only or ids
+    return [drawing for drawing in drawings if drawing.figure.id in wanted]

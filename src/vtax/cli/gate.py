@@ -27,8 +27,12 @@ _MOST_NAMED = 4  # differences of runs in an error
 
 @dataclass(frozen=True)
 class GateLimits:
-    """Shares from 0 to 1. margin: largest slowdown that passes; None for the study's. detect: a slowdown that every
-    comparison has to be able to find; None for none. strict: whether what is undecided ends the command with 3."""
+    """Shares from 0 to 1.
+
+    margin: largest slowdown that passes; None for the study's.
+    detect: a slowdown that every comparison has to be able to find; None for none.
+    strict: whether what is undecided ends the command with 3.
+    """
 
     margin: float | None = None
     detect: float | None = None

@@ -106,9 +106,10 @@ def provide(home: Home, recipe: Recipe) -> Image:
 class NeededImage:
     """The image of a recipe, as far as it is known.
 
-    built: None when only root can see it. size_bytes: of disk it occupies or would, None when that is not known.
-    complete: whether size_bytes counts the packages of an image that is not built. free_bytes: of the disk of images,
-    where that is less than an image that is not built occupies; else None.
+    built: None when only root can see it.
+    size_bytes: of disk it occupies or would, None when that is not known.
+    complete: whether size_bytes counts the packages of an image that is not built.
+    free_bytes: of the disk of images, where that is less than an image that is not built occupies; else None.
     """
 
     recipe: Recipe

@@ -37,9 +37,10 @@ yes_option = click.option(
 def as_json(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON.
 
-    block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
+    block_s: estimated duration of a block in seconds.
+    block_s_from: `run NAME` behind it; null where by defaults.
     order: guests of the certain blocks in the order they start, up to 100 000 cells; of a study with boots with
-    session and boot.
+        session and boot.
     """
     points = {point.key: _describe_point(point) for point in plan.points}
     platforms, not_tested, programs, cells = [], [], [], []

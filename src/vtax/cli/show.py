@@ -100,20 +100,24 @@ def _parameter(name: str) -> str:
 def _offered(options: Mapping[str, Any]) -> list[str]:
     """Return the views that the command line could name: none of them without any option."""
     has_views = any(name.startswith(_parameter("")) for name in options)
-    return [view.name for view in _shown_here()] if has_views else []
+    return [view.name for view in _optional_views()] if has_views else []
 
 
 @cache
 def _add_views() -> None:
     """Add an option for every registered view before the shared options."""
-    for number, view in enumerate(_shown_here(), start=1):
+    for number, view in enumerate(_optional_views(), start=1):
         names = [f"--{view.name}", _parameter(view.name)]
         command.params.insert(number, click.Option(names, is_flag=True, help=english(view.help)))
 
 
-def _shown_here() -> list[View]:
+def _optional_views() -> list[View]:
     """Return the views without a command of their own, but for the default one."""
-    return [view for view in views().values() if not view.command and view.name != DEFAULT]
+    optional = []
+    for view in views().values():
+        if not view.command and view.name != DEFAULT:
+            optional.append(view)
+    return optional
 
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:

@@ -31,8 +31,10 @@ def consented(
 ) -> Sequence[HostProgram]:
     """Return the programs, after the user has consented to them for this file.
 
-    source: the file that names them. digest: SHA-256 of the file; empty without a file: then consent for any file
-    counts. Raises BadInput without consent, which a prompt on a terminal or `trust` gives.
+    source: the file that names them.
+    digest: SHA-256 of the file; empty without a file: then consent for any file counts.
+
+    Raises BadInput without consent, which a prompt on a terminal or `trust` gives.
     """
     identities = [program.identity for program in programs]
     if not programs or has_consent(home, identities, digest):

@@ -26,7 +26,11 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Check(Generic[S]):
-    """A named check. run: raises Failed or Skipped. hint: how to fix a failure. needs: checks that must pass first.
+    """A named check.
+
+    run: raises Failed or Skipped.
+    hint: how to fix a failure.
+    needs: checks that must pass first.
 
     limit_s: time limit in seconds, multiplied on emulated CPUs.
     """

@@ -68,10 +68,14 @@ _PLACEHOLDERS = frozenset(
 class HostSample:
     """Counters of a host at one moment.
 
-    monotonic_s: when. cpu_s: CPU seconds since boot by kind (`user`, `system`, `steal`, ...), over all CPUs.
-    controller_cpu_s: of this process. swapped_pages: in and out since boot. memory_stall_s: time in which some task
-    waited for memory (pressure stall information), None where the kernel does not count it. frequency_hz: mean over
-    the CPUs now, None when not shown. throttled: times a CPU was slowed for its heat, None when not counted.
+    monotonic_s: when.
+    cpu_s: CPU seconds since boot by kind (`user`, `system`, `steal`, ...), over all CPUs.
+    controller_cpu_s: of this process.
+    swapped_pages: in and out since boot.
+    memory_stall_s: time in which some task waited for memory (pressure stall information), None where the kernel does
+        not count it.
+    frequency_hz: mean over the CPUs now, None when not shown.
+    throttled: times a CPU was slowed for its heat, None when not counted.
     domains_cpu_s: of all domains of Xen but dom0, which cpu_s is of there.
     """
 

@@ -19,11 +19,16 @@ GUEST, PROGRAM, LAYER, HOST, LINK = "guest", "program", "layer", "host", "link"
 
 @dataclass(frozen=True)
 class Counter:
-    """name: as it is stored. unit: of its value. source: the file, or what counts it. meaning: one phrase.
+    """A counter that is read around a trial.
 
-    per_interface: the name stands after that of an interface and a dot (`eth0.rx_bytes`). per_part: after that of a
-    part of the virtualization layer (`vcpu.thread_cpu_s`). is_gauge: a value after the trial, no difference. step:
-    the smallest difference of two readings, in its unit.
+    name: as it is stored.
+    unit: of its value.
+    source: the file, or what counts it.
+    meaning: one phrase.
+    per_interface: the name stands after that of an interface and a dot (`eth0.rx_bytes`).
+    per_part: after that of a part of the virtualization layer (`vcpu.thread_cpu_s`).
+    is_gauge: a value after the trial, no difference.
+    step: the smallest difference of two readings, in its unit.
     """
 
     name: str

@@ -25,8 +25,11 @@ _NETWORK = "/proc/net/dev"
 class HostReading:
     """A host at one moment, as it was read: `HostCounters.counted` finds the counters in it.
 
-    monotonic_s: when. controller_cpu_s: of this process. files: path -> bytes, None for one that cannot be read.
-    events: see hardware.Events. domains: see domains.read.
+    monotonic_s: when.
+    controller_cpu_s: of this process.
+    files: path -> bytes, None for one that cannot be read.
+    events: see hardware.Events.
+    domains: see domains.read.
     """
 
     monotonic_s: float

@@ -30,8 +30,13 @@ MEMORY_WARN, MEMORY_BAD = 2 * GIB, 1 * GIB
 
 @dataclass(frozen=True)
 class HostCheck:
-    """name: also of the tunable that applies its hint, if any. why: its effect on a measurement. look: returns the
-    observation on the host whose files are below a directory; None where that does not expose the setting."""
+    """A check of the host.
+
+    name: also of the tunable that applies its hint, if any.
+    why: its effect on a measurement.
+    look: returns the observation on the host whose files are below a directory; None where that does not expose the
+        setting.
+    """
 
     name: str
     why: str

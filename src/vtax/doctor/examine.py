@@ -41,7 +41,11 @@ _FORK = get_context("fork")
 
 @dataclass(frozen=True)
 class Examination:
-    """platforms: name -> probe, the baseline first. findings: of the host. seconds: its duration.
+    """Observations of an examination of this host.
+
+    platforms: name -> probe, the baseline first.
+    findings: of the host.
+    seconds: its duration.
 
     not_probed: why no platform was probed (all probes are None then), else empty.
     """
@@ -62,8 +66,10 @@ class Examination:
     @property
     def not_observed(self) -> tuple[str, ...]:
         """Checks without an observation on this host: the disturbance may exist unseen."""
-        seen = {finding.name for finding in self.findings}
-        return tuple(check.name for check in CHECKS if check.name not in seen)
+        names = dict.fromkeys(check.name for check in CHECKS)
+        for finding in self.findings:
+            names.pop(finding.name, None)
+        return tuple(names)
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `--json`."""

@@ -21,8 +21,9 @@ from vtax.host.settings import change_settings, restore
 class Tunable:
     """A setting in one file or several alike.
 
-    name: of the check whose hint it is. values: pattern of files -> their value for measuring; the first that this
-    host has is meant. root: where /proc and /sys are.
+    name: of the check whose hint it is.
+    values: pattern of files -> their value for measuring; the first that this host has is meant.
+    root: where /proc and /sys are.
     """
 
     name: str

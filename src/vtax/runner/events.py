@@ -14,7 +14,8 @@ class Progress:
     """Progress of a run.
 
     done_trials, failed_trials, total_trials: measured trials without warm-up, of all sessions, as in `vtax list`.
-    is_warmup: the last trial was a warm-up trial. left_s: estimated time left in this boot, including warm-up.
+    is_warmup: the last trial was a warm-up trial.
+    left_s: estimated time left in this boot, including warm-up.
     """
 
     block: int

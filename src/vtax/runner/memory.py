@@ -12,8 +12,12 @@ from vtax.units import about_size
 
 @dataclass(frozen=True)
 class Memory:
-    """available_bytes: for all guests that run at once. overhead_bytes: of each guest, beside its own memory.
-    wording: who has it, with a place for the amount."""
+    """Memory that guests share.
+
+    available_bytes: for all guests that run at once.
+    overhead_bytes: of each guest, beside its own memory.
+    wording: who has it, with a place for the amount.
+    """
 
     available_bytes: int
     overhead_bytes: int = 0

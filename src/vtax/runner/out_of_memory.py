@@ -19,7 +19,12 @@ _KILLS = VMSTAT["oom_kill"].name
 
 @dataclass(frozen=True)
 class KilledProcesses:
-    """Processes of a guest that were killed for lack of memory. role: of the guest. count: processes. memory: the limit."""
+    """Processes of a guest that were killed for lack of memory.
+
+    role: of the guest.
+    count: processes.
+    memory: the limit.
+    """
 
     role: str
     count: int

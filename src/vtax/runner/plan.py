@@ -98,9 +98,10 @@ class GuestLife:
 class Plan:
     """Everything decided before the first trial.
 
-    programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file. untested:
-    points that have no cell on a platform which runs others. stored_costs: what time is estimated from;
-    None where no stored run has these cells, see `expected_block_s`.
+    programs: what root of this host runs because the study names it.
+    digest: SHA-256 of the study's file.
+    untested: points that have no cell on a platform which runs others.
+    stored_costs: what time is estimated from; None where no stored run has these cells, see `expected_block_s`.
     """
 
     study: Study

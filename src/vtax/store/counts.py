@@ -10,7 +10,12 @@ from vtax.store import schema
 
 
 class Counts(NamedTuple):
-    """blocks: that have a trial. trials: measured ones, without warm-up. failed: those of them that failed."""
+    """Sums over the trials of a run.
+
+    blocks: that have a trial.
+    trials: measured ones, without warm-up.
+    failed: those of them that failed.
+    """
 
     blocks: int = 0
     trials: int = 0

@@ -109,7 +109,12 @@ _BY_KEY = tuple((key, re.compile(pattern), kind) for key, pattern, kind in _KEYS
 
 
 class Identifier(NamedTuple):
-    """start, end: where in the text. kind: what it is. value: the same for all spellings of an address."""
+    """An identifier in a text.
+
+    start, end: where in the text.
+    kind: what it is.
+    value: the same for all spellings of an address.
+    """
 
     start: int
     end: int

@@ -52,7 +52,12 @@ _SHORT, _MAX_KNOWN = 80, 10_000  # characters and number of texts that are remem
 
 @dataclass(frozen=True)
 class Imported:
-    """name: of the run in this store. is_new: it was not there before. was_called: its name in the bundle."""
+    """A run that was imported, or was there.
+
+    name: of the run in this store.
+    is_new: it was not there before.
+    was_called: its name in the bundle.
+    """
 
     name: str
     is_new: bool

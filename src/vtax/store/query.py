@@ -29,8 +29,10 @@ LATEST = 1e11  # of all moments, Unix time
 class Trials:
     """Every trial of a run as parallel arrays, ordered by id (the order they were stored in).
 
-    cell: index into RunData.run.cells. session: number, from 1. started_at: Unix time. outside_s, inside_s: NaN where
-    not known.
+    cell: index into RunData.run.cells.
+    session: number, from 1.
+    started_at: Unix time.
+    outside_s, inside_s: NaN where not known.
     """
 
     id: Ints
@@ -57,7 +59,12 @@ class Measurements:
 
 @dataclass(frozen=True)
 class GuestRow:
-    """A guest of a run. ready_s: start to agent ready. facts: its audit. notes: limits it could not be given."""
+    """A guest of a run.
+
+    ready_s: start to agent ready.
+    facts: its audit.
+    notes: limits it could not be given.
+    """
 
     platform: str
     block: int

@@ -82,7 +82,9 @@ class UntestedRecord:
 class CellRecord:
     """One combination of levels on one platform.
 
-    point: the same without the platform. levels: what varies. tool: the program that the benchmark runs.
+    point: the same without the platform.
+    levels: what varies.
+    tool: the program that the benchmark runs.
     """
 
     key: Annotated[str, Means("key of the cell", name="cell")]
@@ -129,10 +131,15 @@ class OutputRecord:
 class TrialRecord:
     """One execution of a benchmark in a cell, with its outputs.
 
-    guest_id: what `begin_guest` returned, None when no guest could be started. number: within cell and block.
-    position: in the whole run. status: `ok` or `failed`; error says why. started_at: Unix time. outside_s, inside_s:
-    the tool's time by the controller's and by the guest's clock. effective: settings really in force,
-    and what SAMPLES names. values: metric name -> value. counters: (place, name) -> value.
+    guest_id: what `begin_guest` returned, None when no guest could be started.
+    number: within cell and block.
+    position: in the whole run.
+    status: `ok` or `failed`; error says why.
+    started_at: Unix time.
+    outside_s, inside_s: the tool's time by the controller's and by the guest's clock.
+    effective: settings really in force, and what SAMPLES names.
+    values: metric name -> value.
+    counters: (place, name) -> value.
     """
 
     cell_key: str

@@ -47,11 +47,15 @@ COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tent
 class RunHandle:
     """A run that exists in the store.
 
-    id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
-    call of this handle. identity, provenance: see store.provenance. annotations, duration_s: as it was opened.
-    platforms, cells, metrics, untested: the records it began with, in order. sessions: those
-    that were begun, at least one. waiting: called when another process holds the lock of the store; when set, writing
-    waits for that process for up to BUSY_TIMEOUT_S, since nothing is measured meanwhile.
+    id: its row.
+    name, study, seed, declared, image_key, host, plugins, started_at: as begun.
+    status: as of the last call of this handle.
+    identity, provenance: see store.provenance.
+    annotations, duration_s: as it was opened.
+    platforms, cells, metrics, untested: the records it began with, in order.
+    sessions: those that were begun, at least one.
+    waiting: called when another process holds the lock of the store; when set, writing waits for that process for up
+        to BUSY_TIMEOUT_S, since nothing is measured meanwhile.
     """
 
     waiting: Callable[[str], None] | None = None

@@ -135,8 +135,11 @@ class Store:
     ) -> RunHandle:
         """Create a run before its first trial, with its plan, host and image.
 
-        declared: the whole study; host: a description; both plain JSON values. started_at: Unix time. boot_id: of
-        this boot of the host. Its first session begins with it. tags: see store.annotations.
+        declared: the whole study; host: a description; both plain JSON values.
+        started_at: Unix time.
+        boot_id: of this boot of the host. Its first session begins with it.
+        tags: see store.annotations.
+
         Raises StoreError, and BadInput when the name is taken.
         """
         if name == LAST:
