@@ -41,8 +41,8 @@ def study(**keys):
 
 def test_a_study_names_one_place_or_the_levels_of_a_factor():
     assert study().scratch == ["volume"]
-    assert study(scratch="layer").scratch == ["layer"]
-    (only,) = points(study(scratch="layer"))
+    assert with_placed_factors({"scratch": "layer"}) == {"scratch": ["layer"]}
+    (only,) = points(study(scratch=["layer"]))
     assert (only.scratch, dict(only.levels)) == ("layer", {})
     first, second = points(study(scratch=["volume", "memory"]))
     assert [point.scratch for point in (first, second)] == ["volume", "memory"]
@@ -52,7 +52,7 @@ def test_a_study_names_one_place_or_the_levels_of_a_factor():
     ]
 
 
-@pytest.mark.parametrize("places", ["disk", [], ["volume", "volume"]])
+@pytest.mark.parametrize("places", [["disk"], [], ["volume", "volume"]])
 def test_what_is_no_place_is_refused(places):
     with pytest.raises(ValueError, match="scratch"):
         study(scratch=places)

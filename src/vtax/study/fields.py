@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -49,11 +49,6 @@ Name = Annotated[str, AfterValidator(checked_name)]
 def as_tuple(given: Text | Sequence[Text]) -> tuple[Text, ...]:
     """Return what a key holds that takes one name or a list of them."""
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def as_list(given: Any) -> Any:
-    """Return the list that a key holds in the end which takes one name or a list of them."""
-    return [given] if isinstance(given, str) else given
 
 
 def disagreement(text: str, *key: str | int) -> PydanticCustomError:

@@ -22,7 +22,6 @@ from vtax.study.fields import (
     Scratch,
     Share,
     StudyTable,
-    as_list,
     disagreement,
 )
 from vtax.study.figures import FigureTable
@@ -286,10 +285,11 @@ class Study(StudyTable):
         description="levels of a factor over everything: vCPUs left to the scheduler (default) or each on a host CPU "
         "of its own (pinned), memory as the host gives it or in huge pages; absent: all is pinned, and no factor",
     )
-    scratch: Annotated[list[Scratch], BeforeValidator(as_list)] = Field(
+    scratch: list[Scratch] = Field(
         default=["volume"],
         min_length=1,
         max_length=len(get_args(Scratch)),
+        json_schema_extra={"type": ["array", "string"]},
         description="where /scratch lies, in which benchmarks write: a directory of the host (volume), the guest's own "
         "writable layer (layer) or its memory (memory), if its platform can choose; several are levels of a factor",
     )

@@ -17,11 +17,15 @@ def with_placed_factors(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study's plain values with every factor where the model has it.
 
     What is a parameter of an own program stays, and so does what is written in both places, for the model to refuse;
-    tuning and scratch, which hold for everything, are moved where every benchmark has them alike.
+    tuning and scratch, which hold for everything, are moved where every benchmark has them alike. One place of
+    /scratch is a list of one.
     """
+    data = dict(data)
+    if isinstance(data.get("scratch"), str):
+        data["scratch"] = [data["scratch"]]
     tables = data.get("benchmark")
     if not isinstance(tables, list):
-        return dict(data)
+        return data
     own = _parameters_of_programs(data.get("program"))
     placed: dict[str, Any] = {**data, "benchmark": [_placed(each, own) for each in tables]}
     for key in _OVER_EVERYTHING:
