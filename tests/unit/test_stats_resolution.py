@@ -129,6 +129,16 @@ def test_a_timer_that_one_cell_shows_is_that_of_its_point():
     assert resolutions_of(cells, 0.02, is_time=False, is_rate=False)["slow"] == EXACT
 
 
+def test_a_shorter_trial_refutes_a_timer():
+    """A machine that gets a half or a third of a CPU by chance looks as if it had a timer."""
+    emulated = 1 / np.array([1791.3, 1821.9, 894.7, 1825.5, 598.5])
+    assert timer_step(emulated, 0.01) is not None
+    rates = {"emulated": 1 / emulated, "native": np.array([19.4, 20.8, 13.6, 12.7, 18.6]) * 1000}
+    cells = {name: Figures(values, np.zeros(5)) for name, values in rates.items()}
+    found = resolutions_of(cells, 0.02, is_time=False, is_rate=True)
+    assert found == {"emulated": EXACT, "native": EXACT}
+
+
 def test_the_step_of_most_trials_is_that_of_a_cell():
     """A tool may leave out a last digit that is zero."""
     cells = {"a": Figures(np.array([1.25, 1.5, 1.27]), np.array([0.01, 0.1, 0.01]))}

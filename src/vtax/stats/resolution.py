@@ -22,6 +22,9 @@ _PRINTED = 1.5  # times the step that a tool prints, up to which a timer's is no
 MIN_FOR_TIMER = 5  # trials of a cell that show a timer
 _OFF_TICK = 0.03  # of a step, that a time may be off its tick
 _OFF_TICK_OF_TWO = 0.01  # the same where there are two ticks alone
+_LONGEST_STEP = (
+    1 + _OFF_TICK
+)  # times the shortest trial of a point: none ends before the first tick
 _MOST_TICKS = 200  # of a time: finer steps are below any margin
 _MOST_TIMES = 200  # that are looked at
 _FEW_TICKS = 5  # up to which two ticks alone are evidence: any two times are multiples of something
@@ -111,7 +114,7 @@ def resolutions_of(
     """Return the resolution of every cell of a point in one metric.
 
     The step that a tool prints is that of most trials. A timer that the times of one cell show holds for all cells:
-    they do the same work with the same client.
+    they do the same work with the same client. A trial of any cell that is shorter than the step refutes it.
 
     cells: name -> figures.
     margin: of equivalence, against which steps are looked for.
@@ -129,6 +132,8 @@ def resolutions_of(
             step = timer_step(times[name], margin / 2)
             if step is not None:
                 steps.append(step)
+    shortest = min((float(of_cell.min()) for of_cell in times.values()), default=0.0)
+    steps = [step for step in steps if step <= _LONGEST_STEP * shortest]
     if not steps:
         return resolutions
     for name, of_cell in times.items():
