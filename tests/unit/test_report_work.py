@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from vtax.benchmarks.registry import benchmarks
+from vtax.observations import Observations
 from vtax.report.analysis.values import Section
 from vtax.report.analysis.work import work_of
 from vtax.store.query import Measurements, RunData, Trials
@@ -53,9 +54,13 @@ def work(metric, values, settings):
     run = SimpleNamespace(cells=cells, metrics=[record])
     data = RunData(run, trials, Measurements(each, each * 0, np.full(8, values)), (), (), ())
     section = Section(metric[0], metric[0], "1.0", record, (), 1)
-    return work_of(
-        data, section, (0, 1), ({}, {}), np.arange(4), {n: json.dumps(settings) for n in range(8)}
-    )
+    observations = Observations.of_run(data)
+    rows = []
+    for cell in (0, 1):
+        seen = observations.of(cell, 0)
+        rows.append(SimpleNamespace(trial_blocks=seen.block, trial_values=seen.value))
+    in_force = {n: json.dumps(settings) for n in range(8)}
+    return work_of(data, section, tuple(rows), (0, 1), ({}, {}), np.arange(4), in_force)
 
 
 def unit_of(metric):

@@ -12,7 +12,8 @@ from vtax.benchmarks.base import PACKET_BYTES
 from vtax.levels import BENCHMARK, HOST, METRIC, Levels, canonical_choices
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import of_hosts
-from vtax.report.analysis.values import Analysis, Floats, Ints, aligned
+from vtax.report.analysis.values import Analysis, aligned
+from vtax.store.query import Floats, Ints
 from vtax.study.claims import CheckTable, ClaimSide
 
 Mapped = Mapping[str, str]

@@ -12,7 +12,7 @@ from vtax.levels import Levels, number_of
 from vtax.messages import Note
 from vtax.report.analysis.claim_cells import Mapped, logs_of, mean_logs, trial_logs
 from vtax.report.analysis.compared import Cell
-from vtax.report.analysis.values import Analysis, Floats
+from vtax.report.analysis.values import Analysis
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Sample
 from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
@@ -25,6 +25,7 @@ from vtax.stats.spread import (
     spread_over_points,
 )
 from vtax.stats.trend import theil_sen
+from vtax.store.query import Floats
 from vtax.study.claims import CheckTable
 
 Logs = dict[int, float]

@@ -13,15 +13,16 @@ from dataclasses import replace
 import numpy as np
 
 from vtax.levels import BENCHMARK, HOST, METRIC, Levels
+from vtax.observations import Observations
 from vtax.report.analysis.claim_cells import Mapped, host_here
 from vtax.report.analysis.claims import check_mapping
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted, PublicationStatistic
 from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
-from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
+from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.stats.checks import Better
 from vtax.stats.intervals import mean_interval
-from vtax.store.query import RunData
+from vtax.store.query import Floats, Ints, RunData
 from vtax.study.claims import PublishedTable
 from vtax.study.figures import FigureTable, Quantity
 
@@ -69,24 +70,11 @@ def finished_blocks(data: RunData) -> int:
 
 def cell_tests(data: RunData) -> Tests:
     """Return the tests of every cell; warm-up trials and failed ones are left out."""
-    run, trials, measured = data.run, data.trials, data.measurements
-    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
-    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
-    group = trials.cell[trial] * len(run.metrics) + metric
-    order = np.lexsort((trials.position[trial], group))
-    trial, value, group = trial[order], value[order], group[order]
-    numbers, starts = np.unique(group, return_index=True)
-    found: dict[tuple[str, str], tuple[Ints, Floats]] = {}
-    if not numbers.size:
-        return found
-    for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], group.size], strict=True):
-        cell, which = divmod(number, len(run.metrics))
-        span = slice(start, end)
-        found[run.cells[cell].key, run.metrics[which].name] = (
-            trials.block[trial[span]],
-            value[span],
-        )
-    return found
+    run = data.run
+    return {
+        (run.cells[cell].key, run.metrics[metric].name): (seen.block, seen.value)
+        for cell, metric, seen in Observations.of_run(data).by_figure()
+    }
 
 
 class _Selection:

@@ -20,19 +20,11 @@ import numpy as np
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
 from vtax.described import Means, Only
-from vtax.report.analysis.values import (
-    Floats,
-    Ints,
-    OfSection,
-    ResultPoint,
-    Row,
-    Section,
-    every_row,
-)
+from vtax.report.analysis.values import OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
 from vtax.stats.intervals import Interval
 from vtax.stats.ratio import ratio_of_logs, widened
-from vtax.store.query import BlockCounters, RunData
+from vtax.store.query import BlockCounters, Floats, Ints, RunData
 
 NARROW = 1.25  # half-width of an interval, as a factor
 _LARGEST_LOG = 700.0
@@ -297,7 +289,7 @@ def _pair(
 ) -> _Pair:
     sides = [{key[1:]: value for key, value in counted.items() if key[0] == cell} for cell in cells]
     blocks: Ints = np.intersect1d(rows[0].blocks, rows[1].blocks)
-    unit, work = work_of(data, section, cells, sides, blocks, settings)
+    unit, work = work_of(data, section, rows, cells, sides, blocks, settings)
     seconds = [per_block(durations(data, cell), blocks) for cell in cells]
     is_timed = all((np.isfinite(value) & (value > 0)).all() for value in seconds)
     logs = {}

@@ -18,11 +18,12 @@ from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import design_differences, differences
-from vtax.report.analysis.values import Analysis, Floats, OfSection, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section
 from vtax.report.document import msg
 from vtax.stats.change_points import FEWEST, change_points_of
 from vtax.stats.checks import Better
 from vtax.store.provenance import merged_runs
+from vtax.store.query import Floats
 from vtax.store.records import LEVELS, CellRecord, PlatformRecord
 from vtax.store.store import Store
 

@@ -11,12 +11,13 @@ import numpy as np
 from vtax.described import Means
 from vtax.report.analysis.campaign import campaign_of
 from vtax.report.analysis.sessions import MeasuredSession, logs_in, of_hosts, ratio_in
-from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.host_change import window_mean
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import holm
+from vtax.store.query import Floats, Ints
 
 _ID_DIGITS = 8  # of the identity of a host, in place of a name
 

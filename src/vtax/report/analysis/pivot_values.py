@@ -119,7 +119,7 @@ class Values:
                 contrast = self._of_ratios(section, of, to, sessions)
             else:
                 contrast = row_contrast(
-                    _in(of[1], sessions), _in(to[1], sessions), section, analysis.unit_of
+                    _in(of[1], sessions), _in(to[1], sessions), section.better, analysis.unit_of
                 )
             answer = judge(analysis.rule, {"": contrast})[""]
         except StatsError:

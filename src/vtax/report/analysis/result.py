@@ -6,29 +6,28 @@ two outputs can differ, and none can lose a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, get_args
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vtax.benchmarks.base import is_rate, is_time, is_timed
 from vtax.levels import Levels
 from vtax.messages import Note
+from vtax.observations import Observations
 from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, units_of_blocks
 from vtax.report.analysis.settled import settled, without
-from vtax.report.analysis.tails import pooled, tail_of
+from vtax.report.analysis.tails import pooled_values, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import (
     Analysis,
-    Floats,
-    Ints,
+    MeasuredRow,
     ResultPoint,
     Row,
     Section,
@@ -36,23 +35,24 @@ from vtax.report.analysis.values import (
     place_of,
 )
 from vtax.report.analysis.warnings import warnings_of
-from vtax.stats.checks import StatsError
+from vtax.stats.censoring import Timeouts
+from vtax.stats.checks import Better, StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
-from vtax.stats.describe import describe_blocks
+from vtax.stats.describe import Summary, describe_blocks
 from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
-from vtax.stats.resolution import Figures, resolutions_of
+from vtax.stats.resolution import Figures, Resolution, resolutions_of
 from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
-from vtax.store.query import RunData, load
+from vtax.store.query import Floats, Ints, RunData, load
 from vtax.store.records import CLOCK_RATE, HOST_CACHE, OTHER_QUANTITY, CellRecord, MetricRecord
 from vtax.store.store import LAST, Store
 
-_NONE: NDArray[Any] = np.zeros(0)
 _NO_LOGS: Floats = np.full(1, np.nan)
 _NOT_YET = Note("not-measured-yet")
+_NONE_WELL = Note("no-trial-went-well")
 
 
 def analyse(store: Store, run_name: str = LAST) -> Analysis:
@@ -80,16 +80,17 @@ def judged_run(data: RunData) -> Judged:
     """Return the figures of a run that was loaded."""
     because = data.run.stopped_because if data.run.status == "finished" else ""
     rule = rule_of(data.run.declared.get("design", {}), because)
-    rows = _with_resolutions(data, _rows(data, rule), rule.margin)
-    of = units_of_blocks(data)
-    rows = {key: _coarsened(row) for key, row in _over_sessions(rows, of).items()}
-    sections = tuple(_judged(section, rule, of) for section in _sections(data, rows))
+    units = units_of_blocks(data)
+    families = [
+        _judged(family, rule, units) for family in _families(data, _measured(data, rule, units))
+    ]
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
-    aims = tuple(_aims(data, sections))
+    aims = tuple(_aims(data, families))
     targets = judged(rule, aims, blocks)
-    return Judged(
-        rule, tuple(marked(section, targets.missed) for section in sections), blocks, aims, targets
-    )
+    timeouts = timeouts_of(data, rule)
+    ended = {data.run.cells[cell].key: found for cell, found in timeouts.items()}
+    sections = tuple(_section(family, targets.missed, ended) for family in families)
+    return Judged(rule, sections, blocks, aims, targets)
 
 
 def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
@@ -175,144 +176,153 @@ def _series(sections: tuple[Section, ...]) -> list[Series]:
     ]
 
 
-def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
-    """(cell index, metric index) -> row without ratio; one entry for every metric a cell's benchmark has."""
-    run, trials, measured = data.run, data.trials, data.measurements
-    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
-    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
-    group = trials.cell[trial] * len(run.metrics) + metric
-    order = np.argsort(group, kind="stable")
-    trial, value, group = trial[order], value[order], group[order]
-    failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
-    ended = timeouts_of(data, rule)
-    attempted = set(trials.cell[~trials.is_ok | ~trials.is_warmup].tolist())
-    platforms = {platform.name: platform for platform in run.platforms}
+@dataclass(frozen=True)
+class _Description:
+    """A cell in one metric, described by its own values alone. seen: the values that the summary is of."""
+
+    seen: Observations
+    summary: Summary | None = None
+    blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    means: Floats = field(default_factory=lambda: np.zeros(0))
+    medians: Floats = field(default_factory=lambda: np.zeros(0))
+    fewest_trials: int = 0
+    reason: str = ""
+    is_withheld: bool = False
+
+
+def _measured(
+    data: RunData, rule: Rule, units: Mapping[int, Unit]
+) -> dict[tuple[int, int], MeasuredRow]:
+    """Return (index of a cell, index of a metric) -> its row without an answer, of all metrics of the cell's benchmark.
+
+    units: block -> its host and session.
+    """
+    run, trials, observations = data.run, data.trials, Observations.of_run(data)
     metrics_of: dict[str, list[int]] = {}
-    for index, record in enumerate(run.metrics):
-        metrics_of.setdefault(record.benchmark, []).append(index)
+    for number, record in enumerate(run.metrics):
+        metrics_of.setdefault(record.benchmark, []).append(number)
+    described = {
+        (cell, metric): _described(data, observations.of(cell, metric), cell, metric, rule)
+        for cell, record in enumerate(run.cells)
+        for metric in metrics_of.get(record.benchmark, ())
+    }
+    resolutions = _resolutions(data, described, rule.margin)
+    failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
+    platforms = {platform.name: platform for platform in run.platforms}
     wrong, held = (
         {w.cell for w in data.warnings if w.code == code} for code in (CLOCK_RATE, HOST_CACHE)
     )
     other = {w.cell for w in data.warnings if w.code in OTHER_QUANTITY}
-    left, rows = settled(data, rule), {}
-    for cell_index, cell in enumerate(run.cells):
-        for metric_index in metrics_of.get(cell.benchmark, []):
-            number = cell_index * len(run.metrics) + metric_index
-            span = slice(*np.searchsorted(group, [number, number + 1]))
-            judged = run.metrics[metric_index]
-            is_fixed_work = _averaged(judged, cell) == "harmonic"
-            row = _row(
-                Row(
-                    cell,
-                    platforms[cell.platform],
-                    None,
-                    _NONE,
-                    _NONE,
-                    int(failed[cell_index]),
-                    reason="" if cell_index in attempted else _NOT_YET,
-                    better="lower" if judged.better == "lower" else "higher",
-                    clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
-                    is_other_quantity=cell_index in other,
-                    is_held_below=cell_index in held,
-                    settled=left.get(cell_index, frozenset()),
-                    timeouts=ended.get(cell_index) if is_fixed_work else None,
-                ),
-                trials.block[trial[span]],
-                value[span],
-                run.metrics[metric_index],
-                rule.confidence,
-                trials.position[trial[span]],
-            )
-            tail = tail_of(judged.benchmark, judged.name) if data.histograms else None
-            if tail is not None:
-                row = pooled(
-                    row, tail, trials.block[trial[span]], trials.id[trial[span]], data.histograms
-                )
-            rows[cell_index, metric_index] = row
+    left = settled(data, rule)
+    rows = {}
+    for (cell, metric), found in described.items():
+        record, resolution = run.metrics[metric], resolutions[cell, metric]
+        rows[cell, metric] = MeasuredRow(
+            run.cells[cell],
+            platforms[run.cells[cell].platform],
+            _widened(found, units, resolution),
+            found.blocks,
+            found.means,
+            int(failed[cell]),
+            better="lower" if record.better == "lower" else "higher",
+            reason=found.reason,
+            block_medians=found.medians,
+            fewest_trials=found.fewest_trials,
+            clock_is_wrong=cell in wrong and is_timed(record.name, record.unit),
+            resolution=resolution,
+            is_other_quantity=cell in other,
+            is_held_below=cell in held,
+            is_withheld=found.is_withheld,
+            settled=left.get(cell, frozenset()),
+            trial_blocks=found.seen.block,
+            trial_values=found.seen.value,
+            trial_positions=found.seen.position,
+        )
     return rows
 
 
-def _row(
-    row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float, positions: Ints
-) -> Row:
-    if not values.size:
-        return replace(row, reason=row.reason or Note("no-trial-went-well"))
-    average = _averaged(metric, row.cell)
+def _described(
+    data: RunData, seen: Observations, cell: int, metric: int, rule: Rule
+) -> _Description:
+    """Return what the values of a cell say. A percentile is that of all requests of a block, see `tails`.
+
+    seen: the values.
+    cell, metric: their indices.
+    rule: of the run.
+    """
+    record = data.run.metrics[metric]
+    if not seen.value.size:
+        trials = data.trials
+        attempted = (trials.cell == cell) & ~(trials.is_ok & trials.is_warmup)
+        return _Description(seen, reason=_NONE_WELL if attempted.any() else _NOT_YET)
+    average, confidence = _averaged(record, data.run.cells[cell]), rule.confidence
     try:
-        summary, labels, means, medians, counts = describe_blocks(
-            values, confidence, blocks=blocks, average=average
+        summary, blocks, means, medians, counts = describe_blocks(
+            seen.value, confidence, blocks=seen.block, average=average
         )
     except StatsError as error:
-        return replace(row, reason=error.note)
-    return replace(
-        row,
-        summary=summary,
-        blocks=labels,
-        block_means=means,
-        block_medians=medians,
-        fewest_trials=int(counts.min()),
-        trial_blocks=blocks,
-        trial_values=values,
-        trial_positions=positions,
+        return _Description(seen.none(), reason=error.note)
+    tail = tail_of(record.benchmark, record.name) if data.histograms else None
+    pooled = pooled_values(tail, blocks, seen, data.histograms) if tail else None
+    reason, is_withheld = "", False
+    if isinstance(pooled, Note):
+        reason, is_withheld = pooled, True
+    elif pooled is not None:
+        whole, blocks, means, medians, _ = describe_blocks(pooled, confidence, blocks=blocks)
+        summary = replace(whole, n=summary.n)
+    return _Description(
+        seen, summary, blocks, means, medians, int(counts.min()), reason, is_withheld
     )
 
 
-def _with_resolutions(
-    data: RunData, rows: Mapping[tuple[int, int], Row], margin: float
-) -> dict[tuple[int, int], Row]:
-    """Return the rows with how finely their figures are known, by those of all cells of their point."""
-    trial_at = dict(zip(data.trials.position.tolist(), data.trials.id.tolist(), strict=True))
-    points: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for key, row in rows.items():
-        points.setdefault((row.cell.point, key[1]), []).append(key)
-    found = dict(rows)
-    for (_, metric_index), keys in points.items():
-        metric = data.run.metrics[metric_index]
-        cells = {
-            rows[key].cell.key: _figures(data, rows[key], metric.name, trial_at) for key in keys
+def _widened(
+    found: _Description, units: Mapping[int, Unit], resolution: Resolution
+) -> Summary | None:
+    """Return the summary with its interval over sessions, where there are several, and of at least a step each way.
+
+    units: block -> its host and session.
+    """
+    summary = found.summary
+    if summary is None:
+        return None
+    if len(set(units.values())) > 1:
+        of_blocks = np.array([units[block] for block in found.blocks.tolist()])
+        half = half_width_over_sessions(found.means, of_blocks, summary.confidence)
+        if half is not None:
+            summary = replace(summary, low=summary.mean - half, high=summary.mean + half)
+    step = abs(summary.mean) * resolution.share
+    if not step:
+        return summary
+    low, high = min(summary.low, summary.mean - step), max(summary.high, summary.mean + step)
+    return replace(summary, low=low, high=high)
+
+
+def _resolutions(
+    data: RunData, described: Mapping[tuple[int, int], _Description], margin: float
+) -> dict[tuple[int, int], Resolution]:
+    """Return how finely the figures of every row are known, by those of all cells of its point."""
+    points: dict[tuple[str, int], list[int]] = {}
+    for cell, metric in described:
+        points.setdefault((data.run.cells[cell].point, metric), []).append(cell)
+    found: dict[tuple[int, int], Resolution] = {}
+    for (_, metric), cells in points.items():
+        record = data.run.metrics[metric]
+        figures = {
+            str(cell): _figures(data, described[cell, metric].seen, record.name) for cell in cells
         }
         resolutions = resolutions_of(
-            cells, margin, is_time=is_time(metric.unit), is_rate=is_rate(metric.unit)
+            figures, margin, is_time=is_time(record.unit), is_rate=is_rate(record.unit)
         )
-        for key in keys:
-            found[key] = replace(rows[key], resolution=resolutions[rows[key].cell.key])
+        found |= {(cell, metric): resolutions[str(cell)] for cell in cells}
     return found
 
 
-def _figures(data: RunData, row: Row, metric: str, trial_at: Mapping[int, int]) -> Figures:
-    """Return the figures of a row, trial by trial. trial_at: position in the run -> id."""
+def _figures(data: RunData, seen: Observations, metric: str) -> Figures:
+    """Return the figures of a row, trial by trial."""
     steps = [
-        data.resolutions.get(trial_at[position], {}).get(metric, (0.0,))[0]
-        for position in row.trial_positions.tolist()
+        data.resolutions.get(trial, {}).get(metric, (0.0,))[0] for trial in seen.trial.tolist()
     ]
-    return Figures(row.trial_values, np.array(steps))
-
-
-def _coarsened(row: Row) -> Row:
-    """Return the row with an interval of its mean that reaches at least a step to each side."""
-    summary, share = row.summary, row.resolution.share
-    if summary is None or share == 0:
-        return row
-    step = abs(summary.mean) * share
-    low, high = min(summary.low, summary.mean - step), max(summary.high, summary.mean + step)
-    return replace(row, summary=replace(summary, low=low, high=high))
-
-
-def _over_sessions(
-    rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, Unit]
-) -> dict[tuple[int, int], Row]:
-    """Return the rows with intervals of their means over sessions, where there are several."""
-    found = dict(rows)
-    if len(set(session_of.values())) == 1:
-        return found
-    for key, row in rows.items():
-        if (s := row.summary) is not None:
-            labels = np.array([session_of[block] for block in row.blocks.tolist()])
-            if (
-                half := half_width_over_sessions(row.block_means, labels, s.confidence)
-            ) is not None:
-                found[key] = replace(row, summary=replace(s, low=s.mean - half, high=s.mean + half))
-    return found
+    return Figures(seen.value, np.array(steps))
 
 
 def _averaged(metric: MetricRecord, cell: CellRecord) -> Average:
@@ -323,96 +333,141 @@ def _averaged(metric: MetricRecord, cell: CellRecord) -> Average:
     return average_with(found, metric.fixed_work, cell.parameters)
 
 
-def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Section]:
+@dataclass(frozen=True)
+class _Family:
+    """One metric of one benchmark table over all its points: what is judged together, and becomes a section.
+
+    first: the cell that names its tool.
+    points: key of a point -> its rows, in the order of the platforms.
+    contrasts: how many are judged.
+    answers: key of a cell -> the answer on its row; none for the baseline.
+    """
+
+    label: str
+    metric: MetricRecord
+    first: CellRecord
+    points: Mapping[str, tuple[MeasuredRow, ...]]
+    contrasts: int = 0
+    answers: Mapping[str, Comparison | StatsError] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As that of its section."""
+        return f"{self.label} {self.metric.name}"
+
+    def aim(self, row: MeasuredRow) -> str:
+        """Return the name of what the rule of the run wants of a row."""
+        return f"{self.name} {row.cell.key}"
+
+
+def _families(data: RunData, rows: Mapping[tuple[int, int], MeasuredRow]) -> list[_Family]:
+    """Return the rows in families, those of primary metrics first within a benchmark.
+
+    A point without any value is left out, but of a primary metric where its benchmark has no value of another one.
+    """
     order = {platform.name: index for index, platform in enumerate(data.run.platforms)}
-    grouped: dict[tuple[str, int], dict[str, list[Row]]] = {}
-    for (cell_index, metric_index), row in rows.items():
-        cell = data.run.cells[cell_index]
-        grouped.setdefault((cell.label, metric_index), {}).setdefault(cell.point, []).append(row)
-    measured = {
-        (label, point)
-        for (label, _), points in grouped.items()
-        for point, found in points.items()
-        if any(row.summary for row in found)
-    }
-    sections = []
-    for (label, metric_index), points in grouped.items():
-        points = {  # noqa: PLW2901
-            point: found
-            for point, found in points.items()
-            if any(row.summary for row in found)
-            or (data.run.metrics[metric_index].is_primary and (label, point) not in measured)
+    grouped: dict[tuple[str, int], dict[str, list[MeasuredRow]]] = {}
+    measured = set()
+    for (_, metric), row in rows.items():
+        label, point = row.cell.label, row.cell.point
+        grouped.setdefault((label, metric), {}).setdefault(point, []).append(row)
+        if row.summary is not None:
+            measured.add((label, point))
+    families = []
+    for (label, metric), points in grouped.items():
+        record = data.run.metrics[metric]
+        kept = {
+            point: tuple(sorted(of_point, key=lambda row: order[row.platform.name]))
+            for point, of_point in points.items()
+            if any(row.summary for row in of_point)
+            or (record.is_primary and (label, point) not in measured)
         }
-        if not points:
-            continue  # a metric this benchmark did not give with these parameters
-        first = next(row for found in points.values() for row in found).cell
-        sections.append(
-            Section(
-                label,
-                first.benchmark,
-                first.tool_version,
-                data.run.metrics[metric_index],
-                tuple(
-                    ResultPoint(
-                        key,
-                        Levels(of[0].cell.levels),
-                        tuple(sorted(of, key=lambda row: order[row.platform.name])),
-                    )
-                    for key, of in points.items()
-                ),
-                0,
-                first.tool,
-            )
-        )
-    labels = list(dict.fromkeys(section.label for section in sections))
-    return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
+        if kept:
+            first = points[next(iter(kept))][0].cell
+            families.append(_Family(label, record, first, kept))
+    labels = list(dict.fromkeys(family.label for family in families))
+    return sorted(families, key=lambda f: (labels.index(f.label), not f.metric.is_primary))
 
 
-def _judged(section: Section, rule: Rule, session_of: Mapping[int, Unit]) -> Section:
-    """Return the section with ratios and verdicts: one family, judged in one call (see stats.judge)."""
+def _baseline(rows: Sequence[MeasuredRow]) -> MeasuredRow | None:
+    return next((row for row in rows if row.platform.is_baseline), None)
+
+
+def _judged(family: _Family, rule: Rule, units: Mapping[int, Unit]) -> _Family:
+    """Return the family with ratios and verdicts, judged in one call (see stats.judge).
+
+    units: block -> its host and session.
+    """
     contrasts: dict[str, Contrast] = {}
-    reason: dict[str, str] = {}
-    for point in section.points:
-        base = point.baseline
-        for row in point.rows:
+    answers: dict[str, Comparison | StatsError] = {}
+    for rows in family.points.values():
+        base = _baseline(rows)
+        for row in rows:
             if row is base or row.summary is None:
                 continue
-            name = row.cell.key
             try:
-                contrasts[name] = row_contrast(row, base, section, session_of)
+                contrasts[row.cell.key] = row_contrast(row, base, row.better, units)
             except StatsError as error:
-                reason[name] = error.note
-    found = judge(rule, contrasts)
+                answers[row.cell.key] = error
+    answers.update(judge(rule, contrasts))
+    return replace(family, contrasts=len(contrasts), answers=answers)
 
-    def judged(row: Row) -> Row:
-        answer = found.get(row.cell.key)
-        if answer is None:
-            return replace(row, reason=reason.get(row.cell.key, row.reason))
-        if isinstance(answer, StatsError):
-            return replace(row, reason=answer.note)
-        return replace(row, ratio=answer.ratio, verdict=answer.verdict, typical=answer.typical)
+
+def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Timeouts]) -> Section:
+    """Return the section of a family.
+
+    missed: names of the aims that miss the target of the rule.
+    timeouts: key of a cell -> what its trials say that timed out.
+    """
+    is_primary = family.metric.is_primary
+
+    def filled(row: MeasuredRow) -> Row:
+        answer = family.answers.get(row.cell.key)
+        answered = answer if isinstance(answer, Comparison) else None
+        is_fixed_work = _averaged(family.metric, row.cell) == "harmonic"
+        return Row.of(
+            row,
+            ratio=answered.ratio if answered else None,
+            verdict=answered.verdict if answered else None,
+            typical=answered.typical if answered else None,
+            reason=answer.note if isinstance(answer, StatsError) else row.reason,
+            target_missed=is_primary and family.aim(row) in missed,
+            timeouts=timeouts.get(row.cell.key) if is_fixed_work else None,
+        )
 
     points = tuple(
-        ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points
+        ResultPoint(key, Levels(rows[0].cell.levels), tuple(map(filled, rows)))
+        for key, rows in family.points.items()
     )
-    return replace(section, points=points, family=len(contrasts))
+    return Section(
+        family.label,
+        family.first.benchmark,
+        family.first.tool_version,
+        family.metric,
+        points,
+        family.contrasts,
+        family.first.tool,
+    )
 
 
 def row_contrast(
-    row: Row, base: Row | None, section: Section, session_of: Mapping[int, Unit]
+    row: MeasuredRow, base: MeasuredRow | None, better: Better, session_of: Mapping[int, Unit]
 ) -> Contrast:
-    """One log-ratio per block of a row to another. session_of: block -> its host and session. Raises StatsError."""
+    """Return one log-ratio per block of a row to another.
+
+    better: which way is better for their metric.
+    session_of: block -> its host and session.
+    Raises StatsError.
+    """
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     if withheld := next((each.reason for each in (row, base) if each.is_withheld), None):
         raise StatsError(withheld)
-    return paired_contrast(
-        _side(row, base.settled), _side(base, row.settled), section.better, session_of
-    )
+    return paired_contrast(_side(row, base.settled), _side(base, row.settled), better, session_of)
 
 
-def _side(row: Row, left: frozenset[int]) -> ContrastSide:
-    """One side of a contrast. left: blocks that the other side was left out of."""
+def _side(row: MeasuredRow, left: frozenset[int]) -> ContrastSide:
+    """Return one side of a contrast. left: blocks that the other side was left out of."""
     means = without(row.means_of_blocks, left)
     medians = without(BlockMeans(row.blocks, row.block_medians), left)
     return ContrastSide(
@@ -426,59 +481,46 @@ def _side(row: Row, left: frozenset[int]) -> ContrastSide:
     )
 
 
-def tried(row: Row) -> int:
-    """How many trials a row has, those that failed too."""
+def tried(row: MeasuredRow) -> int:
+    """Return how many trials a row has, those that failed too."""
     return row.failed + (row.summary.n if row.summary else 0)
 
 
-def logs_to(row: Row, base: Row | None) -> Floats:
+def logs_to(row: MeasuredRow, base: MeasuredRow | None) -> Floats:
     """Return the log-ratios of a row to its baseline within blocks. Raises StatsError without any."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     return block_contrast(row.means_of_blocks, base.means_of_blocks)
 
 
-def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
+def _aims(data: RunData, families: Sequence[_Family]) -> Iterator[Aim]:
     """Yield what the run's rule judges, in the families of the result."""
     is_alone = len({cell.platform for cell in data.run.cells}) == 1
-    for section, point, row in every_row(sections):
-        if section.metric.is_primary and (is_alone or row is not point.baseline):
-            logs = _own_logs(row) if is_alone else _logs_or_none(row, point.baseline)
-            answer = None
-            if row.ratio is not None and row.verdict is not None:
-                answer = Comparison(row.ratio, row.verdict)
-            yield Aim(
-                _aim_name(section, row), section.name, place_of(section, point, row), logs, answer
-            )
+    for family in families:
+        for rows in family.points.values() if family.metric.is_primary else ():
+            base = _baseline(rows)
+            for row in rows:
+                if row is base and not is_alone:
+                    continue
+                answer = family.answers.get(row.cell.key)
+                yield Aim(
+                    family.aim(row),
+                    family.name,
+                    doc.WarnedPlace(row.platform.name, family.name, Levels(row.cell.levels).texts),
+                    _own_logs(row) if is_alone else _logs_or_none(row, base),
+                    answer if isinstance(answer, Comparison) else None,
+                )
 
 
-def _aim_name(section: Section, row: Row) -> str:
-    return f"{section.name} {row.cell.key}"
-
-
-def _own_logs(row: Row) -> Floats:
+def _own_logs(row: MeasuredRow) -> Floats:
     try:
         return block_contrast(row.means_of_blocks)
     except StatsError:
         return _NO_LOGS
 
 
-def _logs_or_none(row: Row, base: Row | None) -> Floats:
+def _logs_or_none(row: MeasuredRow, base: MeasuredRow | None) -> Floats:
     try:
         return logs_to(row, base)
     except StatsError:
         return _NO_LOGS
-
-
-def marked(section: Section, missed: frozenset[str]) -> Section:
-    """Return the section with every row that misses the declared target marked, and no other row."""
-
-    def one(row: Row) -> Row:
-        return replace(
-            row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed
-        )
-
-    return replace(
-        section,
-        points=tuple(replace(point, rows=tuple(map(one, point.rows))) for point in section.points),
-    )

@@ -16,7 +16,7 @@ import numpy as np
 from vtax.messages import Note
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.result import logs_to, tried
-from vtax.report.analysis.values import Floats, Ints, Row
+from vtax.report.analysis.values import Row
 from vtax.stats.checks import StatsError, positive_logs
 from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs, zeros_of
 from vtax.stats.describe import describe_blocks
@@ -26,6 +26,7 @@ from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import judge_unordered
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
+from vtax.store.query import Floats, Ints
 
 _Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vtax.described import BESIDE, Means, Warnings
 from vtax.levels import Levels, number_of
@@ -28,7 +27,7 @@ from vtax.stats.stopping import Rule
 from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
 from vtax.store.annotations import Annotations
-from vtax.store.query import FailureRow, GuestRow
+from vtax.store.query import FailureRow, Floats, GuestRow, Ints
 from vtax.store.records import (
     ENDED,
     LEVELS,
@@ -42,21 +41,22 @@ from vtax.store.records import (
     UntestedRecord,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
-class Row:
-    """One metric of one cell.
+class MeasuredRow:
+    """One metric of one cell, before it is compared.
 
-    reason: why there is no ratio, or no value. block_medians, fewest_trials: of the trials of every block, and of the
-    block with the fewest. clock_is_wrong: by more than the margin, of its guests, where the metric is in their time:
-    it cannot show that two platforms differ by less. is_other_quantity: a trial measured something else than its
-    study asks for, see store.records.OTHER_QUANTITY. is_withheld: it has no ratio, for its reason; see `tails`.
-    resolution: how finely its figures are known. is_held_below: only the cache below a guest's disk held a trial's
-    files. settled: blocks that its rule left it out of, see `settled`. trial_blocks, trial_values, trial_positions:
-    of every measured trial that went well, in their order; positions are in the run, from 0.
+    reason: why there is no value, or no ratio where it is withheld.
+    block_medians, fewest_trials: of the trials of every block, and of the block with the fewest.
+    clock_is_wrong: by more than the margin, of its guests, where the metric is in their time: it cannot show that two
+    platforms differ by less.
+    resolution: how finely its figures are known.
+    is_other_quantity: a trial measured something else than its study asks for, see store.records.OTHER_QUANTITY.
+    is_held_below: only the cache below a guest's disk held a trial's files.
+    is_withheld: it has no ratio, for its reason; see `tails`.
+    settled: blocks that its rule left it out of, see `settled`.
+    trial_blocks, trial_values, trial_positions: of every measured trial that went well, in their order; positions are
+    in the run, from 0.
     """
 
     cell: Annotated[CellRecord, Means("key of the cell", take="key")]
@@ -66,17 +66,7 @@ class Row:
     block_means: Annotated[Floats, Means("the mean of each", unit="unit")]
     failed: Annotated[int, Means("trials that failed")]
     better: Better = "higher"
-    ratio: Annotated[
-        Ratio | None, Means("ratio to the baseline; null for the baseline and without an answer")
-    ] = None
-    verdict: Annotated[Verdict | None, Means("verdict on the ratio; null without one")] = None
     reason: str = ""
-    target_missed: Annotated[
-        bool, Means("whether what the rule declared for it is not reached")
-    ] = False
-    typical: Annotated[
-        Typical | None, Means("ratio of typical trials; null where trials or blocks are too few")
-    ] = None
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
     clock_is_wrong: bool = False
@@ -85,12 +75,44 @@ class Row:
     is_held_below: bool = False
     is_withheld: bool = False
     settled: frozenset[int] = frozenset()
-    timeouts: Annotated[
-        Timeouts | None, Means("trials of fixed work that timed out; null without any")
-    ] = None
     trial_blocks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     trial_values: Floats = field(default_factory=lambda: np.zeros(0))
     trial_positions: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def step(self) -> float:
+        """Smallest difference of two of its figures that their tool tells, in their unit; 0 where it tells all."""
+        return abs(self.summary.mean) * self.resolution.share if self.summary else 0.0
+
+    @property
+    def means_of_blocks(self) -> BlockMeans:
+        """The means that its contrasts are built from."""
+        return BlockMeans(self.blocks, self.block_means)
+
+
+@dataclass(frozen=True)
+class Row(MeasuredRow):
+    """One metric of one cell, and how it compares with the baseline. reason: why there is no ratio, or no value."""
+
+    ratio: Annotated[
+        Ratio | None, Means("ratio to the baseline; null for the baseline and without an answer")
+    ] = None
+    verdict: Annotated[Verdict | None, Means("verdict on the ratio; null without one")] = None
+    target_missed: Annotated[
+        bool, Means("whether what the rule declared for it is not reached")
+    ] = False
+    typical: Annotated[
+        Typical | None, Means("ratio of typical trials; null where trials or blocks are too few")
+    ] = None
+    timeouts: Annotated[
+        Timeouts | None, Means("trials of fixed work that timed out; null without any")
+    ] = None
+
+    @classmethod
+    def of(cls, measured: MeasuredRow, **answer: Any) -> Row:
+        """Return a row with its answer. answer: fields of a row, in place of those that it has."""
+        own = {each.name: getattr(measured, each.name) for each in fields(MeasuredRow)}
+        return cls(**{**own, **answer})
 
     @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:
@@ -126,16 +148,6 @@ class Row:
         return detectable_overhead(
             self.ratio, self.verdict.margin, self.verdict.alpha, self.verdict.family
         )
-
-    @property
-    def step(self) -> float:
-        """Smallest difference of two of its figures that their tool tells, in their unit; 0 where it tells all."""
-        return abs(self.summary.mean) * self.resolution.share if self.summary else 0.0
-
-    @property
-    def means_of_blocks(self) -> BlockMeans:
-        """The means that its contrasts are built from."""
-        return BlockMeans(self.blocks, self.block_means)
 
     @property
     def warnings(self) -> Warnings:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vtax.described import Means, Only, Warnings
 from vtax.messages import Note
+from vtax.observations import Observations
 from vtax.report import document as doc
 from vtax.report.analysis.values import (
     Analysis,
@@ -34,7 +35,7 @@ from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MAX_BLOCKS, Components, Replication, components, plan
 from vtax.stats.verdict import holm
-from vtax.store.costs import Cost, costs, groups
+from vtax.store.costs import Cost, costs
 from vtax.store.query import RunData
 
 
@@ -129,28 +130,18 @@ _Found = Mapping[_Key, Components | StatsError]
 
 
 def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) -> _Found:
-    """Split the variance of every cell and metric with values: sorted once, then one pass of arrays a cell."""
-    trials, measured = data.trials, data.measurements
-    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
-    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
-    group = trials.cell[trial] * len(data.run.metrics) + metric
+    """Split the variance of every cell and metric with values, in one pass of arrays a cell."""
     wanted = {(row.cell.key, section.metric.name) for section, _, row in every_row(sections)}
     found: dict[_Key, Components | StatsError] = {}
-    for name, part in groups(group):
-        cell, number = divmod(name, len(data.run.metrics))
-        key = data.run.cells[cell].key, data.run.metrics[number].name
-        if key in wanted:
-            try:
-                sampled = _sampled(
-                    trials.id[trial[part]], trials.block[trial[part]], key[1], samples
-                )
-                found[key] = (
-                    components(*sampled)
-                    if sampled
-                    else components(value[part], trials.block[trial[part]])
-                )
-            except StatsError as error:
-                found[key] = error
+    for cell, metric, seen in Observations.of_run(data).by_figure():
+        key = data.run.cells[cell].key, data.run.metrics[metric].name
+        if key not in wanted:
+            continue
+        try:
+            sampled = _sampled(seen.trial, seen.block, key[1], samples)
+            found[key] = components(*(sampled or (seen.value, seen.block)))
+        except StatsError as error:
+            found[key] = error
     return found
 
 

@@ -12,11 +12,11 @@ from scipy import special
 
 from vtax.counters.table import PROGRAM, RUN_DELAY
 from vtax.described import Means
-from vtax.report.analysis.values import Floats, Section, every_row
+from vtax.report.analysis.values import Section, every_row
 from vtax.report.analysis.work import durations, per_block
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.verdict import holm
-from vtax.store.query import BlockCounters, RunData
+from vtax.store.query import BlockCounters, Floats, RunData
 
 COUNTER = (PROGRAM, RUN_DELAY.name)
 

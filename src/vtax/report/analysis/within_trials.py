@@ -16,10 +16,11 @@ from vtax.foreign_data import parse_json
 from vtax.report import document as doc
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.tails import BEYOND
-from vtax.report.analysis.values import Ints, ResultPoint, Row
+from vtax.report.analysis.values import ResultPoint, Row
 from vtax.stats.checks import StatsError
 from vtax.stats.intervals import mean_interval
 from vtax.stats.means import block_means
+from vtax.store.query import Ints
 
 _MOST_TIMES = 60  # of a course; neighbours of more are averaged
 _A_DECADE, _MOST_SHARES = 10, 60  # shares for each decade of requests beyond them, and of a course

@@ -12,8 +12,8 @@ from vtax.benchmarks.registry import benchmarks
 from vtax.counters import table
 from vtax.counters.table import LINK
 from vtax.foreign_data import parse_json
-from vtax.report.analysis.values import Floats, Ints, Section
-from vtax.store.query import RunData
+from vtax.report.analysis.values import Row, Section
+from vtax.store.query import Floats, Ints, RunData
 from vtax.store.records import MetricRecord
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9, "min": 60.0}
@@ -45,6 +45,7 @@ def operations_of(metric: MetricRecord) -> Operations | None:
 def work_of(
     data: RunData,
     section: Section,
+    rows: tuple[Row, Row],
     cells: tuple[int, int],
     sides: Sequence[Side],
     blocks: Ints,
@@ -57,6 +58,10 @@ def work_of(
     that time. Of a rate what it counts, times the duration of a trial. Of a time that is most of the trial, the
     trial. Else seconds.
 
+    data: of the run.
+    section: of the metric.
+    rows, cells, sides: both cells, their indices in the run, and their counters.
+    blocks: that both have.
     settings: as store.query.effective has them.
     """
     moved = [side.get((LINK, table.UNDER_TEST_BYTES.name)) for side in sides]
@@ -76,7 +81,7 @@ def work_of(
             return operations.unit, numbers
     seconds = [durations(data, cell) for cell in cells]
     times = [per_block(each, blocks) for each in seconds]
-    values = [per_block(_values(data, section, cell), blocks) for cell in cells]
+    values = [per_block(_means(row.trial_blocks, row.trial_values), blocks) for row in rows]
     what, _, per = _RATES.get(section.metric.unit, section.metric.unit).rpartition("/")
     what, per = (what, per) if what else (per, "")
     if per == "s":
@@ -121,15 +126,6 @@ def _operations(
     found = [parse_json(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used]
     numbers = [float(value) if isinstance(value, int | float) else np.nan for value in found]
     return _means(trials.block[used], np.array(numbers, np.float64))
-
-
-def _values(data: RunData, section: Section, cell: int) -> tuple[Ints, Floats, float]:
-    metric = next(n for n, m in enumerate(data.run.metrics) if m == section.metric)
-    trials, measured = data.trials, data.measurements
-    of_metric = measured.metric == metric
-    trial, value = measured.trial[of_metric], measured.value[of_metric]
-    used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
-    return _means(trials.block[trial[used[trial]]], value[used[trial]])
 
 
 def _means(blocks: Ints, values: Floats) -> tuple[Ints, Floats, float]:

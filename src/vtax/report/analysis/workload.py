@@ -14,18 +14,11 @@ from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.levels import NO_LEVELS, Levels
 from vtax.report import document as doc
-from vtax.report.analysis.values import (
-    Analysis,
-    Floats,
-    ResultPoint,
-    Row,
-    Section,
-    aligned,
-    every_row,
-)
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, aligned, every_row
 from vtax.report.document import msg
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks
+from vtax.store.query import Floats
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 
 MEMORY, START, CPU, ENERGY = "guest-memory", "guest-start", "host-cpu", "energy"

@@ -13,7 +13,6 @@ from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
-from vtax.report.analysis.result import marked
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -186,12 +185,20 @@ def _compared(analysis: Analysis) -> list[PlatformRecord]:
     return [p for p in analysis.platforms if p.available and not p.is_baseline]
 
 
+def _unmarked(section: Section) -> Section:
+    """Return the section without marks of missed targets."""
+    points = [
+        replace(point, rows=tuple(replace(row, target_missed=False) for row in point.rows))
+        for point in section.points
+    ]
+    return replace(section, points=tuple(points))
+
+
 def _section(section: Section, source: Source, options: Options) -> doc.Titled:
     analysis = source.analysis
     cost = cost_section(section, analysis)
-    shown = (
-        marked(section, frozenset()) if analysis.rule.stop == "verdict" else section
-    )  # there undecided says it
+    is_by_verdict = analysis.rule.stop == "verdict"  # there undecided says it
+    shown = _unmarked(section) if is_by_verdict else section
     table = result_table(
         shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost
     )
