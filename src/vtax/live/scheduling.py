@@ -17,7 +17,7 @@ def set_idle(is_idle: bool) -> None:
     a limit that allows it (setrlimit(2), RLIMIT_NICE): without, they stay where they are.
     """
     wanted = os.SCHED_IDLE if is_idle else _OWN
-    for thread in [int(each.name) for each in _THREADS.iterdir()]:
+    for thread in [int(path.name) for path in _THREADS.iterdir()]:
         with suppress(OSError):  # also of a thread that has ended meanwhile
             if os.sched_getscheduler(thread) != wanted:
                 os.sched_setscheduler(thread, wanted, os.sched_param(0))

@@ -29,8 +29,13 @@ STORE_PAUSE_S = 5.0
 
 @dataclass(frozen=True)
 class LiveState:
-    """A run at a moment. status: as in the store. because: why it ended. events: the last ones, where this host has
-    them. change: differs from that of the state before when something happened."""
+    """A run at a moment.
+
+    status: as in the store.
+    because: why it ended.
+    events: the last ones, where this host has them.
+    change: differs from that of the state before when something happened.
+    """
 
     run: str
     study: str
@@ -67,13 +72,13 @@ class LiveRun:
 
     def state(self) -> LiveState:
         """Return the state now. Raises StoreError, and BadInput when the run is gone."""
-        found = self._reader.read()
-        is_ours = bool(self.identity) and found.identity == self.identity
-        events = tuple(found.events) if is_ours else ()
-        ended = found.ended if is_ours else None
+        followed = self._reader.read()
+        is_ours = bool(self.identity) and followed.identity == self.identity
+        events = tuple(followed.events) if is_ours else ()
+        ended = followed.ended if is_ours else None
         if is_ours and ended is None and is_measuring():
             change = ("events", self._reader.change)
-            return LiveState(self.name, self.study, RUNNING, "", found.progress, events, change)
+            return LiveState(self.name, self.study, RUNNING, "", followed.progress, events, change)
         is_due = self._stored.is_running and time.monotonic() - self._looked_at >= STORE_PAUSE_S
         if is_due or ended != self._seen_end:
             with Store.open_read_only(self._place) as store:
@@ -83,9 +88,10 @@ class LiveRun:
 
 
 def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> LiveState:
-    """Return what the store says of a run: exact counts, and no more than an estimate of where it is.
+    """Return the state of a run in the store: exact counts, and an estimate of its position.
 
-    before: what it said the last time, which stands where there is nothing new.
+    store, run: the run.
+    before: the state of the last time, which is returned where nothing is new.
     """
     with reading_rows(store.engine) as connection:
         guest = _last_guest(connection, run.id) if run.status == RUNNING else None
@@ -124,7 +130,7 @@ def _last_guest(connection: Connection, run_id: int) -> Row[tuple[int, int, str]
 
 
 def _planned(run: RunHandle, blocks: int | None) -> int | None:
-    """Measured trials of the whole run, where its study fixes them."""
+    """Return the number of measured trials of the whole run, where its study fixes it."""
     trials = run.declared.get("design", {}).get("trials")
     if not isinstance(trials, int) or not blocks or not math.isfinite(blocks):
         return None

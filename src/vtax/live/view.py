@@ -22,8 +22,13 @@ _SHOWN = 12
 def document(
     state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN
 ) -> doc.Document:
-    """Return all of a live run. analysis: after its last block, None before. before: widths after the block before
-    that."""
+    """Return all of a live run.
+
+    state: of the run.
+    analysis: after its last block; None before the first.
+    before: widths after the block before that.
+    events: how many of the last ones to show.
+    """
     parts: list[doc.Part] = [doc.Paragraph(now(state))]
     if analysis is not None and (table := estimates(analysis, before)) is not None:
         parts.append(
@@ -35,7 +40,7 @@ def document(
 
 
 def position(state: LiveState) -> doc.Inline:
-    """`block 2 of 5`; nothing before the first trial."""
+    """Return the position of a run, `block 2 of 5`; nothing before the first trial."""
     at = state.progress
     if at.block is None:
         return ""
@@ -56,11 +61,9 @@ def progress(state: LiveState) -> doc.Inline:
         trials = plural(
             "{done} of {count} trial", "{done} of {count} trials", at.total_trials, done=done
         )
-    failed = (
-        styled(msg("{count} failed", count=doc.Count(at.failed_trials)), "error")
-        if at.failed_trials
-        else ""
-    )
+    failed: doc.Inline = ""
+    if at.failed_trials:
+        failed = styled(msg("{count} failed", count=doc.Count(at.failed_trials)), "error")
     left: doc.Inline = ""
     if state.is_running and at.left_s is not None:
         left = msg("about {duration} left", duration=doc.Duration(at.left_s))
@@ -79,18 +82,19 @@ def now(state: LiveState) -> doc.Inline:
         return msg("{platform}: a fresh guest starts", platform=at.platform)
     if at.guest == "ready" and at.ready_s is not None:
         return _ready(at.platform, at.ready_s)
-    return (
-        joined([at.platform, msg("between two trials")], ": ") if at.platform else msg("it starts")
-    )
+    if at.platform:
+        return joined([at.platform, msg("between two trials")], ": ")
+    return msg("it starts")
 
 
 def widths(analysis: Analysis) -> Widths:
     """Return the widths of all intervals of an analysis."""
-    return {
-        (section.name, point.key, row.platform.name): row.ratio.half_width
-        for section, point, row in _compared(analysis)
-        if row.ratio is not None
-    }
+    half_widths = {}
+    for section, point, row in _compared(analysis):
+        if row.ratio is not None:
+            key = (section.name, point.key, row.platform.name)
+            half_widths[key] = row.ratio.half_width
+    return half_widths
 
 
 def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
@@ -194,6 +198,5 @@ def _outcome(data: Mapping[str, Any]) -> doc.Inline:
     value, unit = data.get("value"), str(data.get("unit", ""))
     if not isinstance(value, int | float):
         return ""
-    return doc.Quantity(
-        float(value), scale_for(unit, [float(value)]) if unit else doc.UNSCALED, has_unit=True
-    )
+    scale = scale_for(unit, [float(value)]) if unit else doc.UNSCALED
+    return doc.Quantity(float(value), scale, has_unit=True)

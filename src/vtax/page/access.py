@@ -47,7 +47,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """names: that `Host` may have, beside addresses. token: that every request must bring; empty for none."""
+    """Who may see the page. names: that `Host` may have, beside addresses. token: of every request; empty for none."""
 
     names: frozenset[str] = frozenset({"localhost"})
     token: str = ""
@@ -106,25 +106,24 @@ class Guard:
             return Refusal("method", 405)
         if not self._access.token:
             return None
-        given = [
+        tokens = [
             request.query_params.get(TOKEN, ""),
             request.cookies.get(_cookie(request), ""),
             _bearer(request.headers.get("authorization", "")),
         ]
-        if not any(given):
+        if not any(tokens):
             return Refusal("no-token", 401)
-        if not any(
-            hmac.compare_digest(each.encode(), self._access.token.encode()) for each in given
-        ):
+        right = self._access.token.encode()
+        if not any(hmac.compare_digest(token.encode(), right) for token in tokens):
             return Refusal("wrong-token", 403)
         return None
 
     def _with_cookie(self, request: Request) -> Response:
-        """To the same address without the token, which the cookie carries from now on."""
-        others = [
-            (name, value) for name, value in request.query_params.multi_items() if name != TOKEN
-        ]
-        path = own_path(request) + (f"?{urlencode(others)}" if others else "")
+        """Redirect to the same address without the token, which the cookie carries from now on."""
+        path = own_path(request)
+        others = without_parameter(request, TOKEN)
+        if others:
+            path += f"?{urlencode(others)}"
         response = RedirectResponse(path, status_code=303)
         # `strict` would keep it from a link in another page, and from the way back out of a report's sandbox; other
         # methods than GET and HEAD are refused, so `lax` allows nothing more
@@ -132,6 +131,12 @@ class Guard:
             _cookie(request), self._access.token, httponly=True, samesite="lax", path="/"
         )
         return response
+
+
+def without_parameter(request: Request, name: str) -> list[tuple[str, str]]:
+    """Return the parameters of the address of a request, without those of a name."""
+    parameters = request.query_params.multi_items()
+    return [(key, value) for key, value in parameters if key != name]
 
 
 def own_path(request: Request) -> str:
@@ -152,9 +157,10 @@ def _cookie(request: Request) -> str:
 
 def is_own_name(host: str, names: frozenset[str]) -> bool:
     """Return whether a `Host` is an address or one of these names, with or without a port."""
-    if (found := _HOST.fullmatch(host)) is None:
+    match = _HOST.fullmatch(host)
+    if match is None:
         return False
-    name = found["address"] or found["name"]
+    name = match["address"] or match["name"]
     if name.lower().rstrip(".") in names:
         return True
     try:
@@ -164,17 +170,17 @@ def is_own_name(host: str, names: frozenset[str]) -> bool:
     return True
 
 
-def own_names(*given: str) -> frozenset[str]:
-    """Return the names of this host, and those that were given."""
+def own_names(*others: str) -> frozenset[str]:
+    """Return the names of this host, and some others."""
     host = socket.gethostname()
-    found = {"localhost", host, host.partition(".")[0], f"{host}.local", *given}
-    return frozenset(name.lower() for name in found if name)
+    names = {"localhost", host, host.partition(".")[0], f"{host}.local", *others}
+    return frozenset(name.lower() for name in names if name)
 
 
 @cache
 def policy() -> str:
     """Return the content security policy of pages. The colours of platforms are attributes, allowed one by one."""
-    styles = " ".join(hash_of(each) for each in colour_styles())
+    styles = " ".join(map(hash_of, colour_styles()))
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
         f"style-src-attr 'unsafe-hashes' {styles}; img-src 'self'; connect-src 'self'; form-action 'self'; "

@@ -129,9 +129,10 @@ def _status(error: VtaxError) -> int:
 
 async def _static(request: Request) -> Response:
     """Return the page's own files."""
-    if (found := _FILES.get(request.path_params["file"])) is None:
+    name = request.path_params["file"]
+    if name not in _FILES:
         raise no_page()
-    parts, kind = found
+    parts, kind = _FILES[name]
     text = "\n".join(
         files(package).joinpath(name).read_text(encoding="utf-8") for package, name in parts
     )

@@ -27,11 +27,9 @@ class Offer:
 
 
 def side_of(parameters: Mapping[str, str], key: str) -> str:
-    """Return a side, from a run and a platform that were chosen, or as it was written. key: `treatment` or
-    `baseline`."""
-    side, platform = (
-        parameters.get(name, "").strip()[:_MOST_CHARS] for name in (key, f"{key}_platform")
-    )
+    """Return a side: as it was written, or a run with the platform that was chosen. key: `treatment` or `baseline`."""
+    side = parameters.get(key, "").strip()[:_MOST_CHARS]
+    platform = parameters.get(f"{key}_platform", "").strip()[:_MOST_CHARS]
     return f"{side}:{platform}" if side and platform and ":" not in side else side
 
 
@@ -48,13 +46,14 @@ def offer(store: Store) -> Offer:
             .where(finished)
             .order_by(run.c.started_at.desc())
         )
-        rows = fetch(connection, newest.limit(1))
-        examples = [each for row in rows for each in _examples(connection, row)]
+        examples: list[tuple[str, str]] = []
+        for row in fetch(connection, newest.limit(1)):
+            examples += _examples(connection, row)
     return Offer(names, platforms, examples)
 
 
 def _examples(connection: Connection, row: Any) -> Iterator[tuple[str, str]]:
-    """Two platforms of a run, and the run against the one before it of its study. row: id, name, study."""
+    """Yield two platforms of a run, and the run against the one before it of its study. row: id, name, study."""
     run, platform = schema.run, schema.platform
     tested = (
         select(platform.c.name)

@@ -25,7 +25,7 @@ from vtax.host.home import Home
 from vtax.host.lock import is_measuring
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
-from vtax.page.access import own_path
+from vtax.page.access import own_path, without_parameter
 from vtax.page.contrast import Offer, offer, side_of, state_of_sides
 from vtax.page.report_file import policy_file
 from vtax.page.result_cache import ResultCache
@@ -51,7 +51,7 @@ T = TypeVar("T")
 RUNS_A_PAGE = 50
 _NAMES_OFFERED = 200
 _NAMES_HINTED = 10
-_FILTERS = tuple(each.name for each in fields(RunFilter))
+_FILTERS = tuple(field.name for field in fields(RunFilter))
 _PARAMETER, _COOKIE = "language", "vtax_language"
 _LANGUAGES = {"en": "English", "pt-BR": "Português"}
 
@@ -166,7 +166,7 @@ class Pages:
         )
 
     async def contrast(self, request: Request) -> Response:
-        """Two runs, or platforms of runs, against each other."""
+        """Return two runs, or platforms of runs, against each other."""
         sides = tuple(side_of(request.query_params, key) for key in ("treatment", "baseline"))
         offered = await self.read(offer) if self.has_store() else Offer()
         shown: dict[str, Any] = {
@@ -181,19 +181,17 @@ class Pages:
     async def history(self, request: Request) -> Response:
         """Return a study over its runs."""
         study = request.path_params["study"]
-        found, state = await self.read(
-            lambda store: (
-                [each for each in studies(store) if each.name == study],
-                state_of_study(store, study),
-            )
+        stored, state = await self.read(
+            lambda store: (studies(store), state_of_study(store, study)),
         )
-        if not found:
+        by_name = {line.name: line for line in stored}
+        if study not in by_name:
             raise NotFound(
                 f"no run of a study {study!r} is stored",
                 hint="the page of studies lists those with runs",
             )
         return await self.prepared_page(
-            request, "history", "history", (study,), state, study=found[0]
+            request, "history", "history", (study,), state, study=by_name[study]
         )
 
     async def prepared_page(
@@ -286,31 +284,35 @@ class Pages:
             )
 
     def _facts(self, store: Store, name: str) -> tuple[str, dict[str, Any]]:
-        """(state of a run, its line of the list, title and question of its study, and other runs of the study)."""
+        """Return (state of a run, facts for its page).
+
+        The facts are its line of the list, title and question of its study, and other runs of the study.
+        """
         run = store.open_run(name)
-        state = state_of(store, name)
-        shown: dict[str, Any] = {
-            key: str(run.declared.get(key) or "") for key in ("title", "question")
+        names = names_of_study(store, run.study, _NAMES_OFFERED)
+        facts = {
+            "title": str(run.declared.get("title") or ""),
+            "question": str(run.declared.get("question") or ""),
+            "run": self._listing.one(store, name),
+            "others": [other for other in names if other != name],
         }
-        shown["run"] = self._listing.one(store, name)
-        shown["others"] = [
-            each for each in names_of_study(store, run.study, _NAMES_OFFERED) if each != name
-        ]
-        return state, shown
+        return state_of(store, name), facts
 
 
 def chosen(request: Request) -> Language:
-    """Return the language of a page: what its address asks for, else what was chosen before, else what the browser
-    prefers. Raises BadInput for one in the address that there is not."""
+    """Return the language of a page: that of its address, else the one chosen before, else what the browser prefers.
+
+    Raises BadInput for an unknown language in the address.
+    """
     if _PARAMETER in request.query_params:
         return language(request.query_params[_PARAMETER][:20])
-    there = {code.lower(): code for code in codes()}
-    kept = request.cookies.get(_COOKIE, "").lower()
-    if kept in there:
-        return language(there[kept])
+    known_codes = {code.lower(): code for code in codes()}
+    cookie = request.cookies.get(_COOKIE, "").lower()
+    if cookie in known_codes:
+        return language(known_codes[cookie])
     for wanted in request.headers.get("accept-language", "")[:200].split(","):
         code = wanted.partition(";")[0].strip().lower()
-        for known, name in there.items():
+        for known, name in known_codes.items():
             if code and (code == known or code.partition("-")[0] == known.partition("-")[0]):
                 return language(name)
     return language("en")
@@ -330,10 +332,8 @@ def _here(request: Request) -> Callable[[str], str]:
     """Return the address of this page in another language."""
 
     def address(code: str) -> str:
-        kept = [
-            (key, value) for key, value in request.query_params.multi_items() if key != _PARAMETER
-        ]
-        return f"{own_path(request)}?{urlencode([*kept, (_PARAMETER, code)])}"
+        others = without_parameter(request, _PARAMETER)
+        return f"{own_path(request)}?{urlencode([*others, (_PARAMETER, code)])}"
 
     return address
 

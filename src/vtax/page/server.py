@@ -66,20 +66,20 @@ class Server(uvicorn.Server):
         asyncio.get_running_loop().set_exception_handler(_Complaints())
         _raise_descriptors()
         await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(_BACKLOG)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         """Close what is overdue: ten times a second. Returns whether to end."""
         connections: list[Any] = list(self.server_state.connections)
         now = asyncio.get_running_loop().time()
-        for each in connections:
-            each.look(now)
-        unread = sum(each.unread for each in connections)
-        for each in sorted(connections, key=lambda each: each.waiting_since):
-            if unread > MOST_UNREAD and each.unread:
-                unread -= each.unread
-                each.drop()
+        for connection in connections:
+            connection.look(now)
+        unread = sum(connection.unread for connection in connections)
+        for connection in sorted(connections, key=_waiting_since):
+            if unread > MOST_UNREAD and connection.unread:
+                unread -= connection.unread
+                connection.drop()
         if self._is_polite and counter % 10 == 0:
             with suppress(OSError):  # no descriptor is free to ask with; asked again in a second
                 set_idle(is_measuring())
@@ -98,16 +98,10 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, in the place of another one where there is no room. Refused where none waits."""
         super().connection_made(transport)
-        others = [
-            each for each in self.connections if isinstance(each, Connection) and each is not self
-        ]
-        if (
-            self.client is not None
-            and not ipaddress.ip_address(self.client[0].partition("%")[0]).is_loopback
-        ):
-            neighbours = [
-                each for each in others if each.client and each.client[0] == self.client[0]
-            ]
+        others = [other for other in self._all() if other is not self]
+        address = self.address
+        if address and not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+            neighbours = [other for other in others if other.address == address]
             if len(neighbours) >= MOST_OF_AN_ADDRESS:
                 self._replace(neighbours)
                 return
@@ -116,10 +110,18 @@ class Connection(H11Protocol):
 
     def _replace(self, others: list[Connection]) -> None:
         """Drop the one that has waited longest: for a header, else for the reader of an answer, else this one."""
-        waiting = [each for each in others if not each.is_answering] or [
-            each for each in others if each.unread
-        ]
-        min(waiting, key=lambda each: each.waiting_since, default=self).drop()
+        waiting = [other for other in others if not other.is_answering]
+        if not waiting:
+            waiting = [other for other in others if other.unread]
+        min(waiting, key=_waiting_since, default=self).drop()
+
+    @property
+    def address(self) -> str:
+        """Address of the client; empty where it has none."""
+        return self.client[0] if self.client else ""
+
+    def _all(self) -> list[Connection]:
+        return [other for other in self.connections if isinstance(other, Connection)]
 
     @property
     def is_answering(self) -> bool:
@@ -169,7 +171,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def _others_waiting(self) -> int:
-        return sum(isinstance(each, Connection) and each.is_unanswered for each in self.connections)
+        return sum(other.is_unanswered for other in self._all())
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP. Amid an answer, and where none can be sent any more, only close."""
@@ -182,6 +184,10 @@ class Connection(H11Protocol):
             super().send_400_response(msg)
         except h11.LocalProtocolError:
             self.drop()
+
+
+def _waiting_since(connection: Connection) -> float:
+    return connection.waiting_since
 
 
 class _Complaints:

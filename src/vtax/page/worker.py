@@ -44,9 +44,12 @@ _MOST_LIVE_RUNS = 8  # a host measures one at a time; stores of several hosts ha
 
 @dataclass(frozen=True)
 class Task:
-    """A task. kind: of KINDS, or of DOWNLOADS. place: of the store. names: of the runs, or of the study.
+    """A task.
 
-    language: code of it.
+    kind: of KINDS, or of DOWNLOADS.
+    place: of the store.
+    names: of the runs, or of the study.
+    language: its code.
     """
 
     kind: str
@@ -83,7 +86,7 @@ class Made:
 
 
 def work(task: Task, path: Path, is_idle: bool) -> Made:
-    """As `make`, unless this worker holds too much memory already."""
+    """Write the file of a task as `make` does, unless this worker holds too much memory already."""
     if _is_full():
         return Made(is_declined=True, is_full=True)
     return Made(make(task, path, is_idle), is_full=_is_full())
@@ -105,21 +108,16 @@ def make(task: Task, path: Path, is_idle: bool) -> VtaxError | None:
             else:
                 _download(store, task, path)
     except VtaxError as error:
-        kind = next(
-            kind for kind in (NotFound, BadInput, StoreError, VtaxError) if isinstance(error, kind)
-        )
-        return kind(
-            error.what, where=error.where, hint=error.hint
-        )  # which goes from one process to another
+        kinds = (NotFound, BadInput, StoreError, VtaxError)  # these can go to another process
+        kind = next(kind for kind in kinds if isinstance(error, kind))
+        return kind(error.what, where=error.where, hint=error.hint)
     return None
 
 
 def _is_full() -> bool:
     """Return whether this process holds so much memory (proc(5), statm) that another one is to take its place."""
-    return (
-        int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-        > MOST_RESIDENT
-    )
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() > MOST_RESIDENT
 
 
 def _result(store: Store, task: Task) -> str:
@@ -129,10 +127,12 @@ def _result(store: Store, task: Task) -> str:
     from vtax.report.views.base import Options
 
     source = source_of(store, task.names[0])
-    found, of_hosts = (view.VIEW.document(source, Options()) for view in (result, hosts))
+    document = result.VIEW.document(source, Options())
+    of_hosts = hosts.VIEW.document(source, Options())
     if not of_hosts.nothing:
-        found = replace(found, parts=(*found.parts, doc.Titled(of_hosts.title, of_hosts.parts)))
-    return _drawn(found, task, with_lead=True)
+        parts = (*document.parts, doc.Titled(of_hosts.title, of_hosts.parts))
+        document = replace(document, parts=parts)
+    return _drawn(document, task, with_lead=True)
 
 
 def _estimates(store: Store, task: Task) -> str:
@@ -155,7 +155,7 @@ def _estimates(store: Store, task: Task) -> str:
 
 
 def _contrast(store: Store, task: Task) -> str:
-    """Two sides, as `vtax compare` compares them."""
+    """Return two sides as `vtax compare` compares them."""
     from vtax.report.analysis.contrast import contrast
     from vtax.report.parts.contrast import document_of
     from vtax.report.renderers.format import english
@@ -203,11 +203,8 @@ def _drawn(document: doc.Document, task: Task, *, with_lead: bool = False) -> st
     from vtax.report.renderers.language import language
 
     fragments = Fragments(language(task.language), document.colours)
-    return str(
-        fragments.lead(document) + fragments.body(document)
-        if with_lead
-        else fragments.body(document)
-    )
+    body = fragments.body(document)
+    return str(fragments.lead(document) + body if with_lead else body)
 
 
 def _download(store: Store, task: Task, path: Path) -> None:

@@ -22,6 +22,7 @@ from vtax.stats.ratio import (
     block_contrast,
     exp,
     noise_ratio,
+    of_one_block,
     standard_error,
     tail,
 )
@@ -56,24 +57,28 @@ class Contrast:
     @property
     def lost(self) -> float:
         """Share of the treatment's trials that failed, less the baseline's: slow trials fail first."""
-        shares = [
-            failed / tried if tried else 0.0
-            for failed, tried in zip(self.failed, self.tried, strict=True)
-        ]
-        return shares[0] - shares[1]
+        (failed, others), (tried, total) = self.failed, self.tried
+        treatment = failed / tried if tried else 0.0
+        baseline = others / total if total else 0.0
+        return treatment - baseline
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Warnings of what the ratio leaves out: more trials of one side than of the other, blocks of zero."""
-        zeros = Note("zeros-left-out", count=self.zeros) if self.zeros else None
-        return tuple(note for note in (self.failures, zeros) if note is not None)
+        notes = []
+        if self.failures is not None:
+            notes.append(self.failures)
+        if self.zeros:
+            notes.append(Note("zeros-left-out", count=self.zeros))
+        return tuple(notes)
 
     @property
     def failures(self) -> Note | None:
-        """The warning that the two sides did not lose as much; None where they did."""
+        """The warning that one side lost more trials than the other; None where it did not."""
+        if not self.lost:
+            return None
         (failed, others), (tried, total) = self.failed, self.tried
-        note = Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
-        return note if self.lost else None
+        return Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
 
 
 @dataclass(frozen=True)
@@ -135,10 +140,15 @@ def zeros_of(means: BlockMeans) -> set[int]:
 
 
 def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio treatment / baseline of two samples that share no blocks, from the logarithms of their values or ratios.
+    """Return the ratio treatment / baseline of two samples that share no blocks, with Welch's t-interval.
 
-    Welch's t-interval, of the sessions that the blocks were measured in: their difference is in the ratio alone. NaN
-    are left out with a warning. n_blocks: of the smaller side. Raises StatsError when a side is empty.
+    It is that of the sessions that the blocks were measured in: their difference is in the ratio alone. NaN are left
+    out with a warning. `n_blocks` is that of the smaller side.
+
+    treatment, baseline: logarithms of values or ratios.
+    confidence: of the interval.
+
+    Raises StatsError when a side is empty.
     """
     check_confidence(confidence)
     a, warnings_a = without_missing(as_array(treatment, "logarithms"), "blocks of the treatment")
@@ -146,10 +156,7 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
     mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
     warnings = (*warnings_a, *warnings_b)
     if n == 1:
-        warnings = (*warnings, Note("one-block"))
-        return Ratio(
-            exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings
-        )
+        return of_one_block(mean, confidence, warnings)
     var_a, var_b = standard_error(a) ** 2, standard_error(b) ** 2
     se = math.sqrt(var_a + var_b)
     df = float(a.size + b.size - 2)

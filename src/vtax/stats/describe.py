@@ -61,12 +61,15 @@ def describe(
     blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
     average: Average = "arithmetic",
 ) -> Summary:
-    """Summary of the values of one cell, in the order they were measured.
+    """Return the summary of the values of one cell.
 
-    blocks: for every value the block it came from; mean, median and intervals are then of the blocks' means and
-    medians, because trials in one guest are not independent. average: how trials are averaged, see `means.py`.
-    NaN are left out with a warning. Raises StatsError when nothing is left, on infinities, and on what `average`
-    cannot take.
+    values: in the order in which they were measured; NaN are left out with a warning.
+    confidence: of the intervals.
+    blocks: of each value. Mean, median and intervals are then of the blocks' means and medians, because trials in one
+        guest are not independent.
+    average: how trials are averaged (`means`).
+
+    Raises StatsError when nothing is left, on infinities, and on values that `average` cannot take.
     """
     return describe_blocks(values, confidence, blocks=blocks, average=average)[0]
 
@@ -78,18 +81,20 @@ def describe_blocks(
     blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
     average: Average = "arithmetic",
 ) -> tuple[Summary, npt.NDArray[Any], Array, Array, npt.NDArray[Any]]:
-    """`describe`, with the blocks, their means, their medians (see means.py) and how many values each has; without
-    blocks, each value is one."""
-    given = as_array(values)
-    array, warnings = without_missing(given)
-    where = np.flatnonzero(~np.isnan(given))
+    """Return (the summary of `describe`, the blocks, their means, their medians, their numbers of values).
+
+    Arguments and errors are those of `describe`. Without blocks each value is one.
+    """
+    all_values = as_array(values)
+    array, warnings = without_missing(all_values)
+    positions = np.flatnonzero(~np.isnan(all_values))
     if blocks is None:
-        names, units, middles, counts = where, array, array, np.ones_like(where)
+        names, units, middles, counts = positions, array, array, np.ones_like(positions)
     else:
         labels = np.asarray(blocks)
-        if labels.shape[:1] != given.shape:
-            raise StatsError(f"{labels.shape[0]} blocks do not match {given.size} values")
-        groups = grouped(labels[where])
+        if labels.shape[:1] != all_values.shape:
+            raise StatsError(f"{labels.shape[0]} blocks do not match {all_values.size} values")
+        groups = grouped(labels[positions])
         names, _, counts = groups
         units, middles = means_of(groups, array, average), medians_of(groups, array)
     interval = mean_interval(units, confidence)
@@ -116,7 +121,7 @@ def describe_blocks(
         minimum=float(array.min()),
         maximum=float(array.max()),
         effective_n=effective,
-        outliers=tuple(int(i) for i in where[outlying]),
+        outliers=tuple(positions[outlying].tolist()),
         warnings=(*warnings, *more),
     )
     return summary, names, units, middles, counts

@@ -28,38 +28,34 @@ def share_intervals(
     """
     check_confidence(confidence)
     draw = np.random.default_rng(_SEED)
-    values, parts = (
-        logs,
-        np.zeros((logs.size, 0)),
-    )  # of each value: how much of each variance below is in it
-    variances: list[Array] = []
+    values = logs
+    parts = np.zeros((logs.size, 0))  # of each value: how much of each variance below is in it
+    variances: dict[str, Array] = {}
     seen: list[str] = []
-    for unit, of in zip(UNITS, parents_of(sessions), strict=False):
-        size = np.bincount(of).astype(float)
-        means = np.bincount(of, values) / size
+    for unit, parent in zip(UNITS, parents_of(sessions), strict=False):
+        size = np.bincount(parent).astype(float)
+        means = np.bincount(parent, values) / size
         df, own = values.size - size.size, np.zeros(_DRAWS)
         if df:
-            squares = float(((values - means[of]) ** 2).sum())
-            below = (1 - 1 / size[of]) @ parts / df
+            squares = float(((values - means[parent]) ** 2).sum())
             own = squares / draw.chisquare(df, _DRAWS)
-            own = np.maximum(
-                0.0, own - sum((c * v for c, v in zip(below, variances, strict=True)), np.zeros(1))
-            )
+            shares = (1 - 1 / size[parent]) @ parts / df
+            explained = np.zeros(1)
+            for share, variance in zip(shares, variances.values(), strict=True):
+                explained = explained + share * variance
+            own = np.maximum(0.0, own - explained)
             seen.append(unit)
-        variances.append(own)
+        variances[unit] = own
         parts = np.column_stack([parts, np.ones(values.size)])
-        parts = (
-            np.column_stack([np.bincount(of, column) for column in parts.T])
-            / size[:, np.newaxis] ** 2
-        )
+        sums = np.column_stack([np.bincount(parent, column) for column in parts.T])
+        parts = sums / size[:, np.newaxis] ** 2
         values = means
-    total = sum(variances, np.zeros(_DRAWS))
+    total = sum(variances.values(), np.zeros(_DRAWS))
     if not (total > 0).all():
         return {}
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    bounds = {
-        unit: np.quantile(own / total, tails)
-        for unit, own in zip(UNITS, variances, strict=False)
-        if unit in seen
-    }
-    return {unit: (float(low), float(high)) for unit, (low, high) in bounds.items()}
+    bounds = {}
+    for unit in seen:
+        low, high = np.quantile(variances[unit] / total, tails)
+        bounds[unit] = float(low), float(high)
+    return bounds

@@ -33,18 +33,21 @@ def needed(rule: Rule, ratio: Ratio, margin: float, family: int) -> Needed | Non
     size = max(SIZE, 2.5 * margin)
     ns, at_equal, at_different = _reach(rule, family)
     sd, df = ratio.se_log * math.sqrt(ratio.n_blocks), ratio.n_blocks - 1.0
-    limits = [sd * math.sqrt(df / float(special.chdtri(df, 1 - p))) for p in reversed(NOISE_LIMITS)]
-    equal = [_first(ns, at_equal, math.log1p(margin) / each) for each in limits]
-    different = [_first(ns, at_different, math.log1p(size) / each) for each in limits]
-    if equal[0] is None or different[0] is None:
+    low, high = NOISE_LIMITS
+    quiet, noisy = (sd * math.sqrt(df / float(special.chdtri(df, p))) for p in (1 - high, 1 - low))
+    equal = _first(ns, at_equal, math.log1p(margin) / quiet)
+    different = _first(ns, at_different, math.log1p(size) / quiet)
+    if equal is None or different is None:
         return None
-    return Needed((equal[0], equal[1]), size, (different[0], different[1]))
+    most_equal = _first(ns, at_equal, math.log1p(margin) / noisy)
+    most_different = _first(ns, at_different, math.log1p(size) / noisy)
+    return Needed((equal, most_equal), size, (different, most_different))
 
 
 def _first(ns: npt.NDArray[np.int64], reach: Array, wanted: float) -> int | None:
-    """Return the first number of blocks with that reach."""
-    found = np.flatnonzero(reach <= wanted)
-    return int(ns[found[0]]) if found.size else None
+    """Return the first number of blocks whose reach is as wanted; None without one."""
+    enough = np.flatnonzero(reach <= wanted)
+    return int(ns[enough[0]]) if enough.size else None
 
 
 @lru_cache(maxsize=256)

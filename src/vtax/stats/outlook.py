@@ -109,7 +109,7 @@ def range_outlook(
 
 
 def _reached(share: Array, ns: npt.NDArray[np.int64], blocks: int) -> Outlook:
-    """From where few to where most futures have a verdict."""
+    """Return the range from where few futures have a verdict to where most have."""
     low, high = (np.flatnonzero(share >= wanted) for wanted in (LOW, HIGH))
     if not high.size or ns[high[0]] - blocks > WIDEST * (ns[low[0]] - blocks):
         return Outlook(None, None)
@@ -125,7 +125,7 @@ def settled(
     ns: npt.NDArray[np.int64],
     levels: Array,
 ) -> Array:
-    """Share of futures that have a verdict after each number of blocks."""
+    """Return the share of futures that have a verdict after each number of blocks."""
     final, se, known = _futures(mean, sd, blocks, df, ns)
     bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
     low, high = math.log1p(-margin), math.log1p(margin)
@@ -139,8 +139,8 @@ def settled(
 def _futures(
     mean: float, sd: float, blocks: int, df: float, ns: npt.NDArray[np.int64]
 ) -> tuple[Array, Array, Array]:
-    """(mean, standard error) of every future, one a row, after each number of blocks, and the degrees of freedom."""
-    spread, ratio, drift, wiggle = (each[:, None] for each in _draws(df))
+    """Return (mean, standard error) of every future, a row each, after each number of blocks; degrees of freedom."""
+    spread, ratio, drift, wiggle = (draw[:, None] for draw in _draws(df))
     sigma = sd * spread
     truth = mean + sigma * ratio / math.sqrt(blocks)
     more = (ns - blocks)[None, :].astype(float)

@@ -32,9 +32,8 @@ def quantile_interval(
     estimate = float(np.quantile(array, probability, method="median_unbiased"))
     share = worth((array <= estimate).astype(np.float64), block, probability, confidence) / n
     tail = (1 - confidence) / 2
-    at_most = _at_most(
-        np.arange(n, dtype=np.float64) * share, n * share, probability
-    )  # of 0 to n - 1 values
+    counts = np.arange(n, dtype=np.float64)  # 0 to n - 1 values
+    at_most = _at_most(counts * share, n * share, probability)
     below = np.flatnonzero(at_most <= tail)
     above = np.flatnonzero(1 - at_most <= tail)
     low = float(ordered[below[-1]]) if below.size else -math.inf
@@ -43,8 +42,13 @@ def quantile_interval(
 
 
 def worth(is_below: Array, blocks: Array, probability: float, confidence: float) -> float:
-    """Return how many independent values the values of blocks are worth for the share that is_below; at most all of
-    them."""
+    """Return how many independent values the values of blocks are worth for the share `is_below`; at most all.
+
+    is_below: 1 for each value up to the quantile, else 0.
+    blocks: of each value.
+    probability: of the quantile.
+    confidence: of its interval.
+    """
     n = is_below.size
     names, index = np.unique(blocks, return_inverse=True)
     if names.size < 2 or names.size == n:
@@ -66,9 +70,13 @@ def fewest_values(probability: float, confidence: float = 0.95) -> int:
 
 
 def _at_most(counts: Array, n: float, probability: float) -> Array:
-    """P(B <= count) of a binomial of n, which need not be whole: by the incomplete beta function."""
-    found = special.betainc(np.maximum(n - counts, 1e-12), counts + 1, 1 - probability)
-    return np.asarray(found, dtype=np.float64)
+    """Return P(B <= count) of a binomial of n, which need not be whole, by the incomplete beta function."""
+    share = special.betainc(np.maximum(n - counts, 1e-12), counts + 1, 1 - probability)
+    return np.asarray(share, dtype=np.float64)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
 
 
 def ratio_of_quantiles(treatment: Interval, baseline: Interval) -> Interval:
@@ -78,14 +86,9 @@ def ratio_of_quantiles(treatment: Interval, baseline: Interval) -> Interval:
     It takes the sides as independent; where blocks make both alike, it is too wide rather than too narrow. A bound
     that a side lacks makes that of the ratio 0 or infinite. Quantiles are times: above 0.
     """
-    (a, low, high), (b, other_low, other_high) = (
-        [
-            math.log(value) if value > 0 else -math.inf
-            for value in (side.estimate, side.low, side.high)
-        ]
-        for side in (treatment, baseline)
-    )
-    below, above = math.hypot(a - low, other_high - b), math.hypot(high - a, b - other_low)
+    a, b = _log(treatment.estimate), _log(baseline.estimate)
+    below = math.hypot(a - _log(treatment.low), _log(baseline.high) - b)
+    above = math.hypot(_log(treatment.high) - a, b - _log(baseline.low))
     return Interval(
         math.exp(a - b), math.exp(a - b - below), math.exp(a - b + above), treatment.confidence
     )

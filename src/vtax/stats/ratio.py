@@ -112,7 +112,7 @@ class Ratio:
 
     @property
     def errors(self) -> tuple[tuple[float, float], ...]:
-        """(standard error, degrees of freedom) of the mean between units, and of each level below: all must hold."""
+        """The standard error and degrees of freedom of the mean between units, and of each level below: all must hold."""
         return ((self.se_log, self.df), *((level.se, level.df) for level in self.nesting[1:]))
 
     @property
@@ -123,10 +123,10 @@ class Ratio:
         Means("for these hosts alone; null for one host, and for one session a host"),
     ]:
         """The ratio with the interval over sessions; `low` and `high` are of hosts like these."""
-        below = next((each for each in self.nesting[1:] if each.unit == "session"), None)
-        if self.n_hosts == 1 or below is None:
-            return None
-        return Interval(self.estimate, below.low, below.high, self.confidence, ())
+        for level in self.nesting[1:]:
+            if level.unit == "session" and self.n_hosts > 1:
+                return Interval(self.estimate, level.low, level.high, self.confidence, ())
+        return None
 
     @property
     def half_width(self) -> float:
@@ -137,40 +137,42 @@ class Ratio:
 
     @property
     def inverse(self) -> Ratio:
-        """The same the other way round: baseline / treatment."""
+        """The ratio baseline / treatment."""
+        nesting = []
+        for level in self.nesting:
+            nesting.append(replace(level, low=_inverse(level.high), high=_inverse(level.low)))
         return replace(
             self,
             estimate=exp(-self.mean_log),
-            low=1 / self.high if self.high > 0 else math.inf,
-            high=1 / self.low if self.low > 0 else math.inf,
+            low=_inverse(self.high),
+            high=_inverse(self.low),
             mean_log=-self.mean_log,
             skewness=-self.skewness,
             predicted_low=_inverse(self.predicted_high),
             predicted_high=_inverse(self.predicted_low),
-            nesting=tuple(
-                replace(each, low=_inverse(each.high), high=_inverse(each.low))
-                for each in self.nesting
-            ),
+            nesting=tuple(nesting),
         )
 
     def efficiency(self, better: Better) -> Interval:
         """Return the performance as a share of the baseline's: the ratio of a rate, the inverse ratio of a time."""
-        found = self if better == "higher" else self.inverse
-        return Interval(found.estimate, found.low, found.high, self.confidence, self.warnings)
+        share = self if better == "higher" else self.inverse
+        return Interval(share.estimate, share.low, share.high, self.confidence, self.warnings)
 
     def overhead(self, better: Better) -> Interval:
-        """1 - efficiency: the share of the baseline's performance that is lost (negative: gained)."""
+        """Return 1 - efficiency: the share of the baseline's performance that is lost (negative: gained)."""
         e = self.efficiency(better)
         return Interval(1 - e.estimate, 1 - e.high, 1 - e.low, self.confidence, self.warnings)
 
 
 def _inverse(bound: Any) -> Any:
-    """Return that of a bound, None of none."""
-    return None if bound is None else 1 / bound if bound > 0 else math.inf
+    """Return the inverse of a bound; None of None."""
+    if bound is None:
+        return None
+    return 1 / bound if bound > 0 else math.inf
 
 
 def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio of two arrays with one value per block, aligned: element i of both is from the same block.
+    """Return the ratio of two arrays with one value per block, aligned: element i of both is from the same block.
 
     NaN marks a block without a value: the pair is left out, with a warning, as is one with a zero or a negative.
     Raises StatsError on unequal lengths, no pairs, infinities, and where half of a side or more are not positive.
@@ -179,8 +181,10 @@ def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) 
 
 
 def log_ratios(treatment: Values, baseline: Values) -> Array:
-    """Natural logarithm of treatment / baseline per block; NaN where either is NaN or not positive. Raises StatsError
-    as above."""
+    """Return the natural logarithm of treatment / baseline per block; NaN where either is NaN or not positive.
+
+    Raises StatsError as `paired_ratio` does.
+    """
     numerator = as_array(treatment, "values of the platform")
     denominator = as_array(baseline, "values of the baseline")
     if numerator.size != denominator.size:
@@ -200,7 +204,7 @@ class BlockMeans:
 
 
 def block_contrast(treatment: BlockMeans, baseline: BlockMeans | None = None) -> Array:
-    """One log-ratio for every block that either side has, NaN where a block has only one of the two.
+    """Return one log-ratio for every block that either side has, NaN where a block has only one of the two.
 
     Without a baseline, the logarithms of the means themselves. The one way from block means to what a stopping rule
     and a report judge. Raises StatsError for means that are too large, and as `log_ratios` does; without a baseline
@@ -220,39 +224,39 @@ def block_contrast(treatment: BlockMeans, baseline: BlockMeans | None = None) ->
 
 
 def noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
-    """How many times noisier the treatment is than the baseline, 1 where that may be chance: see `unequal_noise`.
+    """Return how many times noisier the treatment is than the baseline, over the blocks that both have.
 
-    Over the blocks that both sides have. Raises StatsError for means that are not positive or too large.
+    It is 1 where the difference may be chance (`unequal_noise`). Raises StatsError for means that are not positive or
+    too large.
     """
     sides = _common_logs(treatment, baseline)
     return unequal_noise(*sides) if sides[0].size else 1.0
 
 
 def _common_logs(treatment: BlockMeans, baseline: BlockMeans) -> tuple[Array, Array]:
-    """Logarithms of both sides over the blocks that both have."""
-    sides = [as_array(side.means) for side in (treatment, baseline)]
+    """Return the logarithms of both sides over the blocks that both have."""
+    a, b = as_array(treatment.means), as_array(baseline.means)
     if not np.array_equal(treatment.blocks, baseline.blocks):
         _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
-        sides = [sides[0][left], sides[1][right]]
-    logs = [positive_logs(side, "values") for side in sides]
-    is_known = ~np.isnan(logs[0] + logs[1])
-    return logs[0][is_known], logs[1][is_known]
+        a, b = a[left], b[right]
+    a_logs, b_logs = positive_logs(a, "values"), positive_logs(b, "values")
+    is_known = ~np.isnan(a_logs + b_logs)
+    return a_logs[is_known], b_logs[is_known]
 
 
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio from one log-ratio per block (NaN: no such block)."""
+    """Return the ratio of one log-ratio per block. NaN: no such block."""
     check_confidence(confidence)
-    given = as_array(logs, "log-ratios")
-    array, warnings = without_missing(given, "blocks")
-    where = np.flatnonzero(~np.isnan(given))
+    all_logs = as_array(logs, "log-ratios")
+    array, warnings = without_missing(all_logs, "blocks")
+    positions = np.flatnonzero(~np.isnan(all_logs))
     n, mean = array.size, float(array.mean())
-    outlying = where[np.abs(modified_z(array)) > OUTLIER_Z] if n >= 5 else where[:0]
+    outlying = positions[:0]
+    if n >= 5:
+        outlying = positions[np.abs(modified_z(array)) > OUTLIER_Z]
     warnings = (*warnings, *outlier_warnings(outlying.size, n, "blocks"))
     if n == 1:
-        warnings = (*warnings, Note("one-block"))
-        return Ratio(
-            exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings
-        )
+        return of_one_block(mean, confidence, warnings)
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, Note("equal-ratios"))
@@ -267,9 +271,20 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
         se_log=se,
         df=n - 1,
         p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
-        outliers=tuple(int(i) for i in outlying),
+        outliers=tuple(outlying.tolist()),
         warnings=warnings,
     )
+
+
+def of_one_block(mean: float, confidence: float, warnings: tuple[str, ...]) -> Ratio:
+    """Return the ratio of a single block, which has an estimate and no interval.
+
+    mean: its logarithm.
+    confidence: level that an interval would have.
+    warnings: about the block, which get one more.
+    """
+    warnings = (*warnings, Note("one-block"))
+    return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, (), warnings)
 
 
 def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 0.0) -> Ratio:
@@ -295,12 +310,12 @@ def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 
 
 
 def p_above(ratio: Ratio, point: float) -> float:
-    """One-sided p-value against a log-ratio of `point` or less: small when the ratio is above it."""
+    """Return the one-sided p-value against a log-ratio of `point` or less: small when the ratio is above it."""
     return _p(ratio.mean_log - point, ratio, ratio.skewness)
 
 
 def p_below(ratio: Ratio, point: float) -> float:
-    """One-sided p-value against a log-ratio of `point` or more."""
+    """Return the one-sided p-value against a log-ratio of `point` or more."""
     return _p(point - ratio.mean_log, ratio, -ratio.skewness)
 
 
@@ -314,7 +329,7 @@ def _p(distance: float, ratio: Ratio, skewness: float) -> float:
 
 
 def skewed_t(t: float, skewness: float, n: int) -> float:
-    """Hall's transformation, which makes Student's t of skewed values nearly symmetric."""
+    """Return Hall's transformation of t, which makes Student's t of n skewed values nearly symmetric."""
     a = skewness / math.sqrt(n)
     return t + a * t * t / 3 + a * a * t**3 / 27 + a / 6
 
@@ -328,19 +343,19 @@ def unskewed_t(t: float, skewness: float, n: int) -> float:
 
 
 def exp(logarithm: float) -> float:
-    """e to that power; infinity where a float cannot hold it."""
+    """Return e to the power of a logarithm; infinity where a float cannot hold it."""
     return math.exp(logarithm) if logarithm < LARGEST_LOG else math.inf
 
 
 def standard_error(logs: Array) -> float:
-    """Return that of the mean of log-ratios; exactly 0 when they differ by no more than rounding does."""
+    """Return the standard error of the mean of log-ratios; exactly 0 when they differ by no more than rounding does."""
     if float(np.ptp(logs)) <= 1e-13 * max(1.0, float(np.abs(logs).max())):
         return 0.0
     return float(logs.std(ddof=1)) / math.sqrt(logs.size)
 
 
 def tail(distance: float, se: float, df: float) -> float:
-    """P(T >= distance / se), df degrees of freedom; without noise 0 beyond zero, 1 below it, 0.5 at it."""
+    """Return P(T >= distance / se) of df degrees of freedom; without noise 0 beyond zero, 1 below it, 0.5 at it."""
     if se == 0.0:
         return 0.5 if abs(distance) <= 1e-13 else float(distance < 0)
     return t_tail(distance / se, df)

@@ -95,21 +95,20 @@ def effects_of(items: Sequence[Item], resources: int) -> Effects:
 def allow_for_order(
     effects: Effects, items: Sequence[Item], weights: Array
 ) -> tuple[Effects, float]:
-    """Return the effects with errors widened where neighbouring units correlate, and that correlation; 0 where none
-    is seen.
+    """Return the effects with errors widened where neighbouring units correlate, and that correlation, else 0.
 
-    As `assumptions.dependence` does for the contrasts of a table: here those of the scores to that of the first
-    place, of the units that have everything.
+    It is that of `assumptions.dependence`, for the differences of the scores to the first place, over the units that
+    have all values.
     """
     complete = np.logical_and.reduce([item.complete for item in items])
     first = int(np.argmax(effects.score(weights)))
     total = sum(weights[item.resource] * item.share * item.values[:, complete] for item in items)
-    family = [row - total[first] for number, row in enumerate(np.asarray(total)) if number != first]
-    found = max(dependence(family), default=0.0)
-    if found <= 0:
+    others = np.delete(np.asarray(total) - total[first], first, axis=0)
+    correlation = max(dependence(list(others)), default=0.0)
+    if correlation <= 0:
         return effects, 0.0
-    widening, df = allow_for_dependence(1.0, float(effects.df), int(complete.sum()), found)
-    return Effects(effects.means, effects.errors, max(1, math.floor(df)), widening), found
+    widening, df = allow_for_dependence(1.0, float(effects.df), int(complete.sum()), correlation)
+    return Effects(effects.means, effects.errors, max(1, math.floor(df)), widening), correlation
 
 
 @dataclass(frozen=True)

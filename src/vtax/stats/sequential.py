@@ -115,20 +115,23 @@ def _t_bounds(alpha: float, looks: Looks) -> Array:
 def sequential_verdicts(
     contrasts: Sequence[Array], margin: float, alpha: float, looks: Sequence[Looks]
 ) -> tuple[Direction, ...]:
-    """Return what each contrast has been decided to be after all blocks given, under looks after every block.
+    """Return the word that has been decided for each contrast, under looks after every block.
 
-    contrasts: one log-ratio per block each, NaN where a block has none. looks: of each.
     Blocks beyond the final look are ignored, because no error is left to spend on them.
+
+    contrasts: one log-ratio per block each, NaN where a block has none.
+    margin: of equivalence.
+    alpha: error rate of the family.
+    looks: of each contrast.
     """
     if not contrasts:
         return ()
-    longest = min(
-        max(each.final for each in looks), max(int((~np.isnan(logs)).sum()) for logs in contrasts)
-    )
-    logs = np.full((1, len(contrasts), max(longest, min(each.first for each in looks))), np.nan)
-    for row, values in enumerate(contrasts):
-        present = values[~np.isnan(values)][:longest]
-        logs[0, row, : present.size] = present
+    present = [values[~np.isnan(values)] for values in contrasts]
+    final = max(look.final for look in looks)
+    longest = min(final, max(values.size for values in present))
+    logs = np.full((1, len(contrasts), max(longest, min(look.first for look in looks))), np.nan)
+    for row, values in enumerate(present):
+        logs[0, row, : min(values.size, longest)] = values[:longest]
     codes, _ = decide_studies(logs, margin, alpha, looks)
     return tuple(DIRECTIONS[code] for code in codes[0])
 
@@ -136,16 +139,17 @@ def sequential_verdicts(
 def decide_studies(
     logs: Array, margin: float, alpha: float, looks: Sequence[Looks]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
+    """Return (codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
 
-    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row. looks: of each
-    contrast.
+    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
+    margin: of equivalence.
+    alpha: error rate of a family.
+    looks: of each contrast.
     """
-    looks = [replace(each, first=max(each.first, 2)) for each in looks]
-    first = min(each.first for each in looks)
-    difference, inside, mean = _t_values(
-        logs[..., : max(each.final for each in looks)], margin, first
-    )
+    looks = [replace(look, first=max(look.first, 2)) for look in looks]
+    first = min(look.first for look in looks)
+    final = max(look.final for look in looks)
+    difference, inside, mean = _t_values(logs[..., :final], margin, first)
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, looks)
     at_inside = _step_down(inside, alpha, looks)
@@ -157,7 +161,7 @@ def decide_studies(
 
 
 def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Array]:
-    """Student's t of being different from 0 and of being inside the margin, and the mean, at every look."""
+    """Return Student's t of being different from 0 and of being inside the margin, and the mean, at every look."""
     n = np.arange(1, logs.shape[-1] + 1, dtype=np.float64)
     shift = logs[..., :1]  # sums of small differences keep their digits
     mean = np.cumsum(logs - shift, axis=-1) / n
@@ -177,35 +181,43 @@ def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Arr
 
 
 def _at_least(members: int) -> int:
-    """`members` up to 10, beyond that the next of 13, 17, 22, ...: a family of hundreds then needs a dozen boundaries
-    instead of hundreds, each a little stricter than Holm's."""
+    """Return `members` up to 10, beyond that the next of 13, 17, 22, ...
+
+    A family of hundreds then needs a dozen boundaries instead of hundreds, each a little stricter than Holm's.
+    """
+    if members <= 10:
+        return members
     bound = 10
     while bound < members:
         bound = -(-bound * 5 // 4)
-    return members if members <= 10 else bound
+    return bound
 
 
 def _step_down(t: Array, one_sided: float, looks: Sequence[Looks]) -> npt.NDArray[np.int64]:
-    """Blocks after which each contrast crossed its boundary (NEVER: not yet), Holm's step-down in each family."""
-    first = min(each.first for each in looks)
+    """Return the blocks after which each contrast crossed its boundary (NEVER: not yet), by Holm's step-down.
+
+    t: Student's t of each study, contrast and look.
+    one_sided: level of a family.
+    looks: of each contrast.
+    """
+    first = min(look.first for look in looks)
     blocks = np.arange(first, first + t.shape[-1])
-    found = np.full(t.shape[:-1], NEVER, dtype=np.int64)
+    decided = np.full(t.shape[:-1], NEVER, dtype=np.int64)
     todo = np.arange(t.shape[0])  # studies whose level has changed
     while todo.size:
-        remaining = (found[todo] == NEVER).sum(axis=1)
-        changed = []
+        remaining = (decided[todo] == NEVER).sum(axis=1)
+        changed = [todo[:0]]
         for r in np.unique(remaining[remaining > 0]):
             studies = todo[remaining == r]
             bounds = np.full(t.shape[1:], np.inf)
-            for row, each in zip(bounds, looks, strict=True):
-                own = _t_bounds(one_sided / _at_least(int(r)), each)[
-                    : t.shape[-1] - each.first + first
-                ]
-                row[each.first - first :][: own.size] = own
+            for row, look in zip(bounds, looks, strict=True):
+                start = look.first - first
+                own = _t_bounds(one_sided / _at_least(int(r)), look)[: t.shape[-1] - start]
+                row[start:][: own.size] = own
             crossed = t[studies] >= bounds
             when = np.where(crossed.any(-1), blocks[np.argmax(crossed, axis=-1)], NEVER)
-            new = (found[studies] == NEVER) & (when != NEVER)
-            found[studies] = np.where(new, when, found[studies])
+            new = (decided[studies] == NEVER) & (when != NEVER)
+            decided[studies] = np.where(new, when, decided[studies])
             changed.append(studies[new.any(axis=1)])
-        todo = np.concatenate(changed) if changed else todo[:0]
-    return found
+        todo = np.concatenate(changed)
+    return decided

@@ -27,22 +27,24 @@ class Drift:
 
 
 def find_drift(values: Values, positions: Values | None = None, confidence: float = 0.95) -> Drift:
-    """Trend of one cell's values over the run: Theil-Sen slope with Mann-Kendall's test (see `trend`).
+    """Return the trend of one cell's values over the run: Theil-Sen slope with Mann-Kendall's test (`trend`).
 
     The slope of positive values is that of their logarithms, so that neither end of the interval says that more than
-    all is lost; values that are zero or negative change relative to their median.
-    positions: place in the run of each value, default its order. Use one value per block: trials in a guest depend on
-    each other. Blocking takes a drift out of the ratios; it is shown because means and intervals of cells hold it.
-    The test takes values that follow one another for a trend.
-    Raises StatsError on unequal lengths or a median of zero. Fewer than 4 values show no trend, with a warning.
+    all is lost; values that are zero or negative change relative to their median. Blocking takes a drift out of the
+    ratios; it is shown because means and intervals of cells contain it. The test takes correlated neighbours for a
+    trend. Fewer than 4 values show no trend, with a warning.
+
+    values: one per block, since trials in a guest depend on each other.
+    positions: of each value in the run; by default its order.
+    confidence: of the interval.
+
+    Raises StatsError on unequal lengths or a median of zero.
     """
     check_confidence(confidence)
     y = as_array(values)
-    x = (
-        np.arange(y.size, dtype=np.float64)
-        if positions is None
-        else as_array(positions, "positions")
-    )
+    x = np.arange(y.size, dtype=np.float64)
+    if positions is not None:
+        x = as_array(positions, "positions")
     if x.size != y.size:
         raise StatsError(f"{x.size} positions do not match {y.size} values")
     _, warnings = without_missing(y)
@@ -66,18 +68,14 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
     slope = theil_sen(x, np.log(y) if is_positive else y, confidence)
     p = kendall_p(x, y)
     span = float(np.ptp(x))
-    changes = [float(each) * span for each in (slope.estimate, slope.low, slope.high)]
-    if is_positive:
-        changes = [math.expm1(min(each, LARGEST_LOG)) for each in changes]
-    else:
-        changes = [each / level for each in changes]
-    low, high = sorted(changes[1:])
+
+    def relative(slope: float) -> float:
+        change = slope * span
+        return math.expm1(min(change, LARGEST_LOG)) if is_positive else change / level
+
+    change = relative(slope.estimate)
+    low, high = sorted([relative(slope.low), relative(slope.high)])
     if p < 1 - confidence:
-        warnings = (
-            *warnings,
-            f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}%".replace(
-                "-", "\N{MINUS SIGN}"
-            )
-            + f" ({p_text(p)})",
-        )
-    return Drift(changes[0], low, high, p, confidence, warnings)
+        percent = f"{change * 100:+.1f}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
+        warnings = (*warnings, f"values drift over the run by {percent} ({p_text(p)})")
+    return Drift(change, low, high, p, confidence, warnings)

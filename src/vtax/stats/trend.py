@@ -14,9 +14,8 @@ from scipy import special
 
 from vtax.stats.checks import Array
 
-MAX_EXACT = (
-    33  # values without ties up to which Kendall's distribution is computed, not approximated
-)
+MAX_EXACT = 33
+"""Values without ties up to which Kendall's distribution is computed, not approximated."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +62,24 @@ def kendall_p(x: Array, y: Array) -> float:
         fewest = min(discordant, pairs - discordant)
         if n <= MAX_EXACT or fewest <= 1:
             return min(1.0, 2 * _at_most(n, fewest))
-    of_pairs, of_triples, of_scores = zip(
-        *(
-            (
-                float((k * (k - 1)).sum()),
-                float((k * (k - 1) * (k - 2)).sum()),
-                float((k * (k - 1) * (2 * k + 5)).sum()),
-            )
-            for k in ties
-        ),
-        strict=True,
-    )
     orders = float(n * (n - 1))
-    variance = (orders * (2 * n + 5) - sum(of_scores)) / 18
-    variance += of_pairs[0] * of_pairs[1] / (2 * orders) + of_triples[0] * of_triples[1] / (
-        9 * orders * (n - 2)
-    )
+    scores, tied_pairs, tied_triples = 0.0, 1.0, 1.0
+    for k in ties:
+        scores += float((k * (k - 1) * (2 * k + 5)).sum())
+        tied_pairs *= float((k * (k - 1)).sum())
+        tied_triples *= float((k * (k - 1) * (k - 2)).sum())
+    variance = (orders * (2 * n + 5) - scores) / 18
+    variance += tied_pairs / (2 * orders) + tied_triples / (9 * orders * (n - 2))
     return 2 * float(special.ndtr(-abs(score) / math.sqrt(variance)))
 
 
 def _ties(*samples: Array) -> list[Array]:
-    """Count the tied values of each sample."""
-    counts = (np.unique(sample, return_counts=True)[1].astype(np.float64) for sample in samples)
-    return [each[each > 1] for each in counts]
+    """Return the sizes of the groups of tied values of each sample."""
+    ties = []
+    for sample in samples:
+        counts = np.unique(sample, return_counts=True)[1].astype(np.float64)
+        ties.append(counts[counts > 1])
+    return ties
 
 
 def _at_most(n: int, inversions: int) -> float:

@@ -47,11 +47,11 @@ class Typical:
     warnings: Warnings = ()
 
     def efficiency(self, better: Better) -> Interval:
-        """As `Ratio.efficiency`."""
-        found = self.estimate, self.low, self.high
+        """Return the performance as a share of the baseline's, as `Ratio.efficiency` does."""
+        share = self.estimate, self.low, self.high
         if better == "lower":
-            found = exp(-self.mean_log), 1 / self.high, 1 / self.low
-        return Interval(*found, self.confidence, self.warnings)
+            share = exp(-self.mean_log), 1 / self.high, 1 / self.low
+        return Interval(*share, self.confidence, self.warnings)
 
 
 def typical_ratio(
@@ -77,11 +77,9 @@ def typical_ratio(
     half = t_quantile((1 + level) / 2, df) * se
     apart = float((logs[present] - influence).std(ddof=1))
     difference = float(logs[present].mean()) - mean
-    p = (
-        1.0
-        if apart <= 1e-13
-        else min(1.0, 2 * t_tail(abs(difference) / apart * math.sqrt(n), n - 1))
-    )
+    p = 1.0
+    if apart > 1e-13:
+        p = min(1.0, 2 * t_tail(abs(difference) / apart * math.sqrt(n), n - 1))
     return Typical(
         exp(mean), exp(mean - half), exp(mean + half), ratio.confidence, n, trials, mean, p
     )

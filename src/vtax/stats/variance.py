@@ -45,32 +45,30 @@ class Components:
     @property
     def shares(self) -> tuple[float, float, float]:
         """The three as shares of their sum (all 0 without noise)."""
-        total = self.between_blocks + self.between_trials + self.within_trial
-        parts = (self.between_blocks, self.between_trials, self.within_trial)
-        return (
-            (0.0, 0.0, 0.0)
-            if total == 0
-            else (parts[0] / total, parts[1] / total, parts[2] / total)
-        )
+        total = self.between_blocks + self.between_trials + self.within_trial or 1.0
+        blocks, trials = self.between_blocks / total, self.between_trials / total
+        return blocks, trials, self.within_trial / total
 
 
 def components(values: Values, blocks: Labels, trials: Labels | None = None) -> Components:
-    """Variance components of one cell's values.
+    """Return the variance components of one cell's values.
 
-    blocks: of each value; trials: of each value, when several samples come from one trial (labels may repeat between
-    blocks). NaN are left out. A level that occurs once everywhere is not separable from the one above: its share is
-    part of that, with a warning. A negative estimate becomes 0, with a warning. Raises StatsError without values or
-    with a mean of zero.
+    A level that occurs once everywhere is not separable from the one above: its share is part of that, with a warning.
+    A negative estimate becomes 0, with a warning.
+
+    values: NaN are left out.
+    blocks: of each value.
+    trials: of each value, when several samples come from one trial; labels may repeat between blocks.
+
+    Raises StatsError without values or with a mean of zero.
     """
-    given = as_array(values)
-    array, warnings = without_missing(given)
-    keep = ~np.isnan(given)
-    block = np.unique(np.asarray(blocks)[keep], return_inverse=True)[1]
-    inner = (
-        np.arange(array.size)
-        if trials is None
-        else np.unique(np.asarray(trials)[keep], return_inverse=True)[1]
-    )
+    all_values = as_array(values)
+    array, warnings = without_missing(all_values)
+    present = ~np.isnan(all_values)
+    block = np.unique(np.asarray(blocks)[present], return_inverse=True)[1]
+    inner = np.arange(array.size)
+    if trials is not None:
+        inner = np.unique(np.asarray(trials)[present], return_inverse=True)[1]
     if block.size != array.size or inner.size != array.size:
         raise StatsError("blocks and trials must have one label for each value")
     mean = float(array.mean())
@@ -82,8 +80,10 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     if block_means.size < 2:
         warnings = (*warnings, Note("one-block-no-noise"))
     top = float(block_means.var(ddof=1)) if block_means.size > 1 else 0.0
-    found, notes = _unbiased(top, of_trials, within, per_block, samples, sampled=trials is not None)
-    a, b, c = (v / mean / mean for v in found)
+    variances, notes = _unbiased(
+        top, of_trials, within, per_block, samples, sampled=trials is not None
+    )
+    a, b, c = (variance / mean / mean for variance in variances)
     if not math.isfinite(a + b + c):
         raise StatsError(Note("tiny-mean-no-noise"))
     repeated = None if math.isnan(of_trials) else of_trials / mean / mean
@@ -95,14 +95,14 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
 def _nest(
     block: npt.NDArray[np.intp], inner: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """(index of the trial of each value, block of each trial)."""
+    """Return (index of the trial of each value, block of each trial)."""
     code = block.astype(np.int64) * (int(inner.max()) + 1) + inner
     names, index = np.unique(code, return_inverse=True)
     return index, names // (int(inner.max()) + 1)
 
 
 def _level(values: Array, group: npt.NDArray[Any]) -> tuple[Array, float, float]:
-    """(means of groups, pooled variance in groups or nan, harmonic mean of group sizes)."""
+    """Return (means of groups, pooled variance in groups or nan, harmonic mean of group sizes)."""
     counts = np.bincount(group)
     means = np.bincount(group, weights=values) / counts
     df = int((counts - 1).sum())
@@ -113,7 +113,7 @@ def _level(values: Array, group: npt.NDArray[Any]) -> tuple[Array, float, float]
 def _unbiased(
     top: float, middle: float, bottom: float, per_block: float, samples: float, *, sampled: bool
 ) -> tuple[tuple[float, float, float], tuple[str, ...]]:
-    """T squared of every level: its variance of means less what the level below explains."""
+    """Return T squared of every level, its variance of means less what the level below explains, and notes on it."""
     notes = []
     if math.isnan(bottom):
         bottom = 0.0
@@ -160,25 +160,32 @@ def plan(
     min_blocks: int = 5,
     noise_confidence: float = 0.95,
 ) -> Replication:
-    """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
+    """Return the cheapest trials per block and number of blocks for a ratio's relative half-width.
 
-    block_s: time to start the cell's guest once; trial_s: of one trial. Trials per block are sqrt(c2/c1 T1/T2)
-    (Kalibera & Jones 2013, eq. 1: costs c, variances T squared); one, where noise has no trial_means, because what
-    more of them would bring is not known. An estimate of no noise between blocks is not taken at its word: trials
-    are then chosen for as much as the blocks do not rule out. The baseline is taken to be as noisy as the cell, which
-    doubles the variance of a log-ratio. confidence: of the ratio's interval; where it depends on the number of
-    blocks, a function of that, constant from `settled` blocks on: before, it may rise faster than the width falls, so
-    those are tried one by one. noise_confidence: of the interval behind blocks_low and blocks_high. Raises StatsError
-    without two blocks.
+    Trials per block are sqrt(c2/c1 T1/T2) (Kalibera & Jones 2013, eq. 1: costs c, variances T squared); one, where
+    noise has no trial_means, because the effect of more is not known. Where the estimate of the noise between blocks is
+    0, trials are chosen for as much noise as the blocks do not rule out. The baseline is taken to be as noisy as the
+    cell, which doubles the variance of a log-ratio.
+
+    noise: of the cell.
+    block_s: time to start the cell's guest once.
+    trial_s: time of one trial.
+    half_width: relative, that is wanted.
+    confidence: of the ratio's interval; a function of the number of blocks where it depends on that.
+    settled: number of blocks from which on `confidence` is constant. Before, it may rise faster than the width falls,
+        so those numbers are tried one by one.
+    min_blocks: fewest blocks of the plan.
+    noise_confidence: of the interval behind blocks_low and blocks_high.
+
+    Raises StatsError without two blocks.
     """
     if block_s < 0 or trial_s <= 0 or half_width <= 0:
         raise StatsError("times and the half-width must be above zero")
     warnings: tuple[str, ...] = noise.warnings
     low, between, high = between_blocks(noise, noise_confidence)
-    of_trials = noise.trial_means or 0.0
-    trials = (
-        math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high))) if of_trials else 1
-    )
+    of_trials, trials = noise.trial_means or 0.0, 1
+    if of_trials:
+        trials = math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high)))
     trials = max(1, min(MAX_TRIALS, trials))
 
     def reached(blocks: int, trials: int, between: float = between) -> float:
@@ -211,24 +218,22 @@ def plan(
 
 
 def between_blocks(noise: Components, confidence: float) -> tuple[float, float, float]:
-    """(lower limit, estimate, upper limit) of the variance between blocks that a plan reckons with.
+    """Return (lower limit, estimate, upper limit) of the variance between blocks that a plan reckons with.
 
     The limits are those of the variance of block means, chi-squared, less what trials explain of it. With one trial
     per block all noise is between blocks.
     """
     if noise.blocks < 2:
         raise StatsError(Note("plan-needs-blocks"))
+    estimate, of_trials = noise.between_blocks, 0.0
     if noise.trial_means is None:
-        estimate, of_trials = (
-            noise.between_blocks + noise.between_trials + noise.within_trial / noise.samples,
-            0.0,
-        )
+        estimate = estimate + noise.between_trials + noise.within_trial / noise.samples
     else:
-        estimate, of_trials = noise.between_blocks, noise.trial_means / noise.trials
+        of_trials = noise.trial_means / noise.trials
     df, tail = noise.blocks - 1, (1 - confidence) / 2
-    low, high = (
-        df * (estimate + of_trials) / float(special.chdtri(df, p)) for p in (tail, 1 - tail)
-    )
+    square = df * (estimate + of_trials)
+    low = square / float(special.chdtri(df, tail))
+    high = square / float(special.chdtri(df, 1 - tail))
     return max(low - of_trials, 0.0), estimate, max(high - of_trials, 0.0)
 
 

@@ -20,10 +20,8 @@ from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 ROOM = 40.0  # standard deviations of blocks, divided by their number, between interval and bound: see `_has_room`
-GUARDED, WARNED = (
-    1.0,
-    3.0,
-)  # standard errors above a correlation's estimate: that a verdict allows for, or names
+GUARDED, WARNED = 1.0, 3.0
+"""Standard errors above its estimate: for a correlation that a verdict allows for, and for its warning."""
 _CLOCK, _COARSE, _TIMER = "withheld-clock", "withheld-resolution", "withheld-timer"
 _ZEROS = "withheld-zeros"
 
@@ -102,8 +100,7 @@ def for_zeros(verdict: Verdict, contrast: Contrast) -> Verdict:
 
 
 def is_for_good(verdict: Verdict) -> bool:
-    """Whether the verdict is withheld for what no further block changes: a wrong clock, coarse figures, a block of
-    zero."""
+    """Return whether a verdict is withheld for good: for a wrong clock, coarse figures, or a block of zero."""
     codes = {warning.code for warning in verdict.warnings if isinstance(warning, Note)}
     return bool(codes & {_CLOCK, _COARSE, _TIMER, _ZEROS})
 
@@ -117,7 +114,7 @@ def _withheld(verdict: Verdict, note: Note) -> Verdict:
 
 @dataclass(frozen=True)
 class _Correlated:
-    """correlation: of neighbouring blocks. ratio: with its interval and tests, were it so large."""
+    """A ratio under a correlation of neighbouring blocks. ratio: with the interval and tests that allow for it."""
 
     correlation: float
     ratio: Ratio
@@ -136,7 +133,7 @@ def _correlated(ratio: Ratio, contrast: Contrast, errors: float) -> _Correlated:
 
 
 def _stands(verdict: Verdict, ratio: Ratio, rule: Rule) -> bool:
-    """Whether the tests of this ratio support the verdict, in its family and at this look."""
+    """Return whether the tests of this ratio support the verdict, in its family and at this look."""
     error = verdict.alpha / verdict.family
     if verdict.kind == "equivalent":
         return p_equivalence(ratio, verdict.margin) <= test_level(rule, error, ratio.n_blocks)
@@ -156,15 +153,13 @@ def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -
 
 
 def _agrees(verdict: Verdict, low: float, high: float, margin: float) -> bool:
-    return (
-        (low > 1 - margin and high < 1 + margin)
-        if verdict.kind == "equivalent"
-        else (low > 1 or high < 1)
-    )
+    if verdict.kind == "equivalent":
+        return low > 1 - margin and high < 1 + margin
+    return low > 1 or high < 1
 
 
 def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> bool:
-    """Whether the interval supports the verdict from so far that slow blocks which did not happen cannot undo it.
+    """Return whether the interval supports the verdict from so far that unseen slow blocks cannot undo it.
 
     Of n blocks none was slow, so at most about 3 in n are (the rule of three, at 95 %); were each so many standard
     deviations slower, the mean would move by ROOM / n of them. Noise of 0.1 % that is all on one side has no weight
