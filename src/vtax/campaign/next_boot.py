@@ -30,12 +30,12 @@ def set_next_boot(requested: RequestedRun) -> NextBoot:
     Raises NotFound without such a run, Busy while one measures, and VtaxError for what the boot loader refuses.
     """
     with measuring_lock(f"vtax host boot {requested.id}"):
-        found = run_of(requested)
-        if found is None:
+        run = run_of(requested)
+        if run is None:
             raise NotFound(
                 f"no run of {requested.id} has begun here", hint="vtax host run begins it"
             )
-        here, next_boot = boots_of(requested, found.name)
+        here, next_boot = boots_of(requested, run.name)
         if not next_boot:
             return NextBoot(requested.id, here.name, "")
         entry = here.entries[next_boot]

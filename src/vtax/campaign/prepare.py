@@ -133,13 +133,13 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
         raise Refused("preparing a host needs root", "run it again with sudo")
     os.umask(0o022)
     python = "{}.{}".format(*sys.version_info[:2])
-    with _opened(pack) as (archive, manifest, found):
-        if digest and found != digest.lower():
+    with _opened(pack) as (archive, manifest, actual):
+        if digest and actual != digest.lower():
             raise Refused(
-                f"the pack has the digest {found[:SHORT]}, not {digest[:SHORT]}", _COPY_HINT
+                f"the pack has the digest {actual[:SHORT]}, not {digest[:SHORT]}", _COPY_HINT
             )
         _check_host(manifest, python)
-        place = home / "packs" / found[:SHORT]
+        place = home / "packs" / actual[:SHORT]
         place.parent.mkdir(parents=True, exist_ok=True)
         with _lock(place.parent / "lock", "another command prepares this host"):
             install_s = import_s = 0.0
@@ -150,7 +150,7 @@ def prepare(pack: Path, home: Path, digest: str = "") -> Prepared:
             with suppress(FileExistsError):
                 (place / MARK).symlink_to("venv/bin/python")
     return Prepared(
-        found,
+        actual,
         install_s + import_s > 0,
         str(home),
         python,
@@ -426,8 +426,8 @@ def _opened(pack: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest, str]]:
     with pack.open("rb") as file:
         with _damage():
             archive = zipfile.ZipFile(file)
-            manifest, found = read_manifest(archive)
-        yield archive, manifest, found
+            manifest, digest = read_manifest(archive)
+        yield archive, manifest, digest
 
 
 @contextmanager

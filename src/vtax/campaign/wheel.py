@@ -26,11 +26,11 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: vtax\nRoot-Is-Purelib: true\nTag: py3-n
 def write_wheel(directory: Path) -> Path:
     """Write the wheel into a directory and return its path. Raises BadInput where vtax is not installed, or another
     version than runs."""
-    found = _installed_vtax()
-    name = f"vtax-{found.version}"
+    package = _installed_vtax()
+    name = f"vtax-{package.version}"
     target, records = directory / f"{name}-py3-none-any.whl", []
     with ZipFile(target, "w", ZIP_DEFLATED) as archive:
-        for member, content, mode in sorted(_members(found, f"{name}.dist-info")):
+        for member, content, mode in sorted(_members(package, f"{name}.dist-info")):
             _add(archive, member, content, mode)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode()
             records.append(f"{member},sha256={digest.rstrip('=')},{len(content)}\n")
@@ -42,15 +42,17 @@ def write_wheel(directory: Path) -> Path:
 def _installed_vtax() -> Distribution:
     hint = "install it: pip install vtax, or ./quickstart --install-only in a checkout"
     try:
-        found = distribution("vtax")
+        package = distribution("vtax")
     except PackageNotFoundError:
         raise BadInput("vtax is not installed as a package", hint=hint) from None
-    if found.version != vtax.__version__:
-        raise BadInput(f"vtax {vtax.__version__} runs, and {found.version} is installed", hint=hint)
-    return found
+    if package.version != vtax.__version__:
+        raise BadInput(
+            f"vtax {vtax.__version__} runs, and {package.version} is installed", hint=hint
+        )
+    return package
 
 
-def _members(found: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]:
+def _members(installed: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]:
     """Yield (name, content, mode) of every file of the wheel but its RECORD."""
     package = Path(vtax.__file__).parent
     put_beside = []
@@ -65,20 +67,24 @@ def _members(found: Distribution, info: str) -> Iterator[tuple[str, bytes, int]]
         yield f"{info}/{PUT_BESIDE}", "".join(sorted(put_beside)).encode(), 0o644
     yield (
         f"{info}/METADATA",
-        _metadata(found, package.parents[1] / "pyproject.toml").encode(),
+        _metadata(installed, package.parents[1] / "pyproject.toml").encode(),
         0o644,
     )
-    yield f"{info}/entry_points.txt", (found.read_text("entry_points.txt") or "").encode(), 0o644
-    for file in found.files or ():
+    yield (
+        f"{info}/entry_points.txt",
+        (installed.read_text("entry_points.txt") or "").encode(),
+        0o644,
+    )
+    for file in installed.files or ():
         _, is_license, name = file.as_posix().partition(".dist-info/licenses/")
         if is_license:
             yield f"{info}/licenses/{name}", file.read_binary(), 0o644
     yield f"{info}/WHEEL", _WHEEL.encode(), 0o644
 
 
-def _metadata(found: Distribution, project: Path) -> str:
+def _metadata(package: Distribution, project: Path) -> str:
     """Return the metadata of a wheel. project: pyproject.toml of a checkout, whose installed metadata may be older."""
-    text = found.read_text("METADATA") or ""
+    text = package.read_text("METADATA") or ""
     if not project.is_file():
         return text
     head, gap, rest = text.partition("\n\n")

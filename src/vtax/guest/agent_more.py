@@ -326,23 +326,23 @@ def mounts() -> dict[str, Any]:
 
 
 def disks() -> dict[str, Any]:
-    """Scheduler and cache mode of each disk, as far as /sys shows any."""
-    found: dict[str, Any] = {}
+    """Return scheduler and cache mode of each disk, as far as /sys shows any."""
+    read: dict[str, Any] = {}
     for disk in names_in("/sys/block"):
         if not disk.startswith(("loop", "ram", "zram")):
-            found[f"disk.{disk}.scheduler"] = bracketed(
+            read[f"disk.{disk}.scheduler"] = bracketed(
                 text_of(f"/sys/block/{disk}/queue/scheduler")
             )
-            found[f"disk.{disk}.write_cache"] = text_of(f"/sys/block/{disk}/queue/write_cache")
-    return found
+            read[f"disk.{disk}.write_cache"] = text_of(f"/sys/block/{disk}/queue/write_cache")
+    return read
 
 
 def interfaces() -> dict[str, Any]:
-    """Driver, MTU and offloads of each network interface that is up. (/sys may show another network namespace's.)"""
+    """Return driver, MTU and offloads of each network interface that is up. (/sys may show another network namespace's.)"""
     import _socket
     import fcntl
 
-    found: dict[str, Any] = {}
+    read: dict[str, Any] = {}
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     for interface in [
         line.partition(":")[0].strip() for line in text_of("/proc/net/dev").split("\n")[2:]
@@ -352,14 +352,14 @@ def interfaces() -> dict[str, Any]:
         if up and interface != "lo":
             features = pairs_of(output_of(["ethtool", "-k", interface]))
             driver = pairs_of(output_of(["ethtool", "-i", interface]))
-            found[f"interface.{interface}.driver"] = driver.get("driver", "")
+            read[f"interface.{interface}.driver"] = driver.get("driver", "")
             mtu = fcntl.ioctl(probe, SIOCGIFMTU, request)[16:20]
-            found[f"interface.{interface}.mtu"] = int.from_bytes(mtu, "little")
-            found[f"interface.{interface}.offloads"] = [
+            read[f"interface.{interface}.mtu"] = int.from_bytes(mtu, "little")
+            read[f"interface.{interface}.offloads"] = [
                 f for f in OFFLOADS if features.get(f, "").startswith("on")
             ]
     probe.close()
-    return found
+    return read
 
 
 def output_of(argv: list[str]) -> str:
@@ -380,33 +380,33 @@ def output_of(argv: list[str]) -> str:
 
 
 def hashes_of(programs: list[str]) -> dict[str, Any]:
-    """Short BLAKE2b hashes of what figures depend on. (hashlib would load all of OpenSSL.)"""
+    """Return short BLAKE2b hashes of libraries and programs that figures depend on. (hashlib would load all of OpenSSL.)"""
     from _blake2 import blake2b
 
     directories = [f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/lib"]
     wanted = [(name, directories) for name in LIBRARIES] + [
         (name, ["/usr/bin", "/usr/sbin"]) for name in programs
     ]
-    found = {}
+    hashes = {}
     for name, places in wanted:
         for place in places:
             try:
                 data = read_file(f"{place}/{name}", MAX_PAYLOAD)
             except OSError:
                 continue
-            found[f"hash.{name}"] = blake2b(data, digest_size=8).hexdigest()
+            hashes[f"hash.{name}"] = blake2b(data, digest_size=8).hexdigest()
             break
-    return found
+    return hashes
 
 
 def limits() -> dict[str, Any]:
-    """Resource limits in force."""
-    found = {}
+    """Return the effective resource limits."""
+    read = {}
     for line in text_of("/proc/self/limits").split("\n")[1:]:
         name, soft = line[:25].strip().removeprefix("Max ").replace(" ", "_"), line[26:].split()[:1]
         if name in ("open_files", "stack_size", "locked_memory", "address_space", "processes"):
-            found[f"limit.{name}"] = soft[0]
-    return found
+            read[f"limit.{name}"] = soft[0]
+    return read
 
 
 REQUESTS.update(

@@ -155,19 +155,18 @@ def _record(line: bytes) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         return {}
-    found: dict[str, Any] = {}
-    for name, each in value.items():
+    record: dict[str, Any] = {}
+    for name, item in value.items():
+        is_flag = isinstance(item, bool)
         if name in _NUMBERS:
-            is_number = (
-                isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each)
-            )
-            found[name] = each if is_number else None
-        elif isinstance(each, str):
-            found[name] = one_line(each, _LONGEST)
-        elif isinstance(each, bool):
-            found[name] = each
-    found["at"] = found.get("at") or 0.0
-    return found
+            is_number = isinstance(item, int | float) and not is_flag and math.isfinite(item)
+            record[name] = item if is_number else None
+        elif isinstance(item, str):
+            record[name] = one_line(item, _LONGEST)
+        elif is_flag:
+            record[name] = item
+    record["at"] = record.get("at") or 0.0
+    return record
 
 
 def _guest_starting(now: RunProgress, data: dict[str, Any]) -> RunProgress:

@@ -21,8 +21,8 @@ from vtax.network.topology import Topology
 @cache
 def topologies() -> Mapping[str, Topology[LinkSettings]]:
     """Return all topologies by name."""
-    found: Mapping[str, Topology[LinkSettings]] = discover("topology", Topology)
-    return found
+    by_name: Mapping[str, Topology[LinkSettings]] = discover("topology", Topology)
+    return by_name
 
 
 def foreign() -> Mapping[str, Origin]:

@@ -50,8 +50,8 @@ def _unheld(path: Path) -> Iterator[None]:
     """Hold an abandoned directory while the block runs. Raises OSError for any other."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if found.st_uid != os.geteuid() or time.time() - found.st_mtime < _MIN_AGE_S:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or time.time() - status.st_mtime < _MIN_AGE_S:
             raise PermissionError(f"{path} is in use")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

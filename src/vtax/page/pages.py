@@ -262,9 +262,12 @@ class Pages:
 
     def drawn_template(self, request: Request, template: str, **shown: Any) -> str:
         """Return a template in the reader's language."""
-        found = chosen(request)
+        chosen_language = chosen(request)
         return self._templates.get_template(template).render(
-            **_drawing(Fragments(found)), language=found.code, here=_here(request), **shown
+            **_drawing(Fragments(chosen_language)),
+            language=chosen_language.code,
+            here=_here(request),
+            **shown,
         )
 
     def problem(self, request: Request, error: VtaxError, status: int) -> Response:

@@ -152,14 +152,13 @@ class ResultCache:
             for child in multiprocessing.active_children():
                 child.kill()
                 child.join()
-            self._pool.shutdown(
-                cancel_futures=True
-            )  # else its thread and the interpreter's end close one pipe
+            # without this, its thread and the end of the interpreter close the same pipe
+            self._pool.shutdown(cancel_futures=True)
         if self._directory is not None:
             self._directory.remove()
 
 
 def _drop(path: Path) -> None:
     """Remove a file, and the policy beside it, once nobody opens them any more."""
-    for each in (path, policy_file(path)):
-        asyncio.get_running_loop().call_later(_READ_WITHIN_S, partial(each.unlink, missing_ok=True))
+    for file in (path, policy_file(path)):
+        asyncio.get_running_loop().call_later(_READ_WITHIN_S, partial(file.unlink, missing_ok=True))

@@ -150,10 +150,9 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
     sum and the difference of the two are correlated when their variances differ. 1 below five blocks.
     """
     n = treatment.size
-    sides = treatment - treatment.mean(), baseline - baseline.mean()
-    first, second, difference, total = (
-        float(each @ each) for each in (*sides, sides[0] - sides[1], sides[0] + sides[1])
-    )
+    a, b = treatment - treatment.mean(), baseline - baseline.mean()
+    first, second = float(a @ a), float(b @ b)
+    difference, total = float((a - b) @ (a - b)), float((a + b) @ (a + b))
     if n < 5 or min(first, second, difference, total) <= 1e-26 * n:
         return 1.0
     r = (first - second) / math.sqrt(difference * total)
@@ -161,10 +160,6 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
     times = math.sqrt(first / second)
     is_unequal = t > t_quantile(1 - UNEQUAL_LEVEL / 2, n - 2) and max(times, 1 / times) >= UNEQUAL
     return times if is_unequal else 1.0
-
-
-def _square(values: Array) -> float:
-    return float(values @ values)
 
 
 def skewness_of(logs: Array) -> float:

@@ -130,22 +130,26 @@ def describe_blocks(
 def _warnings(
     array: Array, units: int, mean: float, outliers: int, effective: float | None, blocked: bool
 ) -> tuple[str, ...]:
-    found: list[str] = []
+    notes: list[str] = []
     if units == 1:
-        found.append(Note("one-block" if blocked else "one-value"))
+        notes.append(Note("one-block" if blocked else "one-value"))
     if array.size > 1 and float(np.ptp(array)) == 0.0:
-        found.append(Note("equal-values"))
+        notes.append(Note("equal-values"))
     if mean == 0.0:
-        found.append(Note("zero-mean-no-cv"))
-    found += outlier_warnings(outliers, array.size, "values")
+        notes.append(Note("zero-mean-no-cv"))
+    notes += outlier_warnings(outliers, array.size, "values")
     if not blocked and effective is not None and effective < array.size / 2:
-        found.append(Note("dependent-values", values=array.size, effective=round(effective)))
-    return tuple(found)
+        notes.append(Note("dependent-values", values=array.size, effective=round(effective)))
+    return tuple(notes)
 
 
 def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
-    """Return a sentence about outliers among so many values or blocks; none about fewer than ten, which say too
-    little."""
+    """Return a note on outliers; none about fewer than ten values, which say too little.
+
+    outliers: how many.
+    n: number of all values.
+    of: what they are, `values` or `blocks`.
+    """
     if not outliers or n < MIN_FOR_OUTLIERS:
         return ()
     return (Note("outliers", count=outliers, total=n, what=of, limit=OUTLIER_Z),)

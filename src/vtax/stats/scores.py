@@ -83,11 +83,11 @@ def effects_of(items: Sequence[Item], resources: int) -> Effects:
     means, errors = np.zeros((resources, platforms)), np.zeros((units, resources, platforms))
     counts = [int(item.complete.sum()) for item in items]
     for item, count in zip(items, counts, strict=True):
-        kept = item.values[:, item.complete]
-        mean = kept.mean(axis=1)
+        present = item.values[:, item.complete]
+        mean = present.mean(axis=1)
         means[item.resource] += item.share * mean
         if count >= FEWEST_UNITS:
-            part = (kept - mean[:, None]) / math.sqrt(count * (count - 1))
+            part = (present - mean[:, None]) / math.sqrt(count * (count - 1))
             errors[item.complete, item.resource] += item.share * part.T
     return Effects(means, errors, min(counts) - 1)
 
@@ -133,7 +133,7 @@ def crossings(means: Array, weights: Array) -> list[Crossing]:
     """
     first = int(np.argmax(weights @ means))
     leads = means[:, [first]] - means  # of the first one over each platform
-    found: list[Crossing] = []
+    nearest_crossings: list[Crossing] = []
     for resource in np.flatnonzero(
         weights < weights.sum()
     ).tolist():  # alone, a weight changes nothing
@@ -150,5 +150,5 @@ def crossings(means: Array, weights: Array) -> list[Crossing]:
             best = nearest.get(above)
             if best is None or abs(at - weights[resource]) < abs(best.weight - weights[resource]):
                 nearest[above] = Crossing(resource, platform, at, above)
-        found += nearest.values()
-    return found
+        nearest_crossings += nearest.values()
+    return nearest_crossings
