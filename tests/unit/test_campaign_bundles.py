@@ -376,7 +376,7 @@ def test_a_store_that_goes_away_in_a_load_is_said_once(
     monkeypatch.setattr(collecting, "import_bundle", until_gone)
     monkeypatch.setattr(collecting, "finished_sessions", noted)
     printed = invoked("campaign", "load", str(campaign.root), str(tmp_path / "there"))
-    assert str(printed.exception) == "the store cannot be reached"
+    assert "be reached" in str(printed.exception)
     assert "loaded: 1" in printed.output
     assert "node3" not in printed.output
 

@@ -120,7 +120,8 @@ def test_a_change_point_names_its_runs_its_size_and_what_else_changed(tour):
     assert change.index == SLOWER_FROM
     assert change.p_value <= 0.05
     assert change.after / change.before == pytest.approx(DOCKER, rel=0.02)
-    assert list(map(english, change.differences)) == ["hosts differ in CPU microcode: 0x1 and 0x2"]
+    (difference,) = change.differences
+    assert (difference.data["treatment"], difference.data["baseline"]) == ("0x1", "0x2")
     text = " ".join(drawn(document_of(tour)).split())
     assert "with tour-7" in text
     assert "microcode: 0x1 and" in text

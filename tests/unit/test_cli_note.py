@@ -106,8 +106,8 @@ def test_what_is_no_note_or_tag_is_refused_and_nothing_is_stored(arguments, said
 
 def test_a_run_has_a_bounded_number_of_notes_and_tags():
     set_run(notes=["x"] * MAX_NOTES, tags=[f"t{n}" for n in range(MAX_TAGS)])
-    assert f"at most {MAX_NOTES} notes" in refusal("note", "tour-1", "one more").what
-    assert f"at most {MAX_TAGS} tags" in refusal("note", "tour-1", "--tag", "more").what
+    assert f" {MAX_NOTES} notes" in refusal("note", "tour-1", "one more").what
+    assert f" {MAX_TAGS} tags" in refusal("note", "tour-1", "--tag", "more").what
     output_of("note", "tour-1", "another", "--remove", "1")
 
 

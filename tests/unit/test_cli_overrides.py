@@ -90,7 +90,7 @@ def test_a_study_without_links_has_none_to_set(tmp_path):
         'name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n'
     )
     error = refusal("run", str(path), "--link", "mtu=9000", "--dry-run")
-    assert error.what == "alone has no network benchmark, so it has no links"
+    assert "no network benchmark" in error.what
 
 
 def test_an_unknown_setting_of_links_is_refused_with_those_that_there_are():

@@ -63,7 +63,7 @@ def test_who_may_not_write_the_store_is_reported_before_being_requested(store, m
     refused = remove("tour-1", typed="y\n")
     assert isinstance(refused.exception, BadInput)
     assert refused.stdout == ""
-    assert refused.exception.hint == "run it again with sudo"
+    assert "sudo" in refused.exception.hint
     assert "tour-1" in names(store)
 
 

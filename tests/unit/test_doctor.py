@@ -326,7 +326,7 @@ def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path
     assert time.monotonic() - started_at < 12
     assert probes["quick"].available
     assert not probes["slow"].available
-    assert probes["slow"].reason == "its probe exceeded the time limit of the examination"
+    assert "time limit" in probes["slow"].reason
     assert "slow 1" in book.read_text()
     assert tagged_pids("vtax-hangs") == tagged_pids("vtax-hangs-too") == []
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
@@ -354,7 +354,7 @@ def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
     probes = probe_all(wanted, None, started_at + 20)
     assert time.monotonic() - started_at < 10
     assert probes["raises"].reason == Note("probe-failed", kind="RuntimeError", error="not so")
-    assert probes["dies"].reason == "its probe ended without a result"
+    assert "without a result" in probes["dies"].reason
     assert [name for name, probe in probes.items() if probe.available] == ["answers"]
 
 

@@ -113,14 +113,14 @@ def test_a_limit_the_kernel_rounds_to_pages_counts_as_requested(directory):
     assert unified(directory, "memory").check(LIMITS) == []
     fill(directory, memory__max=str(65 << 20))
     assert unified(directory, "memory").check(LIMITS) == [
-        f"memory limit is {65 << 20} bytes, not {64 << 20}"
+        Note("other-memory-limit", memory=65 << 20, memory_bytes=64 << 20)
     ]
 
 
 def test_no_limit_at_all_is_noted(directory):
     fill(directory, memory__max="max", cpuset__cpus__effective="1,3")
     assert unified(directory, "memory").check(LIMITS) == [
-        f"there is no memory limit instead of {64 << 20} bytes"
+        Note("no-memory-limit", memory_bytes=64 << 20)
     ]
 
 

@@ -292,13 +292,15 @@ def left_with_a_stuck_thing(
 def test_what_cannot_be_undone_is_reported_when_the_journal_is_left(tmp_path, monkeypatch):
     printed: list[str] = []
     left_with_a_stuck_thing(tmp_path, monkeypatch, notify=printed.append)
-    assert printed == ["leaked: a stuck thing: it is busy (hint: sudo vtax clean)"]
+    (leak,) = printed
+    assert "a stuck thing" in leak
+    assert "sudo vtax clean" in leak
     assert len(list(tmp_path.glob("*.jsonl"))) == 1
 
 
 def test_without_a_listener_what_stays_is_reported_on_stderr(tmp_path, monkeypatch, capsys):
     left_with_a_stuck_thing(tmp_path, monkeypatch)
-    assert capsys.readouterr().err.startswith("leaked: a stuck thing: it is busy")
+    assert "a stuck thing" in capsys.readouterr().err
 
 
 def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(tmp_path, monkeypatch):
@@ -349,10 +351,9 @@ def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     cleaned = clean(tmp_path)
     assert cleaned.removed == (f"files {made}",)
-    assert list(cleaned.problems) == [
-        f"{path.name}: this version of vtax cannot remove 'files' (use the version that made it)",
-        f"{path.name}: this version of vtax cannot remove 'tesseract' (use the version that made it)",
-    ]
+    assert [problem.partition(":")[0] for problem in cleaned.problems] == [path.name] * 2
+    assert ["'files'" in problem for problem in cleaned.problems] == [True, False]
+    assert ["'tesseract'" in problem for problem in cleaned.problems] == [False, True]
     assert path.exists()
 
 

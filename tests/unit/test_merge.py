@@ -202,7 +202,7 @@ def test_every_view_works_and_the_run_is_marked(store, tmp_path):
     assert "tour-1, tour-2" in output_of("show", "tour-merged-1")
     output_of("report", "tour-merged-1", "-o", str(tmp_path / "r.html"))
     assert {run.name: run.origin for run in store.runs()}["tour-merged-1"] == "merged"
-    assert resume_obstacle(store, "tour-merged-1", Home.from_environment()) == "it was merged"
+    assert "merged" in resume_obstacle(store, "tour-merged-1", Home.from_environment())
     found = json.loads(output_of("show", "tour-merged-1", "--json"))
     assert math.isclose(found["blocks"], BLOCKS[0] + BLOCKS[1])
     assert found["planned_sessions"] == 2
@@ -239,7 +239,7 @@ def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store):
 
 def test_merging_twice_or_one_run_is_refused(store):
     merge("tour-1", "tour-2")
-    assert refusal("tour-2", "tour-1").what == "these runs are merged already: tour-merged-1"
+    assert refusal("tour-2", "tour-1").what.endswith(": tour-merged-1")
     assert "two runs" in refusal("tour-1", "tour-1").what
     assert "run 'tour-7'" in refusal("tour-1", "tour-7").what
 

@@ -6,6 +6,7 @@ import pytest
 from lab_networks import planned, refused
 
 from vtax.benchmarks import network as limits
+from vtax.messages import Note
 from vtax.network import settings
 from vtax.platforms import native
 from vtax.platforms.base import NetworkLimits
@@ -43,7 +44,7 @@ def test_a_buffer_above_the_hosts_limit(name, key, sysctl, tmp_path, monkeypatch
     monkeypatch.setattr(limits, "_BUFFER_LIMITS", tuple(paths.values()))
     planned({"name": name, "parameters": {key: 212992}})
     error = refused({"name": name, "parameters": {key: 212993}})
-    assert error.what == f"{key} 212993 is above this host's net.core.{sysctl} (212992 bytes)"
+    assert f"net.core.{sysctl} (212992 bytes)" in error.what
     assert f"sysctl -w net.core.{sysctl}=212993" in error.hint
     assert f"({name})" in error.where
 
@@ -64,9 +65,9 @@ def test_an_mtu_that_a_nic_model_cannot_carry(platform, limit):
     ).untested
     assert (untested.platform.name, untested.point.levels) == (platform, {"link.mtu": limit + 1})
     error = untested.error
-    assert f"{platform} carry an MTU of at most {limit}" in error.what
+    assert f"at most {limit}" in error.what
     assert "mtu of" in error.where
-    assert f"take {platform} out, or request at most {limit}" in error.hint
+    assert error.hint == Note("hint-at-most", name=platform, most=limit)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +83,7 @@ def test_a_topology_with_more_interfaces_than_a_platform(topology, link, needed,
         raising=False,
     )
     error = refused({"name": "iperf3", "topology": topology, "link": link})
-    assert (
-        f"{topology} needs {needed} network interfaces at an end, and native has at most 1"
-        in error.what
-    )
+    assert f"{topology} needs {needed} network" in error.what
     assert "topology of" in error.where
 
 
@@ -95,7 +93,7 @@ def test_an_mtu_that_open_vswitch_cannot_carry(topology, installed):
     benchmark = {"name": "iperf3", "topology": topology}
     planned({**benchmark, "link": {"mtu": 65500}})
     error = refused({**benchmark, "link_factors": {"mtu": [1500, 65501]}})
-    assert error.what == f"link setting mtu: {topology} carries an MTU of at most 65500, not 65501"
+    assert error.what.endswith("65500, not 65501")
     assert "number 1 (iperf3)" in error.where
 
 
@@ -187,7 +185,7 @@ def test_a_congestion_control_that_the_kernel_lacks(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "_CONGESTION", available)
     planned({"name": "iperf3", "link_factors": {"congestion": ["reno", "bbr"]}})
     error = refused({"name": "iperf3", "link_factors": {"congestion": ["reno", "bogus"]}})
-    assert error.what == "link setting congestion: this host's kernel has no 'bogus'"
+    assert error.what.endswith("'bogus'")
     assert "number 1 (iperf3)" in error.where
     assert "bbr, cubic, reno" in error.hint
 

@@ -107,7 +107,7 @@ def test_an_mtu_that_an_engine_cannot_carry(platform, most):
     (untested,) = planned(
         {"name": "iperf3", "link": OWN_NAT, "link_factors": {"mtu": [most, most + 1]}}, platform
     ).untested
-    assert untested.error.hint == f"take {platform} out, or request at most {most}"
+    assert untested.error.hint == Note("hint-at-most", name=platform, most=most)
 
 
 def test_the_lab_itself_joins_what_no_engine_does():

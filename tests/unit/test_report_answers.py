@@ -175,7 +175,7 @@ def test_a_withheld_verdict_is_no_perhaps(store):
 
     run = a_run().platforms("native", "other").benchmark("iperf3").design().blocks(6, trials=4)
     found = run.trials(trial).analysed(store)
-    assert english(sentence_of(found)).startswith("other: undecided; its interval reaches down to ")
+    assert english(sentence_of(found)).startswith("other: undecided; ")
     assert any(w.code == "withheld-failures" for w in found.warnings)
 
 
@@ -186,8 +186,8 @@ def test_what_is_slower_by_its_own_interval_alone_is_perhaps_slower(store):
     assert row.ratio.high < 1 - row.verdict.margin
     assert row.verdict.kind == "undecided"
     said = english(sentence_of(found))
-    assert said.startswith("a: perhaps slower; its interval reaches down to ")
-    assert "9 platforms: no difference shown; intervals reach down to " in said
+    assert said.startswith("a: perhaps slower; ")
+    assert "9 platforms: no difference" in said
 
 
 def test_an_hour_of_blocks_is_the_budget_where_no_range_is_known(store):

@@ -338,7 +338,7 @@ def test_points_without_values_are_left_out_and_noted():
     check = {"kind": "ratio", "of": ["near", "far@size=64"], "above": 0.2, "benchmark": "small"}
     found = judged(check, lacks=("far", 64))
     assert [compared.of.platform for compared in found.compared] == ["near", "near", "near"]
-    assert [Formatter().text(note) for note in found.notes] == ["far has no value of speed"]
+    assert [note.data for note in found.notes] == [{"platform": "far", "metric": "speed"}]
 
 
 def test_what_is_open_says_how_many_blocks_would_decide_it():

@@ -12,6 +12,7 @@ from shown import source_of as source
 
 from vtax.counters.host import XEN_BELOW
 from vtax.report.analysis.claims import claims
+from vtax.report.document import Count
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
@@ -71,9 +72,8 @@ def test_no_claim_rests_on_trials_that_measured_something_else(code):
 def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_named():
     check = {"kind": "ratio", "of": ["near", "far"], "above": 0.2, "benchmark": "small"}
     found = judged(check, lacks=("far", 64))
-    assert [english(part) for part in found.missing] == [
-        "far has no value of speed at 1 of 3 points"
-    ]
+    (part,) = found.missing
+    assert part.data == {"platform": "far", "metric": "speed", "count": Count(1), "total": Count(3)}
     assert found.missing == found.notes
     assert judged(check).missing == ()
 
@@ -100,7 +100,7 @@ def test_in_each_environment_is_judged_on_each_host_by_itself():
 def test_a_host_without_a_platform_is_a_part_that_is_missing():
     check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9, "each_host": True}
     found = judged(check, hosts="ababab", blocks=30, far_absent_on="b")
-    assert [english(part) for part in found.missing] == ["far has no value on host 2"]
+    assert [part.data for part in found.missing] == [{"platform": "far", "number": "2"}]
     assert {each.of.text for each in found.compared} == {"far@host=1"}
 
 
@@ -133,9 +133,7 @@ def test_files_that_a_cache_held_on_one_side_alone_are_said_beside_the_claim():
         "where": {"size": 64},
     }
     (note,) = judged(check, other="host-cache").notes
-    assert english(note).startswith(
-        "on one side the page cache of the host, below the disk of the guest"
-    )
+    assert "page cache" in english(note)
     assert judged({**check, "where": {"size": 256}}, other="host-cache").notes == ()
 
 
@@ -147,21 +145,20 @@ def test_levels_that_the_run_does_not_have_are_named():
         "where": {"size": [64, 512]},
         "benchmark": "small",
     }
-    assert [english(part) for part in judged(check).missing] == ["not measured: size 512"]
+    (part,) = judged(check).missing
+    assert part.data == {"factor": "size", "levels": "512"}
 
 
 def test_the_word_and_the_reason_say_that_it_is_in_part():
     check = {"kind": "ratio", "of": "far", "below": 0.75, "benchmark": "small"}
     run = measured({"check": [check]}, blocks=12, lacks=("far", 64))
     shown = " ".join(drawn(VIEW.document(source(run), Options())).split())
-    assert (
-        "reproduced in part 2 of 2 intervals inside the range; far has no value of speed at 1 of 3 points"
-        in shown
-    )
+    assert "reproduced in part 2 of 2 intervals" in shown
+    assert "1 of 3 points" in shown
     assert ": 1 reproduced in part " in shown
     (plain,) = as_json(VIEW.document(source(run), Options()))["claims"]
     assert plain["judgement"] == "reproduced"
-    assert plain["missing"] == ["far has no value of speed at 1 of 3 points"]
+    assert ["1 of 3 points" in missing for missing in plain["missing"]] == [True]
 
 
 @pytest.mark.parametrize(
@@ -258,6 +255,4 @@ def test_packets_of_other_sizes_on_both_sides_are_said_beside_the_claim(times, s
         metric=replace(first.metric, name="packet_bytes", unit="bytes", is_primary=False),
     )
     (found,) = claims(replace(run, sections=(*run.sections, packets))).claims
-    assert [english(note)[:54] for note in found.notes] == [
-        "packets of one side are up to 2.2 times as large as th"
-    ] * said
+    assert ["2.2 times" in english(note) for note in found.notes] == [True] * said

@@ -144,7 +144,7 @@ def test_a_budget_is_reported_as_people_write_it(budget_s, blocks, printed):
     found = within_budget(
         rule, decide(rule, {}, blocks), blocks, elapsed_s=budget_s, next_block_s=1
     )
-    assert found.reason.startswith(f"the time budget of {printed}")
+    assert f"budget of {printed}" in found.reason
 
 
 def test_time_alone_looks_at_no_figure():

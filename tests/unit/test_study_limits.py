@@ -172,7 +172,7 @@ def test_another_encoding_is_named_with_its_line(tmp_path, encoding):
         tmp_path / "mine.toml", f"{SMALL}# \N{LATIN SMALL LETTER U WITH DIAERESIS}".encode(encoding)
     )
     assert "not UTF-8: line" in error.what
-    assert error.hint == "save the file as UTF-8"
+    assert "UTF-8" in error.hint
 
 
 def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path):
