@@ -28,6 +28,8 @@ from vtax.store.records import SAMPLES, OutputRecord
 from vtax.store.store import Store
 from vtax.store.transfer import Row
 
+pytestmark = pytest.mark.slow
+
 VIEWS = (
     "--json",
     "--audit",
@@ -212,7 +214,6 @@ REFUSED: dict[str, tuple[Callable[[list[Any]], None], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_no_vtax_exports_is_refused_and_nothing_is_stored(case, home, elsewhere):
     change, says = REFUSED[case]

@@ -20,6 +20,8 @@ from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = 5
 RANDOM = np.random.default_rng(3)
 EFFECTS = {

@@ -28,6 +28,8 @@ from vtax.stats.change_points import ChangePoint, change_points_of
 from vtax.stats.checks import Values
 from vtax.store.store import Store
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400.0
 ON_A_PHONE_PX = 361  # of a window of 390 px, less the padding of the page
 START = 1_700_000_000.0
@@ -213,7 +215,6 @@ def test_the_axis_names_every_run_or_day_once_in_the_language_and_zone_of_the_ta
     assert labels_of(days, "en")[:2] == ["2026-11-22", "2026-11-23"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("zone")
 def test_every_label_of_the_axis_is_drawn_whatever_fraction_of_a_second_a_run_began_at(tour):
     chart = spaced(tour, 4, DAY + 19597.132519 / 3)
@@ -249,7 +250,6 @@ def test_a_key_that_only_a_newer_version_records_does_not_part_runs(store):
     assert len(history(store, "newer").plots) == 1
 
 
-@pytest.mark.slow
 def test_the_chart_shows_every_run_and_the_change(tour):
     document = document_of(tour)
     (chart,) = document.figures()

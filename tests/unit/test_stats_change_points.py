@@ -10,6 +10,8 @@ import pytest
 from vtax.stats.change_points import FEWEST, ChangePoint, _gains, change_points_of
 from vtax.stats.checks import StatsError
 
+pytestmark = pytest.mark.slow
+
 
 def energy(a: list[float], b: list[float]) -> float:
     """n m / (n + m) times the energy distance as Matteson & James write it."""
@@ -44,7 +46,6 @@ def test_fewer_values_have_no_change_point_whatever_they_are():
     ]
 
 
-@pytest.mark.slow
 def test_several_changes_are_found_in_order():
     random = np.random.default_rng(7)
     values = np.concatenate([random.normal(level, 1, 15) for level in (0, 8, 3)])
@@ -75,7 +76,6 @@ def test_what_is_no_number_is_refused(values):
         change_points_of([values])
 
 
-@pytest.mark.slow
 def test_where_neighbours_correlate_one_is_not_found_or_has_a_warning():
     random, found, sure = np.random.default_rng(10), 0, 0
     for _ in range(30):

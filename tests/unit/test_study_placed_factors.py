@@ -24,6 +24,7 @@ def loaded(directory, text):
     return load(str(path)).study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("among_factors", "beside"),
     [
