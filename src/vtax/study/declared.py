@@ -99,11 +99,7 @@ def _further(model: type[BaseModel]) -> Declaration | None:
     if model.model_config.get("extra") != "allow":
         return None
     declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
-    return (
-        Declaration(get_args(declared)[1], ())
-        if get_origin(declared) is dict
-        else Declaration(Any, ())
-    )
+    return Declaration(get_args(declared)[1] if get_origin(declared) is dict else Any, ())
 
 
 def is_model(annotation: Any) -> bool:
@@ -119,9 +115,9 @@ def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Decl
                 yield from alternatives_of(each, metadata)
     elif get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
-        beside = [
-            m for each in more for m in (each.metadata if isinstance(each, FieldInfo) else [each])
-        ]
+        beside: list[Any] = []
+        for each in more:
+            beside += each.metadata if isinstance(each, FieldInfo) else [each]
         yield from alternatives_of(inner, (*beside, *metadata))
     else:
         yield Declaration(annotation, metadata)
@@ -158,9 +154,8 @@ def _words(declaration: Declaration, unit: str) -> str:
     if is_share(declaration.metadata):
         numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
         return Note("key-in-percent", what=_within(Note("key-share"), numbers))
-    if pattern := next(
-        (p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""
-    ):
+    patterns = [getattr(each, "pattern", None) for each in declaration.metadata]
+    if pattern := next(filter(None, patterns), None):
         if examples := [str(each) for each in declaration.metadata if isinstance(each, Example)]:
             return Note("key-example", examples=_either([repr(example) for example in examples]))
         return Note("key-pattern", pattern=pattern)
@@ -249,15 +244,13 @@ def _within(kind: str, bounds: Mapping[str, str]) -> str:
 
 
 def bounds_of(metadata: Sequence[Any]) -> dict[str, float]:
-    """`ge`, `gt`, `le`, `lt` of a number, those that there are."""
+    """Return the bounds of a number by name: `ge`, `gt`, `le`, `lt`, those that there are."""
     kinds = (annotated_types.Ge, annotated_types.Gt, annotated_types.Le, annotated_types.Lt)
-    return {
-        name: getattr(each, name)
-        for each in metadata
-        if isinstance(each, kinds)
-        for name in _BOUNDS
-        if hasattr(each, name)
-    }
+    bounds: dict[str, float] = {}
+    for each in metadata:
+        if isinstance(each, kinds):
+            bounds |= {name: getattr(each, name) for name in _BOUNDS if hasattr(each, name)}
+    return bounds
 
 
 def conversion_of(metadata: Sequence[Any]) -> Any:

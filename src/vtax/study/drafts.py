@@ -105,13 +105,10 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     if known and known.first:
         client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
-    figure = (
-        f'name = "{known.counts}"\nunit = "{known.counts}/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
-        if known
-        else 'name = "time"\nunit = "s"\nbetter = "lower"\nelapsed = true'
-    )
+    figure = 'name = "time"\nunit = "s"\nbetter = "lower"\nelapsed = true'
     of_load = []
     if known:
+        figure = f'name = "{known.counts}"\nunit = "{known.counts}/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
         of_load = [
             f"packages = [{_quoted(known.package)}]",
             f"must_match = {_quoted(known.must_match)}",
@@ -168,11 +165,11 @@ class Draft:
     max_blocks: int = 30
 
     def within(self, blocks: int) -> Draft:
-        """Return the same for a time that fits so many blocks."""
+        """Return the draft with at most as many blocks as fit the time."""
         return replace(self, max_blocks=min(max(blocks, 10), MAX_BLOCKS))
 
     def text(self) -> str:
-        """Return the file."""
+        """Return the content of the study file."""
         parts = [_head(self), _guest(self), _design(self), *_programs(self), *_benchmarks(self)]
         return "\n".join(parts)
 

@@ -17,16 +17,13 @@ JOB_FILE = "job_file"
 
 
 def with_job_files(data: Mapping[str, Any], study: Path) -> tuple[list[BadInput], dict[str, Any]]:
-    """(every file that cannot be read, a study's plain values with the texts of the others)."""
+    """Return a problem for every file that cannot be read, and a study's values with the texts of the others."""
     tables = data.get("benchmark")
     if not isinstance(tables, list):
         return [], dict(data)
     programs = data.get("program")
-    own = (
-        [each.get("name") for each in programs if isinstance(each, dict)]
-        if isinstance(programs, list)
-        else []
-    )
+    listed = programs if isinstance(programs, list) else []
+    own = [program.get("name") for program in listed if isinstance(program, dict)]
     problems: list[BadInput] = []
     read = []
     for number, table in enumerate(tables, 1):

@@ -46,7 +46,7 @@ class Key:
     bounds: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return what programs read of the key: plain JSON values."""
         plain = {
             name: getattr(self, name)
             for name in ("name", "meaning", "needed", "default", "allowed", "unit")
@@ -62,13 +62,13 @@ def keys(model: type[BaseModel]) -> list[Key]:
 def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
     """Return the keys of a table that are declared with a mark of a kind (`Annotated[str, mark]`), with their
     marks."""
-    return {
-        name: tag
-        for name, info in model.model_fields.items()
-        for declaration in alternatives_of(info.annotation, tuple(info.metadata))
-        for tag in declaration.metadata
-        if isinstance(tag, kind)
-    }
+    found: dict[str, Mark] = {}
+    for name, info in model.model_fields.items():
+        for declaration in alternatives_of(info.annotation, tuple(info.metadata)):
+            for mark in declaration.metadata:
+                if isinstance(mark, kind):
+                    found[name] = mark
+    return found
 
 
 def _key(name: str, info: FieldInfo) -> Key:
@@ -83,19 +83,19 @@ def _key(name: str, info: FieldInfo) -> Key:
             choices += get_args(declaration.annotation)
         if conversion := conversion_of(declaration.metadata):
             unit = "bytes" if conversion is size_bytes else "s"
-    default = (
-        None
-        if info.is_required()
-        else info.get_default(call_default_factory=True, validated_data={})
-    )
-    is_size = any(map(_is_size, alternatives)) and isinstance(default, int)
-    text = "" if default is None else format_size(default) if is_size else shown(default).strip("'")
+    default: Any = None
+    text = "(needed)"
+    if not info.is_required():
+        default = info.get_default(call_default_factory=True, validated_data={})
+        text = "" if default is None else shown(default).strip("'")
+        if any(map(_is_size, alternatives)) and isinstance(default, int):
+            text = format_size(default)
     return Key(
         name=name,
         meaning=info.description or "",
         needed=info.is_required(),
         default=default,
-        default_text="(needed)" if info.is_required() else text,
+        default_text=text,
         allowed=allowed_words(info.annotation, tuple(info.metadata), unit),
         unit=unit,
         choices=choices,

@@ -94,12 +94,9 @@ class ArgvTable(StudyTable):
 
     @property
     def roles(self) -> dict[str, list[str]]:
-        """Those that are given."""
-        return {
-            name: argv
-            for name in type(self).model_fields
-            if (argv := getattr(self, name)) is not None
-        }
+        """The commands that are given, by the name of their key."""
+        commands = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: argv for name, argv in commands.items() if argv is not None}
 
 
 class MetricTable(StudyTable):
@@ -268,12 +265,12 @@ class ProgramTable(StudyTable):
                 )
         names = [PurePath(path).name for path in self.files]
         for number, name in enumerate(names):
-            if name in ("", "..") or name in names[:number]:
-                what = (
-                    "is the name of another file already"
-                    if name in names[:number]
-                    else "names no file"
-                )
+            what = ""
+            if name in names[:number]:
+                what = "is the name of another file already"
+            elif name in ("", ".."):
+                what = "names no file"
+            if what:
                 raise disagreement(f"{self.files[number]!r} {what}", "files")
 
     def _arguments_agree(self) -> None:
@@ -332,12 +329,9 @@ class ProgramTable(StudyTable):
             return [], f"{error}; write {{{{ and }}}} for braces"
         for name in names:
             if name not in known:
-                near = get_close_matches(name, known, 2)
-                hint = (
-                    f"did you mean {' or '.join(near)}?"
-                    if near
-                    else f"known here: {', '.join(known) or 'none'}"
-                )
+                hint = f"known here: {', '.join(known) or 'none'}"
+                if near := get_close_matches(name, known, 2):
+                    hint = f"did you mean {' or '.join(near)}?"
                 return names, f"there is no parameter {name!r}; {hint}"
         return names, ""
 

@@ -130,14 +130,7 @@ def _converted_booleans(
     for place, value in values_of(values):
         if isinstance(value, bool):
             there, declaration = walk(model, place)
-            kinds = (
-                {
-                    each.annotation
-                    for each in alternatives_of(declaration.annotation, declaration.metadata)
-                }
-                if declaration
-                else set()
-            )
+            kinds = {each.annotation for each in _alternatives(declaration)}
             if declaration and there == place and kinds & {int, float} and bool not in kinds:
                 yield Problem(place, _refusal(value, place, declaration, word))
 
@@ -211,42 +204,39 @@ def _called(place: Place, word: str) -> str:
     return f"{word} {name}" if word != "key" and place else name
 
 
+def _alternatives(declaration: Declaration | None) -> list[Declaration]:
+    """Return the kinds that a key may hold; none of one that is not declared."""
+    if declaration is None:
+        return []
+    return list(alternatives_of(declaration.annotation, declaration.metadata))
+
+
 def _refusal(value: Any, place: Place, declaration: Declaration | None, word: str) -> str:
-    allowed = (
-        allowed_words(declaration.annotation, declaration.metadata)
-        if declaration
-        else "of another kind"
-    )
+    allowed = "of another kind"
+    if declaration:
+        allowed = allowed_words(declaration.annotation, declaration.metadata)
     return f"{_called(place, word)} is {_given(value, declaration)}; it must be {allowed}"
 
 
 def _given(value: Any, declaration: Declaration | None) -> str:
     """Return a value as it was given, sizes and durations with their units."""
-    alternatives = (
-        alternatives_of(declaration.annotation, declaration.metadata) if declaration else ()
-    )
-    conversion = next(filter(None, (conversion_of(each.metadata) for each in alternatives)), None)
+    conversions = [conversion_of(each.metadata) for each in _alternatives(declaration)]
+    conversion = next(filter(None, conversions), None)
     if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
         return shown(value)
-    return (
-        shown(value)
-        if conversion is size_bytes and isinstance(value, float)
-        else written_bound(value, conversion)
-    )
+    if conversion is size_bytes and isinstance(value, float):
+        return shown(value)
+    return written_bound(value, conversion)
 
 
 def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     """Return how to write what seems to be meant; empty when that is not plain."""
-    alternatives = (
-        list(alternatives_of(declaration.annotation, declaration.metadata)) if declaration else []
-    )
+    alternatives = _alternatives(declaration)
     kinds = {get_origin(each.annotation) or each.annotation for each in alternatives}
-    choices = [
-        str(value)
-        for each in alternatives
-        if get_origin(each.annotation) is Literal
-        for value in get_args(each.annotation)
-    ]
+    choices: list[str] = []
+    for each in alternatives:
+        if get_origin(each.annotation) is Literal:
+            choices += map(str, get_args(each.annotation))
     if isinstance(value, str) and (near := nearest(value, choices, 1)):
         return f"did you mean {near[0]!r}?"
     if isinstance(value, str) and kinds & {int, float}:
@@ -262,20 +252,14 @@ def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
         is_percent = is_number and 1 <= value < 100
         return f"for {value:g} % write '{value:g}%' or {value / 100:g}" if is_percent else ""
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
-        entries = ", ".join(
-            _toml(each) for each in (part.strip("[]\"' ") for part in str(value).split(",")) if each
-        )
-        items = [
-            get_args(each.annotation)[0]
-            for each in alternatives
-            if get_origin(each.annotation) is list
-        ]
-        if '"' in entries and {
-            each.annotation for item in items for each in alternatives_of(item, ())
-        } <= {
-            int,
-            float,
-        }:
+        parts = [part.strip("[]\"' ") for part in str(value).split(",")]
+        entries = ", ".join(_toml(part) for part in parts if part)
+        of_items = set()
+        for each in alternatives:
+            if get_origin(each.annotation) is list:
+                (item,) = get_args(each.annotation)
+                of_items |= {one.annotation for one in alternatives_of(item, ())}
+        if '"' in entries and of_items <= {int, float}:
             entries = "1, 2"
         return f"write a list: {name} = [{entries}]"
     if isinstance(value, list) and (
