@@ -63,9 +63,9 @@ class BadInputs(BadInput):
 
     def __init__(self, problems: Iterable[BadInput], *, where: str, hint: str) -> None:
         unique: dict[tuple[str, str], BadInput] = {}
-        for problem in problems:
-            unique.setdefault((problem.where, problem.what), problem)
-        self.problems = tuple(unique.values())
+        for problem in reversed(list(problems)):
+            unique[problem.where, problem.what] = problem
+        self.problems = tuple(unique.values())[::-1]
         lines = [f"{len(self.problems)} problems:"]
         for problem in self.problems[: self.MAX_SHOWN]:
             place = problem.where.removeprefix(where).removeprefix(":").strip()
