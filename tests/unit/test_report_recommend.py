@@ -307,7 +307,7 @@ def test_a_run_of_one_platform_or_without_a_block_is_refused():
 
 def test_the_view_says_why_there_is_nothing():
     document = VIEW.document(source(run_of(platforms=(NATIVE,))), Options())
-    assert english(document.nothing)
+    assert english(document.nothing) == "There is nothing to rank."
     assert (
         as_json(VIEW.document(source(run_of()), Options()))["standings"][0]["platform"] == "docker"
     )
