@@ -101,7 +101,8 @@ def range_outlook(
     start = max(first, blocks + 1)
     ns = np.unique(np.round(np.geomspace(start, max(FARTHEST * blocks, start + 1), 40)).astype(int))
     final, se, known = _futures(mean, sd, blocks, df, ns)
-    inside, outside = (-special.stdtrit(known, level) * se for level in levels)
+    inside = -special.stdtrit(known, levels[0]) * se
+    outside = -special.stdtrit(known, levels[1]) * se
     low, high = bounds
     is_inside = (final - low >= inside) & (high - final >= inside)
     is_outside = (low - final >= outside) | (final - high >= outside)
@@ -110,7 +111,7 @@ def range_outlook(
 
 def _reached(share: Array, ns: npt.NDArray[np.int64], blocks: int) -> Outlook:
     """Return the range from where few futures have a verdict to where most have."""
-    low, high = (np.flatnonzero(share >= wanted) for wanted in (LOW, HIGH))
+    low, high = np.flatnonzero(share >= LOW), np.flatnonzero(share >= HIGH)
     if not high.size or ns[high[0]] - blocks > WIDEST * (ns[low[0]] - blocks):
         return Outlook(None, None)
     return Outlook(int(ns[low[0]]) - blocks, int(ns[high[0]]) - blocks)

@@ -73,13 +73,13 @@ def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components])
 
     What trials explain is taken from trials alone, and only where both sides have several in a block.
     """
-    repeated = [side.trial_means for side in sides]
-    known = [v for v in repeated if v is not None]
-    if len(known) < len(repeated):
+    a, b = sides
+    if a.trial_means is None or b.trial_means is None:
         return Components(1.0, variance / 2, 0.0, 0.0, blocks, 1.0, 1.0, (), None)
-    explained = sum(v / side.trials for v, side in zip(known, sides, strict=True))
-    trials, left = sum(known) / explained if explained else 1.0, max(variance - explained, 0.0)
-    return Components(1.0, left / 2, sum(known) / 2, 0.0, blocks, trials, 1.0, (), sum(known) / 2)
+    total = a.trial_means + b.trial_means
+    explained = a.trial_means / a.trials + b.trial_means / b.trials
+    trials, left = total / explained if explained else 1.0, max(variance - explained, 0.0)
+    return Components(1.0, left / 2, total / 2, 0.0, blocks, trials, 1.0, (), total / 2)
 
 
 def _check(sd_log: float, blocks: int) -> None:
