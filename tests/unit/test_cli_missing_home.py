@@ -46,7 +46,8 @@ def test_every_command_reads_a_home_or_is_known_not_to():
 
 
 @pytest.mark.parametrize("command", READING)
-def test_a_home_that_is_not_there_is_named(command, unmade_home):
+def test_a_home_that_is_not_there_is_named(command, unmade_home, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # where figures can be written, whoever runs this
     refused = refusal(command, *READING[command])
     assert refused.where == f"VTAX_HOME={unmade_home}"
     assert not unmade_home.exists()
