@@ -121,6 +121,15 @@ def test_only_options_for_speed_of_one_file_system_are_compared(run):
     ]
 
 
+def test_places_of_files_that_differ_are_named_for_a_machine_too(run):
+    native = {**OF_NATIVE, "scratch": "memory", "scratch_file_system": "tmpfs"}
+    machine = {**COMMON, "isolation": "kernel", "scratch": "volume"}
+    assert said(run("disk", {"first": machine}, native)) == [
+        "first: place of /scratch is volume, native's is memory"
+    ]
+    assert said(run("cpu", {"first": machine}, native)) == []
+
+
 def test_interfaces_are_compared_in_a_lab_only(run):
     native = {**OF_NATIVE, "interface.eth0.mtu": 1500}
     first = {**COMMON, "isolation": "confined", "interface.eth0.mtu": 1400}
@@ -131,10 +140,11 @@ def test_interfaces_are_compared_in_a_lab_only(run):
     ]
     first |= {
         "interface.eth0.offloads": ["gro"],
+        "interface.eth0.driver": "virtio_net",
         "isolation": "kernel",
         "interface.eth0.mtu": 1500,
     }
-    native["interface.eth0.offloads"] = ["gso"]
+    native |= {"interface.eth0.offloads": ["gso"], "interface.eth0.driver": "veth"}
     assert said(run("network", {"first": first}, native)) == [], "its interface is the layer"
 
 

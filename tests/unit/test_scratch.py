@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from a_run import a_run
 from support import needs_root
 
 from vtax.errors import BadInput
@@ -14,6 +17,7 @@ from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import native, registry, scratch
 from vtax.platforms.base import GuestSpec, Resources
+from vtax.report.analysis.run_differences import design_differences
 from vtax.runner import untested
 from vtax.study.expand import points
 from vtax.study.model import Study
@@ -95,7 +99,7 @@ def test_engines_and_runtimes_get_the_place(spec):
         at = spec_at(spec, place)
         given[place] = (scratch.run_options(at), scratch.oci_mounts(at))
     volume = str(spec.directory / "volume")
-    assert given["volume"][0] == [f"--volume={volume}:/scratch"]
+    assert given["volume"][0] == [f"--mount=type=bind,source={volume},target=/scratch"]
     assert given["volume"][1][0]["source"] == volume
     assert given["layer"] == ([], [])
     assert given["memory"][0] == [f"--tmpfs=/scratch:exec,mode=1777,size={MEMORY}"]
@@ -127,7 +131,7 @@ def test_the_root_of_native_has_programs_as_they_lie_and_an_overlay_over_what_is
     for name in (
         "usr/bin",
         "usr/local/apache",
-        "usr/local/lib",
+        "usr/src/app",
         "etc",
         "app",
         "proc/x",
@@ -144,13 +148,47 @@ def test_the_root_of_native_has_programs_as_they_lie_and_an_overlay_over_what_is
     below = {mount.target.relative_to(root).as_posix(): mount for mount in mounts}
     overlays = {name for name, mount in below.items() if mount.kind == "overlay"}
     read_only = {name for name, mount in below.items() if mount.flags & MS_RDONLY}
-    assert overlays == {"etc", "app", "usr/local/apache"}
+    assert overlays == {"etc", "app", "usr/local", "usr/src"}
     assert read_only == {"usr", "server", "odd:name"}
     assert (root / "bin").readlink() == Path("usr/bin")
     assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777
     assert (root / "scratch").stat().st_mode & 0o7777 == 0o1777
     assert "scratch" not in below
     assert [mount.flags & MS_BIND for mount in mounts[:1]] == [MS_BIND]
+
+
+def test_a_link_in_place_of_usr_leads_nowhere_outside(spec, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "local/bin").mkdir(parents=True)
+    (spec.image.tree).mkdir(parents=True)
+    (spec.image.tree / "usr").symlink_to(elsewhere)
+    mounts = native.plain_root(spec, spec.directory / "root")
+    assert not [mount for mount in mounts if str(elsewhere) in f"{mount.source}{mount.data}"]
+
+
+@needs_root
+def test_a_directory_keeps_its_group(spec):
+    data = spec.image.tree / "data"
+    data.mkdir(parents=True)
+    os.chown(data, 0, 999)
+    data.chmod(0o2770)
+    native.plain_root(spec, spec.directory / "root")
+    state = (spec.directory / "root/data").stat()
+    assert (state.st_uid, state.st_gid, state.st_mode & 0o7777) == (0, 999, 0o2770)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "is_unlike"),
+    [(["layer"], ["volume"], True), (["volume"], ["volume"], False), (None, ["volume"], True)],
+)
+def test_runs_with_their_files_elsewhere_are_no_series(earlier, later, is_unlike):
+    run = a_run().analysis()
+    runs = []
+    for places in (earlier, later):
+        declared = {key: value for key, value in run.declared.items() if key != "scratch"}
+        runs.append(replace(run, declared=declared | ({"scratch": places} if places else {})))
+    found = design_differences(runs[0], runs[1], (run.cells[0], run.cells[0]))
+    assert any("/scratch" in repr(text) for text in found) is is_unlike
 
 
 def test_the_layer_of_native_is_an_overlay_and_its_memory_a_tmpfs(spec):

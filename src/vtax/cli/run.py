@@ -111,6 +111,13 @@ def _tags(
     "--disk", metavar="SIZE", help="Give every virtual machine a disk of this size, e.g. 6GiB."
 )
 @click.option(
+    "--scratch",
+    multiple=True,
+    callback=listed,
+    metavar="PLACE,...",
+    help="Let /scratch lie in a volume, a layer or memory; several are levels of a factor (repeatable).",
+)
+@click.option(
     "--link",
     multiple=True,
     callback=listed,
@@ -196,6 +203,7 @@ def command(
     serve: str | None,
     port: int | None,
     disk: str | None,
+    scratch: tuple[str, ...],
     link: tuple[str, ...],
     boot: tuple[str, ...],
     blocks: int | None,
@@ -235,12 +243,20 @@ def command(
     sides = two_sides(ab, varied) if ab is not None else None
     changes = overrides.merge_changes(
         {"platforms": list(platforms)} if platforms else {},
+        {"scratch": list(scratch)} if scratch else {},
         overrides.guest_changes(image, vcpus, memory, disk),
         overrides.link_changes(varied, link),
         overrides.boot_changes(varied, boot, blocks, platforms),
         of_design(varied, blocks, sessions, budget),
         overrides.name_changes(
-            varied, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot
+            varied,
+            image=image,
+            vcpus=vcpus,
+            memory=memory,
+            disk=disk,
+            scratch=scratch,
+            link=link,
+            boot=boot,
         ),
     )
     if sides is not None:
@@ -250,7 +266,14 @@ def command(
             )
         platforms = (sides.old.name, sides.new.name)
     with overrides.blaming_options(
-        study, image=image, vcpus=vcpus, memory=memory, disk=disk, link=link, boot=boot
+        study,
+        image=image,
+        vcpus=vcpus,
+        memory=memory,
+        disk=disk,
+        scratch=scratch,
+        link=link,
+        boot=boot,
     ):
         loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)

@@ -84,6 +84,7 @@ def _add_parameters(table: Schema, tables: Schema) -> None:
         "guests": {"$ref": f"{of_table}/guests"},
         "neighbour": {"$ref": f"{of_table}/neighbour"},
         "tuning": {"$ref": "#/properties/tuning"},
+        "scratch": {"$ref": "#/properties/scratch"},
         "link": {"$ref": f"{of_table}/factors/properties/link"},
         **{
             f"link.{name}": {"$ref": f"{of_table}/link_factors/properties/{name}"} for name in links

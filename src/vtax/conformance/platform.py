@@ -16,6 +16,7 @@ from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, r
 from vtax.conformance.target import Target
 from vtax.guest.guest import Guest
 from vtax.host.emulated_cpu import timeout_factor
+from vtax.host.process import run
 from vtax.host.walking import walk
 from vtax.network import registry as topologies
 from vtax.platforms import registry
@@ -235,12 +236,16 @@ def _scratch(subject: PlatformSubject) -> None:
     for place in places:
         spec = stage.spec(scratch=place)
         running = stage.started(platform, spec, role=place)
-        _check_place(stage.guest(place), spec.directory, place)
+        _check_place(stage.guest(place), spec.directory, place, shares_kernel=isolation != "kernel")
         running.stop()
 
 
-def _check_place(guest: Guest, directory: Path, place: Scratch) -> None:
-    """Raise Failed where /scratch of a guest does not lie where it is to be. directory: of the guest on this host."""
+def _check_place(guest: Guest, directory: Path, place: Scratch, *, shares_kernel: bool) -> None:
+    """Raise Failed where /scratch of a guest does not lie where it is to be.
+
+    directory: of the guest on this host.
+    shares_kernel: the guest names file systems as this host does.
+    """
     kinds = run_checked(guest, ["stat", "--file-system", "--format=%t", "/scratch", "/var/tmp"])
     kind, of_layer = kinds.split()
     run_checked(guest, ["touch", f"/scratch/{_SEEN_ON_HOST}"])
@@ -248,6 +253,9 @@ def _check_place(guest: Guest, directory: Path, place: Scratch) -> None:
     is_seen = any(not name.startswith("upper/") for name in names)
     if place == "volume":
         require(is_seen, "what the guest writes in its volume is in no directory of the host")
+        here = run(["stat", "--file-system", "--format=%t", directory]).stdout.strip()
+        if shares_kernel:
+            require(kind == here, f"/scratch has a file system {kind}, its directory here {here}")
     if place == "layer":
         require(kind == of_layer and not is_seen, "/scratch is not in the guest's own layer")
     if place == "memory":

@@ -88,12 +88,17 @@ def emptied(target: Path, place: Path) -> MountStep:
     return MountStep(target, source=place, flags=MS_BIND, empty=True)
 
 
-def made_directory(path: Path, mode: int, owner: int = 0) -> Path:
-    """Make a directory with a mode whatever the umask. owner: the number of its user and its group."""
+def made_directory(path: Path, mode: int, user: int = 0, group: int | None = None) -> Path:
+    """Make a directory with a mode whatever the umask.
+
+    user, group: its owners, by number; absent, the group has the number of the user.
+    """
     path.mkdir()
+    if group is None:
+        group = user
+    if user or group:
+        os.chown(path, user, group)
     path.chmod(mode)
-    if owner:
-        os.chown(path, owner, owner)
     return path
 
 

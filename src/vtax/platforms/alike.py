@@ -11,6 +11,7 @@ conformance` tries what programs in a guest find.
 
 from __future__ import annotations
 
+import os
 import resource
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,8 @@ def give(pid: int, image: Image, memory_bytes: int) -> None:
     """Give a guest what all have.
 
     pid: of its first process, which waits. memory_bytes: that it may use. What needs a capability that vtax itself
-    lacks stays as it is, and the audit shows it. Raises OSError where a mount or a file cannot be made.
+    lacks stays as it is, and the audit shows it; a file of the host's own that a runtime shows is not written. Raises
+    OSError where a mount or a file cannot be made.
     """
     for number, limit in zip(RLIMITS, own_limits(), strict=True):
         with suppress(PermissionError):
@@ -45,10 +47,12 @@ def give(pid: int, image: Image, memory_bytes: int) -> None:
     lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
     mounted = {line.split()[4] for line in lines}
     texts = {path: _of_image(image, path) for path in _OF_RUNTIMES if str(path) in mounted}
+    of_host = [path.stat() for path in texts if path.exists()]
 
     def act() -> None:
         for path, text in texts.items():
-            path.write_bytes(text)
+            if not any(os.path.samestat(path.stat(), status) for status in of_host):
+                path.write_bytes(text)
         if SHM.is_dir():
             namespaces.mount(shared_memory(SHM, memory_bytes))
 

@@ -25,25 +25,11 @@ from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import Program, StdioGuest
 
 _PROGRAMS = frozenset(
-    [
-        ".vtax",
-        "bin",
-        "boot",
-        "games",
-        "include",
-        "lib",
-        "lib32",
-        "lib64",
-        "libexec",
-        "libx32",
-        "man",
-        "sbin",
-        "share",
-        "src",
-        "usr",
-    ]
+    {".vtax", "bin", "boot", "lib", "lib32", "lib64", "libx32", "sbin", "usr"},
 )
-"""Directories of programs, in / and in /usr/local. Programs of an image that write have directories of other names."""
+"""Directories of programs, which are read where they lie."""
+_WRITTEN_BELOW_USR = ("local", "src")
+"""Where images of others keep programs that write beside themselves: caches of bytecode, logs, working directories."""
 _OF_HOST = frozenset({"dev", "proc", "sys"})
 
 
@@ -99,10 +85,10 @@ def plain_root(spec: GuestSpec, root: Path) -> list[MountStep]:
     for entry in sorted(spec.image.tree.iterdir()):
         if entry.name != scratch.NAME:
             mounts += _entry(spec, entry, root / entry.name)
-    local = spec.image.tree / "usr/local"
-    for entry in sorted(local.iterdir()) if local.is_dir() else ():
-        if entry.name not in _PROGRAMS and _is_filled(entry):
-            mounts += _written(spec, entry, root / "usr/local" / entry.name)
+    for name in _WRITTEN_BELOW_USR:
+        lower = spec.image.tree / "usr" / name
+        if _is_filled(spec.image.tree / "usr") and _is_filled(lower):
+            mounts += _written(spec, lower, root / "usr" / name)
     return [*mounts, *_scratch(spec, root / scratch.NAME)]
 
 
@@ -115,7 +101,7 @@ def _entry(spec: GuestSpec, entry: Path, place: Path) -> list[MountStep]:
     if not stat.S_ISDIR(state.st_mode):
         place.touch()
         return namespaces.read_only(entry, place)
-    namespaces.made_directory(place, stat.S_IMODE(state.st_mode), state.st_uid)
+    namespaces.made_directory(place, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
     if entry.name in _OF_HOST or not _is_filled(entry):
         return []
     if entry.name in _PROGRAMS:
@@ -138,7 +124,9 @@ def _written(spec: GuestSpec, lower: Path, place: Path) -> list[MountStep]:
     upper, work = (spec.directory / kind / below for kind in ("upper", "work"))
     for directory in (upper, work):
         directory.parent.mkdir(parents=True, exist_ok=True)
-        namespaces.made_directory(directory, stat.S_IMODE(state.st_mode), state.st_uid)
+        namespaces.made_directory(
+            directory, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid
+        )
     return [namespaces.overlay(lower, upper, work, place)]
 
 

@@ -66,7 +66,7 @@ def oci_mounts(spec: GuestSpec) -> list[dict[str, Any]]:
 def run_options(spec: GuestSpec) -> list[str]:
     """Return the options of `podman run` and `docker run` for /scratch."""
     if spec.scratch == "volume":
-        return [f"--volume={_volume(spec)}:{PLACE}"]
+        return [f"--mount=type=bind,source={_volume(spec)},target={PLACE}"]
     if spec.scratch == "memory":
         return [f"--tmpfs={PLACE}:exec,mode={MODE:o},size={spec.resources.memory_bytes}"]
     return []

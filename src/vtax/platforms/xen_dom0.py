@@ -20,7 +20,7 @@ from vtax.platforms import _xen_tools as tools
 from vtax.platforms import native
 from vtax.platforms.base import GuestSpec, Probe, register_platform
 from vtax.platforms.confinement import Isolation
-from vtax.platforms.options import DriverOptions
+from vtax.platforms.options import Scratched
 from vtax.platforms.probing import LaunchedDriver
 from vtax.platforms.stdio import StdioGuest
 
@@ -31,15 +31,16 @@ _NAME = "Domain-0"
 class XenDom0(LaunchedDriver):
     name = "xen-dom0"
     summary = "dom0 of Xen, with the virtual CPUs and the memory that dom0 has"
+    Options = Scratched
     variants: Mapping[str, Mapping[str, Any]] = {"xen-dom0": {}}
     tunings = ("default", "pinned")
     is_below_host = True
 
-    def lacking(self, options: DriverOptions) -> None:
+    def lacking(self, options: Scratched) -> None:
         """Raise VtaxError where this host is no dom0."""
         tools.check_host()
 
-    def probe(self, options: DriverOptions, image: Image | None) -> Probe:
+    def probe(self, options: Scratched, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""
         try:
             tools.check_host()
@@ -49,11 +50,11 @@ class XenDom0(LaunchedDriver):
         found = super().probe(options, image)
         return replace(found, version=tools.version(values), marks=tools.marks(values))
 
-    def isolation(self, options: DriverOptions) -> Isolation:
+    def isolation(self, options: Scratched) -> Isolation:
         return "nothing"
 
     def launch_program(
-        self, options: DriverOptions, spec: GuestSpec, argv: Sequence[str]
+        self, options: Scratched, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
         tools.check_host()
         domain = tools.find(_NAME)

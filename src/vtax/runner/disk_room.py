@@ -91,7 +91,14 @@ def memory_lines(study_points: Sequence[Point]) -> list[str]:
     """Return a line for the benchmarks of disks, where the files of guests are in memory."""
     home = Home.from_environment()
     memory_kind = memory_below(home.guests)
-    labels = [point.label for point in study_points if point.benchmark.resource == "disk"]
+    of_disks = [point for point in study_points if point.benchmark.resource == "disk"]
+    labels = [point.label for point in of_disks]
+    in_memory = [point.label for point in of_disks if point.scratch == "memory"]
+    if in_memory:
+        return [
+            f"{', '.join(dict.fromkeys(in_memory))}: /scratch is in memory: what is measured is memory, not a disk, "
+            "and files count towards the memory of a guest"
+        ]
     if not memory_kind or not labels:
         return []
     return [

@@ -328,7 +328,7 @@ class OpenGuest:
         """Return where /scratch lies: on a machine of the user's the directory that it has."""
         if self._session.platform.driver.uses_image:
             return self._session.scratch
-        return self._endpoints["guest"].running.scratch
+        return str(getattr(self._session.platform.options, "scratch", "its own"))
 
     def _isolation(self) -> str:
         """Return what the layer under test is, see report.analysis.also_differs."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
+
+from vtax.study.fields import Scratch
 
 _OF_HOST = frozenset({
     "boot_id", "cgroups", "clock_source", "cpu_cores", "cpu_emulated", "cpu_family_model_stepping", "cpu_microcode",
@@ -68,6 +70,8 @@ def facts_of_guest(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a guest without what is not listed."""
     public = {}
     for name, value in facts.items():
+        if name == "scratch" and value not in get_args(Scratch):  # a path of the user's
+            continue
         if name in _OF_GUEST or _OPEN.fullmatch(name):
             public[name] = _public(name, value)
     return public

@@ -50,7 +50,7 @@ _MEMORY = (
     "limit.stack_size",
     "transparent_huge_pages",
 )
-_DISK = ("kernel_release", "scratch_file_system", "scratch_mount_options")
+_DISK = ("kernel_release", "scratch", "scratch_file_system", "scratch_mount_options")
 _NETWORK = ("interface", "kernel_release", "tcp_receive_buffer", "tcp_send_buffer")
 FACTS: Mapping[Resource, frozenset[str]] = {
     "cpu": frozenset((*_ALWAYS, *_CPU)),
@@ -66,6 +66,7 @@ _OF_KERNEL = frozenset(
     {
         "clock_source",
         "cpu_model",
+        "driver",
         "frequency_governor",
         "kernel_release",
         "limit.tasks",
@@ -85,8 +86,17 @@ _FOR_SPEED = frozenset({
     "sync", "volatile", "wsize",
 })  # fmt: skip
 """Options of mounts that make files faster or slower; others say who may do what."""
+_IMPLIES = (
+    ("scratch_file_system", "scratch_mount_options"),
+    ("scratch_file_system", "scratch"),
+)
+"""Pairs of facts that differ for one reason: the first of them is said."""
 _IN_LAB = "started.topology"
-_SHOWN = {"scratch_file_system": "/scratch", "scratch_mount_options": "/scratch"}
+_SHOWN = {
+    "scratch": "place of /scratch",
+    "scratch_file_system": "/scratch",
+    "scratch_mount_options": "/scratch",
+}
 
 
 @dataclass(frozen=True)
@@ -158,8 +168,9 @@ def _differences(
                 unlike.setdefault(group if group in ("hash", "mitigation") else name, []).append(
                     name
                 )
-    if "scratch_file_system" in unlike:
-        unlike.pop("scratch_mount_options", None)
+    for told, implied in _IMPLIES:
+        if told in unlike:
+            unlike.pop(implied, None)
     for shown, names in unlike.items():
         yield shown, _text(facts, shown, names), _text(baseline, shown, names)
 

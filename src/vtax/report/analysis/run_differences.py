@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.report import document as doc
@@ -13,6 +13,7 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.document import joined, msg
 from vtax.store.records import CellRecord
 from vtax.study.declared import with_units
+from vtax.study.fields import Scratch
 from vtax.study.model import DesignTable, GuestTable
 from vtax.units import about_size
 
@@ -64,6 +65,7 @@ def differences(
     yield from _unlike(
         "guest", *(with_units(GuestTable, run.declared.get("guest") or {}) for run in (a, b))
     )
+    yield from _places_of_scratch(a, b)
     yield from _of_designs(a, b)
     versions = {p.name: p.version for p in b.platforms if p.name in platforms}
     for platform in a.platforms:
@@ -187,7 +189,37 @@ def design_differences(
     parameters, links = _shared(a.parameters, b.parameters), _shared(a.link, b.link)
     alike = [replace(cell, parameters=parameters[n], link=links[n]) for n, cell in enumerate(cells)]
     guests = [with_units(GuestTable, guest) for guest in both]
+    found += _places_of_scratch(earlier, later)
     return [*found, *_unlike("guest", *guests), *setting_differences(alike[0], alike[1], ())]
+
+
+def _places_of_scratch(a: Analysis, b: Analysis) -> Iterator[doc.Inline]:
+    """Yield how the places of /scratch differ, by the study and by the options of each platform that both have.
+
+    A run from before places were declared had a container's own layer, and on native a directory: it is like no other.
+    """
+    places = [", ".join(run.declared.get("scratch") or ["not declared"]) for run in (a, b)]
+    if places[0] != places[1]:
+        yield msg(
+            "places of /scratch differ: {treatment} and {baseline}",
+            treatment=places[0],
+            baseline=places[1],
+        )
+    options = [{p.name: _scratch_option(p.identity) for p in run.platforms} for run in (a, b)]
+    for name in sorted(options[0].keys() & options[1].keys()):
+        if options[0][name] != options[1][name]:
+            yield msg(
+                "places of /scratch of {name} differ: {treatment} and {baseline}",
+                name=name,
+                treatment=options[0][name] or "as the study says",
+                baseline=options[1][name] or "as the study says",
+            )
+
+
+def _scratch_option(identity: Mapping[str, Any]) -> str:
+    """Return the place of /scratch that a platform's option names; empty for none. Of machines it is a path."""
+    place = (identity.get("options") or {}).get("scratch")
+    return str(place) if place in get_args(Scratch) else ""
 
 
 def _shared(

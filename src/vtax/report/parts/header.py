@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.document import joined, msg, plural, term
 from vtax.store.annotations import Annotations
 from vtax.store.provenance import imported, merged_runs
-from vtax.study.fields import Scratch
 
 
 def header_of(analysis: Analysis) -> tuple[doc.Inline, tuple[doc.Inline, ...]]:
@@ -69,17 +68,19 @@ def run_line(analysis: Analysis) -> doc.Inline:
 
 
 def _scratch(analysis: Analysis) -> str:
-    """`/scratch: volume (docker: layer)`, as the study and options of platforms say; empty for a run without it."""
+    """`/scratch: volume (docker: layer)`, as declared, and where guests had it elsewhere; empty for a run without it."""
     declared = analysis.declared.get("scratch")
     if not declared:
         return ""
-    options = {
-        platform.name: (platform.identity.get("options") or {}).get("scratch")
-        for platform in analysis.platforms
-        if platform.available
-    }
-    others = [f"{name}: {place}" for name, place in options.items() if place in get_args(Scratch)]
-    exceptions = f" ({', '.join(others)})" if others else ""
+    places: dict[str, dict[str, None]] = {}
+    for guest in analysis.guests:
+        if "scratch" in guest.facts:
+            places.setdefault(guest.platform, {})[str(guest.facts["scratch"])] = None
+    others = []
+    for name, found in places.items():
+        if set(found) != set(declared):
+            others.append(f"{name}: {', '.join(found)}")
+    exceptions = f" ({'; '.join(others)})" if others else ""
     return f"/scratch: {', '.join(declared)}{exceptions}"
 
 
