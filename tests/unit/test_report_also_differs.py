@@ -148,6 +148,19 @@ def test_interfaces_are_compared_in_a_lab_only(run):
     assert said(run("network", {"first": first}, native)) == [], "its interface is the layer"
 
 
+def test_guests_of_one_block_are_compared_and_so_of_one_host(run):
+    analysis = run("disk", {"first": OVERLAY})
+    native = next(guest for guest in analysis.guests if guest.platform == analysis.baseline)
+    first = next(guest for guest in analysis.guests if guest.platform == "first")
+    facts = {**OF_NATIVE, "kernel_release": "6.9"}
+    guests = (
+        replace(native, block=1, facts={**OF_NATIVE, "scratch_file_system": "overlay"}),
+        replace(native, block=2, facts=facts),
+        replace(first, block=2, facts={**facts, "isolation": "confined"}),
+    )
+    assert said(replace(analysis, guests=guests)) == []
+
+
 def test_what_is_not_known_of_both_is_no_difference(run):
     assert said(run("disk", {"first": {"isolation": "confined"}})) == []
     assert said(run("disk", {"first": {**OVERLAY, "isolation": ""}})) == []

@@ -116,18 +116,18 @@ class AlsoDiffers:
 
 def also_differs(analysis: Analysis) -> tuple[AlsoDiffers, ...]:
     """Return what differs from the baseline beside the layer, for every benchmark and platform that is compared."""
-    guests = [(guest.platform, _facts(guest.facts)) for guest in analysis.guests if guest.facts]
     found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
-    for of in started_alike(guests).values():
-        baseline = of.get(analysis.baseline)
-        if not baseline:
-            continue
-        for section in analysis.sections:
-            fields = FACTS[resource_of(section.benchmark)]
-            for platform in _compared(section):
-                for difference in _differences(of.get(platform, [{}])[0], baseline[0], fields):
+    sections = [
+        (section.label, FACTS[resource_of(section.benchmark)], tuple(_compared(section)))
+        for section in analysis.sections
+    ]
+    for facts in _first_together(analysis):
+        baseline = facts[analysis.baseline]
+        for label, fields, compared in sections:
+            for platform in compared:
+                for difference in _differences(facts.get(platform, {}), baseline, fields):
                     platforms, labels = found.setdefault(difference, ({}, {}))
-                    platforms[platform] = labels[section.label] = None
+                    platforms[platform] = labels[label] = None
     return tuple(
         AlsoDiffers(
             fact,
@@ -145,6 +145,26 @@ def also_differs(analysis: Analysis) -> tuple[AlsoDiffers, ...]:
         )
         for (fact, value, other), (platforms, labels) in found.items()
     )
+
+
+def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fact]]]:
+    """Yield platform -> facts of guests that were started alike in one block, so on one host, with the baseline's.
+
+    Of each platform the first such guest is taken, for each way in which guests were started.
+    """
+    blocks: dict[int, list[tuple[str, Mapping[str, Fact]]]] = {}
+    for guest in analysis.guests:
+        if guest.facts:
+            blocks.setdefault(guest.block, []).append((guest.platform, _facts(guest.facts)))
+    seen: set[tuple[str, str]] = set()
+    for guests in blocks.values():
+        for how, platforms in started_alike(guests).items():
+            if analysis.baseline not in platforms:
+                continue
+            fresh = [name for name in platforms if (how, name) not in seen]
+            seen.update((how, name) for name in fresh)
+            chosen = dict.fromkeys([*fresh, analysis.baseline])
+            yield {name: platforms[name][0] for name in chosen}
 
 
 def _compared(section: Section) -> Iterator[str]:
