@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +20,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Place,
     Role,
+    counted_metrics,
 )
 from vtax.conformance import declared
 from vtax.conformance.check import Check, Failed, Skipped, require
@@ -250,7 +251,7 @@ def _packages(subject: BenchmarkSubject) -> None:
 def _runs(subject: BenchmarkSubject) -> None:
     result = subject.trial()
     require(not result.error, f"a trial in a native guest fails: {result.error}")
-    _check_outcome(subject.benchmark, result.outcome)
+    _check_outcome(subject.benchmark, result.outcome, counted_metrics(subject.benchmark))
 
 
 def _versions(subject: BenchmarkSubject) -> None:
@@ -263,9 +264,12 @@ def _versions(subject: BenchmarkSubject) -> None:
     require(version, "version_of returns an empty text")
 
 
-def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
-    """Require values of declared metrics only, finite and not negative, and all primary metrics."""
-    known = {metric.name for metric in benchmark.metrics}
+def _check_outcome(benchmark: Benchmark, outcome: Outcome, counted: Iterable[Metric] = ()) -> None:
+    """Require values of declared metrics only, finite and not negative, and all primary metrics.
+
+    counted: metrics that the runner has added.
+    """
+    known = {metric.name for metric in (*benchmark.metrics, *counted)}
     unknown = sorted(set(outcome.values) - known)
     require(not unknown, f"values of undeclared metrics: {', '.join(unknown)}")
     missing = []
