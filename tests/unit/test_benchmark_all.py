@@ -184,4 +184,4 @@ def test_what_the_guest_does_not_hold_is_refused_with_both_numbers(
     with pytest.raises(BadInput, match=message) as refused:
         tuple(benchmark.commands(benchmark.Parameters(**beyond), context))
     assert refused.value.where in ("", *benchmark.Parameters.model_fields)
-    assert "threads" not in message or "602 MiB" in refused.value.hint
+    assert "threads" not in message or "[guest] to 602 MiB" in refused.value.hint

@@ -211,7 +211,7 @@ def test_a_job_file_that_cannot_be_read_is_named(tmp_path):
     assert "key parameters.job_file" in caught.value.where
     (tmp_path / "my.fio").unlink()
     (tmp_path / "my.fio").mkdir()
-    with pytest.raises(BadInput, match="directory"):
+    with pytest.raises(BadInput, match="is a directory"):
         load(str(study))
 
 

@@ -28,6 +28,7 @@ def test_requests_have_a_rate_and_a_latency(suite, values):
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("memcached/trixie.txt"), cpu_s=2.05).warnings
     assert (warning.code, warning.data["tool"]) == ("client-saturated", "memcaslap")
+    assert warning.data["count"] == 1
     assert warning.data["share"] == pytest.approx(0.98, abs=0.005)
 
 
@@ -37,5 +38,5 @@ def test_the_cache_is_in_the_guests_memory():
         " ".join(server.argv) == "memcached -u memcache -l 198.18.0.2 -p 11214 -m 100 -t 2 -c 4096"
     )
     assert (remote.place, remote.argv[1]) == ("peer", "--servers=198.18.0.2:11214")
-    with pytest.raises(BadInput, match=r"1 GiB, .* 1 GiB"):
+    with pytest.raises(BadInput, match=r"cache is 1 GiB, .*guest has 1 GiB"):
         commands(BENCHMARK, cache="1GiB")

@@ -48,6 +48,7 @@ def test_a_saturated_client_is_a_warning():
     found = {**json.loads(read("nginx/1.64.0.err")), "cpu_s": 3.0}
     (warning,) = parse("1.64.0", log=json.dumps(found)).warnings
     assert (warning.code, warning.data["tool"]) == ("client-saturated", "h2load")
+    assert warning.data["count"] == 1
     assert warning.data["share"] == pytest.approx(0.99, abs=0.005)
 
 

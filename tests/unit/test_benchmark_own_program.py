@@ -30,7 +30,7 @@ def test_values_are_read_by_their_keys():
 @pytest.mark.parametrize("value", ["nan", "inf", "", "1e999", "three"])
 def test_what_is_no_finite_number_is_refused(value):
     changed = report(TEXT.replace("0.5", value))
-    with pytest.raises(BenchmarkError, match="seconds"):
+    with pytest.raises(BenchmarkError, match="where seconds is a number"):
         changed.number("seconds")
 
 
@@ -46,7 +46,7 @@ def test_a_guest_clock_at_half_speed_changes_the_time_outside_by_its_error_over_
 
 
 def test_times_that_contradict_each_other_fail_the_trial():
-    with pytest.raises(BenchmarkError, match=r"2 s .* 1 s"):
+    with pytest.raises(BenchmarkError, match=r"reports 2 s .*counted 1 s"):
         loops_outside_s("x", result(), 2.0)
     with pytest.raises(BenchmarkError, match="loops alone"):
         loops_outside_s("x", result(outside_s=1.0, inside_s=9.0), 1.0)

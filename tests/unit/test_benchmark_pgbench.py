@@ -45,6 +45,7 @@ def test_a_paced_client_warns_below_its_rate(version):
     assert parse(f"{version}-select-rate", **SELECT).warnings == ()
     (warning,) = parse(f"{version}-select-rate", **{**SELECT, "rate": 300}).warnings
     assert (warning.code, warning.data["requested"]) == ("rate-not-reached", 300)
+    assert warning.data["unit"] == "transactions/s"
 
 
 def test_the_server_is_not_root_and_runs_on_a_copy_of_its_data():

@@ -74,6 +74,7 @@ def test_digits_that_vtax_does_not_know_are_a_warning():
     text = CLN.read("flint-3.1.0.txt").replace("digits 100000", "digits 100007")
     (warning,) = FLINT.parse(text, digits=100_007).warnings
     assert (warning.code, warning.data["limit"]) == ("digits-not-verified", 20000)
+    assert 100_000 in warning.data["known"]
 
 
 def test_many_digits_need_a_large_guest():

@@ -47,6 +47,7 @@ def test_rates_of_the_intervals_after_the_first_line_of_a_test_are_samples():
 def test_a_saturated_client_is_a_warning():
     (warning,) = parse(read("redis/7.0.txt"), cpu_s=1.92).warnings
     assert (warning.code, warning.data["tool"]) == ("client-saturated", "redis-benchmark")
+    assert warning.data["count"] == 1
     assert warning.data["share"] == pytest.approx(0.99, abs=0.005)
     assert parse(read("redis/7.0.txt"), cpu_s=1.92, client="guest").warnings != ()
 

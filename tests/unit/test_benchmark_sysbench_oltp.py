@@ -60,6 +60,8 @@ def test_a_saturated_client_is_a_warning():
     assert parse(read(POINT_SELECT), cpu_s=0.1, events=10_000).warnings == ()
     (warning,) = parse(read(POINT_SELECT), cpu_s=0.18, events=10_000).warnings
     assert (warning.code, warning.data["tool"]) == ("client-saturated", "sysbench")
+    assert warning.data["count"] == 1
+    assert round(warning.data["share"], 2) == 0.99
 
 
 def test_the_server_runs_on_a_copy_of_the_images_data():

@@ -151,7 +151,7 @@ def test_pgbench_14_counts_no_failed_transactions():
 def test_pgbench_13_is_refused_by_its_version_and_17_for_what_it_lacks():
     with pytest.raises(BenchmarkError, match="pgbench 13"):
         pgbench(lambda text: "pgbench (13.1)\n" + without_failed(text.partition("\n")[2]))
-    with pytest.raises(BenchmarkError, match="failed transactions"):
+    with pytest.raises(BenchmarkError, match="number of failed transactions"):
         pgbench(lambda text: "pgbench (17.1)\n" + without_failed(text.partition("\n")[2]))
 
 

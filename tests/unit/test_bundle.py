@@ -108,7 +108,7 @@ def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, elsewhe
     assert csv
     output_of("export", "tour-1")
     elsewhere()
-    assert "was imported" in output_of("import", "tour-1.vtax.gz")
+    assert "tour-1 was imported: study tour, " in output_of("import", "tour-1.vtax.gz")
     assert views() == before
     output_of("export", "--format", "csv", "-o", "b.csv")
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
@@ -127,7 +127,7 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(h
     output_of("import", "tour-1.vtax.gz")
     assert re.search(r"^tour-1 .*imported from another host$", output_of("list"), re.M)
     assert json.loads(output_of("list", "--json"))[0]["origin"] == "imported from another host"
-    assert "another host" in output_of("show")
+    assert "another host, where it is tour-1" in output_of("show")
     assert json.loads(output_of("show", "--json"))["provenance"]["imported"]["is_other_host"]
     assert "imported" in CliRunner().invoke(group, ["remove", "tour-1"]).stdout
     with Store.open(Home.from_environment().store_url) as store:
@@ -138,11 +138,11 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(h
 
 def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, elsewhere):
     output_of("export", "tour-1")
-    assert "nothing was" in output_of("import", "tour-1.vtax.gz")
+    assert "tour-1 is this run already" in output_of("import", "tour-1.vtax.gz")
     elsewhere()
     with Store.open(Home.from_environment().store_url) as store:
         begin(store, "tour-1").finish("finished", "", 2.0)
-    assert "calls it" in output_of("import", "tour-1.vtax.gz")
+    assert "the bundle calls it tour-1" in output_of("import", "tour-1.vtax.gz")
     again = json.loads(output_of("import", "tour-1.vtax.gz", "--json"))
     assert (again["name"], again["is_new"]) == ("tour-1-imported", False)
     assert len(json.loads(output_of("list", "--json"))) == 2
@@ -164,7 +164,7 @@ def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home):
     with Store.open(home.store_url) as store:
         store.open_run("tour-1").add_warning(quoted("once more"))
     error = refusal("import", "tour-1.vtax.gz")
-    assert "other content" in error.what
+    assert "tour-1, with other content" in error.what
     assert "vtax remove tour-1" in error.hint
 
 
