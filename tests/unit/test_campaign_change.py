@@ -104,7 +104,7 @@ def test_half_of_every_group_is_drawn_and_the_seed_is_kept(campaign):
     assert len(printed) == 3
     assert vtax("change", str(campaign.root)).stdout.split() == printed
     again = vtax("change", str(campaign.root), "--what", "kernel", fails=True)
-    assert "a change" in str(again.exception)
+    assert "plans a change already" in str(again.exception)
 
 
 @pytest.mark.parametrize("state", ["refused", "failed", "given-up"])
@@ -127,11 +127,11 @@ def test_a_seed_is_made_where_none_is_given(campaign):
 
 def test_what_was_carried_out_is_written_down_once_and_in_order(campaign):
     root = str(campaign.root)
-    assert "no change" in str(vtax("change", root, "--now", fails=True).exception)
+    assert "plans no change" in str(vtax("change", root, "--now", fails=True).exception)
     vtax("change", root, "--what", "kernel", "--hosts", ",".join(FIRST))
-    assert "not changed" in str(vtax("change", root, "--rest", fails=True).exception)
+    assert "have not changed yet" in str(vtax("change", root, "--rest", fails=True).exception)
     vtax("change", root, "--now")
-    assert "written down" in str(vtax("change", root, "--now", fails=True).exception)
+    assert "written down already" in str(vtax("change", root, "--now", fails=True).exception)
     vtax("change", root, "--rest")
     change = change_of(Campaign.open(campaign.root))
     assert change is not None
@@ -215,7 +215,7 @@ def test_one_session_is_no_report(campaign, private_home):
     with Store.open(private_home.store_url) as store:
         add_session(store.engine, "alone", "web0", 1, store.open_run(store.runs()[0].name).identity)
     campaign.settings.model_copy(update={"name": "alone"}).write(campaign.root / FILE)
-    assert "needs two" in str(vtax("report", str(campaign.root), fails=True).exception)
+    assert "report needs two" in str(vtax("report", str(campaign.root), fails=True).exception)
 
 
 def test_two_reports_at_once_are_one_after_the_other(campaign):

@@ -72,13 +72,13 @@ def test_nothing_that_was_never_requested_is_there(place):
     assert state_of(place).state == "absent"
     assert not place.directory.exists()
     assert ids(place.home) == []
-    with pytest.raises(NotFound, match="c1-s1 was"):
+    with pytest.raises(NotFound, match="no run c1-s1 was requested"):
         carry_out(place)
 
 
 @pytest.mark.parametrize("text", ["", "-a", "A", "a/b", "..", "a" * 31, "a b", "a\n"])
 def test_an_id_is_a_plain_name(private_home, text):
-    with pytest.raises(BadInput, match="no id"):
+    with pytest.raises(BadInput, match="no id of a run"):
         RequestedRun.of(private_home, text)
 
 
@@ -115,7 +115,7 @@ def test_a_further_request_keeps_the_log_and_has_an_error_of_its_own_alone(place
     stored(place, "interrupted", "stopped")
     place.log.write_text("vtax: the disk is full\n")
     start(place, REQUEST)
-    assert "disk is" in place.log.read_text()
+    assert "the disk is full" in place.log.read_text()
     place.end.unlink()
     assert (launched, state_of(place).state, state_of(place).reason) == (
         ["c1-s1"],
@@ -210,7 +210,7 @@ def test_an_id_is_of_one_study_and_scale(place, launched):
         Request(study, digest, "quick"),
         Request(study, digest, blocks=9),
     ):
-        with pytest.raises(BadInput, match=r"c1-s1 .*another study"):
+        with pytest.raises(BadInput, match="c1-s1 is the id of another study"):
             start(place, other)
     assert launched == ["c1-s1"]
     assert place.request() == REQUEST
@@ -218,7 +218,7 @@ def test_an_id_is_of_one_study_and_scale(place, launched):
 
 def test_a_host_of_a_controller_needs_no_database_of_others(place, launched, use_store):
     use_store("postgresql://user:secret@db.example/vtax")
-    with pytest.raises(BadInput, match="its home") as refused:
+    with pytest.raises(BadInput, match="keeps its runs in its home") as refused:
         start(place, REQUEST)
     assert "secret" not in str(refused.value)
     assert launched == []
@@ -240,8 +240,8 @@ def test_the_command_requests_a_study_by_its_path_and_digest(
     )
     output_of("host", "run", "c1-s2", "tour", "--blocks", "12", "--json")
     assert RequestedRun.of(private_home, "c1-s2").request().blocks == 12
-    assert "study 'toor'" in str(refusal("host", "run", "c1-s1", "toor"))
-    assert "scale 'slow'" in str(refusal("host", "run", "c1-s1", "tour", "--scale", "slow"))
+    assert "no study 'toor'" in str(refusal("host", "run", "c1-s1", "toor"))
+    assert "no scale 'slow'" in str(refusal("host", "run", "c1-s1", "tour", "--scale", "slow"))
     assert launched == ["c1-s1", "c1-s2"]
 
 
@@ -363,7 +363,7 @@ def test_a_real_process_outlives_the_request_and_says_why_it_refused(place, with
     start(place, Request("/nonexistent/mine.toml", ""))
     assert time.monotonic() - began < STARTED_S
     assert wait_until(lambda: state_of(place).state == "refused", STARTED_S, 0.1)
-    assert "no such" in state_of(place).reason
+    assert "no such file" in state_of(place).reason
     assert not is_measuring(place.lock)
 
 
@@ -449,7 +449,7 @@ def test_a_run_over_several_boots_goes_on_when_it_is_requested_again(place, laun
 
 @pytest.mark.parametrize("command", ["status", "stop"])
 def test_a_run_that_nobody_requested_is_an_error(private_home, command, taken_for_root):
-    assert "nobody was" in str(refusal("host", command, "nobody"))
+    assert "no run nobody was requested" in str(refusal("host", command, "nobody"))
 
 
 def test_a_controller_is_answered_that_a_run_is_absent(private_home):

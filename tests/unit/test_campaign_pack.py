@@ -167,7 +167,7 @@ def test_versions_of_the_wheels_are_those_that_are_installed_here():
 
 
 def test_a_python_that_vtax_does_not_run_on_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"Python 3\.9"):
+    with pytest.raises(BadInput, match=r"does not run on Python 3\.9"):
         wheelhouse.download(tmp_path / "vtax.whl", "3.9", tmp_path)
 
 
@@ -192,7 +192,7 @@ def test_the_same_files_make_the_same_pack(tmp_path):
 @pytest.mark.parametrize("content", [None, b"another content", b"the content of study/mine.tomL"])
 def test_a_pack_with_a_changed_or_missing_file_installs_nothing(root, tmp_path, member, content):
     pack, _ = packed(tmp_path)
-    with pytest.raises(Refused, match="damaged") as refused:
+    with pytest.raises(Refused, match="the pack is damaged: ") as refused:
         prepare.prepare(rewritten(pack, member, content), root)
     assert refused.value.status == 2
     assert not [*root.glob("packs/*/*")]
@@ -204,7 +204,7 @@ def test_a_pack_with_a_file_more_or_a_compressed_one_is_refused(root, tmp_path):
         rewritten(pack, "study/more", b"x"),
         rewritten(pack, "study/mine.toml", b"the content of study/mine.toml", ZIP_DEFLATED),
     ):
-        with pytest.raises(Refused, match="damaged: "):
+        with pytest.raises(Refused, match="the pack is damaged: "):
             prepare.prepare(changed, root)
 
 
@@ -220,7 +220,7 @@ def test_no_name_in_a_manifest_leaves_its_directory(root, tmp_path, name, place)
         values["wheels"][PYTHON] = {name: "ab" * 32}
     else:
         values[place] = name
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(Refused, match="the pack is damaged: "):
         prepare.prepare(rewritten(pack, MANIFEST, json.dumps(values).encode()), root)
 
 
@@ -229,14 +229,14 @@ def test_no_name_in_a_manifest_leaves_its_directory(root, tmp_path, name, place)
 )
 def test_what_is_no_manifest_is_refused(root, tmp_path, text):
     pack, _ = packed(tmp_path)
-    with pytest.raises(Refused, match="damaged"):
+    with pytest.raises(Refused, match="the pack is damaged: "):
         prepare.prepare(rewritten(pack, MANIFEST, text), root)
 
 
 def test_a_manifest_that_is_long_or_becomes_so_is_not_read(root, tmp_path):
     pack, _ = packed(tmp_path)
     for compression in (ZIP_STORED, ZIP_DEFLATED):
-        with pytest.raises(Refused, match=r"damaged: .*manifest"):
+        with pytest.raises(Refused, match="damaged: its manifest is too long"):
             prepare.prepare(rewritten(pack, MANIFEST, b" " * (2 << 20), compression), root)
 
 
@@ -245,16 +245,16 @@ def test_a_pack_of_another_python_machine_format_or_digest_is_refused(root, tmp_
     with pytest.raises(Refused, match=rf"Python 3\.99.*Python {PYTHON}"):
         prepare.prepare(other, root)
     other, _ = packed(tmp_path, machine="vax")
-    with pytest.raises(Refused, match="vax"):
+    with pytest.raises(Refused, match="pack is for vax"):
         prepare.prepare(other, root)
     pack, digest = packed(tmp_path)
     with pytest.raises(Refused, match=f"{digest[:12]}.* 000000000000"):
         prepare.prepare(pack, root, "0" * 64)
     text = pack.read_bytes()
     (tmp_path / "half").write_bytes(text[: len(text) // 2])
-    with pytest.raises(Refused, match=r"damaged: .*read"):
+    with pytest.raises(Refused, match="damaged: it cannot be read"):
         prepare.prepare(tmp_path / "half", root)
-    with pytest.raises(Refused, match="no file"):
+    with pytest.raises(Refused, match="is no file"):
         prepare.prepare(tmp_path, root)
 
 
@@ -263,7 +263,7 @@ def test_preparing_needs_root_and_a_host_that_nothing_measures_on(tmp_path, monk
     lock = Path(prepare.HOST_LOCK)
     with (
         measuring_lock("tour-1", lock),
-        pytest.raises(Refused, match="measures") as refused,
+        pytest.raises(Refused, match="a run measures on this host") as refused,
     ):
         prepare.prepare(pack, root)
     assert refused.value.status == os.EX_TEMPFAIL
@@ -298,7 +298,7 @@ def test_an_image_of_its_key_with_another_digest_is_refused(tmp_path, root):
     with_image(root, digest, "cd" * 32)
     with pytest.raises(Refused, match=r"4f1d0c77aa31 .*cdcdcdcdcdcd") as refused:
         prepare.prepare(pack, root)
-    assert "remove 4f1d0c77aa31" in refused.value.hint
+    assert "image remove 4f1d0c77aa31" in refused.value.hint
 
 
 def test_what_is_there_is_left_as_it_is(tmp_path, root, monkeypatch):
@@ -364,7 +364,7 @@ def test_a_bare_python_says_why_it_refuses_a_pack(tmp_path):
 def test_the_command_refuses_as_the_pack_does(tmp_path, root, unmade_home):
     pack, _ = packed(tmp_path, python="3.99")
     error = refusal("host", "prepare", str(pack))
-    assert "Python 3.99" in str(error)
+    assert "pack is for Python 3.99" in str(error)
     assert error.exit_status == 2
 
 
@@ -388,6 +388,6 @@ def test_files_of_a_study_are_beside_it(tmp_path):
     assert files_beside(study) == ("bin/own.sh", "data.txt", "jobs/one.fio", "jobs/paper.fio")
     for elsewhere in ("/usr/bin/true", "../data.txt"):
         study.write_text(text.replace("data.txt", elsewhere))
-        with pytest.raises(BadInput, match=f"'{elsewhere}'"):
+        with pytest.raises(BadInput, match=f"'{elsewhere}' is not in the directory"):
             files_beside(study)
     assert [name for name, path in shipped().items() if files_beside(path)] == []
