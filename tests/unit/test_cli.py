@@ -87,8 +87,8 @@ def test_looking_where_nothing_ever_ran_makes_nothing(command, capsys, monkeypat
     monkeypatch.setattr("vtax.host.home.DEFAULT_HOME", unmade_home)
     status, printed = ended(capsys, *command)
     assert status == 2
-    assert "no run" in printed
-    assert "vtax run tour" in printed
+    assert "no run yet" in printed
+    assert "sudo vtax run tour" in printed
     assert json.loads(output_of("list", "--json")) == []
     assert output_of("list") == "no runs yet; start one with: sudo vtax run tour\n"
     assert not Home.from_environment().root.exists()
@@ -119,7 +119,7 @@ def test_a_benchmark_says_what_it_measures_what_not_its_trap_and_its_packages(na
     (plain,) = json.loads(output_of("benchmarks", name, "--json"))
     about = " ".join(plain["about"].split())
     assert about in printed
-    assert "not measure" in about
+    assert "does not measure" in about
     assert "trap" in about
     if plain["packages"]:
         assert f"Debian packages: {', '.join(plain['packages'])}" in printed
@@ -189,7 +189,7 @@ def test_the_error_of_a_prompt_without_an_answer_begins_on_a_line_of_its_own(cap
 
 def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path):
     lock = tmp_path / "run.lock"
-    refused = pytest.raises(Busy, match=r"tour-1 \(process \d+\)")
+    refused = pytest.raises(Busy, match=r"tour-1 \(process \d+\) has this host")
     with measuring_lock("tour-1", lock), refused as found, measuring_lock("b", lock):
         pass
     assert found.value.exit_status == os.EX_TEMPFAIL

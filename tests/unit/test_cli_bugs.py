@@ -81,7 +81,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(private_home, monkeypatch, capsys, 
     assert first.startswith(f"vtax: a bug in vtax: {printed}")
     assert len(first) < 400
     assert second == f"  where: {report}"
-    assert "the bug" in third
+    assert "report the bug" in third
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert stat.S_IMODE(report.parent.stat().st_mode) == 0o700
     text = report.read_text(encoding="utf-8")
@@ -149,7 +149,7 @@ def test_what_fails_in_a_thread_is_a_bug_too(private_home, monkeypatch, capsys):
 
     assert ended_by(monkeypatch, work) == 70
     assert "Traceback" not in capsys.readouterr().err
-    assert "thread" in reports(private_home)[0].read_text(encoding="utf-8")
+    assert "in a thread" in reports(private_home)[0].read_text(encoding="utf-8")
 
 
 def test_what_fails_while_it_is_thrown_away_is_a_bug_too(private_home, monkeypatch, capsys):

@@ -306,7 +306,7 @@ def test_a_platform_that_the_last_run_lacks_is_refused_with_a_run_that_has_it(tm
                 opened, name, started_at=float(number), platforms=PLATFORMS[: 2 - number], cells=[]
             )
         native, other = (platform.name for platform in PLATFORMS[:2])
-        with pytest.raises(BadInput, match=f"^new-1, .*{other}") as refused:
+        with pytest.raises(BadInput, match=f"^new-1, the last run, has no {other}") as refused:
             home_run(opened, (native, f"{other}@size=1"))
         assert refused.value.hint == "--run old-1 has both"
         assert home_run(opened, ("old-1", "new-1")) == LAST
@@ -334,7 +334,7 @@ def test_platforms_that_no_run_has_together_are_looked_for_by_list(tmp_path):
             listed = PLATFORMS[number : number + 1]
             begin(opened, f"run-{number}", started_at=float(number), platforms=listed, cells=[])
         first, second = (platform.name for platform in PLATFORMS[:2])
-        with pytest.raises(BadInput, match=r"^run-2, ") as refused:
+        with pytest.raises(BadInput, match=r"^run-2, the last run, has no") as refused:
             home_run(opened, (first, second))
         assert refused.value.hint.startswith(f"vtax list --where platform={first}")
 
@@ -431,7 +431,7 @@ def test_sides_without_figures_are_a_failure_that_says_why(store, capsys, form):
         main(["compare", "empty-1:lxc", "tour-1:docker", *form])
     printed = capsys.readouterr()
     assert caught.value.code == 1
-    assert "empty-1:lxc: not" in printed.err
+    assert "nothing to compare\n  where: empty-1:lxc: not measured yet\n" in printed.err
     assert (
         [each["ratio"] for each in json.loads(printed.out)["contrasts"]] == [None] * 3
         if form

@@ -125,8 +125,8 @@ def test_a_change_point_names_its_runs_its_size_and_what_else_changed(tour):
     (difference,) = change.differences
     assert (difference.data["treatment"], difference.data["baseline"]) == ("0x1", "0x2")
     text = " ".join(drawn(document_of(tour)).split())
-    assert "with tour-7" in text
-    assert "microcode: 0x1 and" in text
+    assert "changed with tour-7 from" in text
+    assert "hosts differ in CPU microcode: 0x1 and" in text
 
 
 def test_means_have_the_baseline_too_which_did_not_change(store):
@@ -158,7 +158,7 @@ def test_a_change_point_that_runs_alike_could_make_says_so(tour, store, monkeypa
     assert {note.code for point in points for note in point.warnings} == {
         "assumes-independent-runs"
     }
-    assert "nothing changed" in " ".join(drawn(document).split())
+    assert "though nothing changed" in " ".join(drawn(document).split())
 
 
 def test_before_the_change_there_is_none(store):
@@ -241,7 +241,7 @@ def test_runs_that_measure_something_else_are_apart(store):
     assert [english(each) for each in older.differences] == [
         "sysbench-cpu: duration 1\xa0s against 10\xa0s"
     ]
-    assert "newest runs" in drawn(document_of(found))
+    assert "Apart from the newest runs" in drawn(document_of(found))
 
 
 def test_a_key_that_only_a_newer_version_records_does_not_part_runs(store):
@@ -261,7 +261,7 @@ def test_the_chart_shows_every_run_and_the_change(tour):
     assert b"docker" in file_of(chart, Formatter(ENGLISH), "svg")
     page = html(document, ENGLISH)
     assert page.count("<figure") == 1
-    assert "of tour" in page
+    assert "History of tour" in page
 
 
 def test_json_has_runs_values_and_change_points():
@@ -292,7 +292,7 @@ def test_without_a_study_those_with_runs_are_listed():
 def test_output_writes_a_page(tmp_path):
     path = tmp_path / "tour.html"
     assert str(path) in output_of("history", "tour", "-o", str(path))
-    assert "of tour" in path.read_text()
+    assert "History of tour" in path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ PROGRESS = Progress(0, 3, 5, 336, 60.0, 90.0)
 
 def test_a_listing_prints_brackets_as_they_are(capsys):
     printed = " ".join(CliRunner().invoke(group, ["topologies"]).output.split())
-    assert "with uplinks" in printed
+    assert "a [[platform]] with uplinks" in printed
     print_table(("[a]", "b"), [("[red]x[/red]", Text("y", style="red"))])
     head, _, row = capsys.readouterr().out.strip().splitlines()
     assert (head.split(), row.split()) == (["[a]", "b"], ["[red]x[/red]", "y"])

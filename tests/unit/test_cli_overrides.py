@@ -90,7 +90,7 @@ def test_a_study_without_links_has_none_to_set(tmp_path):
         'name = "alone"\nplatforms = ["native", "lxc"]\n[[benchmark]]\nname = "sysbench-cpu"\n'
     )
     error = refusal("run", str(path), "--link", "mtu=9000", "--dry-run")
-    assert "no network benchmark" in error.what
+    assert "alone has no network benchmark" in error.what
 
 
 def test_an_unknown_setting_of_links_is_refused_with_those_that_there_are():
@@ -130,7 +130,7 @@ def test_a_boot_of_another_form_is_refused(text):
 
 def test_a_platform_without_a_boot_is_named():
     error = refusal("run", "tour", "-p", "native,lxc", "--boot", "bare=Debian:native", "--dry-run")
-    assert "no [[boot]]" in str(error)
+    assert "lxc is in no [[boot]]" in str(error)
 
 
 def test_what_options_change_stands_in_the_plan_and_the_stored_study():

@@ -19,6 +19,7 @@ from vtax.cli.run import check_budget_holds_block
 from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
 from vtax.image.recipe import DEFAULT
+from vtax.messages import Note
 from vtax.runner.plan import Plan
 from vtax.study.load import load
 from vtax.study.model import DesignTable
@@ -132,7 +133,7 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(tmp_path, ho
     printed = "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
     assert caught.value.what == printed
     assert caught.value.where.endswith("[guest], key memory")
-    assert "than 500 MiB" in caught.value.hint
+    assert "less than 500 MiB" in caught.value.hint
 
 
 def test_a_plan_for_programs_is_one_json_document():
@@ -168,14 +169,14 @@ def test_a_plan_for_programs_is_one_json_document():
         )
         > 1
     )
-    assert "probing needs" in plan["not_probed"]
+    assert "probing needs root" in plan["not_probed"]
 
 
 def test_a_plan_without_its_image_says_that_it_is_not_built(monkeypatch, taken_for_root):
     monkeypatch.setattr(
         "vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"])
     )
-    assert "not built" in output_of("run", "tour", "--dry-run")
+    assert "(python3-os-ken over the base), not built" in output_of("run", "tour", "--dry-run")
 
 
 def test_a_budget_that_holds_no_block_is_refused():
@@ -183,7 +184,7 @@ def test_a_budget_that_holds_no_block_is_refused():
         study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)),
         expected_block_s=lambda: 10.0,
     )
-    with pytest.raises(BadInput, match=r"9\.0 s .* 10 s"):
+    with pytest.raises(BadInput, match=r"budget of 9\.0 s .* about 10 s"):
         check_budget_holds_block(cast(Plan, plan))
 
 
@@ -230,12 +231,13 @@ def test_what_a_platform_cannot_carry_is_data_too(tmp_path):
         "stream"
     ]
     named = output_of("run", study, "--dry-run", "--platforms", "native,gvisor-ptrace")
-    assert "gvisor-ptrace in iperf3, router" in named
+    assert "not tested: gvisor-ptrace in iperf3, router: router needs" in named
     study = written(
         tmp_path, f'platforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{ROUTER}'
     )
-    with pytest.raises(BadInput, match="router needs"):
+    with pytest.raises(BadInput) as refused:
         output_of("run", study, "--dry-run")
+    assert refused.value.what == Note("no-routing", topology="router", name="gvisor-ptrace")
 
 
 def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line():
@@ -275,7 +277,7 @@ def test_a_run_of_more_than_an_hour_is_confirmed(answer, starts, monkeypatch):
         plan_text.confirm(plan)
 
     result = CliRunner().invoke(ask, input=answer)
-    assert "[y/N]" in result.output
+    assert "up to 1 h 00 min. Start it? [y/N]" in result.output
     assert (result.exit_code == 0) is starts
     assert isinstance(result.exception, BadInput) is not starts
 

@@ -92,7 +92,7 @@ def test_tables_have_portuguese_headings_and_descriptions(command, things, headi
 
 def test_what_a_key_may_hold_is_in_portuguese():
     printed = " ".join(output_of("topologies").split())
-    assert "maior pacote" in printed
+    assert "bytes do maior pacote IP" in printed
     assert "'nat' ou 'own-nat'" in printed
 
 

@@ -53,7 +53,7 @@ def test_nobody_to_ask_is_a_no_that_names_the_option(store):
     refused = result.exception
     assert result.stderr.endswith("\n")  # the error begins on a line of its own
     assert isinstance(refused, BadInput)
-    assert "nothing was" in refused.what
+    assert "nothing was removed" in refused.what
     assert "--yes" in refused.hint
     assert "tour-1" in names(store)
 
@@ -63,7 +63,7 @@ def test_who_may_not_write_the_store_is_reported_before_being_requested(store, m
     refused = remove("tour-1", typed="y\n")
     assert isinstance(refused.exception, BadInput)
     assert refused.stdout == ""
-    assert "sudo" in refused.exception.hint
+    assert "again with sudo" in refused.exception.hint
     assert "tour-1" in names(store)
 
 

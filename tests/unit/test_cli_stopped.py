@@ -85,7 +85,7 @@ def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
     assert ended_by(monkeypatch, work) == 143
     assert nothing_stays(tmp_path)
     assert went_on == []
-    assert "please wait" in capsys.readouterr().err
+    assert "cleaning up, please wait" in capsys.readouterr().err
 
 
 def test_a_hangup_that_nohup_has_ignored_stays_ignored():

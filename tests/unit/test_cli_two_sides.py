@@ -163,7 +163,7 @@ def test_a_study_of_several_boots_is_refused(tmp_path):
         'name = "boots"\nplatforms = ["native", "podman"]\n[[boot]]\nname = "a"\nentry = "a"\nplatforms = ["native"]'
         '\n[[boot]]\nname = "b"\nentry = "b"\nplatforms = ["podman"]\n[[benchmark]]\nname = "stream"\n'
     )
-    with pytest.raises(BadInput, match="several boots"):
+    with pytest.raises(BadInput, match="several boots of the host"):
         study_of(str(file), "podman,podman:runtime=crun")
 
 
