@@ -66,7 +66,7 @@ def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home, monkeypatch
     monkeypatch.setattr(copies, "owner_of", lambda pid_file: os.getpid())
     with (
         Journal(home.journal) as journal,
-        pytest.raises(BadInput, match="Docker daemon"),
+        pytest.raises(BadInput, match="in use by a private Docker daemon"),
     ):
         copies.remove(home, KEY, journal)
     assert data.exists()

@@ -42,7 +42,7 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
         lambda: read_foreign(tmp_path / "odd", "a bundle", MOST),
         lambda: copy_foreign(tmp_path / "odd", "a bundle", MOST, tmp_path / "copy"),
     ):
-        with pytest.raises(BadInput, match=f"is {kind},"):
+        with pytest.raises(BadInput, match=f"is {kind}, not a bundle"):
             read()
     assert not (tmp_path / "copy").exists()
 
@@ -51,7 +51,7 @@ def test_a_link_is_followed_only_where_a_user_named_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     assert read_foreign(tmp_path / "link", "a bundle", MOST) == b"x"
-    with pytest.raises(BadInput, match="symbolic link"):
+    with pytest.raises(BadInput, match="is a symbolic link"):
         read_foreign(tmp_path / "link", "a bundle", MOST, follows_links=False)
 
 
@@ -59,11 +59,11 @@ def test_a_file_holds_as_much_as_it_may_and_not_a_byte_more(tmp_path: Path) -> N
     (tmp_path / "file").write_bytes(b"x" * MOST)
     assert len(read_foreign(tmp_path / "file", "a bundle", MOST)) == MOST
     for read in (read_foreign, lambda *given: copy_foreign(*given, None)):
-        with pytest.raises(BadInput, match="999 bytes"):
+        with pytest.raises(BadInput, match="holds at most 999 bytes"):
             read(tmp_path / "file", "a bundle", MOST - 1)
 
 
 def test_a_file_that_says_that_it_is_empty_is_bounded_as_it_is_read() -> None:
     for read in (read_foreign, lambda *given: copy_foreign(*given, None)):
-        with pytest.raises(BadInput, match="at most"):
+        with pytest.raises(BadInput, match="holds at most"):
             read(Path("/proc/self/environ"), "a bundle", 1)

@@ -90,7 +90,7 @@ def test_one_changed_byte_never_passes(header, payload, data):
 def test_a_cut_frame_says_that_the_guest_is_gone(header, data):
     whole = encode(header, b"payload")
     cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(GuestError, match="closed"):
+    with pytest.raises(GuestError, match="closed its channel"):
         received(whole[:cut])
 
 
@@ -107,7 +107,7 @@ def test_an_answer_that_is_nested_deeper_than_any_is_needs_is_a_guest_error(
 ):
     text = f'{{"id": 1, "facts": {opening * depth}1{closing * depth}}}'
     with (
-        pytest.raises(GuestError, match=r"nested|not JSON"),
+        pytest.raises(GuestError, match=r"nested more than|not JSON"),
         stream_of(frame(text.encode())) as channel,
     ):
         receive(channel, time.monotonic() + FAR_S)
@@ -119,7 +119,7 @@ def test_an_audit_of_lists_is_not_too_deep():
 
 
 def test_endless_console_text_is_given_up():
-    with pytest.raises(GuestError, match="greeting"):
+    with pytest.raises(GuestError, match="none of them is the agent's greeting"):
         received(b"x" * 60000, skip=1000)
 
 
@@ -127,13 +127,13 @@ def test_endless_console_text_is_given_up():
     "sizes", [(MAX_HEADER + 1, 0), (2, MAX_PAYLOAD + 1), (2**32 - 1, 2**32 - 1)]
 )
 def test_announced_sizes_beyond_the_bounds_are_refused_at_once(sizes):
-    with pytest.raises(GuestError, match="allowed"):
+    with pytest.raises(GuestError, match="more than allowed"):
         received(frame(b"{}", sizes=sizes))
 
 
 def test_memory_is_spent_only_on_bytes_that_arrive():
     tracemalloc.start()
-    with pytest.raises(GuestError, match="closed"):
+    with pytest.raises(GuestError, match="closed its channel"):
         received(frame(b"{}" + b"x" * 30000, sizes=(MAX_HEADER, MAX_PAYLOAD)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -150,11 +150,11 @@ def test_headers_that_are_not_objects_of_finite_numbers_are_refused(text):
 
 
 def test_requests_too_large_or_not_unicode_are_refused_before_they_are_sent():
-    with pytest.raises(GuestError, match="larger than"):
+    with pytest.raises(GuestError, match="larger than a frame may be"):
         encode({"a": "x" * MAX_HEADER})
-    with pytest.raises(GuestError, match="be sent"):
+    with pytest.raises(GuestError, match="cannot be sent"):
         encode({"a": "\ud800"})
-    with pytest.raises(GuestError, match="be sent"):
+    with pytest.raises(GuestError, match="cannot be sent"):
         encode({"a": float("nan")})
 
 

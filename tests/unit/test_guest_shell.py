@@ -61,6 +61,6 @@ def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest, typed, status):
 
 def test_talking_without_a_shell_is_an_error_and_no_end(guest):
     guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
-    with pytest.raises(GuestError, match="no such"):
+    with pytest.raises(GuestError, match="no such program"):
         guest.open_shell(["no-such-shell"], environment={}, rows=24, columns=80)
     assert guest.run(["true"]).status == 0

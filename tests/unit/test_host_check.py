@@ -57,7 +57,7 @@ def test_a_host_that_can_measure_says_who_it_is(private_home, taken_for_root):
     assert found["host"]["kernel"] == os.uname().release
     assert found["free_bytes"] > 0
     assert (found["is_ready"], found["obstacles"], found["measures"]) == (True, [], "")
-    assert "measure now" in output_of("host", "check")
+    assert "this host can measure now" in output_of("host", "check")
 
 
 def test_no_boot_is_set_without_an_id_and_while_a_run_measures_that_is_refused(

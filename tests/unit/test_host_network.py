@@ -81,5 +81,5 @@ def test_a_firewall_that_the_kernel_lacks_is_shown_as_its_program_says(answering
 def test_without_the_program_there_is_no_proof(installed, answering):
     answering()
     installed()
-    with pytest.raises(NetworkError, match="program ip"):
+    with pytest.raises(NetworkError, match="without the program ip"):
         unchanged.host_network()

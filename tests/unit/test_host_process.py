@@ -18,17 +18,17 @@ def spawned(argv: list[str], **options: Any) -> Any:
 @pytest.mark.parametrize("start", [run, spawned])
 def test_a_program_that_cannot_start_says_why(tmp_path, start):
     program = tmp_path / "program"
-    with pytest.raises(CommandFailed, match="not installed"):
+    with pytest.raises(CommandFailed, match="program is not installed"):
         start([str(program)])
     program.write_text("#!/bin/sh\n")
-    with pytest.raises(CommandFailed, match="Permission denied"):
+    with pytest.raises(CommandFailed, match="program cannot be started: Permission denied"):
         start([str(program)])
     program.chmod(0o755)
-    with pytest.raises(CommandFailed, match="No such") as caught:
+    with pytest.raises(CommandFailed, match="program cannot be started: No such file") as caught:
         start([str(program)], cwd=tmp_path / "gone")
     assert caught.value.where == str(tmp_path / "gone")
     program.write_bytes(b"\x7fELF")
-    with pytest.raises(CommandFailed, match="Exec format"):
+    with pytest.raises(CommandFailed, match="program cannot be started: Exec format"):
         start([str(program)])
 
 

@@ -58,7 +58,7 @@ def test_without_time_the_condition_is_evaluated_once(clock):
 
 
 def test_the_error_is_made_when_the_time_is_over(clock):
-    with pytest.raises(VtaxError, match=r"101\.0"):
+    with pytest.raises(VtaxError, match=r"late at 101\.0"):
         wait_until(lambda: False, 1, 0.25, otherwise=lambda: VtaxError(f"late at {clock.now}"))
 
 

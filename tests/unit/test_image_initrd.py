@@ -71,7 +71,7 @@ def test_what_is_built_in_needs_nothing_loaded(kernel):
 
 
 def test_a_module_the_kernel_lacks_is_an_error(kernel):
-    with pytest.raises(ImageError, match="module e1000"):
+    with pytest.raises(ImageError, match="no module e1000"):
         collect_modules(kernel, ["e1000"])
 
 

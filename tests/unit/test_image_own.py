@@ -64,7 +64,7 @@ def test_what_cannot_be_unpacked_is_said_in_one_line_with_its_source(tmp_path):
 
 def test_a_program_that_unpacks_is_named_with_its_package(installed):
     installed(but="umoci")
-    with pytest.raises(BadInput, match="umoci") as refused:
+    with pytest.raises(BadInput, match="umoci is not installed") as refused:
         FileSource.of("shop", "podman:localhost/shop")
     assert refused.value.hint == "apt install umoci"
     assert FileSource.of("shop", "dir:/usr") == FileSource("dir", "/usr")
@@ -171,7 +171,7 @@ def test_the_reason_of_a_program_that_failed_is_one_line(tmp_path, printed, reas
     (tmp_path / "printed").write_text(printed)
     with pytest.raises(BadInput) as refused:
         own._run(["sh", "-c", f"cat {tmp_path}/printed >&2; exit 3"], "vtax-test-own")
-    assert refused.value.what.endswith(f": {reason}")
+    assert refused.value.what.endswith(f"unpacked: {reason}")
 
 
 def test_too_many_files_holes_that_the_disk_cannot_hold_and_nothing_are_refused(
@@ -187,7 +187,7 @@ def test_too_many_files_holes_that_the_disk_cannot_hold_and_nothing_are_refused(
     (tmp_path / "one").write_text("")
     own._refuse_size(tmp_path)
     monkeypatch.setattr(own, "MAX_FILES", 0)
-    with pytest.raises(BadInput, match="than 0"):
+    with pytest.raises(BadInput, match="more than 0 files"):
         own._refuse_size(tmp_path)
 
 

@@ -75,7 +75,7 @@ def test_the_size_of_the_disk_makes_another_image_of_the_same_files():
     "name", ["", "-x", "two words", "a,b", "Upper", "?essential", "a/unstable"]
 )
 def test_what_is_no_package_name_is_refused(name):
-    with pytest.raises(BadInput, match="Debian package"):
+    with pytest.raises(BadInput, match="not the name of a Debian package"):
         DEFAULT.with_packages([name])
 
 

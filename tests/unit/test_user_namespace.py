@@ -58,7 +58,7 @@ def test_a_kernel_that_makes_no_user_namespace_is_said_with_a_hint(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(namespaces, "enter_user_namespace", refuse)
-    with pytest.raises(VtaxError, match="user namespace") as caught, user_namespace(IDS):
+    with pytest.raises(VtaxError, match="no user namespace") as caught, user_namespace(IDS):
         pass
     assert "user.max_user_namespaces" in caught.value.hint
 
@@ -126,7 +126,9 @@ def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_reque
 ):
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10", userns=not wanted)
     host_docker(daemon)
-    with pytest.raises(VtaxError, match=f"{('without' if wanted else 'with')} a") as caught:
+    with pytest.raises(
+        VtaxError, match=f" {'without' if wanted else 'with'} a user namespace"
+    ) as caught:
         docker.daemon_for(docker.DockerOptions(daemon="host", userns=wanted), spec, False)
     assert f"userns = {str(not wanted).lower()}" in caught.value.hint
     assert docker.daemon_for(docker.DockerOptions(userns=not wanted), spec, False) is daemon
