@@ -23,7 +23,7 @@ from vtax.platforms.base import NetworkLimits
 )
 def test_a_message_larger_than_a_datagram(name, parameters, key):
     error = refused({"name": name, "parameters": parameters})
-    assert "65507 bytes" in error.what
+    assert "UDP datagram holds (65507 bytes)" in error.what
     assert f"[[benchmark]] number 1 ({key})" in error.where
 
 
@@ -44,7 +44,7 @@ def test_a_buffer_above_the_hosts_limit(name, key, sysctl, tmp_path, monkeypatch
     monkeypatch.setattr(limits, "_BUFFER_LIMITS", tuple(paths.values()))
     planned({"name": name, "parameters": {key: 212992}})
     error = refused({"name": name, "parameters": {key: 212993}})
-    assert f"net.core.{sysctl} (212992 bytes)" in error.what
+    assert f"{key} 212993 is above this host's net.core.{sysctl} (212992 bytes)" in error.what
     assert f"sysctl -w net.core.{sysctl}=212993" in error.hint
     assert f"({name})" in error.where
 
@@ -65,8 +65,9 @@ def test_an_mtu_that_a_nic_model_cannot_carry(platform, limit):
     ).untested
     assert (untested.platform.name, untested.point.levels) == (platform, {"link.mtu": limit + 1})
     error = untested.error
-    assert f"at most {limit}" in error.what
-    assert "mtu of" in error.where
+    beyond = Note("mtu-beyond", name=platform, most=limit, label="iperf3", wanted=limit + 1)
+    assert error.what == beyond
+    assert "mtu of iperf3" in error.where
     assert error.hint == Note("hint-at-most", name=platform, most=limit)
 
 
@@ -83,8 +84,9 @@ def test_a_topology_with_more_interfaces_than_a_platform(topology, link, needed,
         raising=False,
     )
     error = refused({"name": "iperf3", "topology": topology, "link": link})
-    assert f"{topology} needs {needed} network" in error.what
-    assert "topology of" in error.where
+    beyond = Note("interfaces-beyond", topology=topology, needed=needed, name="native", most=1)
+    assert error.what == beyond
+    assert "topology of iperf3" in error.where
 
 
 @pytest.mark.parametrize("topology", ["router-openflow", "vlan-pairs"])
@@ -93,7 +95,7 @@ def test_an_mtu_that_open_vswitch_cannot_carry(topology, installed):
     benchmark = {"name": "iperf3", "topology": topology}
     planned({**benchmark, "link": {"mtu": 65500}})
     error = refused({**benchmark, "link_factors": {"mtu": [1500, 65501]}})
-    assert error.what.endswith("65500, not 65501")
+    assert error.what.endswith(f"{topology} carries an MTU of at most 65500, not 65501")
     assert "number 1 (iperf3)" in error.where
 
 
@@ -110,7 +112,7 @@ def test_no_open_vswitch(topology, installed):
     installed()
     error = refused({"name": "iperf3", "topology": topology})
     assert "needs Open vSwitch" in error.what
-    assert "keys topology" in error.where
+    assert "number 1 (iperf3), keys topology and link" in error.where
     assert "openvswitch-switch" in error.hint
 
 
@@ -185,7 +187,7 @@ def test_a_congestion_control_that_the_kernel_lacks(tmp_path, monkeypatch):
     monkeypatch.setattr(settings, "_CONGESTION", available)
     planned({"name": "iperf3", "link_factors": {"congestion": ["reno", "bbr"]}})
     error = refused({"name": "iperf3", "link_factors": {"congestion": ["reno", "bogus"]}})
-    assert error.what.endswith("'bogus'")
+    assert error.what.endswith("kernel has no 'bogus'")
     assert "number 1 (iperf3)" in error.where
     assert "bbr, cubic, reno" in error.hint
 

@@ -46,7 +46,7 @@ def test_a_study_varies_it_and_a_guest_is_started_for_every_level(tmp_path):
 
 
 def test_it_is_listed_and_its_bounds_are_checked():
-    assert "each guest" in output_of("topologies")
+    assert "interfaces of each guest" in output_of("topologies")
     (found,) = (
         each
         for each in json.loads(output_of("topologies", "--json"))["topologies"]
@@ -58,7 +58,7 @@ def test_it_is_listed_and_its_bounds_are_checked():
 
 
 def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path):
-    with pytest.raises(BadInput, match="router has") as caught:
+    with pytest.raises(BadInput, match="router has no such setting") as caught:
         planned(tmp_path, STUDY.replace('"multi-nic"', '"router"'))
     assert caught.value.where.endswith(
         "[[benchmark]] number 1 (iperf3), key link_factors.interfaces"

@@ -38,7 +38,7 @@ NET_DEV = """Inter-|   Receive                                                | 
     ],
 )
 def test_an_impossible_setting_is_named(values, name):
-    with pytest.raises(BadInput, match=f"'?{name}"):
+    with pytest.raises(BadInput, match=f"link setting '?{name}"):
         LinkSettings.of(values)
 
 

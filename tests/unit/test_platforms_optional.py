@@ -74,7 +74,7 @@ def test_its_capability_counts_and_all_others_have_defaults(tmp_path):
     probes = {name: Probe(True) for name in ("native", "narrow")}
     *_, narrow = make_plan(loaded, image=Image("key", tmp_path), probes=probes).platforms
     assert not narrow.probe.available
-    assert "at most 1400" in narrow.probe.reason
+    assert "narrow carry an MTU of at most 1400" in narrow.probe.reason
 
 
 def test_every_shipped_driver_is_what_a_driver_of_a_package_must_be():

@@ -12,6 +12,7 @@ from vtax.errors import BadInput, ImageError, PlatformError
 from vtax.host.home import Home
 from vtax.image import host_kernel
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
@@ -291,15 +292,16 @@ def test_the_monitor_tells_the_threads_of_the_cpus_in_order(qemu):
 )
 def test_a_refusal_of_the_monitor_is_an_error_in_its_words(qemu):
     monitor = Monitor(qemu.ours, 5)
-    with pytest.raises(PlatformError, match=r"cont: .*thing"):
+    with pytest.raises(PlatformError, match="cont: no such thing"):
         monitor.execute("cont")
 
 
 @pytest.mark.parametrize("qemu", [[[]]], indirect=True)
 def test_a_monitor_that_ends_is_an_error(qemu):
     monitor = Monitor(qemu.ours, 5)
-    with pytest.raises(PlatformError, match="was starting"):
+    with pytest.raises(PlatformError) as refused:
         monitor.execute("cont")
+    assert refused.value.what == Note("qemu-ended-starting")
 
 
 def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_path):
@@ -319,11 +321,11 @@ def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_pat
 def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):
     with pytest.raises(ImageError) as caught:
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
-    assert "6.1.0-1-amd64" in caught.value.what
+    assert "6.1.0-1-amd64 is not on this host" in caught.value.what
     assert "linux-image-6.1.0-1-amd64" in caught.value.hint
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/vmlinuz-6.1.0-1-amd64").touch()
-    with pytest.raises(ImageError, match="modules of"):
+    with pytest.raises(ImageError, match="modules of this host's kernel"):
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
 
 
@@ -348,6 +350,6 @@ def test_the_hosts_kernel_gets_an_initrd_of_its_own_modules_once(tmp_path, monke
     monkeypatch.setattr(host_kernel, "_make", None)
     assert host_kernel.prepare(home, image, ["virtio_pci"], root, modules.name) == made
     monkeypatch.undo()
-    with pytest.raises(ImageError, match="module 8139cp"):
+    with pytest.raises(ImageError, match="no module 8139cp"):
         host_kernel.prepare(home, image, ["8139cp"], root, modules.name)
     assert [path.name for path in made.initrd.parent.parent.iterdir()] == [made.initrd.parent.name]

@@ -90,8 +90,9 @@ def test_a_runtime_that_no_package_brings_is_refused_with_another_hint_than_apt(
 def test_a_daemon_of_the_host_without_the_runtime_is_not_used(monkeypatch, spec, host_docker):
     running = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
     host_docker(running)
-    with pytest.raises(PlatformError, match="runtime crun") as caught:
+    with pytest.raises(PlatformError) as caught:
         docker.daemon_for(docker.DockerOptions(daemon="host", runtime="crun"), spec, False)
+    assert caught.value.what == Note("docker-differs", difference="has no runtime crun")
     assert "daemon.json" in caught.value.hint
     monkeypatch.setattr(docker, "private_daemon", lambda *_, **__: "ours")
     assert docker.daemon_for(docker.DockerOptions(runtime="crun"), spec, False) == "ours"
