@@ -109,7 +109,9 @@ def test_a_withheld_verdict_has_its_reason_in_the_answer_and_the_blocks_that_it_
     section = replace(section, points=(point,))
     found = replace(found, sections=(section,))
     assert "perhaps" not in english(answers(found)[0].text)
-    assert "10 more blocks" in lines(found)
+    assert "(10 more blocks, about 11 min 00 s), enough blocks for a verdict on other" in lines(
+        found
+    )
     (note,) = [
         text
         for each in notes_under(section, found)
@@ -175,7 +177,7 @@ def test_a_withheld_verdict_is_no_perhaps(store):
 
     run = a_run().platforms("native", "other").benchmark("iperf3").design().blocks(6, trials=4)
     found = run.trials(trial).analysed(store)
-    assert english(sentence_of(found)).startswith("other: undecided; ")
+    assert english(sentence_of(found)).startswith("other: undecided; its interval reaches down to ")
     assert any(w.code == "withheld-failures" for w in found.warnings)
 
 
@@ -186,8 +188,8 @@ def test_what_is_slower_by_its_own_interval_alone_is_perhaps_slower(store):
     assert row.ratio.high < 1 - row.verdict.margin
     assert row.verdict.kind == "undecided"
     said = english(sentence_of(found))
-    assert said.startswith("a: perhaps slower; ")
-    assert "9 platforms: no difference" in said
+    assert said.startswith("a: perhaps slower; its interval reaches down to ")
+    assert "9 platforms: no difference shown; intervals reach down to " in said
 
 
 def test_an_hour_of_blocks_is_the_budget_where_no_range_is_known(store):
@@ -214,7 +216,7 @@ def test_where_an_hour_would_hardly_decide_any_no_number_of_blocks_is_said(store
     found = replace(analysed(store, {"1": WIDE}), duration_s=6000.0)
     step = next_step_of(found)
     assert (step.command, step.blocks) == ("", 0)
-    assert "decide other" in lines(found)
+    assert "no number of blocks within an hour would decide other on iperf3" in lines(found)
 
 
 def test_a_range_of_blocks_becomes_a_command_with_the_time_that_they_last(store):
@@ -290,7 +292,7 @@ def test_a_run_over_several_boots_has_no_further_sessions(store, status, command
     )
     step = next_step_of(found)
     assert (step.command, step.is_new_run) == (command, not command)
-    assert ("further run" in lines(found)) == (not command)
+    assert ("Next: a further run of the study, merged" in lines(found)) == (not command)
 
 
 @pytest.mark.parametrize(
@@ -375,5 +377,5 @@ def test_a_report_explains_percents_of_times_where_it_has_times_only(store, bett
             replace(each, metric=replace(each.metric, better=better)) for each in found.sections
         ),
     )
-    assert ("the time" in page(found)) == (better == "lower")
+    assert ("Twice the time" in page(found)) == (better == "lower")
     assert "</span>\N{NO-BREAK SPACE}" in page(found)  # a sign is never alone in a line

@@ -71,8 +71,8 @@ def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path)
         " ".join(drawn(view("audit", analysis), 100).split()),
         " ".join(page(analysis).split()),
     ):
-        assert "platforms lack" in text
-        assert "kernel&#39;s default" in text.replace("'", "&#39;")
+        assert "+ marks items that some platforms lack" in text
+        assert "tcp_congestion_control is the kernel&#39;s default" in text.replace("'", "&#39;")
         assert "512 MiB" in text
     differences = as_json(view("audit", analysis))["differences"]
     assert [each["field"] for each in differences] == [

@@ -133,7 +133,7 @@ def test_files_that_a_cache_held_on_one_side_alone_are_said_beside_the_claim():
         "where": {"size": 64},
     }
     (note,) = judged(check, other="host-cache").notes
-    assert "page cache" in english(note)
+    assert "on one side the page cache of the host, below the disk of the guest" in english(note)
     assert judged({**check, "where": {"size": 256}}, other="host-cache").notes == ()
 
 
@@ -153,12 +153,12 @@ def test_the_word_and_the_reason_say_that_it_is_in_part():
     check = {"kind": "ratio", "of": "far", "below": 0.75, "benchmark": "small"}
     run = measured({"check": [check]}, blocks=12, lacks=("far", 64))
     shown = " ".join(drawn(VIEW.document(source(run), Options())).split())
-    assert "reproduced in part 2 of 2 intervals" in shown
-    assert "1 of 3 points" in shown
+    assert "reproduced in part 2 of 2 intervals inside the range; " in shown
+    assert "far has no value of speed at 1 of 3 points" in shown
     assert ": 1 reproduced in part " in shown
     (plain,) = as_json(VIEW.document(source(run), Options()))["claims"]
     assert plain["judgement"] == "reproduced"
-    assert ["1 of 3 points" in missing for missing in plain["missing"]] == [True]
+    assert plain["missing"] == ["far has no value of speed at 1 of 3 points"]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_native_beside_xen_is_no_bare_linux_without_a_boot_of_its_own(boots, is_
         replace(run, platforms=tuple(platforms), declared=declared)
     ).claims
     assert (of_native.judgement is not None) == is_tested
-    assert is_tested or "hypervisor below" in english(of_native.why)
+    assert is_tested or "native has a hypervisor below it" in english(of_native.why)
     assert of_others.judgement is not None
 
 
@@ -195,7 +195,7 @@ def test_native_in_dom0_is_no_bare_linux_though_no_domain_is_measured():
     )
     (found,) = claims(replace(run, sessions=sessions)).claims
     assert found.judgement is None
-    assert "hypervisor below" in english(found.why)
+    assert "native has a hypervisor below it" in english(found.why)
 
 
 def test_a_claim_over_fewer_levels_of_a_scale_is_judged_in_part():
@@ -255,4 +255,6 @@ def test_packets_of_other_sizes_on_both_sides_are_said_beside_the_claim(times, s
         metric=replace(first.metric, name="packet_bytes", unit="bytes", is_primary=False),
     )
     (found,) = claims(replace(run, sections=(*run.sections, packets))).claims
-    assert ["2.2 times" in english(note) for note in found.notes] == [True] * said
+    assert ["one side are up to 2.2 times" in english(note) for note in found.notes] == [
+        True
+    ] * said

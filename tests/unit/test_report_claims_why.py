@@ -55,7 +55,7 @@ def test_an_inconclusive_claim_says_what_its_intervals_alone_would():
             assert why.startswith(
                 "intervals inside the range at 95\N{NO-BREAK SPACE}%; not after the correction"
             )
-            assert "claims: 20, comparisons" in why
+            assert "(claims: 20, comparisons of this one: 1)" in why
             return
     raise AssertionError("no run is inside at its own level and open after the correction")
 
@@ -84,7 +84,7 @@ def test_blocks_of_a_spread_are_those_of_the_run():
     analysis = measured({"check": [{**check, "benchmark": "bulk"}]}, blocks=8)
     (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
     assert found["comparisons"][0]["blocks"] == 8
-    assert "at least 10" in found["why"]
+    assert "8 blocks are too few to judge a finding; at least 10" in found["why"]
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -160,4 +160,4 @@ def test_what_was_in_force_is_reported_with_every_different_value_of_the_measure
 
 
 def test_a_run_without_a_network_says_so():
-    assert "no network" in drawn(document_of([], RUN))
+    assert "no network benchmark" in drawn(document_of([], RUN))

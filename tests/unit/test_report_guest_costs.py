@@ -41,5 +41,5 @@ def test_a_cost_is_weighed_where_it_is_named(metric, cost):
 
 
 def test_a_run_without_the_cost_says_that_it_does_not_measure_it():
-    with pytest.raises(BadInput, match="guest-memory"):
+    with pytest.raises(BadInput, match="does not measure guest-memory"):
         recommend(measured(), {"guest-memory": 1})

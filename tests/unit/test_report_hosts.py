@@ -114,7 +114,7 @@ def test_a_declared_change_is_judged_against_the_controls_in_the_same_windows(up
     assert docker["of_controls"]["estimate"] == pytest.approx(WINDOW, abs=0.01)
     assert effects["native", ""]["low"] < 1 < effects["native", ""]["high"]
     assert docker["p_adjusted"] > docker["p_value"]
-    assert any("without the change" in each for each in sentences(source))
+    assert any("of what it would be without the change" in each for each in sentences(source))
 
 
 def test_each_host_is_one_value_after_relative_to_before(updated_store):
@@ -194,7 +194,9 @@ def test_hosts_that_all_changed_have_no_controls_and_that_is_said(store):
     (change,) = shown(source)["changes"]
     assert change["controls"] == []
     assert all(each["of_controls"] is None for each in change["effects"])
-    assert any("changed meanwhile" in each for each in sentences(source))
+    assert any(
+        "whatever else changed meanwhile is in the difference" in each for each in sentences(source)
+    )
 
 
 def test_a_host_that_did_what_it_was_not_to_do_and_one_that_was_lost_are_named(store):
@@ -281,7 +283,7 @@ def test_an_odd_host_is_found_with_what_only_it_has(odd):
 def test_alike_hosts_are_not_called_odd(store):
     source = source_of(store, merged(store, measure(store, HOSTS, 2)))
     assert shown(source)["odd"] == []
-    assert "No host" in " ".join(sentences(source))
+    assert "No host is shown to lie apart" in " ".join(sentences(source))
 
 
 def test_missing_hosts_are_named_with_their_reasons(odd):
@@ -292,7 +294,7 @@ def test_missing_hosts_are_named_with_their_reasons(odd):
         "unreachable",
     )
     assert (missing["planned"], missing["sessions"]) == (2, [])
-    assert "result: web9" in " ".join(sentences(odd))
+    assert "1 host has no result: web9" in " ".join(sentences(odd))
 
 
 def test_the_matrix_has_a_line_a_host_and_the_farthest_where_they_are_many(odd):

@@ -393,7 +393,7 @@ def test_a_figure_draws_the_table(tmp_path):
         assert word in text
     only = ("--rows", "platform", "--benchmark", "sysbench-cpu")
     output_of("show", *only, "--figure", str(file), "--value", "efficiency")
-    assert "of native" in file.read_text()
+    assert "percent of native" in file.read_text()
 
 
 def test_a_figure_has_a_value_for_every_cell_of_the_table():

@@ -38,11 +38,14 @@ def test_drift_is_reported_in_words():
     (one,) = drift_warnings([(WarnedPlace("here"), blocks, falling)], 0.95)
     assert (one.code, one.data["p"].value < 0.001) == ("drift", True)
     assert -0.3 < one.data["change"].value < -0.2
+    assert english(one.data["cause"]) == WANDER
     (both,) = drift_warnings(
         [(WarnedPlace("here"), blocks, falling), (WarnedPlace("there"), blocks, falling**0.5)], 0.95
     )
     assert (both.code, both.data["cells"]) == ("drift-of-cells-between", Count(2))
+    assert both.data["p"].value < 0.001
     assert -0.3 < both.data["low"].value < -0.2 < both.data["high"].value < -0.1
+    assert english(both.data["cause"]) == WANDER
     (same,) = drift_warnings(
         [
             (WarnedPlace("here"), blocks[:6], falling[:6]),
@@ -52,6 +55,7 @@ def test_drift_is_reported_in_words():
     )
     assert (same.code, same.data["cells"]) == ("drift-of-cells", Count(2))
     assert same.data["change"].value < 0 < same.data["p"].value < 0.05
+    assert english(same.data["cause"]) == WANDER
 
 
 def test_drift_over_the_blocks_of_many_hosts_needs_little_memory():

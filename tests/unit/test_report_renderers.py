@@ -284,5 +284,5 @@ def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_a
         Note("outliers", count="1 to 2", total=12, what="values")
     )
     assert (values.code, values.times, len(values.places)) == ("outliers", 2, 2)
-    assert "of 12" in Formatter().sentence(blocks)
+    assert "3 of 12 blocks" in Formatter().sentence(blocks)
     assert "1 a 2 de 12 valores ficam longe" in Formatter(language("pt-BR")).sentence(values)

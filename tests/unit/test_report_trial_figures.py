@@ -106,7 +106,7 @@ def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monke
     monkeypatch.setattr(figures, "MOST_ROWS", 3)
     (section,) = figures.forest(source.analysis)
     (text,) = section.parts  # type: ignore[union-attr]
-    assert "too long" in ENGLISH.text(text.text)  # type: ignore[union-attr]
+    assert "too long to be read" in ENGLISH.text(text.text)  # type: ignore[union-attr]
 
 
 def test_trials_are_drawn_where_they_were_in_the_run_as_deviations_from_their_cell(source):
@@ -140,7 +140,7 @@ def test_every_trial_stays_in_its_lane_and_an_outlying_one_is_a_sign_at_its_end(
     ((sign,),) = ([each for each in drawn_values(spec, "text") if "sign" in each],)
     assert (sign["sign"], sign["y"], sign["x"]) == ("▲", 1, 41)
     caption = caption_of(made, spec, ENGLISH)
-    assert "(▲ ▼)" in caption
+    assert "(▲ ▼) marks what lies outside the axis" in caption
     assert "its own" not in caption
     labels = [text.replace("\xa0", " ") for text in tick_labels(spec)]
     assert {"lxc", "+20 %", "−20 %", "docker"} <= set(labels)

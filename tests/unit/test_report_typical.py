@@ -49,7 +49,7 @@ def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(stor
     assert found["low"] < 1.01 < rows["pausing"]["ratio"]["low"]
     (warning,) = [w for w in analysis.warnings if w.code == "pauses"]
     assert [place.platform for place in warning.places] == ["pausing"]
-    assert "lie 7.2" in sentence(warning)
+    assert "may pause: its averages lie 7.2" in sentence(warning)
     assert re.search(r"\(p ≤ 0\.0\d\d\)", sentence(warning))
     shown = terminal(analysis, 80)
     assert "typical trials" in shown

@@ -48,8 +48,8 @@ def test_the_view_names_what_waits_and_its_data_has_every_cell():
     waited = waits_of(data, analysis.primary, counted(data))
     document = document_of(variance(data, analysis, waited=waited), analysis)
     text = " ".join(drawn(document).split())
-    assert "program's waits" in text
-    assert "100 %" in text
+    assert "of the noise between blocks goes with the program's waits for a CPU" in text
+    assert "100 % of the noise" in text
     waits = {
         (entry["platform"], entry["levels"]["size"]): entry["waits"]
         for entry in plain(document.data)

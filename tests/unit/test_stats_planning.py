@@ -19,5 +19,5 @@ def test_an_overhead_as_small_as_said_is_found_four_times_in_five():
 
 
 def test_one_block_says_nothing_of_noise():
-    with pytest.raises(StatsError, match="two blocks"):
+    with pytest.raises(StatsError, match="at least two blocks"):
         smallest_overhead(0.1, 1)

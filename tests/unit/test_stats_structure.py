@@ -45,7 +45,7 @@ def test_levels_that_occur_once_are_merged_with_a_warning():
     found = components(values, blocks)
     assert found.between_trials == 0
     assert math.sqrt(found.between_blocks) == pytest.approx(math.hypot(0.03, 0.01), rel=0.15)
-    assert any("one trial" in text for text in found.warnings)
+    assert any("one trial per block" in text for text in found.warnings)
 
 
 def test_no_noise_and_one_block_are_answered():
