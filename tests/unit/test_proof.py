@@ -69,5 +69,5 @@ def test_a_place_is_written_and_a_missing_one_is_named():
         proof.written(text, "a", "new\n|1|")
         == "before\n<!-- a -->\nnew\n|1|\n<!-- end a -->\nafter\n"
     )
-    with pytest.raises(SystemExit, match="0 places"):
+    with pytest.raises(SystemExit, match="0 places for the table b"):
         proof.written(text, "b", "new")

@@ -177,36 +177,38 @@ def test_hosts_are_numbers_of_sides_that_are_ratios(check, what, tmp_path):
 def test_a_trend_needs_levels_that_are_numbers(tmp_path):
     check = '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'
     more = '[[benchmark]]\nname = "iperf3"\nlabel = "i"\nfactors = { direction = ["send", "receive"] }\n'
-    assert "positive numbers" in str(refusal(tmp_path, check, more))
+    assert "no two levels that are positive numbers" in str(refusal(tmp_path, check, more))
 
 
 def test_a_claim_is_checked_or_says_why_not(tmp_path):
-    assert "no [[claim.check]]" in str(refusal(tmp_path, ""))
-    assert "this one" in str(refusal(tmp_path, 'not_tested = "needs two runs"\n' + CHECK))
+    assert "no [[claim.check]], and no not_tested" in str(refusal(tmp_path, ""))
+    assert "and this one has" in str(refusal(tmp_path, 'not_tested = "needs two runs"\n' + CHECK))
     assert load(str(written(tmp_path, 'not_tested = "needs two runs"'))).study.claim[0].check == []
 
 
 def test_two_claims_of_one_name_are_refused(tmp_path):
     again = '[[claim]]\nid = "one"\nstatement = "a"\nstatement_pt = "a"\nsource = "b"\nnot_tested = "c"\n'
-    assert "claims 'one'" in str(refusal(tmp_path, CHECK, again))
+    assert "two claims 'one'" in str(refusal(tmp_path, CHECK, again))
 
 
 def test_published_numbers_name_what_the_study_has(tmp_path):
     table = '[[published]]\nsource = "t"\nbenchmark = "{0}"\nmetric = "throughput"\nvalues = {{ {1} = 1.0 }}\n{2}'
-    assert "benchmark 'x'" in str(refusal(tmp_path, CHECK, table.format("x", "native", "")))
-    assert "platform 'lxc'" in str(refusal(tmp_path, CHECK, table.format("netperf", "lxc", "")))
+    assert "no benchmark 'x'" in str(refusal(tmp_path, CHECK, table.format("x", "native", "")))
+    assert "no platform 'lxc'" in str(refusal(tmp_path, CHECK, table.format("netperf", "lxc", "")))
     deviation = table.format("netperf", "native", "plus_minus = { podman = 1.0 }")
-    assert "'podman'" in str(refusal(tmp_path, CHECK, deviation))
+    assert "plus_minus names 'podman', which has no value" in str(
+        refusal(tmp_path, CHECK, deviation)
+    )
     where = table.format("netperf", "native", "where = { link.mtu = 9000 }")
-    assert "link.mtu, '9000'" in str(refusal(tmp_path, CHECK, where))
+    assert "no level of link.mtu, '9000'" in str(refusal(tmp_path, CHECK, where))
 
 
 def test_an_unknown_metric_is_refused_before_a_run(tmp_path):
     result = dry_run(written(tmp_path, CHECK + 'metric = "throughputt"\n'))
     assert isinstance(result.exception, BadInput)
-    assert "'throughputt'; did" in str(result.exception)
+    assert "has a metric 'throughputt'; did you mean throughput" in str(result.exception)
     side = dry_run(written(tmp_path, CHECK.replace('"podman"', '"podman@metric=speed"')))
-    assert "metric 'speed'" in str(side.exception)
+    assert "has a metric 'speed'" in str(side.exception)
 
 
 @pytest.mark.usefixtures("unmade_home")

@@ -172,7 +172,7 @@ def test_another_encoding_is_named_with_its_line(tmp_path, encoding):
         tmp_path / "mine.toml", f"{SMALL}# \N{LATIN SMALL LETTER U WITH DIAERESIS}".encode(encoding)
     )
     assert "not UTF-8: line" in error.what
-    assert "UTF-8" in error.hint
+    assert "as UTF-8" in error.hint
 
 
 def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path):
@@ -188,12 +188,14 @@ def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path):
 
 @pytest.mark.parametrize("reference", ["x" * 5000, "\0", "", "tour/x", "a\nb"])
 def test_a_path_that_no_file_can_have_is_no_study(reference):
-    with pytest.raises(BadInput, match=r"no study|no such|be read"):
+    with pytest.raises(BadInput, match=r"no study|no such file|cannot be read"):
         load(reference)
 
 
 def test_values_that_are_one_level_in_two_spellings_are_refused():
-    with pytest.raises(BadInput, match=r"length=64KiB .*length=65536") as caught:
+    with pytest.raises(
+        BadInput, match="length=64KiB and length=65536 are the same point"
+    ) as caught:
         planned(
             {**TABLE, "benchmark": [{"name": "iperf3", "factors": {"length": ["64KiB", 65536]}}]}
         )

@@ -151,8 +151,7 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path, capsys):
     (tmp_path / "f").write_text("#!/bin/sh\n")
     dry_run(written(tmp_path))
     printed = capsys.readouterr().out
-    assert "program own" in printed
-    assert "program own" in printed
+    assert "runs as root of this host: program own" in printed
     assert f"files: {tmp_path}/f (sha256 " in printed
 
 
@@ -175,10 +174,10 @@ def surrounded(tmp_path) -> Path:
 def test_a_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surrounded, named):
     path = Path(written(surrounded))
     path.write_text(path.read_text().replace('files = ["f"]', f'files = ["{named}"]'))
-    with pytest.raises(BadInput, match="not in") as refused:
+    with pytest.raises(BadInput, match="not in the directory of the study") as refused:
         load(str(path))
     assert "[[program]] number 1, key files" in refused.value.where
-    with pytest.raises(BadInput, match="not in"):
+    with pytest.raises(BadInput, match="not in the directory of the study"):
         files_beside(path)
 
 
@@ -191,7 +190,7 @@ def test_a_job_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surro
     )
     with pytest.raises(BadInput) as refused:
         load(str(path))
-    assert "not in" in refused.value.what
+    assert "not in the directory of the study" in refused.value.what
     assert "root:" not in str(refused.value)
 
 
@@ -234,8 +233,8 @@ def test_a_program_that_is_not_used_or_has_a_taken_name_is_refused(tmp_path):
     more = f'[[program]]\nname = "stream"\nargv.guest = ["x"]\nversion = ["x"]\n{metric}'
     with pytest.raises(BadInput) as caught:
         dry_run(written(tmp_path, more))
-    assert "program stream" in str(caught.value)
-    assert "stream already" in str(caught.value)
+    assert "program stream is declared and not used" in str(caught.value)
+    assert "a benchmark stream already" in str(caught.value)
 
 
 def test_consent_is_to_commands_values_and_what_files_hold(tmp_path):

@@ -238,10 +238,10 @@ def test_what_the_study_does_not_have_is_refused(tmp_path, old, new, message):
 
 
 def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path):
-    with pytest.raises(BadInput, match="'quik'") as refused:
+    with pytest.raises(BadInput, match="mine has no scale 'quik'") as refused:
         load(written(tmp_path), chosen=Chosen(scale="quik"))
     assert (refused.value.where, refused.value.hint) == ("--scale", "known: quick")
-    with pytest.raises(BadInput, match="'paper'") as refused:
+    with pytest.raises(BadInput, match="tour has no protocol 'paper'") as refused:
         load("tour", chosen=Chosen(protocol="paper"))
     assert refused.value.hint == "it declares none: omit --protocol"
 
