@@ -6,6 +6,8 @@ import pytest
 from support import needs_root, thorough
 
 from vtax.conformance import fair
+from vtax.conformance.check import Skipped
+from vtax.conformance.platform import check_places
 from vtax.conformance.stage import CheckEnvironment, GuestStage
 from vtax.host.home import Home
 from vtax.image.image import Image
@@ -39,6 +41,19 @@ def unlike(name: str, environment: CheckEnvironment) -> list[str]:
 )
 def test_a_program_finds_what_it_finds_on_native(name, environment):
     assert unlike(name, environment) == []
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names() if name not in ALIKE])
+def test_files_lie_where_they_are_asked_to(name, environment):
+    platform = registry.get(name)
+    found = platform.probe(environment.image)
+    if not found.available:
+        pytest.skip(f"{name} does not run here: {found.reason}")
+    with GuestStage(environment) as stage:
+        try:
+            check_places(stage, platform)
+        except Skipped as skipped:
+            pytest.skip(str(skipped))
 
 
 def test_what_a_runtime_gives_by_itself_is_found_out(environment, monkeypatch):

@@ -226,13 +226,16 @@ def _fairness(subject: PlatformSubject) -> None:
 
 
 def _scratch(subject: PlatformSubject) -> None:
-    platform = platform_of(subject.driver)
-    isolation = subject.driver.isolation(platform.options)
+    check_places(subject.started[0], platform_of(subject.driver))
+
+
+def check_places(stage: GuestStage, platform: Platform) -> None:
+    """Start a guest for each place that /scratch can have. Raises Failed where it lies elsewhere, Skipped for machines."""
+    isolation = platform.driver.isolation(platform.options)
     can_choose = isinstance(platform.options, Scratched)
-    if not can_choose and (isolation == "kernel" or not subject.driver.uses_image):
+    if not can_choose and (isolation == "kernel" or not platform.driver.uses_image):
         raise Skipped("/scratch lies on the disk of a machine")
     places: tuple[Scratch, ...] = get_args(Scratch) if can_choose else ("volume",)
-    stage, _ = subject.started
     for place in places:
         spec = stage.spec(scratch=place)
         running = stage.started(platform, spec, role=place)
