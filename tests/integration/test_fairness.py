@@ -12,6 +12,7 @@ from vtax.conformance.stage import CheckEnvironment, GuestStage
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import alike, registry
+from vtax.platforms.base import Platform
 
 pytestmark = [needs_root, pytest.mark.root]
 ALIKE = ("qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-virtio")  # qemu-tcg with other devices
@@ -22,11 +23,16 @@ def environment(private_home: Home, image: Image) -> CheckEnvironment:
     return CheckEnvironment(private_home, image)
 
 
-def unlike(name: str, environment: CheckEnvironment) -> list[str]:
-    platform, native = registry.get(name), registry.get("native")
+def available(name: str, environment: CheckEnvironment) -> Platform:
+    platform = registry.get(name)
     found = platform.probe(environment.image)
     if not found.available:
         pytest.skip(f"{name} does not run here: {found.reason}")
+    return platform
+
+
+def unlike(name: str, environment: CheckEnvironment) -> list[str]:
+    platform, native = available(name, environment), registry.get("native")
     with GuestStage(environment) as stage:
         running, beside = stage.start(platform), stage.start(native, role="native")
         here = fair.found(stage.guest(), running)
@@ -45,10 +51,7 @@ def test_a_program_finds_what_it_finds_on_native(name, environment):
 
 @pytest.mark.parametrize("name", [name for name in registry.names() if name not in ALIKE])
 def test_files_lie_where_they_are_asked_to(name, environment):
-    platform = registry.get(name)
-    found = platform.probe(environment.image)
-    if not found.available:
-        pytest.skip(f"{name} does not run here: {found.reason}")
+    platform = available(name, environment)
     with GuestStage(environment) as stage:
         try:
             check_places(stage, platform)

@@ -96,7 +96,7 @@ def test_a_level_that_a_platform_cannot_have_is_not_tested_there():
 def test_engines_and_runtimes_get_the_place(spec):
     given = {}
     for place in ("volume", "layer", "memory"):
-        at = spec_at(spec, place)
+        at = replace(spec, scratch=place)
         given[place] = (scratch.run_options(at), scratch.oci_mounts(at))
     volume = str(spec.directory / "volume")
     assert given["volume"][0] == [f"--mount=type=bind,source={volume},target=/scratch"]
@@ -104,12 +104,6 @@ def test_engines_and_runtimes_get_the_place(spec):
     assert given["layer"] == ([], [])
     assert given["memory"][0] == [f"--tmpfs=/scratch:exec,mode=1777,size={MEMORY}"]
     assert given["memory"][1][0]["type"] == "tmpfs"
-
-
-def spec_at(spec, place):
-    return GuestSpec(
-        spec.name, spec.image, spec.resources, spec.directory, spec.journal, scratch=place
-    )
 
 
 @needs_root
@@ -122,7 +116,7 @@ def test_a_volume_belongs_to_the_root_of_a_user_namespace(spec):
 
 
 def test_memory_belongs_to_it_too_and_has_the_size_of_the_guest(spec):
-    (mount,) = scratch.mounts(spec_at(spec, "memory"), Path("/root"), IdRange(2013265920))
+    (mount,) = scratch.mounts(replace(spec, scratch="memory"), Path("/root"), IdRange(2013265920))
     assert mount.data == f"mode=1777,uid=2013265920,gid=2013265920,size={MEMORY}"
 
 
@@ -197,7 +191,7 @@ def test_the_layer_of_native_is_an_overlay_and_its_memory_a_tmpfs(spec):
     for place in ("layer", "memory"):
         directory = spec.directory / place
         directory.mkdir()
-        at = GuestSpec(spec.name, spec.image, spec.resources, directory, None, scratch=place)
+        at = replace(spec, directory=directory, scratch=place)
         kinds[place] = native.plain_root(at, directory / "root")[-1].kind
     assert kinds == {"layer": "overlay", "memory": "tmpfs"}
 
@@ -207,6 +201,6 @@ def test_a_home_that_overlayfs_cannot_use_is_refused(spec, tmp_path):
     directory.mkdir()
     (spec.image.tree / "etc").mkdir(parents=True)
     (spec.image.tree / "etc/file").touch()
-    at = GuestSpec(spec.name, spec.image, spec.resources, directory, None)
+    at = replace(spec, directory=directory)
     with pytest.raises(BadInput):
         native.plain_root(at, directory / "root")

@@ -218,7 +218,7 @@ class Context:
     """Where a trial runs.
 
     vcpus, memory_bytes: of the guest.
-    scratch: a writable directory in the guest, on its own root file system.
+    scratch: a writable directory in the guest, which lies where the study says (platforms.scratch).
     guest_address, peer_address: in the lab. Before there is a lab, they are of the right form.
     link_mbit_s: the rate of the link, when the topology limits it. No value can be above it.
     mtu: of the link; None when it is not known.
@@ -240,6 +240,10 @@ class Context:
     peer_scratch: str = "/scratch"
     peer_vcpus: int = 1
     bounded: bool = True
+
+    def scratch_of(self, *, peer: bool) -> str:
+        """Return the writable directory of the guest, or of its peer."""
+        return self.peer_scratch if peer else self.scratch
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ class Nginx(Service):
         if p.rate:
             argv += [f"--rps={p.rate / p.connections:g}"]
         argv += ["--log-file={log}", f"http://{context.guest_address}:{port}/page"]
-        scratch = context.peer_scratch if p.client == "peer" else context.scratch
+        scratch = context.scratch_of(peer=p.client == "peer")
         of_client, line, files = timed_by_log(
             scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv
         )

@@ -175,7 +175,7 @@ class Pgbench(Service):
         if p.rate:
             argv += [f"--rate={p.rate:g}"]
         argv += ["--log", "--log-prefix={log}", "pgbench"]
-        scratch = context.peer_scratch if p.client == "peer" else context.scratch
+        scratch = context.scratch_of(peer=p.client == "peer")
         of_client, line, files = timed_by_log(
             scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv
         )

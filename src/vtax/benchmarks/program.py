@@ -148,7 +148,7 @@ class ProgramBenchmark(Benchmark):
         for role, argv in sorted(self._argv.items(), reverse=True):
             is_server = role == "server"
             at_peer = is_server == (self._table.server_in == "peer") and role != "guest"
-            scratch = context.peer_scratch if at_peer else context.scratch
+            scratch = context.scratch_of(peer=at_peer)
             directory = f"{scratch}/vtax-{self.name}-{role}-{context.flow}"
             port = (self._table.port or 0) + context.flow
             values = {

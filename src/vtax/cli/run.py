@@ -241,6 +241,15 @@ def command(
     varied = _varied(study, Chosen(scale, protocol))
     _check_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
+    given = {
+        "image": image,
+        "vcpus": vcpus,
+        "memory": memory,
+        "disk": disk,
+        "scratch": scratch,
+        "link": link,
+        "boot": boot,
+    }
     changes = overrides.merge_changes(
         {"platforms": list(platforms)} if platforms else {},
         {"scratch": list(scratch)} if scratch else {},
@@ -248,16 +257,7 @@ def command(
         overrides.link_changes(varied, link),
         overrides.boot_changes(varied, boot, blocks, platforms),
         of_design(varied, blocks, sessions, budget),
-        overrides.name_changes(
-            varied,
-            image=image,
-            vcpus=vcpus,
-            memory=memory,
-            disk=disk,
-            scratch=scratch,
-            link=link,
-            boot=boot,
-        ),
+        overrides.name_changes(varied, **given),
     )
     if sides is not None:
         if platforms:
@@ -265,16 +265,7 @@ def command(
                 "--ab names the platforms", where="--platforms", hint="give one of the two options"
             )
         platforms = (sides.old.name, sides.new.name)
-    with overrides.blaming_options(
-        study,
-        image=image,
-        vcpus=vcpus,
-        memory=memory,
-        disk=disk,
-        scratch=scratch,
-        link=link,
-        boot=boot,
-    ):
+    with overrides.blaming_options(study, **given):
         loaded = load(study, changes, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
     if limits:

@@ -125,9 +125,12 @@ def tmpfs(target: Path, mode: int = 0o755, *, size: int | None = None, owner: in
 
     size: bytes that it holds at most; absent: half of this host's memory. owner: user and group of its root.
     """
-    limit = f",size={size}" if size is not None else ""
-    data = f"mode={mode:o},uid={owner},gid={owner}{limit}"
-    return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, data)
+    options = [f"mode={mode:o}"]
+    if owner:
+        options += [f"uid={owner}", f"gid={owner}"]
+    if size is not None:
+        options.append(f"size={size}")
+    return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, ",".join(options))
 
 
 def own_devices(target: Path) -> list[MountStep]:

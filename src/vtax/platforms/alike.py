@@ -18,17 +18,11 @@ from pathlib import Path
 
 from vtax.guest.guest import RLIMITS, own_limits
 from vtax.host import namespaces
-from vtax.host.namespaces import UNTRUSTED, MountStep
 from vtax.image.image import Image
 
 SHM = Path("/dev/shm")
 _OF_RUNTIMES = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
 """Files that a runtime makes for a container: a server that it names is not there in a lab."""
-
-
-def shared_memory(place: Path, memory_bytes: int) -> MountStep:
-    """Return a /dev/shm for a guest that may use so much memory."""
-    return MountStep(place, "tmpfs", "tmpfs", UNTRUSTED, f"mode=1777,size={memory_bytes}")
 
 
 def give(pid: int, image: Image, memory_bytes: int) -> None:
@@ -54,7 +48,7 @@ def give(pid: int, image: Image, memory_bytes: int) -> None:
             if not any(os.path.samestat(path.stat(), status) for status in of_host):
                 path.write_bytes(text)
         if SHM.is_dir():
-            namespaces.mount(shared_memory(SHM, memory_bytes))
+            namespaces.mount(namespaces.tmpfs(SHM, 0o1777, size=memory_bytes))
 
     namespaces.within(pid, act)
 

@@ -134,10 +134,8 @@ def close(pid: int) -> None:
     removed = [place for place, root in mounted if place == "/proc/kmsg" and "//deleted" in root]
 
     to_read = MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS
-    unwritten, (files, directories) = (
-        read_only(),
-        hidden(),
-    )  # as this host shows them, not the guest
+    unwritten = read_only()  # as this host shows them, not the guest
+    files, directories = hidden()
 
     def act() -> None:
         for place in removed:

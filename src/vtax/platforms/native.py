@@ -17,7 +17,7 @@ from typing import Any
 
 from vtax.host import namespaces
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind
-from vtax.platforms import alike, scratch, stdio
+from vtax.platforms import scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
@@ -62,7 +62,7 @@ def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest
         mounts = [*plain_root(spec, root), *_host_views(root, network)]
     except OSError as error:
         raise stdio.start_error(spec, error) from error
-    mounts.append(alike.shared_memory(root / "dev/shm", spec.resources.memory_bytes))
+    mounts.append(namespaces.tmpfs(root / "dev/shm", 0o1777, size=spec.resources.memory_bytes))
     program = Program(argv, mounts, network=network, new_root=root, limited=limited)
     guest = stdio.start(spec, lambda group: program)
     guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction

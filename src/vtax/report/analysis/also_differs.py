@@ -155,7 +155,7 @@ def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fa
     blocks: dict[int, list[tuple[str, Mapping[str, Fact]]]] = {}
     for guest in analysis.guests:
         if guest.facts:
-            blocks.setdefault(guest.block, []).append((guest.platform, _facts(guest.facts)))
+            blocks.setdefault(guest.block, []).append((guest.platform, guest.facts))
     seen: set[tuple[str, str]] = set()
     for guests in blocks.values():
         for how, platforms in started_alike(guests).items():
@@ -163,8 +163,9 @@ def _first_together(analysis: Analysis) -> Iterator[Mapping[str, Mapping[str, Fa
                 continue
             fresh = [name for name in platforms if (how, name) not in seen]
             seen.update((how, name) for name in fresh)
-            chosen = dict.fromkeys([*fresh, analysis.baseline])
-            yield {name: platforms[name][0] for name in chosen}
+            if fresh:
+                chosen = dict.fromkeys([*fresh, analysis.baseline])
+                yield {name: _facts(platforms[name][0]) for name in chosen}
 
 
 def _compared(section: Section) -> Iterator[str]:
