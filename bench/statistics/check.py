@@ -110,7 +110,7 @@ def _of_one_run(
     noise: Noise, blocks: int, random: np.random.Generator, slowdown: float
 ) -> RangeTest:
     numbers = np.arange(blocks)
-    treatment = BlockMeans(numbers, np.exp(math.log1p(-slowdown) + noise(random, blocks)))
+    treatment = BlockMeans(numbers, np.exp(-math.log1p(slowdown) + noise(random, blocks)))
     baseline = BlockMeans(numbers, np.exp(noise(random, blocks)))
     return finding(
         paired_contrast(ContrastSide(treatment), ContrastSide(baseline), "higher"), MARGIN
@@ -122,7 +122,7 @@ def _of_two_runs(
 ) -> RangeTest:
     empty = Contrast(np.full(1, np.nan), "higher")
     samples = (
-        _sample(effect, sessions, random, math.log1p(-slowdown)),
+        _sample(effect, sessions, random, -math.log1p(slowdown)),
         _sample(effect, sessions, random, 0.0),
     )
     return finding(empty, MARGIN, samples)

@@ -46,7 +46,7 @@ def decided(logs: Array, *, guarded: bool) -> tuple[dict[int, float], float, flo
     product = np.cumsum(logs[:, 1:] * logs[:, :-1], axis=1)
     lag = (product - mean * (2 * n * mean - logs[:, :1] - logs[:, 1:]) + (n - 1) * mean**2) / square
     se = np.sqrt(square / (n - 1) / n)
-    distance = np.minimum(mean - np.log1p(-MARGIN), np.log1p(MARGIN) - mean)
+    distance = np.minimum(mean - -np.log1p(MARGIN), np.log1p(MARGIN) - mean)
     p = special.stdtr(n - 1, -distance / se)
     left = np.maximum(n - 3, 1)
     limit = special.ndtri(1 - OWN_LEVEL) * (n - 2) / (n * np.sqrt(n - 1)) - 1 / n
@@ -69,7 +69,7 @@ def decided(logs: Array, *, guarded: bool) -> tuple[dict[int, float], float, flo
     )
     crossed = np.logical_or.accumulate(p <= inside, axis=1)
     is_equivalent = crossed & (np.maximum(p_seen, p_guarded) <= inside)
-    size = (mean < np.log1p(-MARGIN)) | (mean > np.log1p(MARGIN))
+    size = (mean < -np.log1p(MARGIN)) | (mean > np.log1p(MARGIN))
     is_different = (special.stdtr(n - 1, -np.abs(mean) / se) <= different) & size
     at = [
         np.where(each.any(1), each.argmax(1) + 2, LAST + 1)

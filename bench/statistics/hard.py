@@ -147,7 +147,7 @@ def assumptions(noise: Hard, studies: int) -> list[str]:
             row.append(f"{wrong} ({unwarned})")
     for stop, blocks, share in (("fixed", 10, 1), ("verdict", 30, 4)):
         rates = []
-        for end in (np.log1p(-MARGIN), np.log1p(MARGIN)):
+        for end in (-np.log1p(MARGIN), np.log1p(MARGIN)):
             logs = values(
                 noise, studies // share, blocks, end, generator("equal", noise, stop, end)
             )

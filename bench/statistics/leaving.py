@@ -176,8 +176,8 @@ def print_errors(studies: int) -> None:
             for sd, truth in (
                 (0.02, 0.0),
                 (0.05, 0.0),
-                (0.01, math.log1p(-MARGIN)),
-                (0.02, math.log1p(-MARGIN)),
+                (0.01, -math.log1p(MARGIN)),
+                (0.02, -math.log1p(MARGIN)),
             ):
                 print(errors(rule, sd, truth, shape, studies), flush=True)
 

@@ -53,7 +53,7 @@ def holm_passes(p: Array, alpha: Array | float) -> npt.NDArray[np.bool_]:
 
 def verdicts(mean: Array, se: Array, n: Array, margin: float, alpha: float) -> Codes:
     """vtax's verdicts from summaries of shape (studies, contrasts), n too or (studies, 1)."""
-    low, high = np.log1p(-margin), np.log1p(margin)
+    low, high = -np.log1p(margin), np.log1p(margin)
     different = holm_passes(2 * special.stdtr(n - 1, -np.abs(mean) / se), alpha)
     inside = holm_passes(special.stdtr(n - 1, -np.minimum(mean - low, high - mean) / se), alpha)
     different &= ((mean < low) | (mean > high)) & (n >= MINIMUM_BLOCKS)

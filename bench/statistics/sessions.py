@@ -26,7 +26,7 @@ from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.ratio import Ratio, ratio_of_logs
 from vtax.stats.sessions import ratio_over_sessions, unpaired_over_sessions
 from vtax.stats.stopping import Rule
-from vtax.stats.verdict import judge_unordered
+from vtax.stats.verdict import judge_family
 
 Array = npt.NDArray[np.float64]
 FAMILY, BLOCKS, MARGIN, NOISE = 6, 5, 0.02, 0.01
@@ -149,7 +149,7 @@ def contrasts(key: tuple[float, int], studies: int) -> list[str]:
 
 def _any_false(ratios: list[Ratio]) -> bool:
     """Whether a family of equal pairs has `faster` or `slower`."""
-    verdicts = judge_unordered(ratios, MARGIN / 10, ["lower"] * len(ratios), 0.05)
+    verdicts = judge_family(ratios, MARGIN / 10, ["lower"] * len(ratios), 0.05)
     return any(verdict.kind in ("slower", "faster") for verdict in verdicts)
 
 

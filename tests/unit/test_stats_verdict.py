@@ -13,7 +13,7 @@ from vtax.stats.checks import StatsError
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule
-from vtax.stats.verdict import holm, judge, judge_family, judge_unordered, p_equivalence
+from vtax.stats.verdict import holm, judge, judge_family, p_equivalence
 
 rng = np.random.default_rng(7)
 SPREAD = np.array([-1.5, -0.8, -0.3, 0.1, 0.2, 0.6, 0.7, 1.0])
@@ -50,7 +50,7 @@ def test_fewer_than_five_blocks_never_give_a_verdict():
 
 def test_the_two_one_sided_tests_are_statsmodels():
     logs = 0.005 + 0.01 * SPREAD
-    expected = ttost_paired(logs, np.zeros(logs.size), math.log(0.98), math.log(1.02))[0]
+    expected = ttost_paired(logs, np.zeros(logs.size), -math.log(1.02), math.log(1.02))[0]
     assert p_equivalence(ratio_of_logs(logs), 0.02) == pytest.approx(expected)
 
 
@@ -61,7 +61,7 @@ def test_where_noise_leaves_everything_open_no_number_of_blocks_is_stated():
 
 
 def test_a_ratio_at_the_margin_cannot_be_settled():
-    assert judge(ratio(0.980001, 0.03), 0.02, "higher").blocks_needed is None
+    assert judge(ratio(1 / 1.02 + 1e-6, 0.03), 0.02, "higher").blocks_needed is None
 
 
 @pytest.mark.parametrize("margin", [0, 1, -0.1, math.nan])
@@ -73,21 +73,21 @@ def test_a_margin_out_of_range_is_refused(margin):
 @given(st.floats(-0.05, 0.05), st.floats(0.0001, 0.05), st.sampled_from(["higher", "lower"]))
 def test_two_sides_that_are_swapped_have_the_mirrored_verdict(mean, spread, better):
     found = ratio_of_logs(mean + spread * SPREAD)
-    (forth,), (back,) = (judge_unordered([each], 0.02, [better]) for each in (found, found.inverse))
+    (forth,), (back,) = (judge_family([each], 0.02, [better]) for each in (found, found.inverse))
     assert back.kind == {"slower": "faster", "faster": "slower"}.get(forth.kind, forth.kind)
     assert (forth.blocks_needed, forth.p_equivalence) == (
         back.blocks_needed,
         pytest.approx(back.p_equivalence),
     )
-    if forth.kind != "undecided":
-        assert judge(found, 0.02, better).kind == forth.kind
 
 
-def test_next_to_the_margin_a_word_must_hold_in_both_directions():
-    above = ratio_of_logs(math.log(1.0202) + 1e-5 * SPREAD)
-    assert judge(above, 0.02, "higher").kind == "faster"
-    assert judge(above.inverse, 0.02, "higher").kind == "equivalent"
-    assert judge_unordered([above], 0.02, ["higher"])[0].kind == "undecided"
+def test_a_rate_and_its_time_have_one_margin():
+    below = ratio_of_logs(math.log(0.9802) + 1e-6 * SPREAD)
+    assert judge(below, 0.02, "higher").kind == "slower"
+    assert judge(below.inverse, 0.02, "lower").kind == "slower"
+    inside = ratio_of_logs(math.log(0.9805) + 1e-6 * SPREAD)
+    assert judge(inside, 0.02, "higher").kind == "equivalent"
+    assert judge(inside.inverse, 0.02, "lower").kind == "equivalent"
 
 
 @pytest.mark.slow

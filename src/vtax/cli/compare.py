@@ -109,8 +109,8 @@ def command(
       vtax compare tour-1,tour-2,tour-3 tour-4,tour-5,tour-6
 
     With --fail-if, --detect or --strict it is a gate. A comparison fails if its interval, corrected
-    for all comparisons of a metric, lies below the limit: slower-by 5% is 95 % of B. It passes if
-    the interval lies above the limit, and is undecided if noise allows neither. A gate also accepts
+    for all comparisons of a metric, lies below the limit: slower-by 5% is 1 / 1.05 of B's rates, or
+    1.05 of its times. It passes if the interval lies above the limit, and is undecided if noise allows neither. A gate also accepts
     one run, whose platforms are compared with its baseline, and bundles:
 
     \b

@@ -22,6 +22,7 @@ from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError, Values, as_array
 from vtax.stats.contrasts import unpaired_ratio_of_logs
 from vtax.stats.judge import Comparison, Contrast, analyse
+from vtax.stats.margin import margin_between
 from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.resolution import coarsened
@@ -406,7 +407,7 @@ def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: 
     margin, bound = rule.margin, 0.0
     kind: Kind = "equivalent"
     if is_inside and math.isfinite(low) and math.isfinite(high):
-        bound, margin = (low + high) / 2, 1 - math.exp(-(high - low) / 2)
+        bound, margin = (low + high) / 2, margin_between(low, high)
     else:
         is_above = math.isfinite(low) if is_inside else tested.is_above
         bound = low if is_above == is_inside else high
@@ -429,5 +430,5 @@ def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: 
     if tested.claimed.apart:
         return for_failures(verdict, contrast)
     at_bound = replace(contrast, logs=contrast.logs - bound)
-    at_margin = replace(rule, stop="open" if rule.stop == "open" else "fixed", margin=margin)
-    return warranted(verdict, moved, at_bound, at_margin, is_absence=is_inside and low < 0 < high)
+    once = replace(rule, stop="open" if rule.stop == "open" else "fixed")
+    return warranted(verdict, moved, at_bound, once, is_absence=is_inside and low < 0 < high)

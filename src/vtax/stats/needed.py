@@ -16,6 +16,7 @@ from scipy import special
 
 from vtax.stats.assumptions import allow_for_dependence, unseen_correlation
 from vtax.stats.checks import MINIMUM_BLOCKS, Array
+from vtax.stats.margin import log_margin
 from vtax.stats.outlook import Needed
 from vtax.stats.planning import POWER
 from vtax.stats.ratio import Ratio
@@ -35,12 +36,12 @@ def needed(rule: Rule, ratio: Ratio, margin: float, family: int) -> Needed | Non
     sd, df = ratio.se_log * math.sqrt(ratio.n_blocks), ratio.n_blocks - 1.0
     low, high = NOISE_LIMITS
     quiet, noisy = (sd * math.sqrt(df / float(special.chdtri(df, p))) for p in (1 - high, 1 - low))
-    equal = _first(ns, at_equal, math.log1p(margin) / quiet)
-    different = _first(ns, at_different, math.log1p(size) / quiet)
+    equal = _first(ns, at_equal, log_margin(margin) / quiet)
+    different = _first(ns, at_different, log_margin(size) / quiet)
     if equal is None or different is None:
         return None
-    most_equal = _first(ns, at_equal, math.log1p(margin) / noisy)
-    most_different = _first(ns, at_different, math.log1p(size) / noisy)
+    most_equal = _first(ns, at_equal, log_margin(margin) / noisy)
+    most_different = _first(ns, at_different, log_margin(size) / noisy)
     return Needed((equal, most_equal), size, (different, most_different))
 
 

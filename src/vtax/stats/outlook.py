@@ -19,6 +19,7 @@ from scipy import special
 
 from vtax.described import Means
 from vtax.stats.checks import Array
+from vtax.stats.margin import log_margin
 
 FUTURES = 400
 LOW, HIGH = (
@@ -129,11 +130,9 @@ def settled(
     """Return the share of futures that have a verdict after each number of blocks."""
     final, se, known = _futures(mean, sd, blocks, df, ns)
     bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
-    low, high = math.log1p(-margin), math.log1p(margin)
-    different = (
-        (np.abs(final) >= bound[0] * se) & ((final < low) | (final > high)) & (levels[:, 0] > 0)
-    )
-    inside = (np.minimum(final - low, high - final) >= bound[1] * se) & (levels[:, 1] > 0)
+    distance, end = np.abs(final), log_margin(margin)
+    different = (distance >= bound[0] * se) & (distance > end) & (levels[:, 0] > 0)
+    inside = (end - distance >= bound[1] * se) & (levels[:, 1] > 0)
     return np.asarray((different | inside).mean(axis=0))
 
 

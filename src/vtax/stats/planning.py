@@ -13,6 +13,7 @@ from scipy import special
 
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
+from vtax.stats.margin import edges
 from vtax.stats.ratio import Ratio
 from vtax.stats.variance import Components
 
@@ -52,7 +53,7 @@ def detectable_overhead(
     """
     if ratio.n_blocks < MINIMUM_BLOCKS or not math.isfinite(ratio.se_log):
         return None
-    return max(-math.expm1(-detectable_log(ratio, alpha, family)), margin)
+    return max(-math.expm1(-detectable_log(ratio, alpha, family)), 1 - edges(margin)[0])
 
 
 def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:

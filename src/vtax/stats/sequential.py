@@ -23,6 +23,7 @@ import numpy.typing as npt
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError
+from vtax.stats.margin import log_margin
 
 Direction = Literal["above", "below", "equivalent", "undecided"]
 DIRECTIONS: tuple[Direction, ...] = (
@@ -150,7 +151,7 @@ def decide_studies(
     first = min(look.first for look in looks)
     final = max(look.final for look in looks)
     difference, inside, mean = _t_values(logs[..., :final], margin, first)
-    size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
+    size = np.abs(mean) > log_margin(margin)
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, looks)
     at_inside = _step_down(inside, alpha, looks)
     at = np.minimum(at_difference, at_inside)
@@ -176,8 +177,7 @@ def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Arr
         still = np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance))
         return np.where(is_still, still, noisy)
 
-    low, high = np.log1p(-margin), np.log1p(margin)
-    return t(np.abs(mean)), t(np.minimum(mean - low, high - mean)), mean
+    return t(np.abs(mean)), t(log_margin(margin) - np.abs(mean)), mean
 
 
 def _at_least(members: int) -> int:

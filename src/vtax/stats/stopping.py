@@ -18,10 +18,10 @@ import numpy as np
 from vtax.messages import Note, together
 from vtax.stats import anytime
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, StatsError, without_missing
+from vtax.stats.margin import check_margin
 from vtax.stats.ratio import Ratio, ratio_of_logs
 from vtax.stats.sequential import Looks, sequential_verdicts
 from vtax.stats.terms import COUNTED, Stop
-from vtax.stats.verdict import check_margin
 
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 UNBOUNDED = 10**6  # blocks, where a time ends a run

@@ -19,6 +19,7 @@ from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence
 from vtax.stats.checks import Array, Better
 from vtax.stats.intervals import Interval, t_quantile, t_tail
+from vtax.stats.margin import log_margin
 from vtax.stats.ratio import Ratio, exp
 
 FEWEST_BLOCKS = 10  # with five, trimming leaves three
@@ -116,7 +117,7 @@ def found_pauses(
     longer than its typical trial.
     """
     difference = ratio.mean_log - typical.mean_log
-    if p_value > alpha or abs(difference) <= math.log1p(margin):
+    if p_value > alpha or abs(difference) <= log_margin(margin):
         return replace(typical, p_value=p_value)
     percent = round(100 * abs(math.expm1(difference)), 1)
     p = max(0.001, math.ceil(1000 * p_value) / 1000)

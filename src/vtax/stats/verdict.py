@@ -1,7 +1,7 @@
 """From a ratio to a word: slower, faster, equivalent, or undecided and how much more would decide it.
 
 A verdict needs significance and size. `slower` and `faster`: the two-sided t-test rejects a ratio of 1, and the
-estimate lies outside 1 +- margin. `equivalent`: two one-sided t-tests reject both ends of 1 +- margin (TOST,
+estimate lies beyond the margin. `equivalent`: two one-sided t-tests reject both ends of the margin (TOST,
 Schuirmann 1987). A difference that is significant but inside the margin is `equivalent` once TOST says so and
 `undecided` before. Over a family of contrasts both kinds of p-values are Holm-adjusted (Holm 1979), each kind by
 itself, so that the chance of any false word of a kind in the family is at most alpha.
@@ -19,6 +19,7 @@ import numpy as np
 from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
+from vtax.stats.margin import check_margin, is_outside, log_margin
 from vtax.stats.outlook import Levels, Needed, Outlook, outlook
 from vtax.stats.ratio import Ratio, p_above, p_below
 
@@ -95,43 +96,6 @@ def judge_family(
     return tuple(verdicts)
 
 
-def judge_unordered(
-    ratios: Sequence[Ratio], margin: float, better: Sequence[Better], alpha: float = 0.05
-) -> tuple[Verdict, ...]:
-    """Return the verdicts of `judge_family` for two sides of which neither is the baseline.
-
-    A verdict must hold whichever side is divided by. 1 - margin and 1 + margin are not each other's inverse, so near
-    them the two directions may disagree; such a ratio is undecided.
-    """
-    forth = judge_family(ratios, margin, better, alpha)
-    opposite: dict[Better, Better] = {"lower": "higher", "higher": "lower"}
-    inverse = [opposite[direction] for direction in better]
-    back = judge_family([ratio.inverse for ratio in ratios], margin, inverse, alpha)
-    return tuple(map(_agreed, forth, back))
-
-
-def _agreed(a: Verdict, b: Verdict) -> Verdict:
-    """Return the word of both. b: of the inverse ratio, judged by the inverse metric."""
-    p = max(a.p_equivalence, b.p_equivalence)
-    if a.kind == b.kind != "undecided":
-        return replace(a, p_equivalence=p)
-    longest = max((a, b), key=_blocks_left)
-    return replace(
-        a,
-        kind="undecided",
-        p_equivalence=p,
-        blocks_needed=longest.blocks_needed,
-        blocks_needed_low=longest.blocks_needed_low,
-    )
-
-
-def _blocks_left(verdict: Verdict) -> float:
-    """Count the blocks that a verdict needs; unknown is most, decided least."""
-    if verdict.kind != "undecided":
-        return -1.0
-    return math.inf if verdict.blocks_needed is None else verdict.blocks_needed
-
-
 def verdict_of(
     ratio: Ratio,
     margin: float,
@@ -153,7 +117,7 @@ def verdict_of(
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < MINIMUM_BLOCKS:
         warnings = (Note("few-blocks", count=ratio.n_blocks, minimum=MINIMUM_BLOCKS),)
-    elif p_difference <= alpha and outside(ratio.mean_log, margin):
+    elif p_difference <= alpha and is_outside(ratio.mean_log, margin):
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:
         kind = "equivalent"
@@ -169,22 +133,11 @@ def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
     return replace(verdict, blocks_needed=further.high, blocks_needed_low=further.low)
 
 
-def check_margin(margin: float) -> None:
-    """Raise StatsError unless 0 < margin < 1."""
-    if not 0 < margin < 1:
-        raise StatsError(f"a margin of {margin} is not between 0 and 1")
-
-
-def outside(mean_log: float, margin: float) -> bool:
-    """Return whether a log-ratio lies outside 1 +- margin."""
-    return mean_log < math.log1p(-margin) or mean_log > math.log1p(margin)
-
-
 def p_equivalence(ratio: Ratio, margin: float) -> float:
-    """Return the p-value of the two one-sided tests: small when the ratio is inside 1 +- margin; 1 of a single block."""
+    """Return the p-value of the two one-sided tests: small when the ratio is within the margin; 1 of a single block."""
     if ratio.n_blocks < 2:
         return 1.0
-    return max(p_above(ratio, math.log1p(-margin)), p_below(ratio, math.log1p(margin)))
+    return max(p_above(ratio, -log_margin(margin)), p_below(ratio, log_margin(margin)))
 
 
 def p_text(p: float) -> str:

@@ -13,6 +13,7 @@ from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence, plausible_correlation
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.contrasts import Contrast
+from vtax.stats.margin import holds_interval
 from vtax.stats.ratio import Ratio, exp, widened
 from vtax.stats.resolution import Resolution, band
 from vtax.stats.stopping import Rule, test_level
@@ -38,7 +39,7 @@ def warranted(
     verdict = for_failures(verdict, contrast)
     if verdict.kind == "undecided":
         return verdict
-    note = _objection(verdict, ratio, contrast, rule)
+    note = _objection(verdict, ratio, contrast)
     if note is not None or ratio.n_sessions > 1 or ratio.n_blocks < 2:
         return verdict if note is None else _withheld(verdict, note)
     if is_absence or verdict.kind == "equivalent":
@@ -68,9 +69,7 @@ def for_resolution(verdict: Verdict, ratio: Ratio, resolution: Resolution) -> Ve
     if verdict.kind == "undecided":
         if not (is_coarse and bounds == (ratio.low, ratio.high) and bounds[0] < 1 < bounds[1]):
             return verdict
-    elif not (verdict.kind == "equivalent" and is_coarse) and _agrees(
-        verdict, *bounds, verdict.margin
-    ):
+    elif not (verdict.kind == "equivalent" and is_coarse) and _agrees(verdict, *bounds):
         return verdict
     code = _TIMER if resolution.is_timer else _COARSE
     return _withheld(verdict, Note(code, percent=resolution.percent))
@@ -140,25 +139,23 @@ def _stands(verdict: Verdict, ratio: Ratio, rule: Rule) -> bool:
     return ratio.p_value <= 2 * test_level(rule, error / 2, ratio.n_blocks)
 
 
-def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Note | None:
+def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast) -> Note | None:
     unlucky = "faster" if contrast.noise > 1 else "slower"
     if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
-        if not _has_room(verdict, ratio, contrast, rule):
+        if not _has_room(verdict, ratio, contrast):
             return Note("withheld-noisier", times=round(max(contrast.noise, 1 / contrast.noise), 1))
-    elif ratio.effective_blocks is not None and not _agrees(
-        verdict, ratio.low, ratio.high, rule.margin
-    ):
+    elif ratio.effective_blocks is not None and not _agrees(verdict, ratio.low, ratio.high):
         return Note("withheld-dependent")
     return None
 
 
-def _agrees(verdict: Verdict, low: float, high: float, margin: float) -> bool:
+def _agrees(verdict: Verdict, low: float, high: float) -> bool:
     if verdict.kind == "equivalent":
-        return low > 1 - margin and high < 1 + margin
+        return holds_interval(low, high, verdict.margin)
     return low > 1 or high < 1
 
 
-def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> bool:
+def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast) -> bool:
     """Return whether the interval supports the verdict from so far that unseen slow blocks cannot undo it.
 
     Of n blocks none was slow, so at most about 3 in n are (the rule of three, at 95 %); were each so many standard
@@ -167,4 +164,4 @@ def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) ->
     """
     logs = contrast.logs[contrast.logs == contrast.logs]
     room = ROOM / logs.size * float(logs.std(ddof=1)) if logs.size > 1 else math.inf
-    return _agrees(verdict, ratio.low * exp(-room), ratio.high * exp(room), rule.margin)
+    return _agrees(verdict, ratio.low * exp(-room), ratio.high * exp(room))

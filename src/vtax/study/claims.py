@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.described import Means
 from vtax.levels import HOST, NO_LEVELS, Level, Levels, canonical_choices, flat
+from vtax.stats.margin import edges
 from vtax.study import limits
 from vtax.study.fields import (
     KeptNote,
@@ -120,7 +121,7 @@ class CheckTable(StudyTable):
     """`[[claim.check]]`: cells, and the range that is claimed for a ratio of them."""
 
     kind: Kind = Field(
-        description="ratio: of / to is above, below or between; equivalence: of / to is within 1 +- within; rank: of "
+        description="ratio: of / to is above, below or between; equivalence: of / to is within a margin; rank: of "
         "is first or last among to; monotone: of rises or falls along a factor; spread: of values over blocks, "
         "or over points as a standard deviation of logarithms: of / to; interaction: (of / reference) / "
         "(to / reference); link_rate: of / the rate limit of its link, rate_mbit_s"
@@ -149,7 +150,10 @@ class CheckTable(StudyTable):
     above: float | None = Field(None, gt=0, description="the ratio is claimed to be above this")
     below: float | None = Field(None, gt=0, description="the ratio is claimed to be below this")
     within: Share | None = Field(
-        None, gt=0, lt=1, description="margin of an equivalence: 1 +- within"
+        None,
+        gt=0,
+        lt=1,
+        description="margin of an equivalence: from 1 / (1 + within) to 1 + within",
     )
     place: Literal["first", "last"] | None = Field(None, description="of a rank; first is best")
     along: str | None = Field(
@@ -212,7 +216,7 @@ class CheckTable(StudyTable):
     def bounds(self) -> tuple[float, float]:
         """(low, high) of the ratio; 0 and infinity where there is none. Of rank and monotone they depend on more."""
         if self.within is not None:
-            return 1 - self.within, 1 + self.within
+            return edges(self.within)
         return self.above or 0.0, math.inf if self.below is None else self.below
 
     def sides(self, name: Literal["of", "to"]) -> tuple[ClaimSide, ...]:

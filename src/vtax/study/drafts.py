@@ -147,8 +147,8 @@ def _list(words: Sequence[str]) -> str:
 class Draft:
     """Answers that make a study.
 
-    platforms: the baseline first. time: that the run may take, as a duration. margin: ratios within 1 ± margin are
-    equal. resources: of `compare`, `difference` and `density`. difference, max_blocks: of `difference`. guests: of
+    platforms: the baseline first. time: that the run may take, as a duration. margin: of equivalence.
+    resources: of `compare`, `difference` and `density`. difference, max_blocks: of `difference`. guests: of
     `density`, the most at once. command, files: of `program`; files as the command names them.
     """
 
@@ -201,7 +201,9 @@ def _guest(draft: Draft) -> str:
 
 
 def _design(draft: Draft) -> str:
-    margin = f"margin = {draft.margin:.6g}  # ratios within 1 ± this count as equivalent"
+    margin = (
+        f"margin = {draft.margin:.6g}  # platforms that differ by less than this are equivalent"
+    )
     if draft.question == "difference":
         rule = f'stop = "verdict"  # until every comparison is decided\nmax_blocks = {draft.max_blocks}'
     else:

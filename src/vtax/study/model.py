@@ -122,7 +122,10 @@ class DesignTable(StudyTable):
         description="no block starts that would end after this time",
     )
     margin: Share = Field(
-        0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent"
+        0.02,
+        gt=0,
+        lt=1,
+        description="ratios from 1 / (1 + margin) to 1 + margin count as equivalent",
     )
 
     @property

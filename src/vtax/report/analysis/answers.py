@@ -14,6 +14,7 @@ from vtax.report.analysis.next_step import withheld
 from vtax.report.analysis.values import Analysis, Row, every_row
 from vtax.report.document import joined, levels_of, listed, msg, plural
 from vtax.stats.checks import MINIMUM_BLOCKS, Better
+from vtax.stats.margin import edges
 from vtax.store.records import PlatformRecord
 
 _MOST_PLATFORMS = 6  # that are named
@@ -79,7 +80,8 @@ def kind_of(row: Row, better: Better) -> str:
     if ratio.n_blocks < MINIMUM_BLOCKS:
         return "few"
     found = ratio.efficiency(better)
-    if withheld(row) or (found.low <= 1 + verdict.margin and found.high >= 1 - verdict.margin):
+    lowest, highest = edges(verdict.margin)
+    if withheld(row) or (found.low <= highest and found.high >= lowest):
         return "open" if found.low <= 1 <= found.high else "undecided"
     return "perhaps slower" if found.high < 1 else "perhaps faster"
 

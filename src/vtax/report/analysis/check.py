@@ -25,8 +25,9 @@ from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.claims import Claimed, Judgement, RangeTest, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import Interval
+from vtax.stats.margin import edges, log_margin
 from vtax.stats.planning import detectable_log
-from vtax.stats.ratio import Ratio, exp
+from vtax.stats.ratio import LARGEST_LOG, Ratio
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
 from vtax.units import format_percent
@@ -84,7 +85,7 @@ class Checked:
     detectable: Annotated[
         float | None,
         Means(
-            "the smallest lack, as a share of the performance of the baseline, that it would have found with a "
+            "the smallest slowdown, as a share of the time of the baseline, that it would have found with a "
             "probability of 0.8, in its family; null below five blocks",
             name="detectable_slowdown",
         ),
@@ -196,7 +197,7 @@ class Checks:
     treatments: Annotated[tuple[str, ...], Means("the treatments as they were written")]
     baseline: Annotated[str, Means("the baseline as it was written")]
     margin: Annotated[
-        float, Means("largest share of the performance of the baseline that may be lacking")
+        float, Means("the largest slowdown that passes, as a share of the time of the baseline")
     ]
     compared: Annotated[
         tuple[Checked, ...],
@@ -463,7 +464,8 @@ def finding(
 
     apart: see Claimed.
     """
-    low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 / (1 - margin))
+    lowest, highest = edges(margin)
+    low, high = (lowest, math.inf) if contrast.better == "higher" else (0.0, highest)
     return RangeTest((Claimed(contrast, low, high, apart=apart),))
 
 
@@ -504,8 +506,8 @@ def _detectable(tested: Tested, judgement: Judgement, margin: float) -> float | 
     ratio = tested.ratio
     if ratio.n_blocks < MINIMUM_BLOCKS or (tested.claimed.apart and ratio.n_sessions == 1):
         return None
-    beyond = detectable_log(ratio, judgement.alpha, judgement.family)
-    return 1 - exp(math.log1p(-margin) - beyond)
+    slowdown = log_margin(margin) + detectable_log(ratio, judgement.alpha, judgement.family)
+    return math.expm1(slowdown) if slowdown < LARGEST_LOG else None
 
 
 def _noise(tested: Tested) -> float | None:

@@ -36,6 +36,7 @@ from vtax.report.analysis.workload import (
 from vtax.report.document import levels_of, msg
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
+from vtax.stats.margin import edges
 from vtax.stats.withholding import MOST_LOST
 from vtax.store.records import PlatformRecord
 
@@ -331,7 +332,7 @@ def _warnings(
         )
         for each in standings
         for resource, ratio in each.resources.items()
-        if ratio.estimate > 1 + analysis.rule.margin and ratio.low > 1
+        if ratio.estimate > edges(analysis.rule.margin)[1] and ratio.low > 1
     ]
     own += [
         noted(

@@ -24,7 +24,7 @@ from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsened, coarsest
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
-from vtax.stats.verdict import judge_unordered
+from vtax.stats.verdict import judge_family
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
 from vtax.store.query import Floats, Ints
 
@@ -64,7 +64,7 @@ def unpaired(
             result[number] = replace(result[number], reason=error.note)
     judged = {n: ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
     better = [pairs[number].section.better for number in judged]
-    words = judge_unordered(list(judged.values()), margin, better, 1 - level) if judged else ()
+    words = judge_family(list(judged.values()), margin, better, 1 - level) if judged else ()
     verdicts = dict(zip(judged, words, strict=True))
     for number, ratio in ratios.items():
         verdict = verdicts.get(number)

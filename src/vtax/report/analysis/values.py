@@ -360,7 +360,9 @@ class Analysis:
     @property
     def margin(
         self,
-    ) -> Annotated[float, Means("what counts as equivalent: ratios within 1 ± margin")]:
+    ) -> Annotated[
+        float, Means("what counts as equivalent: ratios from 1 / (1 + margin) to 1 + margin")
+    ]:
         """The margin of equivalence."""
         return self.rule.margin
 

@@ -24,6 +24,7 @@ from vtax.report.document import (
 )
 from vtax.report.document.text import Role
 from vtax.report.parts import shared
+from vtax.stats.margin import edges
 
 _MAX_NAMED = 6
 _OUTCOMES: Mapping[str, doc.Message] = {
@@ -101,7 +102,7 @@ def _lead(found: Checks) -> doc.Inline:
 
 def _limit(found: Checks, baseline: str = "") -> doc.Relative:
     """Return the share of the baseline below which the check fails."""
-    return doc.Relative(1 - found.margin, is_of="amount", baseline=baseline)
+    return doc.Relative(edges(found.margin)[0], is_of="amount", baseline=baseline)
 
 
 def _summary(found: Checks) -> doc.Titled:
@@ -347,7 +348,11 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
     yield from (*each.reasons, *each.assumptions, *_needed(each))
     if each.outcome != "undecided" or each.ratio is None:
         return
-    if not each.reasons and each.efficiency is not None and each.efficiency.high < 1 - found.margin:
+    if (
+        not each.reasons
+        and each.efficiency is not None
+        and each.efficiency.high < edges(found.margin)[0]
+    ):
         yield plural(
             "its interval alone lies below {limit}, corrected for {count} comparison it does not",
             "its interval alone lies below {limit}, corrected for {count} comparisons it does not",

@@ -12,6 +12,7 @@ from vtax.report.analysis.next_step import withheld
 from vtax.report.document import joined, listed, msg
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
+from vtax.stats.margin import holds_interval
 from vtax.stats.stopping import Rule, interval_confidence
 
 
@@ -43,7 +44,7 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     margin = analysis.rule.margin
     of_reason: dict[Note, list[doc.PlatformCell]] = {}
     for row in section.rows:
-        if row.ratio is not None and 1 - margin < row.ratio.low and row.ratio.high < 1 + margin:
+        if row.ratio is not None and holds_interval(row.ratio.low, row.ratio.high, margin):
             for reason in withheld(row):
                 of_reason.setdefault(reason, []).append(shared.platform_of(row.platform))
     for reason, platforms in of_reason.items():

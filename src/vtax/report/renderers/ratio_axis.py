@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from vtax.report import document as doc
+from vtax.stats.margin import edges
 
 _WIDE = 1.6  # from one end of an axis of ratios to the other: it is linear below, and logarithmic from here on
 _FEWEST_APART = (
@@ -24,8 +25,9 @@ def domain_of(shown: list[doc.Bounded], margin: float) -> tuple[float, float]:
     found = [each for each in shown if 0 < each[0] < math.inf]
     lows = [low or estimate for estimate, low, _ in found]
     highs = [estimate if high is None else high for estimate, _, high in found]
-    low = max(min([*lows, 1 - 1.5 * margin]), 1 / _LARGEST)
-    high = min(max([*highs, 1 + 1.5 * margin]), _LARGEST)
+    lowest, highest = edges(1.5 * margin)
+    low = max(min([*lows, lowest]), 1 / _LARGEST)
+    high = min(max([*highs, highest]), _LARGEST)
     room = math.exp((math.log(high) - math.log(low)) * _ROOM)
     if room > _LARGEST_ROOM:
         return _short(low), _short(high)

@@ -28,6 +28,7 @@ from vtax.report.renderers.compact import compact, compact_svg
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.ratio_axis import axis_of, domain_of
 from vtax.report.replacing import replacing
+from vtax.stats.margin import edges
 
 VEGA_LITE = "6.4"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -108,8 +109,8 @@ def values(figure: doc.RowFigure, formatter: Formatter) -> Spec:
 def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     """Shares of the baseline, per block and estimated."""
     rows, labels = rows_of(figure, formatter)
-    margin = figure.margin
-    domain = domain_of([row.shown for _, row in rows if row.shown is not None], margin)
+    lowest, highest = edges(figure.margin)
+    domain = domain_of([row.shown for _, row in rows if row.shown is not None], figure.margin)
     cells, dots = [], []
     baseline, reference = formatter.text(msg("baseline")), formatter.text(figure.baseline)
     baselines = [
@@ -136,7 +137,7 @@ def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
     x = {"type": "quantitative", "title": axis_title(figure, formatter), **axis_of(domain)}
     layers: list[Spec] = [
         {
-            "data": {"values": [{"from": 1 - margin, "to": 1 + margin}]},
+            "data": {"values": [{"from": lowest, "to": highest}]},
             "mark": {"type": "rect", "opacity": 0.14, "color": GREY, "tooltip": None, "clip": True},
             "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}},
         },
