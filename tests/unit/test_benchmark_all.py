@@ -7,8 +7,11 @@ from pydantic import ValidationError
 from service_reports import version_output
 
 from vtax.benchmarks import registry
-from vtax.benchmarks.base import BenchmarkError, Context
+from vtax.benchmarks.base import BenchmarkError, Context, Metric, metrics_of
 from vtax.errors import BadInput
+from vtax.runner import density
+from vtax.stats.terms import is_rate, is_time, role_of
+from vtax.stats.verdict import Verdict, worded
 
 FIXTURES = Path(__file__).parent / "fixtures"
 BENCHMARKS = registry.benchmarks()
@@ -34,6 +37,43 @@ def test_several_flows_together_make_the_sum_of_their_rates_and_the_mean_of_thei
     benchmark, metric
 ):
     assert metric.over_flows == ("sum" if metric.unit in RATES_AND_COUNTS else "mean")
+
+
+EVERY_METRIC = [
+    (benchmark.name, metric)
+    for benchmark in BENCHMARKS.values()
+    for own in [metrics_of(benchmark, benchmark.Parameters())]
+    for metric in (*own, *density.metrics(own))
+]
+A_VERDICT = Verdict("slower", 0.02, 0.05, 1, 0.01, 1.0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric"), EVERY_METRIC, ids=lambda value: getattr(value, "name", value)
+)
+def test_only_rates_and_times_are_slower_and_only_what_is_spent_costs_more(benchmark, metric):
+    role = metric.effective_role
+    word = worded(A_VERDICT, role)
+    is_spent = metric.name.startswith(("host_cpu_per_", "energy_per_", "cpu_", "memory_"))
+    is_speed = (is_rate(metric.unit) or is_time(metric.unit)) and metric.name != "jitter"
+    if is_spent:
+        assert (role, word.kind) == ("cost", "costs-more")
+    elif is_speed:
+        assert (role, word.kind) == ("speed", "slower")
+    else:
+        assert role in ("size", "count")
+        assert word is None
+    if metric.primary:
+        assert role == "speed"
+    stored = role_of(metric.name, metric.unit, metric.better, is_primary=metric.primary)
+    assert stored == role  # of a bundle that lacks it
+
+
+def test_a_metric_of_a_program_may_say_what_it_is():
+    assert role_of("score", "points", "higher", is_primary=True) == "speed"
+    assert role_of("score", "points", "higher", is_primary=False) == "count"
+    assert role_of("memory_bandwidth", "MB/s", "lower", is_primary=False) == "speed"
+    assert Metric("score", "points", "lower", role="cost").effective_role == "cost"
 
 
 VERSIONS = [

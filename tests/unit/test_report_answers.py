@@ -136,7 +136,10 @@ def lowest_shown(found: Analysis, *names: str) -> str:
         row for s in found.primary for p in s.points for row in p.rows if row.platform.name in names
     ]
     worst = min((row.ratio for row in rows if row.ratio), key=lambda ratio: ratio.low)
-    return english(relative_of(worst, "higher")).partition("[")[2].partition(",")[0] + f"{SPACE}%"
+    return (
+        english(relative_of(worst, found.primary[0])).partition("[")[2].partition(",")[0]
+        + f"{SPACE}%"
+    )
 
 
 def test_platforms_of_one_kind_stand_together_with_the_lowest_end_of_an_interval_that_is_shown(

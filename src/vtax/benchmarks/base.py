@@ -22,6 +22,7 @@ from vtax.host.plugins import register
 from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
+from vtax.stats.terms import MetricRole, role_of
 from vtax.study.fields import Privilege
 
 Role = Literal["single", "server", "client"]
@@ -105,6 +106,8 @@ class Metric:
 
     name, unit, title: as tables and exports show them.
     better: whether higher or lower values are better.
+    role: whether it is a speed, a cost, a size or a count, by which verdicts are worded; None for the one that
+        `role_of` derives from name and unit.
     primary: whether tables show it first. A benchmark has at least one such metric.
     average: how the trials of a block are averaged: `harmonic` for a rate over fixed work (dd), `arithmetic` for times
         and for rates over a fixed time (iperf).
@@ -136,6 +139,12 @@ class Metric:
     may_be_zero: bool = False
     most: Literal["unit", "cpus", "unknown"] = "unit"
     is_aside: bool = False
+    role: MetricRole | None = None
+
+    @property
+    def effective_role(self) -> MetricRole:
+        """The role that it declares, or that its name and unit have."""
+        return self.role or role_of(self.name, self.unit, self.better, is_primary=self.primary)
 
 
 CPU_PER_GIGABYTE = Metric(
@@ -194,16 +203,6 @@ def cost_metrics(work: Operations) -> tuple[Metric, Metric]:
 _TIME = frozenset(
     {"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"}
 )  # IOPS: I/O operations per second
-
-
-def is_rate(unit: str) -> bool:
-    """Return whether figures of a unit are work over a time: `requests/s`, `ops/sec`, `IOPS`, `tps`."""
-    return bool(re.search(r"/ ?(s|sec|secs|second|ms|min|h)$|^[a-zA-Z]*ps$|^IOPS$", unit))
-
-
-def is_time(unit: str) -> bool:
-    """Return whether figures of a unit are times."""
-    return unit in _TIME - {"IOPS"}
 
 
 def is_timed(metric: str, unit: str) -> bool:

@@ -29,7 +29,6 @@ from vtax.benchmarks.base import (
     Outcome,
     Parameters,
     Role,
-    is_rate,
 )
 from vtax.benchmarks.numbers_in_text import NUMBER, form_of, rest_of_number
 from vtax.benchmarks.printed import Printed, printed
@@ -42,6 +41,7 @@ from vtax.host.foreign_file import open_foreign
 from vtax.host.trust import refuse_file_of_others
 from vtax.image.toolbox import ENTRY as PATH_OF_ENTRY
 from vtax.image.toolbox import OF_IMAGE
+from vtax.stats.terms import is_rate
 from vtax.study import limits
 from vtax.study.fields import Privilege
 from vtax.study.programs import ENTRY, FILES, MetricTable, ProgramTable, filled
@@ -89,6 +89,7 @@ class ProgramBenchmark(Benchmark):
                 over_flows=m.over_flows,
                 may_be_zero=m.zero,
                 most="unknown",
+                role=m.role,
             )
             for number, m in enumerate(table.metric)
         )

@@ -59,6 +59,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
             "name": metric.name,
             "unit": metric.unit,
             "better": metric.better,
+            "role": metric.effective_role,
             "primary": metric.primary,
             "title": metric.title,
         }

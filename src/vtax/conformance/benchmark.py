@@ -41,6 +41,7 @@ from vtax.runner.points import Point
 from vtax.runner.trial import TrialResult, run_trial
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
+from vtax.stats.terms import MetricRole
 
 _MAX_EXPECTED_S = 3600.0
 _TIMEOUT_S = 300.0
@@ -143,6 +144,9 @@ def _metrics(subject: BenchmarkSubject) -> None:
     for metric in metrics:
         require(metric.unit, f"{metric.name} has no unit")
         require(metric.better in get_args(Better), f"{metric.name}: better is {metric.better!r}")
+        require(
+            metric.effective_role in get_args(MetricRole), f"{metric.name}: role is {metric.role!r}"
+        )
         require(
             metric.average in get_args(Average), f"{metric.name}: average is {metric.average!r}"
         )

@@ -105,10 +105,10 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
             (
                 joined([shared.title_of(section), muted(shared.levels(point))], " "),
                 shared.platform_of(row.platform, analysis.colours),
-                styled(shared.relative_of(row.ratio, section.better), "strong"),
+                styled(shared.relative_of(row.ratio, section), "strong"),
                 _half_width(row.ratio.half_width),
                 muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-                doc.VerdictCell(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
+                doc.VerdictCell(row.verdict.kind) if row.verdict else shared.no_verdict(section),
             )
         )
         for section, point, row in _compared(analysis)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import get_args
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, mapping
@@ -20,6 +19,7 @@ from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
 
+_COUNTED: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 _FOLDED = frozenset(
     {
         "audit",
@@ -133,7 +133,7 @@ def _row(analysis: Analysis, key: str) -> doc.TableRow:
     name: doc.Inline = doc.Link(analysis.name, key)
     if analysis.status != "finished":
         name = joined([name, status_word(analysis.status)], ": ")
-    counts = [doc.Count(verdicts[kind]) if verdicts else doc.Nothing() for kind in get_args(Kind)]
+    counts = [doc.Count(verdicts[kind]) if verdicts else doc.Nothing() for kind in _COUNTED]
     platforms = joined(
         [shared.platform_of(platform) for platform in analysis.platforms if platform.available]
     )

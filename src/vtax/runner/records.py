@@ -68,6 +68,7 @@ def metric_records(plan: Plan) -> list[MetricRecord]:
                 title=metric.title,
                 unit=metric.unit,
                 better=metric.better,
+                role=metric.effective_role,
                 is_primary=metric.primary,
                 average=metric.average,
                 fixed_work=metric.fixed_work,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from vtax.benchmarks.base import Metric, Outcome, is_rate, is_time, is_timed
+from vtax.benchmarks.base import Metric, Outcome, is_timed
 from vtax.errors import BadInput
 from vtax.runner.host_sessions import rule_in
 from vtax.runner.plan import Plan, PlannedCell
@@ -25,6 +25,7 @@ from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
 from vtax.stats.stopping import Decision, decide, within_budget
+from vtax.stats.terms import is_rate, is_time
 
 
 class Stopping:

@@ -2,11 +2,58 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Literal
 
 Better = Literal["higher", "lower"]  # which way a metric is better
+MetricRole = Literal["speed", "cost", "size", "count"]
+"""Role of a metric: `speed` of rates and times, `cost` of what is spent, `size` of magnitudes, `count` of numbers and
+shares. A speed is slower or faster, a cost is more or less; sizes and counts are neither, so that no verdict is on
+them."""
 Stop = Literal[
     "fixed", "open", "precision", "verdict", "budget"
 ]  # rules that end a run, see stopping.Rule
 COUNTED = ("fixed", "open")  # rules that end a run after `blocks`
 MINIMUM_BLOCKS = 5  # of a verdict: with fewer, Student's t is at the mercy of the noise's shape
+WORDS_OF_COST: Mapping[str, str] = {
+    "slower": "costs-more",
+    "faster": "costs-less",
+    "equivalent": "equal-cost",
+}
+"""Verdict on a speed -> that on a cost."""
+
+
+def has_words(role: str) -> bool:
+    """Return whether there are verdicts on metrics of a role."""
+    return role in ("speed", "cost")
+
+
+_TIMES = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h"})
+_SIZES = frozenset({"B", "bytes", "KiB", "MiB", "GiB", "KB", "kB", "MB", "GB"})
+_COSTS = ("host_cpu_per_", "energy_per_", "cpu_", "memory_")  # beginnings of names
+
+
+def is_rate(unit: str) -> bool:
+    """Return whether figures of a unit are work over a time: `requests/s`, `ops/sec`, `IOPS`, `tps`."""
+    return bool(re.search(r"/ ?(s|sec|secs|second|ms|min|h)$|^[a-zA-Z]*ps$|^IOPS$", unit))
+
+
+def is_time(unit: str) -> bool:
+    """Return whether figures of a unit are times."""
+    return unit in _TIMES
+
+
+def role_of(name: str, unit: str, better: str, *, is_primary: bool) -> MetricRole:
+    """Return the role of a metric that declares none.
+
+    What is better lower is a cost by the beginning of its name. Rates and times are speeds, and so is a primary metric
+    of a unit that is not known, such as a score.
+    """
+    if better == "lower" and name.startswith(_COSTS) and not is_rate(unit):
+        return "cost"
+    if name == "jitter" or unit in _SIZES:
+        return "size"
+    if is_rate(unit) or is_time(unit) or is_primary:
+        return "speed"
+    return "count"

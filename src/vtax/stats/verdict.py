@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import numpy as np
 
@@ -22,15 +22,25 @@ from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values,
 from vtax.stats.margin import check_margin, is_outside, log_margin
 from vtax.stats.outlook import Levels, Needed, Outlook, outlook
 from vtax.stats.ratio import Ratio, p_above, p_below
+from vtax.stats.terms import WORDS_OF_COST
 
-Kind = Literal["slower", "faster", "equivalent", "undecided"]
+Kind = Literal[
+    "slower", "faster", "equivalent", "undecided", "costs-more", "costs-less", "equal-cost"
+]
+"""Words on a speed, and on a cost in place of the first three, see `worded`."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A word about one ratio. `outlook` and `needed` compute the blocks that it needs."""
 
-    kind: Annotated[Kind, Means("`slower`, `faster`, `equivalent` or `undecided`")]
+    kind: Annotated[
+        Kind,
+        Means(
+            "`slower`, `faster`, `equivalent` or `undecided`; of a cost `costs-more`, `costs-less`, `equal-cost` or "
+            "`undecided`"
+        ),
+    ]
     margin: Annotated[float, Means("margin of equivalence")]
     alpha: Annotated[float, Means("error rate of the family")]
     family: Annotated[int, Means("comparisons that it is corrected for")]
@@ -61,6 +71,18 @@ class Verdict:
         if self.blocks_needed_low in (None, self.blocks_needed):
             return f"undecided (about {more})"
         return f"undecided (about {self.blocks_needed_low} to {more})"
+
+
+def worded(verdict: Verdict | None, role: str) -> Verdict | None:
+    """Return a verdict in the words that suit its metric; None for a metric that has none, such as a size.
+
+    role: of the metric, see `stats.terms`.
+    """
+    if verdict is None or role == "speed":
+        return verdict
+    if role != "cost":
+        return None
+    return replace(verdict, kind=cast(Kind, WORDS_OF_COST.get(verdict.kind, verdict.kind)))
 
 
 def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:

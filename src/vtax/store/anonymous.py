@@ -36,7 +36,7 @@ from vtax.store.transfer import Row
 _FIXED = {
     "run": ("status", "vtax_version", "image_key", "identity"),
     "cell": ("key", "point", "benchmark", "topology"),
-    "metric": ("benchmark", "name", "unit", "better", "average", "fixed_work"),
+    "metric": ("benchmark", "name", "unit", "better", "role", "average", "fixed_work"),
     "trial": ("status",),
     "output": ("role",),
     "counter": ("place",),

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.stats.means import Average
+from vtax.stats.terms import MetricRole
 from vtax.store.records import MetricRecord
 from vtax.store.run import RunHandle
 
@@ -73,6 +74,8 @@ def _check_metrics(metrics: Iterable[MetricRecord]) -> None:
     for metric in metrics:
         if metric.average not in get_args(Average):
             raise ValueError(f"the average of {metric.name} is {one_line(metric.average, 20)}")
+        if metric.role not in get_args(MetricRole):
+            raise ValueError(f"the role of {metric.name} is {one_line(metric.role, 20)}")
 
 
 def _is_plain(value: Any) -> bool:

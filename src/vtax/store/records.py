@@ -114,6 +114,13 @@ class MetricRecord:
     ] = False
     average: str = "arithmetic"
     fixed_work: str = ""
+    role: Annotated[
+        str,
+        Means(
+            "`speed`, `cost`, `size` or `count`: speeds are slower or faster, costs more or less; there is no verdict "
+            "on others"
+        ),
+    ] = "speed"
 
 
 @dataclass(frozen=True)

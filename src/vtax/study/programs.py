@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from vtax.errors import BadInput
 from vtax.levels import Level
-from vtax.stats.terms import Better
+from vtax.stats.terms import Better, MetricRole
 from vtax.study import limits
 from vtax.study.fields import Duration, Name, Privilege, StudyTable, disagreement
 from vtax.study.text import beside
@@ -105,6 +105,10 @@ class MetricTable(StudyTable):
     name: Name
     unit: Annotated[str, Field(min_length=1, max_length=40)]
     better: Better = Field(description="whether higher or lower is better")
+    role: MetricRole | None = Field(
+        None,
+        description="what it is, by which verdicts are worded; by its name and unit where it is not given",
+    )
     title: str = ""
     pattern: Annotated[str, AfterValidator(_pattern)] | None = Field(
         None,

@@ -35,6 +35,7 @@ from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
+from vtax.stats.verdict import worded
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 
@@ -473,7 +474,8 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
 def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     if isinstance(answer, StatsError):
         return replace(pair, reason=answer.note)
-    return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
+    verdict = worded(answer.verdict, pair.section.metric.role)
+    return replace(pair, ratio=answer.ratio, verdict=verdict)
 
 
 def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[doc.Inline]:

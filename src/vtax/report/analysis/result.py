@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from vtax.benchmarks.base import is_rate, is_time, is_timed
+from vtax.benchmarks.base import is_timed
 from vtax.levels import Levels
 from vtax.messages import Note
 from vtax.observations import Observations
@@ -46,6 +46,8 @@ from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
 from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
+from vtax.stats.terms import has_words, is_rate, is_time
+from vtax.stats.verdict import worded
 from vtax.store.query import Floats, Ints, RunData, load
 from vtax.store.records import CLOCK_RATE, HOST_CACHE, OTHER_QUANTITY, CellRecord, MetricRecord
 from vtax.store.store import LAST, Store
@@ -428,7 +430,7 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
         return Row.of(
             row,
             ratio=answered.ratio if answered else None,
-            verdict=answered.verdict if answered else None,
+            verdict=worded(answered.verdict, family.metric.role) if answered else None,
             typical=answered.typical if answered else None,
             reason=answer.note if isinstance(answer, StatsError) else row.reason,
             target_missed=is_primary and family.aim(row) in missed,
@@ -445,7 +447,7 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
         family.first.tool_version,
         family.metric,
         points,
-        family.contrasts,
+        family.contrasts if has_words(family.metric.role) else 0,
         family.first.tool,
     )
 

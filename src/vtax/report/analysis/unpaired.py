@@ -24,7 +24,7 @@ from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsened, coarsest
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
-from vtax.stats.verdict import judge_family
+from vtax.stats.verdict import judge_family, worded
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
 from vtax.store.query import Floats, Ints
 
@@ -78,7 +78,7 @@ def unpaired(
         result[number] = replace(
             result[number],
             ratio=replace(ratio, warnings=warnings),
-            verdict=verdict,
+            verdict=worded(verdict, pairs[number].section.metric.role),
             reason=reason,
             relative=_relative(pairs[number], common, level, confidence),
         )

@@ -224,6 +224,11 @@ class Section:
         return "lower" if self.metric.better == "lower" else "higher"
 
     @property
+    def share_better(self) -> Better:
+        """Which way is better for its ratios as they are shown: of a speed as performance, of others as they are."""
+        return self.better if self.metric.role == "speed" else "higher"
+
+    @property
     def title(self) -> str:
         """`stream · triad`: what a table of it is called."""
         return f"{self.label} · {self.metric.title or self.metric.name}"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vtax.report.document.text import Inline, Value, msg, plural
+from vtax.stats.terms import WORDS_OF_COST
+from vtax.stats.verdict import Kind
 
 _PREFIXES = {
     "n": 1e-9,
@@ -21,6 +23,7 @@ _PREFIXES = {
     "G": 1e9,
     "T": 1e12,
 }
+_LOOKS = {word: kind for kind, word in WORDS_OF_COST.items()}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
 _TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
 _PREFIXABLE = re.compile(
@@ -165,9 +168,14 @@ class Moment(Value):
 class VerdictCell(Value):
     """The word about a ratio. blocks_low, blocks_needed: the range of more that settle it; 0 when not known."""
 
-    kind: Literal["slower", "faster", "equivalent", "undecided"]
+    kind: Kind
     blocks_needed: int = 0
     blocks_low: int = 0
+
+    @property
+    def look(self) -> str:
+        """The verdict on a speed that has its colour and sign: a cost that is more looks as what is slower."""
+        return _LOOKS.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from vtax.report.document.cells import UNSCALED, Scale
 from vtax.report.document.text import Inline
-from vtax.stats.verdict import Kind
 
 Bounded = tuple[float, float | None, float | None]
 """(value, low, high), None without an interval."""
@@ -38,7 +37,7 @@ class FigureRow:
     values: tuple[float, ...] = ()
     text: Inline = ""
     positions: tuple[int, ...] = ()
-    verdict: Kind | None = None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True)

@@ -332,7 +332,7 @@ def _needed(each: Checked) -> Iterator[doc.Inline]:
 
 
 def _share(each: Checked) -> doc.Inline:
-    return shared.relative_of(each.ratio, each.pair.section.better) if each.ratio else doc.Nothing()
+    return shared.relative_of(each.ratio, each.pair.section) if each.ratio else doc.Nothing()
 
 
 def _seen(detectable: float) -> doc.Relative:
@@ -473,7 +473,7 @@ def _finding(each: Checked, found: Checks) -> doc.Inline:
     parts: list[doc.Inline] = []
     if each.ratio is not None:
         share = shared.relative_of(
-            each.ratio, each.pair.section.better, found.baseline if not found.against else ""
+            each.ratio, each.pair.section, found.baseline if not found.against else ""
         )
         parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
     if each.detectable is not None:

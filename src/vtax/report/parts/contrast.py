@@ -196,8 +196,8 @@ def _cells_of_runs(each: Compared, scale: doc.Scale) -> list[doc.Inline]:
     cells = [*_mean_cells(each.treatment, scale), *_mean_cells(each.baseline, scale)]
     if each.ratio is None:
         return [*cells, "", styled(each.reason, "error")]
-    verdict = shared.verdict_of(each.verdict) if each.verdict else shared.no_verdict()
-    return [*cells, styled(shared.relative_of(each.ratio, each.section.better), "strong"), verdict]
+    verdict = shared.verdict_of(each.verdict) if each.verdict else shared.no_verdict(each.section)
+    return [*cells, styled(shared.relative_of(each.ratio, each.section), "strong"), verdict]
 
 
 def _mean_cells(row: Row, scale: doc.Scale) -> tuple[doc.Inline, doc.Inline]:
@@ -337,16 +337,16 @@ def _titled_table(
 
 def _next_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
     for each in compared:
-        ratio, better = each.ratio, each.section.better
+        ratio = each.ratio
         if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
             continue
-        shown = replace(shared.relative_of(ratio, better), shows="estimate")
+        shown = replace(shared.relative_of(ratio, each.section), shows="estimate")
         yield doc.TableRow(
             (
                 *_platform_and_metric(each),
                 doc.Count(ratio.n_sessions),
                 shown,
-                shared.predicted_of(ratio, better),
+                shared.predicted_of(ratio, each.section),
             )
         )
 
@@ -355,7 +355,7 @@ def _relative_rows(compared: Sequence[Compared]) -> Iterator[doc.TableRow]:
     for each in compared:
         if (ratio := each.relative) is not None:
             yield doc.TableRow(
-                (*_platform_and_metric(each), shared.relative_of(ratio, each.section.better))
+                (*_platform_and_metric(each), shared.relative_of(ratio, each.section))
             )
 
 

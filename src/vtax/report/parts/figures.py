@@ -69,7 +69,7 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
         base = point.baseline
         if row.ratio is None or base is None:
             return _blank(row, analysis)
-        blocks, shares = _block_shares(row, base, section.better)
+        blocks, shares = _block_shares(row, base, section.share_better)
         return replace(
             compared(row, section, analysis),
             blocks=tuple(blocks.tolist()),
@@ -147,8 +147,9 @@ def compared(row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
     assert row.ratio is not None
     found = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
     if row.verdict is not None:
-        text = joined([found.text, shared.verdict_of(row.verdict)], ": ")
-        return replace(found, text=text, verdict=row.verdict.kind)
+        verdict = shared.verdict_of(row.verdict)
+        text = joined([found.text, verdict], ": ")
+        return replace(found, text=text, verdict=verdict.look)
     return found
 
 
@@ -156,7 +157,7 @@ def share_row(
     label: doc.Inline, ratio: Ratio, row: Row, section: Section, analysis: Analysis
 ) -> doc.FigureRow:
     """Return a ratio to the baseline as a row in the colour of a row's platform."""
-    share = shared.relative_of(ratio, section.better)
+    share = shared.relative_of(ratio, section)
     bounds = (share.low, share.high) if np.isfinite(share.high) else (None, None)
     return doc.FigureRow(
         label, analysis.colours[row.platform.name], (share.estimate, *bounds), text=share

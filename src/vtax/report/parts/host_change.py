@@ -46,7 +46,7 @@ def summary_of(
         yield msg(
             "{place}: {share} of what it would be without the change ({p})",
             place=_place(each),
-            share=shared.relative_of(each.effect, each.section.better),
+            share=shared.relative_of(each.effect, each.section),
             p=doc.PValue(each.p_adjusted, is_named=True),
         )
     if len(sure) > _MAX_SHOWN:
@@ -165,13 +165,14 @@ def _table(
     columns.append(doc.Column("p", msg("p,\nadjusted"), is_number=True))
 
     def cells(each: ChangeEffect) -> list[doc.Inline]:
-        better = each.section.better
-        found: list[doc.Inline] = [shared.relative_of(each.alone, better)]
+        found: list[doc.Inline] = [shared.relative_of(each.alone, each.section)]
         if change.controls:
             found.append(
-                shared.relative_of(each.of_controls, better) if each.of_controls else doc.Nothing()
+                shared.relative_of(each.of_controls, each.section)
+                if each.of_controls
+                else doc.Nothing()
             )
-            found.append(styled(shared.relative_of(each.effect, better), "strong"))
+            found.append(styled(shared.relative_of(each.effect, each.section), "strong"))
         return [*found, doc.PValue(each.p_adjusted)]
 
     section = effects[0].section

@@ -7,11 +7,10 @@ from itertools import groupby
 from typing import Any
 
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, Section
 from vtax.report.analysis.hosts import GroupRatio, HostGroup, group_ratios, groups_of
 from vtax.report.document import msg
 from vtax.report.parts import shared
-from vtax.stats.checks import Better
 
 
 def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
@@ -40,7 +39,7 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
                     doc.TableRow(
                         (
                             shared.platform_of(row.platform),
-                            *_group_cells(groups[each.group], each, section.better),
+                            *_group_cells(groups[each.group], each, section),
                         )
                     )
                     for _, row, of_row in of_point
@@ -54,14 +53,14 @@ def groups_apart(analysis: Analysis) -> Iterator[doc.Part]:
         yield doc.Titled(label, (table,))
 
 
-def _group_cells(group: HostGroup, found: GroupRatio, better: Better) -> list[doc.Inline]:
+def _group_cells(group: HostGroup, found: GroupRatio, section: Section) -> list[doc.Inline]:
     ratio, relative = found.ratio, found.relative
     return [
         group.cpu_model,
         group.kernel,
         doc.Count(group.hosts),
-        shared.relative_of(ratio, better) if ratio else doc.Nothing(),
-        shared.relative_of(relative, better) if relative else doc.Nothing(),
+        shared.relative_of(ratio, section) if ratio else doc.Nothing(),
+        shared.relative_of(relative, section) if relative else doc.Nothing(),
         doc.PValue(found.p_value) if found.p_value is not None else doc.Nothing(),
     ]
 

@@ -133,9 +133,7 @@ def _row(
         line = of_point.get(name)
         ratio = line.ratios.get(host.name) if line else None
         cells.append(
-            shared.relative_of(ratio, line.section.better)
-            if line and ratio
-            else muted(doc.Nothing())
+            shared.relative_of(ratio, line.section) if line and ratio else muted(doc.Nothing())
         )
     return doc.TableRow(tuple(cells))
 

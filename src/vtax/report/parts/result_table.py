@@ -65,7 +65,7 @@ def result_table(
 
 def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]:
     if row.summary is None:
-        return ["", "", "", "", "", "", "", _verdict(row)]
+        return ["", "", "", "", "", "", "", _verdict(row, section)]
     half = (row.summary.high - row.summary.low) / 2
     shown: list[doc.Inline] = [
         doc.Mean(row.summary.mean, half, scale, step=row.step),
@@ -79,24 +79,29 @@ def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]
             *shown,
             joined([doc.Share(1.0, "whole"), muted(msg("baseline"))], " "),
             doc.Bar(1.0, 1.0, 1.0),
-            _verdict(row),
+            _verdict(row, section),
         ]
     if row.ratio is None:
-        return [*shown, "", "", _verdict(row)]
-    is_said = row.verdict is not None and row.verdict.kind in {"slower", "faster"}
-    relative = replace(shared.relative_of(row.ratio, section.better), has_word=not is_said)
+        return [*shown, "", "", _verdict(row, section)]
+    is_said = row.verdict is not None and row.verdict.kind in {
+        "slower",
+        "faster",
+        "costs-more",
+        "costs-less",
+    }
+    relative = replace(shared.relative_of(row.ratio, section), has_word=not is_said)
     bar = doc.Bar(relative.low, relative.estimate, relative.high)
-    return [*shown, styled(relative, "strong"), bar, _verdict(row)]
+    return [*shown, styled(relative, "strong"), bar, _verdict(row, section)]
 
 
-def _verdict(row: Row) -> doc.Inline:
+def _verdict(row: Row, section: Section) -> doc.Inline:
     parts: list[doc.Inline] = []
     if row.verdict is not None:
         parts.append(shared.verdict_of(row.verdict))
     elif row.reason:
         parts.append(styled(row.reason, "error"))
     elif row.ratio is not None:
-        parts.append(shared.no_verdict())
+        parts.append(shared.no_verdict(section))
     if row.target_missed:
         parts.append(styled(msg("target missed"), "caution"))
     if row.failed:

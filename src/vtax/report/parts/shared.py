@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share
-from vtax.stats.checks import Better
 from vtax.stats.host_change import Effect
 from vtax.stats.ratio import Ratio
+from vtax.stats.terms import has_words
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
@@ -52,9 +53,9 @@ def verdict_of(verdict: Verdict) -> doc.VerdictCell:
     return doc.VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
 
 
-def no_verdict() -> doc.Inline:
-    """Return the verdict of a ratio that is not judged."""
-    return muted(msg("no verdict"))
+def no_verdict(section: Section) -> doc.Inline:
+    """Return the verdict of a ratio that is not judged; nothing where no ratio of its metric is."""
+    return muted(msg("no verdict")) if has_words(section.metric.role) else ""
 
 
 def as_far_as_shown(word: doc.Inline, blocks: Iterable[int]) -> Iterator[doc.Inline]:
@@ -85,10 +86,16 @@ def few_of(names: Sequence[str]) -> doc.Inline:
     return joined(first_of(names, _MOST_NAMED))
 
 
-def relative_of(ratio: Ratio | Effect, better: Better, baseline: str = "") -> doc.Relative:
-    """Return a ratio as a share of the baseline's performance. better: of its metric. baseline: to be named."""
-    found = ratio.efficiency(better)
-    return doc.Relative(found.estimate, found.low, found.high, baseline=baseline)
+def relative_of(ratio: Ratio | Effect, section: Section, baseline: str = "") -> doc.Relative:
+    """Return a ratio as a share of the baseline: of a speed its performance, of all else how much of it there is.
+
+    section: of its metric. baseline: to be named.
+    """
+    found = ratio.efficiency(section.share_better)
+    is_of: Literal["performance", "amount"] = "amount"
+    if section.metric.role == "speed":
+        is_of = "performance"
+    return doc.Relative(found.estimate, found.low, found.high, is_of, baseline=baseline)
 
 
 def share_of(value: float, low: float | None, high: float | None) -> doc.Relative:
@@ -96,9 +103,9 @@ def share_of(value: float, low: float | None, high: float | None) -> doc.Relativ
     return doc.Relative(value) if low is None or high is None else doc.Relative(value, low, high)
 
 
-def predicted_of(ratio: Ratio, better: Better) -> doc.Inline:
-    """Return the interval of one more session as a share of the baseline's performance; nothing without one."""
-    found = ratio if better == "higher" else ratio.inverse
+def predicted_of(ratio: Ratio, section: Section) -> doc.Inline:
+    """Return the interval of one more session as a share of the baseline, see `relative_of`; nothing without one."""
+    found = ratio if section.share_better == "higher" else ratio.inverse
     if found.predicted_low is None or found.predicted_high is None:
         return doc.Nothing()
     return doc.Relative(found.estimate, found.predicted_low, found.predicted_high, shows="interval")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, Row, Section, every_row
@@ -37,11 +38,11 @@ def parts_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
         pausing = {"treatment": row.platform.name, "baseline": analysis.baseline, "": ""}[
             found.pauses
         ]
-        share = found.efficiency(section.better)
-        shown = shared.relative_of(row.ratio, section.better)
+        share = found.efficiency(section.share_better)
+        shown = shared.relative_of(row.ratio, section)
         return [
             shown,
-            doc.Relative(share.estimate, share.low, share.high),
+            replace(shown, estimate=share.estimate, low=share.low, high=share.high),
             styled(pausing, "caution"),
         ]
 

@@ -38,6 +38,9 @@ WORDS: Mapping[str, Message] = {
     "faster": msg("faster"),
     "equivalent": msg("equivalent"),
     "undecided": msg("undecided"),
+    "costs-more": msg("costs more"),
+    "costs-less": msg("costs less"),
+    "equal-cost": msg("equal cost"),
 }
 PARTS: tuple[Literal["estimate", "interval"], ...] = (
     "estimate",
@@ -165,7 +168,7 @@ class Formatter:
             if value.blocks_needed
             else ""
         )
-        return f"{SIGNS[value.kind]} {self.text(WORDS[value.kind])}", more
+        return f"{SIGNS[value.look]} {self.text(WORDS[value.kind])}", more
 
     def number(self, text: str) -> str:
         """Return a number that `numbers` made, as the language writes it."""

@@ -121,7 +121,7 @@ class HtmlParts:
         if isinstance(run.value, doc.VerdictCell):
             word, more = self.formatter.verdict(run.value)
             rest = element(' <span class="muted">{}</span>', more) if more else ""
-            return element('<span class="key {}">{}</span>{}', run.value.kind, word, rest)
+            return element('<span class="key {}">{}</span>{}', run.value.look, word, rest)
         text = escape(run.text)
         if run.link:
             text = element('<a href="#{}">{}</a>', self._name(run.link), text)
@@ -150,7 +150,7 @@ class HtmlParts:
         return element(
             '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>'
             '<span class="hidden">, {}</span>',
-            SIGNS[verdict.kind],
+            SIGNS[verdict.look],
             shown,
             interval or self.formatter.text(msg("no interval")),
             self.formatter.text(WORDS[verdict.kind]),
@@ -277,6 +277,7 @@ class HtmlParts:
                 '<span class="key {}">{} {}</span>', kind, SIGNS[kind], self.formatter.text(word)
             )
             for kind, word in WORDS.items()
+            if kind in SIGNS
         ]
         return element('<p class="legend">{}</p>', joined(keys, " "))
 
@@ -304,7 +305,7 @@ class HtmlParts:
         column = at.column
         if isinstance(cell, doc.Relative) and (verdict := cell.verdict) is not None:
             return element(
-                '<td class="kept {}"{}>{}</td>', verdict.kind, at.label, self._judged(cell, verdict)
+                '<td class="kept {}"{}>{}</td>', verdict.look, at.label, self._judged(cell, verdict)
             )
         if isinstance(cell, doc.Nothing):
             return element(

@@ -202,7 +202,7 @@ def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     style, value = ROLES[run.role], run.value
     if isinstance(value, doc.VerdictCell):
         word, more = formatter.verdict(value)
-        yield ", ".join(filter(None, (bind_spaces(word), more))), STYLES[value.kind]
+        yield ", ".join(filter(None, (bind_spaces(word), more))), STYLES[value.look]
     elif isinstance(value, doc.PlatformCell) and value.marks:
         yield value.name, style
         yield run.text.removeprefix(value.name), "yellow"
@@ -211,7 +211,7 @@ def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
     elif isinstance(value, doc.IntervalCell):
         yield bind_spaces(run.text), style
     elif isinstance(value, doc.Relative) and value.verdict is not None:
-        yield run.text, STYLES[value.verdict.kind]
+        yield run.text, STYLES[value.verdict.look]
     else:
         yield run.text, style
 

@@ -258,7 +258,7 @@ def _difference(found: Explained, baseline: str) -> doc.Inline:
         "{verdict}, {metric}: {share}",
         verdict=shared.verdict_of(found.row.verdict),
         metric=shared.metric_of(found.section),
-        share=shared.relative_of(found.row.ratio, found.section.better, baseline),
+        share=shared.relative_of(found.row.ratio, found.section, baseline),
     )
 
 

@@ -386,7 +386,7 @@ def _shares(
             yield doc.Nothing()
             continue
         share = replace(
-            shared.relative_of(row.ratio, section.better), verdict=shared.verdict_of(row.verdict)
+            shared.relative_of(row.ratio, section), verdict=shared.verdict_of(row.verdict)
         )
         yield _plain(share, kind_of(row, section.better)) if is_plain else share
 

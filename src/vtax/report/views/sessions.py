@@ -174,10 +174,10 @@ def _table(section: Section, analysis: Analysis) -> doc.Table:
         ratio = row.ratio
         if ratio is None:
             return None
-        shown: list[doc.Inline] = [shared.relative_of(ratio, section.better)]
+        shown: list[doc.Inline] = [shared.relative_of(ratio, section)]
         if several:
             shown += [_of_these(ratio, section), doc.Count(ratio.n_hosts)]
-        return [*shown, doc.Count(ratio.n_sessions), shared.predicted_of(ratio, section.better)]
+        return [*shown, doc.Count(ratio.n_sessions), shared.predicted_of(ratio, section)]
 
     rows = shared.groups(section.points, cells)
     return doc.Table(
@@ -194,9 +194,11 @@ def _of_these(ratio: RatioOfBlocks, section: Section) -> doc.Inline:
     if (these := ratio.of_these_hosts) is None:
         return doc.Nothing()
     low, high = (
-        (these.low, these.high) if section.better == "higher" else (1 / these.high, 1 / these.low)
+        (these.low, these.high)
+        if section.share_better == "higher"
+        else (1 / these.high, 1 / these.low)
     )
-    share = shared.relative_of(ratio, section.better)
+    share = shared.relative_of(ratio, section)
     return doc.Relative(share.estimate, low, high, shows="interval")
 
 
