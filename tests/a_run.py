@@ -21,6 +21,7 @@ import numpy as np
 
 from vtax.messages import Note
 from vtax.report.analysis import Analysis, analyse, analyse_data
+from vtax.stats.terms import role_of
 from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials, WarningRow
 from vtax.store.records import (
@@ -201,8 +202,10 @@ class ARun:
     ) -> ARun:
         """A metric of the benchmark that was named last; its first one is primary."""
         is_primary = all(metric.benchmark != self._benchmark for metric in self._metrics)
+        role = role_of(name, unit, better, is_primary=is_primary)
+        given = {"role": role, **fields}
         self._metrics.append(
-            MetricRecord(self._benchmark, name, title or name, unit, better, is_primary, **fields)
+            MetricRecord(self._benchmark, name, title or name, unit, better, is_primary, **given)
         )
         return self
 

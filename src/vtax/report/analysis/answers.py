@@ -10,31 +10,37 @@ from typing import Annotated
 
 from vtax.described import Means
 from vtax.report import document as doc
+from vtax.report.analysis.host_cpu import unit_of_work
 from vtax.report.analysis.next_step import withheld
-from vtax.report.analysis.values import Analysis, Row, every_row
+from vtax.report.analysis.values import Analysis, Row, Section, every_row
 from vtax.report.document import joined, levels_of, listed, msg, plural
-from vtax.stats.checks import MINIMUM_BLOCKS, Better
+from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.margin import edges
 from vtax.store.records import PlatformRecord
 
 _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
 _FAR = 2.0  # times, from which "times slower" is clearer than a percentage
-_KINDS = (
-    "slower",
-    "faster",
-    "equivalent",
-    "few",
-    "perhaps slower",
-    "perhaps faster",
-)  # in the order they are said
 PERHAPS: Mapping[str, doc.Message] = {
     "perhaps slower": msg("perhaps slower"),
     "perhaps faster": msg("perhaps faster"),
+    "perhaps costs more": msg("perhaps costs more"),
+    "perhaps costs less": msg("perhaps costs less"),
 }
+_KINDS = (
+    "slower",
+    "faster",
+    "costs-more",
+    "costs-less",
+    "equivalent",
+    "equal-cost",
+    "few",
+    *PERHAPS,
+)  # in the order they are said
 _DIFFERENT = frozenset(
-    {"slower", "faster", *PERHAPS}
+    {"slower", "faster", "costs-more", "costs-less", *PERHAPS}
 )  # said only together where they are at the same places
+_DECIDED_COSTS = frozenset({"costs-more", "costs-less", "equal-cost"})
 
 
 @dataclass(frozen=True)
@@ -51,26 +57,37 @@ class SpokenComparison:
     """A comparison of which a sentence speaks. name: of its benchmark, with metric and levels where these vary."""
 
     name: doc.Inline
-    label: str
-    better: Better
+    section: Section
     row: Row
+
+    @property
+    def label(self) -> str:
+        """The benchmark table it is of."""
+        return self.section.label
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether it is of a cost rather than of a speed."""
+        return self.section.metric.role == "cost"
 
     @property
     def kind(self) -> str:
         """See `kind_of`."""
-        return kind_of(self.row, self.better)
+        return kind_of(self.row, self.section)
 
     @property
     def share(self) -> float:
-        """The performance as a share of the baseline's; nan without a ratio."""
-        return self.row.ratio.efficiency(self.better).estimate if self.row.ratio else math.nan
+        """The performance as a share of the baseline's, or how much it costs of that; nan without a ratio."""
+        if self.row.ratio is None:
+            return math.nan
+        return self.row.ratio.efficiency(self.section.share_better).estimate
 
 
-def kind_of(row: Row, better: Better) -> str:
+def kind_of(row: Row, section: Section) -> str:
     """Return the word of a row's verdict; `few` and `none` where it has none for want of blocks, or at all.
 
-    `perhaps slower` and `perhaps faster` are undecided, with an interval of its own that lies beyond the margin; of
-    what else is undecided, `open` has an interval that holds 1.
+    `perhaps slower`, `perhaps costs more` and their opposites are undecided, with an interval of its own that lies
+    beyond the margin; of what else is undecided, `open` has an interval that holds 1.
     """
     ratio, verdict = row.ratio, row.verdict
     if ratio is None or verdict is None:
@@ -79,10 +96,12 @@ def kind_of(row: Row, better: Better) -> str:
         return verdict.kind
     if ratio.n_blocks < MINIMUM_BLOCKS:
         return "few"
-    found = ratio.efficiency(better)
+    found = ratio.efficiency(section.better)
     lowest, highest = edges(verdict.margin)
     if withheld(row) or (found.low <= highest and found.high >= lowest):
         return "open" if found.low <= 1 <= found.high else "undecided"
+    if section.metric.role == "cost":
+        return "perhaps costs more" if found.high < 1 else "perhaps costs less"
     return "perhaps slower" if found.high < 1 else "perhaps faster"
 
 
@@ -100,17 +119,15 @@ def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
             continue
         text: doc.Inline = msg("was not tested: {reason}", reason=each.reason)
         if each.available:
-            text = (
-                words_of(judged[each.name], analysis.baseline)
-                if judged[each.name]
-                else msg("has no results yet")
-            )
+            text = msg("has no results yet")
+            if judged[each.name]:
+                text = words_of(judged[each.name], analysis.baseline)
         found.append(PlatformAnswer(each.name, each.marks, text))
     return tuple(found)
 
 
 def sentence_of(analysis: Analysis) -> doc.Inline:
-    """`podman, docker: no difference shown; intervals reach down to 72 % of native (dd). qemu: 21 times slower.`
+    """`docker: 24 % more CPU per request; speed: no difference shown. qemu: 21 times slower.`
 
     Platforms with the same marks and verdicts stand together, where they differ at the same places. Empty where
     nothing is judged.
@@ -146,20 +163,83 @@ def _likeness(one: SpokenComparison) -> tuple[str, doc.Inline]:
 
 
 def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
-    """Return the comparisons of primary metrics by platform."""
+    """Return the comparisons of what answers by platform."""
     found: dict[str, list[SpokenComparison]] = {each.name: [] for each in analysis.platforms}
     labels = Counter(section.label for section in analysis.primary)
-    for section, point, row in every_row(analysis.primary):
-        name = section.label if labels[section.label] == 1 else section.name
+    for section, point, row in every_row(analysis.answered):
+        is_alone = section.metric.role == "cost" or labels[section.label] == 1
+        name = section.label if is_alone else section.name
         levels = doc.Factor(levels_of(point.levels)) if point.levels else ""
-        found[row.platform.name].append(
-            SpokenComparison(joined([name, levels], " "), section.label, section.better, row)
-        )
+        found[row.platform.name].append(SpokenComparison(joined([name, levels], " "), section, row))
     return found
 
 
 def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int = 1) -> doc.Inline:
-    """`slower on iperf3 (91 % of native), no difference shown elsewhere`. platforms: to which they belong."""
+    """`24 % more CPU per request; speed: slower on iperf3 (91 % of native), no difference shown elsewhere`.
+
+    platforms: to which they belong.
+    """
+    costs = [each for each in judged if each.is_cost and each.row.ratio]
+    speeds = [each for each in judged if not each.is_cost]
+    if not costs:
+        return _words_of_speeds(speeds, baseline, platforms) if speeds else msg("no result")
+    cost = _words_of_costs(costs, platforms)
+    if not speeds:
+        return cost
+    speed = _words_of_speeds(speeds, baseline, platforms)
+    if any(each.kind in _DECIDED_COSTS for each in costs):
+        return joined([cost, msg("speed: {words}", words=speed)], "; ")
+    return joined([speed, cost], "; ")
+
+
+def _words_of_costs(costs: Sequence[SpokenComparison], platforms: int) -> doc.Inline:
+    """`24 % more CPU per request on nginx, CPU cost undecided elsewhere`."""
+    of: dict[str, list[SpokenComparison]] = {}
+    for each in costs:
+        of.setdefault(each.kind, []).append(each)
+    parts = [
+        _placed(_word_of_cost(kind, of[kind]), _where(of[kind], len(costs), platforms))
+        for kind in _KINDS
+        if kind in of
+    ]
+    if of.keys() & {"open", "undecided"}:
+        parts.append(msg("undecided elsewhere") if parts else msg("CPU cost undecided"))
+    return joined(parts) if parts else msg("no verdict on CPU cost")
+
+
+def _word_of_cost(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
+    """`24 % more CPU per request`, `2 % to 24 % more CPU`, `8 times the CPU`: the unit where all have the same."""
+    if kind == "few":
+        return msg("no verdict on CPU cost")
+    if kind == "equal-cost":
+        margins = [each.row.verdict.margin for each in these if each.row.verdict]
+        return msg("equal CPU within ±{margin}", margin=doc.Share(max(margins), "declared"))
+    if kind in PERHAPS:
+        return PERHAPS[kind]
+    units = {unit_of_work(each.section) for each in these}
+    cpu: doc.Inline = msg("CPU")
+    if len(units) == 1:
+        cpu = msg("CPU per {unit}", unit=units.pop())
+    low, high = (pick(each.share for each in these) for pick in (min, max))
+    if low >= _FAR:
+        times = _from_to(doc.Number(low, 2), doc.Number(high, 2))
+        return msg("{times} times the {cpu}", times=times, cpu=cpu)
+    shares = sorted(abs(share - 1) for share in (low, high))
+    amount = _from_to(doc.Share(shares[0]), doc.Share(shares[1]))
+    if kind == "costs-more":
+        return msg("{share} more {cpu}", share=amount, cpu=cpu)
+    return msg("{share} less {cpu}", share=amount, cpu=cpu)
+
+
+def _from_to(low: doc.Inline, high: doc.Inline) -> doc.Inline:
+    """Return both ends, or one where they are alike."""
+    return low if low == high else doc.Range(low, high)
+
+
+def _words_of_speeds(
+    judged: Sequence[SpokenComparison], baseline: str, platforms: int
+) -> doc.Inline:
+    """`slower on iperf3 (91 % of native), no difference shown elsewhere`."""
     of: dict[str, list[SpokenComparison]] = {}
     for each in judged:
         of.setdefault(each.kind, []).append(each)
@@ -251,7 +331,11 @@ def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     if not these:
         return ""
     found, worst = min(
-        ((each.row.ratio.efficiency(each.better), each) for each in these if each.row.ratio),
+        (
+            (each.row.ratio.efficiency(each.section.better), each)
+            for each in these
+            if each.row.ratio
+        ),
         key=lambda of: of[0].low,
     )
     share = doc.Relative(found.estimate, found.low, found.high, shows="low", baseline=baseline)

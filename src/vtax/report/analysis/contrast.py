@@ -343,7 +343,7 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
 
 def _is_wanted(section: Section, metric: str, label: str) -> bool:
     """Whether a section is of the metric, or of a primary one where none is named, and of the benchmark."""
-    is_of_metric = section.metric.name == metric if metric else section.metric.is_primary
+    is_of_metric = section.metric.name == metric if metric else section.is_answer
     return is_of_metric and label in ("", section.label)
 
 

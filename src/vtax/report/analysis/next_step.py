@@ -157,7 +157,7 @@ def withheld(row: Row) -> tuple[Note, ...]:
 def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
     return tuple(
         UndecidedRow(section, point, row)
-        for section, point, row in every_row(analysis.primary)
+        for section, point, row in every_row(analysis.answered)
         if row.ratio is not None and row.verdict is not None and row.verdict.kind == "undecided"
     )
 

@@ -20,6 +20,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
+from vtax.report.analysis.host_cpu import with_answers
 from vtax.report.analysis.sessions import measured_sessions, units_of_blocks
 from vtax.report.analysis.settled import settled, without
 from vtax.report.analysis.tails import pooled_values, tail_of
@@ -91,7 +92,7 @@ def judged_run(data: RunData) -> Judged:
     targets = judged(rule, aims, blocks)
     timeouts = timeouts_of(data, rule)
     ended = {data.run.cells[cell].key: found for cell, found in timeouts.items()}
-    sections = tuple(_section(family, targets.missed, ended) for family in families)
+    sections = with_answers([_section(family, targets.missed, ended) for family in families])
     return Judged(rule, sections, blocks, aims, targets)
 
 
@@ -162,12 +163,7 @@ def _sections_shown(sections: Sequence[Section], only: Filter) -> Iterator[Secti
 
 
 def _placed(sections: tuple[Section, ...]) -> list[tuple[doc.WarnedPlace, Row, bool]]:
-    return [
-        (place_of(s, p, r), r, s.metric.is_primary)
-        for s in sections
-        for p in s.points
-        for r in p.rows
-    ]
+    return [(place_of(s, p, r), r, s.is_answer) for s in sections for p in s.points for r in p.rows]
 
 
 def _series(sections: tuple[Section, ...]) -> list[Series]:

@@ -217,6 +217,12 @@ class Section:
     points: Annotated[tuple[ResultPoint, ...], Means("combinations of levels")]
     family: Annotated[int, Means("comparisons that were judged together")]
     tool: str = ""
+    is_answer: Annotated[
+        bool,
+        Means(
+            "whether the first table has it: a primary metric, or the host CPU for a unit of its benchmark's work"
+        ),
+    ] = False
 
     @property
     def better(self) -> Better:
@@ -412,6 +418,16 @@ class Analysis:
     def primary(self) -> tuple[Section, ...]:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)
+
+    @property
+    def answered(self) -> tuple[Section, ...]:
+        """The sections that answer: those of primary metrics, and of the host CPU for a unit of work."""
+        return tuple(section for section in self.sections if section.is_answer)
+
+    @property
+    def costs(self) -> tuple[Section, ...]:
+        """The sections of the host CPU for a unit of work, at most one of a benchmark table."""
+        return tuple(section for section in self.answered if not section.metric.is_primary)
 
     @cached_property
     def unit_of(self) -> dict[int, tuple[int, int]]:

@@ -38,7 +38,7 @@ def _judged(each: Compared, found: Contrasts) -> SpokenComparison:
             platforms=shared.platform_of(each.treatment.platform),
             name=name,
         )
-    return SpokenComparison(name, each.section.label, each.section.better, _row(each))
+    return SpokenComparison(name, each.section, _row(each))
 
 
 def _row(each: Compared) -> Row:

@@ -16,6 +16,7 @@ from vtax.report.renderers import vega
 from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.figures import caption_of, spec_of
 from vtax.report.renderers.format import PARTS, SIGNS, WORDS, Formatter, Run
+from vtax.stats.terms import WORDS_OF_COST
 
 COLOUR = "--colour:{}"
 _LONG = 160  # characters of a cell beyond which it is folded
@@ -246,7 +247,7 @@ class HtmlParts:
         body = joined((self._body(group, columns) for group in table.groups), "\n")
         label = escape(self.formatter.text(table.label))
         kind = element(' class="{}"', table.style) if table.style else ""
-        legend = self._legend() if table.style == "overview" else ""
+        legend = self._legend(table) if table.style == "overview" else ""
         return element(
             '<div class="scroll" role="group" aria-label="{}" tabindex="0">\n<table{}>\n<thead><tr>{}</tr></thead>\n'
             "{}\n</table>\n</div>{}",
@@ -271,14 +272,23 @@ class HtmlParts:
             for title, column in zip(titles, table.columns, strict=True)
         ]
 
-    def _legend(self) -> Markup:
-        keys = [
-            element(
-                '<span class="key {}">{} {}</span>', kind, SIGNS[kind], self.formatter.text(word)
-            )
-            for kind, word in WORDS.items()
-            if kind in SIGNS
-        ]
+    def _legend(self, table: doc.Table) -> Markup:
+        """Return the signs with the verdicts that they stand for: on speeds, and on the costs that the table has."""
+        of_table = set()
+        for group in table.groups:
+            for row in group.rows:
+                of_table |= {
+                    cell.verdict.kind
+                    for cell in row.cells
+                    if isinstance(cell, doc.Relative) and cell.verdict is not None
+                }
+        keys = []
+        for kind, sign in SIGNS.items():
+            words = [kind]
+            if WORDS_OF_COST.get(kind) in of_table:
+                words.append(WORDS_OF_COST[kind])
+            text = ", ".join(self.formatter.text(WORDS[word]) for word in words)
+            keys.append(element('<span class="key {}">{} {}</span>', kind, sign, text))
         return element('<p class="legend">{}</p>', joined(keys, " "))
 
     def _body(self, group: doc.Group, columns: list[_Column]) -> Markup:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis, ResultPoint, Section
+from vtax.report.analysis import Analysis, ResultPoint, Section, every_row
 from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
 from vtax.report.analysis.exported import exported
-from vtax.report.analysis.host_cpu import cost_section
+from vtax.report.analysis.host_cpu import cost_section, unit_of_work
 from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
@@ -79,7 +80,7 @@ def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iter
     if is_measured(analysis):
         matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
         is_tall = (
-            not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
+            not is_report and sum(len(each.points) for each in analysis.answered) > _MOST_POINTS
         )
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
@@ -160,9 +161,9 @@ def _results(source: Source, options: Options) -> Iterator[doc.Part]:
             _section(section, source, options) for section in _shown_sections(analysis, options)
         )
         return
-    others = [section for section in analysis.sections if not section.metric.is_primary]
+    others = [section for section in analysis.sections if not section.is_answer]
     parts: list[doc.Part] = list(forest(analysis))
-    parts += [_section(section, source, options) for section in analysis.primary]
+    parts += [_section(section, source, options) for section in _beside(analysis)]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
         parts.append(
@@ -245,11 +246,17 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
     compared = _compared(analysis)
     if not compared:
         return
+    to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     text = msg(
         "Percent of {baseline} with its {level} interval; higher is better in every row.",
-        level=analysis.level,
-        baseline=analysis.baseline,
+        **to_baseline,
     )
+    if analysis.costs:
+        text = msg(
+            "Percent of {baseline} with its {level} interval: of speed, where higher is better, and of the host's CPU "
+            "time for the same work, where lower is.",
+            **to_baseline,
+        )
     times = (
         [msg("Twice the time is 50 %.")]
         if any(each.better == "lower" for each in analysis.primary)
@@ -268,8 +275,7 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
                 *_shares(section, point, [p.name for p in compared]),
             )
         )
-        for section in analysis.primary
-        for point in section.points
+        for section, point in _answer_lines(analysis)
     ]
     yield doc.Paragraph(joined([text, *times, *_adjusted(analysis)], " "), "muted")
     yield doc.Table(
@@ -301,34 +307,99 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         )
         return
     across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
-    down: list[doc.Inline] = [_short_name(section, point, analysis) for section, point in points]
-    platforms = [platform.name for platform in compared]
-    cells = [list(_shares(section, point, platforms, is_plain=True)) for section, point in points]
     names = msg("benchmark")
     if len(points) <= len(compared):
-        across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
         names = msg("platform")
+        across = [_short_name(section, point, analysis) for section, point in points]
+        rows = list(_lines_of_platforms(analysis, points))
+    else:
+        platforms = [platform.name for platform in compared]
+        rows = [
+            doc.TableRow(
+                (
+                    _short_name(section, point, analysis),
+                    *_shares(section, point, platforms, is_plain=True),
+                )
+            )
+            for section, point in _answer_lines(analysis)
+        ]
     columns = (
         doc.Column("name", names),
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
     )
-    rows = tuple(doc.TableRow((name, *row)) for name, row in zip(down, cells, strict=True))
     text = msg(
         "Percent of {baseline}; higher is better everywhere; undecided where no word stands:",
         baseline=analysis.baseline,
     )
+    if analysis.costs:
+        text = msg(
+            "Percent of {baseline}: of speed, where higher is better, and of the host's CPU time for the same work, "
+            "where lower is; undecided where no word stands:",
+            baseline=analysis.baseline,
+        )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
-    yield doc.Table(columns, (doc.Group(rows),), key="matrix", label=msg("Overview"))
+    yield doc.Table(columns, (doc.Group(tuple(rows)),), key="matrix", label=msg("Overview"))
+
+
+def _beside(analysis: Analysis) -> list[Section]:
+    """Return what answers, the cost of each benchmark table after its speeds."""
+    labels = dict.fromkeys(section.label for section in analysis.answered)
+    return [section for label in labels for section in analysis.answered if section.label == label]
+
+
+def _answer_lines(analysis: Analysis) -> Iterator[tuple[Section, ResultPoint]]:
+    """Yield every point of what answers: its speeds, and below them what they cost."""
+    for _, sections in groupby(_beside(analysis), key=lambda section: section.label):
+        of_label = list(sections)
+        keys = dict.fromkeys(point.key for section in of_label for point in section.points)
+        for key in keys:
+            for section in of_label:
+                yield from ((section, point) for point in section.points if point.key == key)
+
+
+def _lines_of_platforms(
+    analysis: Analysis, points: Sequence[tuple[Section, ResultPoint]]
+) -> Iterator[doc.TableRow]:
+    """Yield two lines for every platform: its speeds, and what each of them costs where that is counted.
+
+    points: of the speeds, in the order of the columns. A cost of several speeds stands below the first.
+    """
+    costs: list[tuple[Section, ResultPoint] | None] = []
+    for section, point in points:
+        cost = _cost_at(section, point, analysis)
+        costs.append(None if cost in costs else cost)
+    for platform in _compared(analysis):
+        name = shared.platform_of(platform)
+        speeds = [
+            share
+            for section, point in points
+            for share in _shares(section, point, [platform.name], is_plain=True)
+        ]
+        yield doc.TableRow((name, *speeds))
+        cells: list[doc.Inline] = []
+        for cost in costs:
+            cells += [""] if cost is None else _shares(*cost, [platform.name], is_plain=True)
+        if any(cell not in ("", doc.Nothing()) for cell in cells):
+            yield doc.TableRow((muted(msg("· host CPU")), *cells))
+
+
+def _cost_at(
+    section: Section, point: ResultPoint, analysis: Analysis
+) -> tuple[Section, ResultPoint] | None:
+    """Return what the host spends on the work of a speed at a point; None where that is not counted."""
+    cost = cost_section(section, analysis)
+    for each in cost.points if cost else ():
+        if cost and each.key == point.key:
+            return cost, each
+    return None
 
 
 def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield why an interval beyond the margin has no word, where one has none."""
     families = {
         row.verdict.family
-        for section in analysis.primary
-        for point in section.points
-        for row in point.rows
-        if row.verdict and row.verdict.family > 1 and kind_of(row, section.better) in PERHAPS
+        for section, _, row in every_row(analysis.answered)
+        if row.verdict and row.verdict.family > 1 and kind_of(row, section) in PERHAPS
     }
     if families:
         counts = listed(map(doc.Count, sorted(families)))
@@ -353,15 +424,25 @@ def _plain(share: doc.Relative, kind: str) -> doc.Inline:
 
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
-    """Return the benchmark; its metric only where it has several."""
+    """Return the benchmark; its metric only where it has several; below it what its cost is of."""
+    if section.metric.role == "cost" and section.is_answer and not section.metric.is_primary:
+        return muted(joined(["·", _name_of_cost(section), shared.levels(point)], " "))
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
     return joined(
         [section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " "
     )
 
 
+def _name_of_cost(section: Section) -> doc.Inline:
+    """`CPU per request`."""
+    return msg("CPU per {unit}", unit=unit_of_work(section))
+
+
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
-    details = joined([shared.metric_of(section), shared.levels(point)])
+    metric = shared.metric_of(section)
+    if not section.metric.is_primary:
+        metric = _name_of_cost(section)
+    details = joined([metric, shared.levels(point)])
     return joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
 
 
@@ -388,7 +469,7 @@ def _shares(
         share = replace(
             shared.relative_of(row.ratio, section), verdict=shared.verdict_of(row.verdict)
         )
-        yield _plain(share, kind_of(row, section.better)) if is_plain else share
+        yield _plain(share, kind_of(row, section)) if is_plain else share
 
 
 def _rest(analysis: Analysis, options: Options) -> Iterator[doc.Part]:

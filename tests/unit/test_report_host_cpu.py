@@ -1,0 +1,120 @@
+"""What the host spends on a unit of work is an answer beside the speed of the same trials. Figures are invented."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from a_run import ARun, a_run
+from shown import drawn, page, result
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.answers import answers, sentence_of
+from vtax.report.analysis.host_cpu import cost_section
+from vtax.report.analysis.next_step import next_step_of
+from vtax.report.renderers.format import english
+from vtax.store.records import CellRecord
+from vtax.store.store import Store
+
+SPACE = "\N{NO-BREAK SPACE}"
+NOISE = (1.0, 1.001, 0.999, 1.002, 0.998, 1.0)
+WILD = (1.0, 1.3, 0.8, 1.2, 0.75, 1.0)
+
+
+def web(cpu: Mapping[str, Sequence[float]], speed: Mapping[str, Sequence[float]]) -> ARun:
+    """nginx on native and on what cpu names. cpu, speed: of each block, relative to native's."""
+
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        return {
+            "requests": 1000.0 * speed.get(cell.platform, NOISE)[block],
+            "host_cpu_per_request": 20.0 * cpu.get(cell.platform, NOISE[::-1])[block],
+        }
+
+    run = a_run("web-1").platforms("native", *cpu).benchmark("nginx")
+    run = run.metric("requests", "requests/s").metric("host_cpu_per_request", "µs/request", "lower")
+    return run.blocks(6).values(values)
+
+
+def times(factor: float, noise: Sequence[float] = NOISE) -> list[float]:
+    return [factor * each for each in noise]
+
+
+@pytest.fixture
+def found(store: Store) -> Analysis:
+    """docker costs a quarter more at a speed that is not known; podman costs the same at the same speed."""
+    cpu = {"docker": times(1.25), "podman": times(1.001), "lxc": times(1.0, WILD)}
+    return web(cpu, {"docker": WILD}).analysed(store)
+
+
+def words(analysis: Analysis) -> dict[str, list[str | None]]:
+    """Name of a metric -> the verdicts on its platforms."""
+    verdicts: dict[str, list[str | None]] = {}
+    for section in analysis.answered:
+        rows = [row for row in section.rows if not row.platform.is_baseline]
+        verdicts[section.metric.name] = [row.verdict.kind if row.verdict else None for row in rows]
+    return verdicts
+
+
+def test_a_cost_is_judged_in_a_family_of_its_own(found):
+    assert words(found) == {
+        "requests": ["undecided", "equivalent", "equivalent"],
+        "host_cpu_per_request": ["costs-more", "equal-cost", "undecided"],
+    }
+    (cost,) = found.costs
+    assert cost.family == found.primary[0].family == 3
+    assert cost_section(found.primary[0], found) is cost
+
+
+def test_the_sentence_says_cost_and_speed(found):
+    said = {each.platform: english(each.text) for each in answers(found)}
+    assert said["docker"].startswith(f"25{SPACE}% more CPU per request; speed: no difference shown")
+    assert said["podman"] == (f"equal CPU within ±2{SPACE}%; speed: equivalent within ±2{SPACE}%")
+    assert said["lxc"] == f"equivalent within ±2{SPACE}%; CPU cost undecided"
+    assert english(sentence_of(found)).startswith("docker: 25")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_cell_of_the_matrix_has_two_lines_whichever_side_goes_down(found, store, width):
+    lines = [" ".join(line.split()) for line in drawn(result(found), width).splitlines()]
+    at = next(n for n, line in enumerate(lines) if line.startswith("docker 9"))
+    assert lines[at + 1].startswith("· host CPU 125.0 % [")
+    assert lines[at + 1].endswith("costs more")
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_cost_stands_below_its_benchmark_where_benchmarks_go_down(store, width):
+    def values(cell: CellRecord, block: int, number: int) -> dict[str, float]:
+        cost = 25.0 if cell.platform == "docker" else 20.0
+        return {"requests": 1000.0 * NOISE[block], "host_cpu_per_request": cost * NOISE[-block]}
+
+    run = a_run("sizes-1").platforms("native", "docker")
+    run = run.benchmark("nginx", levels={"size": [1, 2]}).metric("requests", "requests/s")
+    run = run.metric("host_cpu_per_request", "µs/request", "lower").blocks(6).values(values)
+    text = drawn(result(run.analysed(store)), width)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    at = next(n for n, line in enumerate(lines) if line.startswith("nginx size=1"))
+    assert lines[at + 1].startswith("· CPU per request size=1 125.0 % [")
+    assert lines[at + 2].startswith("nginx size=2")
+
+
+def test_a_report_has_a_table_of_the_cost_and_no_word_of_speed_about_it(found):
+    text = page(found)
+    assert "CPU per request" in text
+    chapter = text[text.index('id="result-1"') :]
+    assert "costs more" in chapter[: chapter.index("</table>")]
+    assert "slower" not in chapter[: chapter.index("</table>")]
+
+
+def test_what_is_left_undecided_counts_costs_too(found):
+    step = next_step_of(found)
+    assert step is not None
+    names = {each.section.metric.name for each in (*step.decides, *step.left)}
+    assert names == {"requests", "host_cpu_per_request"}
+
+
+def test_a_run_that_counted_no_host_cpu_answers_as_before(store):
+    run = a_run("plain-1").platforms("native", "docker").benchmark("nginx").metric("requests")
+    plain = run.blocks(6).values(lambda cell, block, _: 1000.0 * NOISE[block]).analysed(store)
+    assert plain.costs == ()
+    assert "host CPU" not in drawn(result(plain), 100)
+    assert english(sentence_of(plain)) == f"docker: equivalent within ±2{SPACE}%."
