@@ -63,7 +63,9 @@ def test_a_run_goes_from_boot_to_boot(machine, home, store):
     assert row.ratio.n_sessions == 2
 
 
-def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, store, monkeypatch):
+def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(
+    machine, home, store, monkeypatch, golden
+):
     plan = planned()
     run = begin(store, plan, vtax_version="test")
     first = boots.planned_visits(plan.study, plan.seed)[0].boot
@@ -71,23 +73,19 @@ def test_the_wrong_boot_is_refused_with_the_one_that_is_needed(machine, home, st
     go_on(plan, run, home)
     other = "xen" if first == "plain" else "plain"
     assert (run.status, run.stopped_because) == ("paused", f"session 1 of 2 needs the boot {other}")
-    with pytest.raises(
-        BadInput, match=f"next measured in the boot '{other}', and this is '{first}'"
-    ) as caught:
+    with pytest.raises(BadInput) as wrong:
         host_boots.refuse_other_boot(plan, run, look(plan))
-    assert f"sudo vtax resume {run.name}" in caught.value.hint
     machine.boot("another")
-    with pytest.raises(
-        BadInput, match=f"next measured in the boot '{other}', and this is none of its"
-    ):
+    with pytest.raises(BadInput) as unknown:
         host_boots.refuse_other_boot(plan, run, look(plan))
+    golden(f"{wrong.value}\n{unknown.value}")
     monkeypatch.setattr("vtax.runner.resume.resume_obstacle", lambda *_: "")
     hint = resume_hint(store, run.name, run.status)
     assert f"sudo vtax resume {run.name}" in hint
     assert "--session" not in hint
 
 
-def test_a_session_is_never_measured_in_a_boot_of_another(machine, home, store):
+def test_a_session_is_never_measured_in_a_boot_of_another(machine, home, store, golden):
     plan = planned(
         seed=next(
             seed
@@ -100,8 +98,9 @@ def test_a_session_is_never_measured_in_a_boot_of_another(machine, home, store):
     for visit in boots.planned_visits(plan.study, plan.seed)[:2]:
         machine.boot(ENTRIES[visit.boot])
         go_on(plan, run, home)
-    with pytest.raises(BadInput, match=r"session 2 of .* needs another boot of"):
+    with pytest.raises(BadInput) as refused:
         host_boots.refuse_other_boot(plan, run, look(plan))
+    golden(str(refused.value))
 
 
 # The command line

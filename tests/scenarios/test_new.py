@@ -265,7 +265,7 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
         max(0.02, smallest_overhead(cpu["noise"], found["blocks"]))
     )
     assert cpu["shows_equality"] is True
-    assert disk["noise_from"] == "assumed: no run here has it"
+    assert disk["noise_from"].startswith("assumed")
     assert found["blocks"] == math.floor(7200 / found["block_s"])
 
 
@@ -299,8 +299,7 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
             found.append(json.loads(invoked(*arguments, "--resource", "cpu").output))
     rough, quick, slow = found
     assert rough["block_s_from"] == "a rough estimate"
-    assert quick["block_s_from"] == "estimated from the same benchmarks in run tour-2"
-    assert slow["block_s_from"] == "estimated from the same benchmarks in run tour-3"
+    assert [each["block_s_from"].split()[-1] for each in (quick, slow)] == ["tour-2", "tour-3"]
     of_two_s = 2.0  # duration_s of the drafted sysbench, twice the stored one's
     assert slow["block_s"] - quick["block_s"] == pytest.approx(3 * of_two_s * (4.0 - 1.0), rel=0.2)
     planned = json.loads(

@@ -339,7 +339,7 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
     assert len(driver.started) == len(data.guests) == 4
     assert len(data.trials.id) == 12
     assert len(data.failures) == 3
-    assert all("the guest did not start" in failure.error for failure in data.failures)
+    assert {failure.error.code for failure in data.failures} == {"guest-not-started"}
     assert [bool(guest.error) for guest in data.guests] == [False, True, False, False]
     assert all(guest.process.poll() is not None for guest in driver.started)
 

@@ -11,6 +11,7 @@ from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, pl
 from vtax.benchmarks.dd import Dd
 from vtax.errors import BadInput
 from vtax.host import page_cache
+from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
 from vtax.runner.cold_cache import LEFT
 from vtax.store.query import effective, load
@@ -58,11 +59,11 @@ def test_what_stays_of_the_files_is_kept_with_cold_trials_alone(reads, store, ho
 def test_data_that_stay_are_a_warning(reads, store, home, monkeypatch):
     monkeypatch.setattr(page_cache, "resident_bytes", lambda _: 7 << 20)
     data = load(store.engine, executed(plan_of(study(benchmark=[READS])), store, home))
-    texts = {warning.note for warning in data.warnings if "page cache" in warning.note}
-    assert any(text.startswith("7 MiB of the guest's files stayed") for text in texts)
+    assert Note("cache-left", size="7 MiB") in {warning.note for warning in data.warnings}
 
 
 def test_it_is_not_tested_where_the_files_are_elsewhere(reads, monkeypatch):
     monkeypatch.setattr(reads, "writes_below_directory", False)
-    with pytest.raises(BadInput, match="storage of its daemon, where vtax cannot drop them"):
+    with pytest.raises(BadInput) as refused:
         plan_of(study(benchmark=[READS]))  # the baseline cannot either, so the study is refused
+    assert str(Note("files-in-daemon", name="native")) in refused.value.what

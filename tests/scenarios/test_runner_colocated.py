@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from vtax.errors import BadInput, PlatformError
 from vtax.host.guest_memory import GuestMemory
+from vtax.messages import Note
 from vtax.platforms.base import GuestSpec
 from vtax.report.analysis.pivot import Axes, pivot
 from vtax.report.analysis.source import source_of
@@ -82,7 +83,7 @@ def test_more_vcpus_than_host_cpus_are_a_warning(driver, store, home, tmp_path, 
     set_cpus({0, 1})
     data = load(store.engine, executed(plan_of(counting(tmp_path, 3)), store, home))
     texts = [warning.note for warning in data.warnings if warning.code == "overcommit"]
-    assert texts == ["3 guests of 1 vCPU share 2 host CPUs: figures include waiting for a CPU"]
+    assert texts == [Note("overcommit", guests=3, count=1, total=2)]
     assert density.overcommit(2, 1, 2) == ()
 
 
@@ -136,9 +137,14 @@ def test_points_beyond_the_memory_of_the_host_are_not_tested_here(driver, store,
     plan = plan_of(declared)
     assert {cell.point.levels["guests"] for cell in plan.cells} == {1, 2}
     assert [each.platform.name for each in plan.untested] == ["native", "other"]
-    assert plan.untested[0].error.what == (
-        "4 guests of 1 GiB at once need 4 GiB of memory, and this host has 3 GiB"
+    refused = plan.untested[0].error.what
+    assert refused.code == "guests-memory"
+    assert (refused.data["guests"], refused.data["size"], refused.data["total"]) == (
+        4,
+        "1 GiB",
+        "4 GiB",
     )
+    assert "3 GiB" in refused.data["available"]
     run = executed(plan, store, home)
     assert load(store.engine, run).failures == ()
     with pytest.raises(BadInput):

@@ -13,6 +13,7 @@ from vtax.errors import BadInput, RunInterrupted
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.runner import resume
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
@@ -126,7 +127,8 @@ def test_a_program_that_fails_or_takes_too_long_fails_the_trial(tmp_path, privat
     argv = {"guest": ["sleep", "{size}0"]}
     slow = loaded(tmp_path, [], argv=argv, files=[], version=["true"], timeout=0.3)
     run = executed(slow, store, private_home)
-    assert "sleep was killed after 0.3 s" in load_run(store.engine, run).failures[0].error
+    failure = load_run(store.engine, run).failures[0]
+    assert str(Note("killed-after", program="sleep", limit=0.3)) in failure.error
 
 
 def test_without_consent_nothing_runs_and_a_changed_file_is_not_resumed(

@@ -15,6 +15,7 @@ from shown import drawn, english, source_of, values
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
 from vtax.image.image import Image
+from vtax.messages import Note
 from vtax.platforms.base import Platform, Probe
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
@@ -30,6 +31,7 @@ from vtax.study.load import LoadedStudy, validate
 REASON = BadInput(
     "interfaces of other carry an MTU of at most 2", where="key platforms", hint="take other out"
 )
+CANNOT_UNPIN = Note("cannot-unpin", name="other", level="default")
 TABLES = [
     {"name": "script", "factors": {"size": [1, 2, 3]}, "parameters": {"code": "echo 1.5"}},
     {"name": "script", "label": "both", "parameters": {"code": "echo 2.5"}},
@@ -210,14 +212,14 @@ def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(driver, store,
     assert set(levels) == {("native", "pinned"), ("native", "default"), ("other", "pinned")}
     untested = store.open_run("last").untested
     assert {(each.platform, each.levels["tuning"], each.reason) for each in untested} == {
-        ("other", "default", "other cannot run unpinned, as tuning level 'default' asks")
+        ("other", "default", CANNOT_UNPIN)
     }
     text = drawn(views()["result"].document(source_of(analyse(store)), Options("brief")), 400)
-    assert "cannot run unpinned, as tuning level 'default' asks" in text
+    assert CANNOT_UNPIN in text
     alone = plan_of(study(tuning=["default"], benchmark=TABLES[1:]))
     assert {cell.platform.name for cell in alone.cells} == {"native"}
     (other,) = [entry for entry in alone.platforms if entry.platform.name == "other"]
-    assert other.probe.reason == "other cannot run unpinned, as tuning level 'default' asks"
+    assert other.probe.reason == CANNOT_UNPIN
 
 
 def test_a_host_without_huge_pages_runs_the_other_levels(driver, tmp_path, policy_in):
@@ -228,7 +230,8 @@ def test_a_host_without_huge_pages_runs_the_other_levels(driver, tmp_path, polic
         ("other", "pinned"),
     }
     reasons = {(each.platform.name, each.point.tuning, each.error.what) for each in plan.untested}
-    why = "this host's kernel has no transparent huge pages"
+    why = Note("no-huge-pages")
     assert reasons == {(name, "pinned+hugepages", why) for name in ("native", "other")}
-    with pytest.raises(BadInput, match=f"the baseline native does not run here: {why}"):
+    with pytest.raises(BadInput) as refused:
         plan_of(study(tuning=["hugepages"]))
+    assert refused.value.what.endswith(f" native does not run here: {why}")

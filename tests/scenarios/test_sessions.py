@@ -118,7 +118,7 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
         views()["variance"].document(source, Options("brief"))
     )
     (warning,) = [each for each in source.analysis.warnings if each.code == "host-changed-session"]
-    assert sentence_of(warning).startswith("the host changed before session 2: ")
+    assert warning.data["session"].value == 2
 
 
 def test_method_and_reproduction_describe_every_session(store, home, golden):
@@ -174,13 +174,8 @@ def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store, hom
     assert "measured in one session; results may differ after a reboot" in lead
     next_session(run, plan, home, "b" * 32)
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
-    codes = {
-        warning.code: sentence_of(warning)
-        for warning in source_of(store, run.name).analysis.warnings
-    }
-    assert codes["session-added"].startswith(
-        "session 2 was added after the result of 1 planned session was known"
-    )
+    data = {each.code: each.data for each in source_of(store, run.name).analysis.warnings}
+    assert [data["session-added"][name].value for name in ("session", "count")] == [2, 1]
 
 
 def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, home):
@@ -201,10 +196,8 @@ def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store, 
     assert run.status == "finished"
     assert blocks_by_session(store, run) == {1: [0, 1, 2, 3]}
     analysis = source_of(store, run.name).analysis
-    codes = {warning.code: sentence_of(warning) for warning in analysis.warnings}
-    assert codes["blocks-added"].startswith(
-        "blocks were added after the result of blocks 1 to 2 was known"
-    )
+    data = {warning.code: warning.data for warning in analysis.warnings}
+    assert data["blocks-added"]["blocks"].value == 2
     rows = analysis.sections[0].points[0].rows
     assert [row.blocks.tolist() for row in rows] == [[0, 1, 2, 3]] * 2
 

@@ -20,7 +20,7 @@ from fleet import measure, merged
 from sqlalchemy import func, select, update
 
 from vtax.errors import BadInput, StoreError
-from vtax.messages import quoted
+from vtax.messages import Note, quoted
 from vtax.store import campaigns, schema
 from vtax.store.campaigns import add_session, finished_sessions
 from vtax.store.merging import extend, merge
@@ -209,7 +209,7 @@ def test_a_value_that_is_no_number_fails_its_trial(store):
         )
     )
     data = load(store.engine, run)
-    assert [f.error for f in data.failures] == ["not a finite number: events"]
+    assert [f.error for f in data.failures] == [Note("not-finite", names=("events",))]
 
 
 def test_a_metric_the_benchmark_does_not_have_is_refused_whole(store):
@@ -459,7 +459,7 @@ def test_sessions_that_were_planned_after_a_look_are_a_warning(store):
         for each in load(store.engine, store.open_run(name)).warnings
         if each.note.code == "session-added"
     )
-    assert "session 2 was added after the result of 1 planned session was known" in str(added)
+    assert (added.data["session"], added.data["count"]) == (2, 1)
 
 
 def test_the_record_of_a_campaign_drops_no_run_that_another_one_added(store, monkeypatch):

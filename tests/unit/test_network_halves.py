@@ -102,8 +102,10 @@ def test_a_machine_that_measures_by_itself_is_left_alone(tmp_path, monkeypatch, 
     monkeypatch.setattr(
         elsewhere, "_driver", lambda machine: SimpleNamespace(command=lambda *given: ["true"])
     )
-    with pytest.raises(Busy, match="on the machine lab3: tour-7") as caught:
+    with pytest.raises(Busy) as caught:
         elsewhere._ask_once(SimpleNamespace(name="lab3", options={}), "check", {})
+    assert (caught.value.what.code, caught.value.what.data["name"]) == ("on-machine", "lab3")
+    assert "tour-7" in caught.value.what.data["what"]
     assert caught.value.exit_status == os.EX_TEMPFAIL
 
 
@@ -195,16 +197,16 @@ def test_what_is_known_there_of_a_guest_that_falls_silent_is_in_its_error(monkey
 
 
 def test_what_fails_there_names_the_machine():
-    with pytest.raises(PlatformError, match="on the machine lab3: no switch"):
+    with pytest.raises(PlatformError) as refused:
         machine({"error": ["no switch", "", ""]}).counters()
+    assert refused.value.what == Note("on-machine", name="lab3", what="no switch")
 
 
 @pytest.mark.parametrize("answer", [[], {"error": "x"}, {}, 3])
 def test_an_answer_of_another_form_is_an_error_of_the_machine(answer):
-    with pytest.raises(
-        PlatformError, match="vtax on the machine lab3 gives an answer that cannot be read"
-    ):
+    with pytest.raises(PlatformError) as refused:
         machine(answer).counters()
+    assert refused.value.what == Note("machine-unreadable", name="lab3")
 
 
 def test_nothing_that_it_says_controls_a_terminal():

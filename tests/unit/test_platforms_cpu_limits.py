@@ -11,6 +11,7 @@ from vtax.benchmarks.checks import check_cpu
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.host.cgroups import CpuTime
+from vtax.messages import Note
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner import tuning
@@ -127,8 +128,6 @@ def test_a_platform_that_limits_cpus_itself_is_not_tested_where_the_study_does()
         registry.make("mine", "podman", options) for options in ({"cpu_limit": "none"}, {})
     )
     refused = tuning.tuning_obstacle(limited, "pinned", "study.toml")
-    assert (
-        refused.what == "mine says itself how its CPUs are limited (cpu_limit), and so does tuning"
-    )
+    assert refused.what == Note("tuning-and-cpu-limit", name="mine")
     assert tuning.tuning_obstacle(limited, "", "study.toml") is None
     assert tuning.tuning_obstacle(plain, "pinned", "study.toml") is None

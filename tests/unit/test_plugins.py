@@ -14,6 +14,7 @@ from vtax.cli.main import group
 from vtax.conformance.target import find
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.plugins import discover, registered
+from vtax.messages import Note
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, Platform
 
@@ -91,7 +92,8 @@ def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path, unmade
     monkeypatch.setattr(command, "names", lambda: ["theirs"])
     result = CliRunner().invoke(group, ["platforms"])
     assert result.exit_code == 0, result.exception
-    assert "its probe failed: RuntimeError: no" in " ".join(result.output.split())
+    failed = Note("probe-failed", kind="RuntimeError", error="no")
+    assert failed in " ".join(result.output.split())
 
 
 def test_a_request_to_stop_is_heard_in_a_probe(install):

@@ -9,6 +9,7 @@ from claimed_run import measured
 from drawn_run import run_of
 from shown import source_of as source
 
+from vtax.messages import Note
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.claims import claims
 from vtax.report.renderers.json import as_json
@@ -84,7 +85,7 @@ def test_blocks_of_a_spread_are_those_of_the_run():
     analysis = measured({"check": [{**check, "benchmark": "bulk"}]}, blocks=8)
     (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
     assert found["comparisons"][0]["blocks"] == 8
-    assert "8 blocks are too few to judge a finding; at least 10" in found["why"]
+    assert Note("few-blocks-for-claim", count=8, minimum=10) in found["why"]
 
 
 @pytest.mark.parametrize("name", PAPERS)

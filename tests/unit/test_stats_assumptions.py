@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from vtax.messages import Note
 from vtax.stats.assumptions import (
     allow_for_dependence,
     dependence,
@@ -158,7 +159,7 @@ def test_a_platform_that_is_lost_for_good_does_not_keep_a_run_going():
         rule = Rule(stop, max_blocks=30)
         decision = decide(rule, {"a": lost, "b": 0.001 * wide}, 6)
         assert (decision.stop, decision.reached, decision.open) == (True, False, ("a",))
-        assert "no value in the last 3 blocks" in decision.reason
+        assert decision.reason == Note("contrasts-lost", count=1, total=2, last=3)
         assert decide(rule, {"a": lost, "b": wide}, 6).open == ("b",)
         assert not decide(rule, {"a": np.array([0.1, -0.1, 0.12, np.nan, np.nan, 0.1])}, 6).stop
 

@@ -124,7 +124,7 @@ def test_words_are_corrected_for_their_number_by_holm():
 def test_few_blocks_judge_nothing_and_say_how_many_more():
     found = judge_claims(RULE, {"a": [RangeTest((claimed(2.0, 1.0, blocks=3),))]})["a"]
     assert found.kind == "inconclusive"
-    assert "3 blocks are too few" in found.warnings[0]
+    assert (found.warnings[0].code, found.warnings[0].data["count"]) == ("few-blocks-for-claim", 3)
     assert found.blocks_needed == 2
 
 

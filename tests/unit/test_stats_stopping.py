@@ -93,7 +93,9 @@ def test_the_rule_verdict_looks_at_no_fewer_than_five_blocks():
     for blocks in (2, 3, 4):
         found = analyse(early, {"a": Contrast(clear[:blocks], "higher")})["a"]
         assert found.verdict.kind == "undecided"
-        assert any("too few for a verdict" in text for text in found.verdict.warnings)
+        assert ("few-blocks", blocks) in [
+            (note.code, note.data["count"]) for note in found.verdict.warnings
+        ]
     missed = decide(Rule("verdict", min_blocks=2, max_blocks=3), {"a": clear[:3]}, 3)
     assert (missed.stop, missed.reached) == (True, False)
 

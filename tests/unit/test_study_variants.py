@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput
+from vtax.messages import Note
 from vtax.study.expand import points
 from vtax.study.load import Chosen, load
 from vtax.study.variants import divided
@@ -153,7 +154,7 @@ def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tes
         "domu-best-buffers",
         "equal-sizes-worst",
     ):
-        assert reasons[claim].startswith("--scale quick leaves out levels that it compares: ")
+        assert reasons[claim].startswith(Note("scale-leaves", name="quick", levels=""))
     for claim in (
         "mtu-small-slower",
         "small-buffers-triple",
@@ -163,9 +164,8 @@ def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tes
     ):
         assert reasons[claim] == ""
     for claim in ("hvm-disk-small-files", "pv-falls-to-hvm-disk", "disk-time", "docker-worst-disk"):
-        assert not_tested("tiny")[claim].startswith(
-            "--scale tiny divides levels that it compares: file"
-        )
+        divided = Note("scale-divides", name="tiny", levels="file")
+        assert not_tested("tiny")[claim].startswith(divided)
 
 
 def test_a_trend_along_one_level_is_not_tested(tmp_path):

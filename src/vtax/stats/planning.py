@@ -11,6 +11,7 @@ import math
 
 from scipy import special
 
+from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
 from vtax.stats.margin import edges
@@ -85,6 +86,6 @@ def of_ratio(variance: float, blocks: int, sides: tuple[Components, Components])
 
 def _check(sd_log: float, blocks: int) -> None:
     if blocks < 2:
-        raise StatsError("noise between blocks needs at least two blocks")
+        raise StatsError(Note("plan-needs-blocks"))
     if not (math.isfinite(sd_log) and sd_log >= 0):
         raise StatsError(f"a standard deviation of {sd_log} is not a number from zero on")
