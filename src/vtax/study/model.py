@@ -26,7 +26,7 @@ from vtax.study.fields import (
 )
 from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
-from vtax.study.variants import Protocols, Scales, problems_of
+from vtax.study.variants import Protocols, Scales, find_missing_names
 from vtax.units import size_bytes
 
 Size = Annotated[
@@ -390,7 +390,7 @@ class Study(StudyTable):
 
     @model_validator(mode="after")
     def _variants_have_what_they_change(self) -> Study:
-        for problem in problems_of(self.scale, self.protocol, self.benchmark):
+        for problem in find_missing_names(self.scale, self.protocol, self.benchmark):
             raise disagreement(problem.what, *problem.place)
         return self
 

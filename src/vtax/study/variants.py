@@ -14,7 +14,6 @@ from pydantic import Field
 from vtax.levels import (
     BENCHMARK,
     Level,
-    Levels,
     canonical,
     canonical_choices,
     flat,
@@ -25,7 +24,7 @@ from vtax.levels import (
 from vtax.messages import Note, packed
 from vtax.study import limits
 from vtax.study.changes import ChangedPart, changed_by
-from vtax.study.claims import side_of
+from vtax.study.claims import ClaimSide, side_of
 from vtax.study.fields import Name, StudyTable, as_tuple
 from vtax.units import format_count, format_size, size_bytes
 
@@ -79,22 +78,13 @@ class ProtocolTable(StudyTable):
     )
 
 
-_COLOCATED = ("guests", "neighbour")  # keys of a benchmark that are factors
 Variant = TypeVar("Variant", ScaleTable, ProtocolTable)
 Scales = dict[Name, ScaleTable]
 Protocols = dict[Name, ProtocolTable]
-
-
-@dataclass(frozen=True)
-class ScaledLevel:
-    """A level of the study as written, and the one that a scale measures in its place; None: it is left out."""
-
-    written: Level
-    measured: Level | None
-
-
-ScaledLevels = Mapping[tuple[str, str], Mapping[str, ScaledLevel]]
-"""(label of a benchmark, factor) -> canonical level of the study -> what a scale makes of it."""
+_COLOCATED = ("guests", "neighbour")
+"""Keys of a benchmark that are factors."""
+_KEYS_OF_OTHER_RULES = ("precision", "min_blocks", "max_blocks", "budget", "sessions")
+"""Keys of [design] that the rule 'fixed' does not read, and sessions."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +95,7 @@ class MissingName:
     what: str
 
 
-def problems_of(
+def find_missing_names(
     scales: Mapping[str, ScaleTable],
     protocols: Mapping[str, ProtocolTable],
     benchmarks: Sequence[Any],
@@ -116,22 +106,56 @@ def problems_of(
     """
     tables = {table.label or table.name: table for table in benchmarks}
     for name, scale in scales.items():
-        for key, divisor in scale.divide.items():
-            values = [value for table in tables.values() for value in _values_of(table, key)]
-            if problem := _why_not_divided(values, divisor):
-                yield MissingName(("scale", name, "divide", key), f"{key} {problem}")
-        for number, scaled in enumerate(scale.benchmark):
-            place = ("scale", name, "benchmark", number)
-            if scaled.label in tables:
-                yield from _problems_of_scaled(scaled, tables[scaled.label], place)
-            else:
-                what = f"the study has no benchmark {scaled.label!r}"
-                yield MissingName((*place, "label"), what)
+        yield from _missing_names_of_scale(name, scale, tables)
     for name, protocol in protocols.items():
         for number, changed in enumerate(protocol.benchmark):
             if changed.label not in tables:
-                where = ("protocol", name, "benchmark", number, "label")
-                yield MissingName(where, f"the study has no benchmark {changed.label!r}")
+                place = ("protocol", name, "benchmark", number, "label")
+                yield MissingName(place, f"the study has no benchmark {changed.label!r}")
+
+
+def _missing_names_of_scale(
+    name: str, scale: ScaleTable, tables: Mapping[str, Any]
+) -> Iterator[MissingName]:
+    for key, divisor in scale.divide.items():
+        values: list[Level] = []
+        for table in tables.values():
+            values += _values_of(table, key)
+        problem = _why_not_divided(values, divisor)
+        if problem:
+            yield MissingName(("scale", name, "divide", key), f"{key} {problem}")
+    for number, scaled in enumerate(scale.benchmark):
+        place = ("scale", name, "benchmark", number)
+        if scaled.label in tables:
+            yield from _missing_names_of_benchmark(scaled, tables[scaled.label], place)
+        else:
+            what = f"the study has no benchmark {scaled.label!r}"
+            yield MissingName((*place, "label"), what)
+
+
+def _missing_names_of_benchmark(
+    scaled: ScaledBenchmark, table: Any, place: tuple[str | int, ...]
+) -> Iterator[MissingName]:
+    for key, divisor in scaled.divide.items():
+        values = _values_of(table, key)
+        what = ""
+        if not values:
+            what = f"{scaled.label} gives {key} no value to divide"
+        elif problem := _why_not_divided(values, divisor):
+            what = f"{key} of {scaled.label} {problem}"
+        if what:
+            yield MissingName((*place, "divide", key), what)
+    for factor, levels in scaled.levels.items():
+        where = (*place, "levels", factor)
+        if factor not in table.varied:
+            yield MissingName(where, f"{scaled.label} has no factor {factor!r}")
+            continue
+        known = [canonical(factor, level) for level in table.varied[factor]]
+        for level in levels:
+            if canonical(factor, level) not in known:
+                yield MissingName(where, f"{scaled.label} has no level {level!r} of {factor}")
+        if not levels:
+            yield MissingName(where, f"no level of {factor} stays")
 
 
 def _values_of(table: Any, key: str) -> list[Level]:
@@ -158,31 +182,6 @@ def _is_quantity(value: Level) -> bool:
         return False
 
 
-def _problems_of_scaled(
-    scaled: ScaledBenchmark, table: Any, place: tuple[str | int, ...]
-) -> Iterator[MissingName]:
-    for key, divisor in scaled.divide.items():
-        values = _values_of(table, key)
-        what = ""
-        if not values:
-            what = f"{scaled.label} gives {key} no value to divide"
-        elif problem := _why_not_divided(values, divisor):
-            what = f"{key} of {scaled.label} {problem}"
-        if what:
-            yield MissingName((*place, "divide", key), what)
-    for factor, levels in scaled.levels.items():
-        where = (*place, "levels", factor)
-        if factor not in table.varied:
-            yield MissingName(where, f"{scaled.label} has no factor {factor!r}")
-            continue
-        known = [canonical(factor, level) for level in table.varied[factor]]
-        for level in levels:
-            if canonical(factor, level) not in known:
-                yield MissingName(where, f"{scaled.label} has no level {level!r} of {factor}")
-        if not levels:
-            yield MissingName(where, f"no level of {factor} stays")
-
-
 def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -> dict[str, Any]:
     """Return the values of a study under one of its protocols."""
     design = {
@@ -193,14 +192,17 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
     }
     changes = [ChangedPart(what=f"{key} = {design[key]}") for key in ("order", "blocks", "trials")]
     for changed in protocol.benchmark:
-        given = ", ".join(f"{key} = {value}" for key, value in changed.parameters.items())
-        changes.append(ChangedPart(what=given, label=changed.label))
-    tables = [_with_parameters(table, protocol) for table in data["benchmark"]]
-    changed_data = {**data, "benchmark": tables, "design": {**_kept_design(data), **design}}
-    return _with_changes(changed_data, f"--protocol {name}", changes)
+        parameters = ", ".join(f"{key} = {value}" for key, value in changed.parameters.items())
+        changes.append(ChangedPart(what=parameters, label=changed.label))
+    varied = {
+        **data,
+        "benchmark": [_put_parameters(table, protocol) for table in data["benchmark"]],
+        "design": {**_design_for_fixed(data), **design},
+    }
+    return _with_changes(varied, f"--protocol {name}", changes)
 
 
-def _with_parameters(table: Mapping[str, Any], protocol: ProtocolTable) -> Mapping[str, Any]:
+def _put_parameters(table: Mapping[str, Any], protocol: ProtocolTable) -> Mapping[str, Any]:
     """Return the table of a benchmark with the parameters that a protocol puts over its own."""
     for changed in protocol.benchmark:
         if changed.label == _label_of(table):
@@ -209,38 +211,33 @@ def _with_parameters(table: Mapping[str, Any], protocol: ProtocolTable) -> Mappi
 
 
 def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[str, Any]:
-    """Return the values of a study at one of its scales; a claim about levels that are not measured is not tested."""
-    changes = [ChangedPart(what=f"{key} ÷ {divisor:g}") for key, divisor in scale.divide.items()]
-    of_label = {scaled.label: scaled for scaled in scale.benchmark}
-    tables = []
-    levels: dict[tuple[str, str], Mapping[str, ScaledLevel]] = {}
+    """Return the values of a study at one of its scales.
+
+    A claim about levels that are not measured is not tested, and a published number of them is left out.
+    """
+    changes = [ChangedPart(what=text) for text in _show_divisors(scale.divide)]
+    factors: list[ScaledFactor] = []
+    benchmarks = []
     for table in data["benchmark"]:
         label = _label_of(table)
-        scaled = of_label.get(label, ScaledBenchmark(label=label))
+        scaled = _find_scaled(scale, label)
         divisors = {**scale.divide, **scaled.divide}
-        of_table = _scaled_levels(table, scaled.levels, divisors)
-        tables.append(_scaled_table(table, divisors, of_table))
-        levels |= {(label, factor): of_factor for factor, of_factor in of_table.items()}
-        notes = [f"{key} ÷ {divisor:g}" for key, divisor in scaled.divide.items()]
-        for factor, of_factor in of_table.items():
-            if factor in scaled.levels:
-                kept = [
-                    str(level.written) for level in of_factor.values() if level.measured is not None
-                ]
-                notes.append(f"{factor} {', '.join(kept)} of {len(of_factor)} levels")
-        if notes:
-            changes.append(ChangedPart(what=", ".join(notes), label=label))
-    changed = {**data, "benchmark": tables}
-    if scale.blocks is not None and (design := _fewer_blocks(data, scale.blocks)):
+        own_factors = _scale_factors(table, scaled.levels, divisors)
+        factors += own_factors
+        benchmarks.append(_scale_benchmark(table, divisors, own_factors))
+        texts = [*_show_divisors(scaled.divide), *_show_kept_levels(scaled, own_factors)]
+        if texts:
+            changes.append(ChangedPart(what=", ".join(texts), label=label))
+    changed = {**data, "benchmark": benchmarks}
+    design = _limit_blocks(data, scale.blocks)
+    if design is not None:
         changed["design"] = design
         changes.append(ChangedPart(what=format_count(design["blocks"], "block")))
-    changed["claim"] = [_scaled_claim(claim, name, levels) for claim in data.get("claim", ())]
-    changed["published"] = [
-        _judged_in_part(table, name, [table], levels)
-        for table in data.get("published", ())
-        if not _lost(name, [table], levels)
-    ]
-    figures = [_scaled_figure(table, levels) for table in data.get("figure", ())]
+    measured = _MeasuredLevels(name, factors)
+    changed["claim"] = [measured.scale_claim(claim) for claim in data.get("claim", ())]
+    published = [measured.scale_published(table) for table in data.get("published", ())]
+    changed["published"] = [table for table in published if table is not None]
+    figures = [measured.scale_figure(table) for table in data.get("figure", ())]
     changed["figure"] = [table for table in figures if table is not None]
     return _with_changes(changed, f"--scale {name}", changes)
 
@@ -249,11 +246,63 @@ def _label_of(table: Mapping[str, Any]) -> str:
     return str(table.get("label") or table["name"])
 
 
-def _scaled_levels(
+def _find_scaled(scale: ScaleTable, label: str) -> ScaledBenchmark:
+    """Return how a scale makes one benchmark smaller; the last of several tables about it counts."""
+    for scaled in reversed(scale.benchmark):
+        if scaled.label == label:
+            return scaled
+    return ScaledBenchmark(label=label)
+
+
+def _show_divisors(divisors: Mapping[str, float]) -> list[str]:
+    return [f"{key} ÷ {divisor:g}" for key, divisor in divisors.items()]
+
+
+def _show_kept_levels(scaled: ScaledBenchmark, factors: Sequence[ScaledFactor]) -> list[str]:
+    """Return `file_size 64MiB, 1GiB of 3 levels` of every factor of which a scale names the levels that stay."""
+    texts = []
+    for factor in factors:
+        if factor.name in scaled.levels:
+            kept = [str(level.written) for level in factor.levels if level.measured is not None]
+            texts.append(f"{factor.name} {', '.join(kept)} of {len(factor.levels)} levels")
+    return texts
+
+
+@dataclass(frozen=True)
+class ScaledLevel:
+    """A level of a study, and the one that a scale measures in its place.
+
+    key: the canonical form of the level.
+    written: as the study has it.
+    measured: None where it is left out.
+    measured_key: its canonical form; empty where it is left out.
+    """
+
+    key: str
+    written: Level
+    measured: Level | None
+    measured_key: str
+
+
+@dataclass(frozen=True)
+class ScaledFactor:
+    """A factor of the benchmark of a label, with every level that the study gives it."""
+
+    label: str
+    name: str
+    levels: tuple[ScaledLevel, ...]
+
+    @property
+    def measured(self) -> list[Level]:
+        """The levels that are measured."""
+        return [level.measured for level in self.levels if level.measured is not None]
+
+
+def _scale_factors(
     table: Mapping[str, Any],
     staying: Mapping[str, Sequence[Level]],
     divisors: Mapping[str, float],
-) -> dict[str, dict[str, ScaledLevel]]:
+) -> list[ScaledFactor]:
     """Return what a scale makes of the levels of every factor of a benchmark.
 
     table: of the benchmark.
@@ -263,45 +312,42 @@ def _scaled_levels(
     parameters = table.get("factors", {})
     colocated = {name: table[name] for name in _COLOCATED if name in table}
     varied = {**parameters, **link_factors(table.get("link_factors", {})), **colocated}
-    found: dict[str, dict[str, ScaledLevel]] = {}
-    for factor, levels in varied.items():
-        kept = {canonical(factor, level) for level in staying.get(factor, levels)}
-        divisor = divisors.get(factor, 1.0) if factor in parameters else 1.0
-        found[factor] = {}
-        for level in levels:
-            key = canonical(factor, level)
-            smaller = level if divisor == 1 else divided(level, divisor)
-            found[factor][key] = ScaledLevel(level, smaller if key in kept else None)
-    return found
+    factors = []
+    for name, written_levels in varied.items():
+        kept = {canonical(name, level) for level in staying.get(name, written_levels)}
+        divisor = divisors.get(name, 1.0) if name in parameters else 1.0
+        levels: dict[str, ScaledLevel] = {}
+        for written in written_levels:
+            key = canonical(name, written)
+            if key in kept:
+                smaller = written if divisor == 1 else divided(written, divisor)
+                levels[key] = ScaledLevel(key, written, smaller, canonical(name, smaller))
+            else:
+                levels[key] = ScaledLevel(key, written, None, "")
+        factors.append(ScaledFactor(_label_of(table), name, tuple(levels.values())))
+    return factors
 
 
-def _scaled_table(
-    table: Mapping[str, Any],
-    divisors: Mapping[str, float],
-    levels: Mapping[str, Mapping[str, ScaledLevel]],
+def _scale_benchmark(
+    table: Mapping[str, Any], divisors: Mapping[str, float], factors: Sequence[ScaledFactor]
 ) -> dict[str, Any]:
-    """Return the table of a benchmark made smaller. levels: of its factors."""
+    """Return the table of a benchmark made smaller. factors: its own."""
+    measured = {factor.name: factor.measured for factor in factors}
     changed = dict(table)
     if "parameters" in table:
-        changed["parameters"] = {
-            key: divided(value, divisors[key]) if key in divisors else value
-            for key, value in table["parameters"].items()
-        }
+        parameters = dict(table["parameters"])
+        for key in parameters.keys() & divisors.keys():
+            parameters[key] = divided(parameters[key], divisors[key])
+        changed["parameters"] = parameters
     if "factors" in table:
-        changed["factors"] = {name: _measured(levels[name]) for name in table["factors"]}
+        changed["factors"] = {name: measured[name] for name in table["factors"]}
     if "link_factors" in table:
-        changed["link_factors"] = {
-            name: _measured(levels[link_factor(name)]) for name in table["link_factors"]
-        }
+        settings = table["link_factors"]
+        changed["link_factors"] = {name: measured[link_factor(name)] for name in settings}
     for name in _COLOCATED:
         if name in table:
-            changed[name] = _measured(levels[name])
+            changed[name] = measured[name]
     return changed
-
-
-def _measured(levels: Mapping[str, ScaledLevel]) -> list[Level]:
-    """Return the levels of a factor that are measured."""
-    return [level.measured for level in levels.values() if level.measured is not None]
 
 
 def divided(value: Level, divisor: float) -> Level:
@@ -313,21 +359,23 @@ def divided(value: Level, divisor: float) -> Level:
     return value / divisor
 
 
-def _fewer_blocks(data: Mapping[str, Any], blocks: int) -> dict[str, Any] | None:
-    """Return the design with at most so many blocks; None where it has no more."""
-    design = data.get("design", {})
-    stop, declared = design.get("stop", "fixed"), design.get("blocks", 5)
-    if stop not in ("fixed", "open"):
-        return {**_kept_design(data), "stop": "fixed", "blocks": blocks}
-    if declared <= blocks:
+def _limit_blocks(data: Mapping[str, Any], blocks: int | None) -> dict[str, Any] | None:
+    """Return the design with at most so many blocks; None where a scale limits none, or the design has no more."""
+    if blocks is None:
         return None
-    return {**_kept_design(data), "stop": stop, "blocks": blocks}
+    design = data.get("design", {})
+    stop = design.get("stop", "fixed")
+    if stop not in ("fixed", "open"):
+        stop = "fixed"
+    elif design.get("blocks", 5) <= blocks:
+        return None
+    return {**_design_for_fixed(data), "stop": stop, "blocks": blocks}
 
 
-def _kept_design(data: Mapping[str, Any]) -> dict[str, Any]:
+def _design_for_fixed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return [design] without what only other rules than 'fixed' read."""
-    idle = ("precision", "min_blocks", "max_blocks", "budget", "sessions")
-    return {key: value for key, value in data.get("design", {}).items() if key not in idle}
+    design = data.get("design", {})
+    return {key: value for key, value in design.items() if key not in _KEYS_OF_OTHER_RULES}
 
 
 def _with_changes(
@@ -338,147 +386,170 @@ def _with_changes(
     return {**kept, "changed_by": [*data.get("changed_by", ()), changed_by(option, parts)]}
 
 
-def _scaled_claim(claim: Mapping[str, Any], name: str, levels: ScaledLevels) -> Mapping[str, Any]:
-    """Return a claim as it can be judged at a scale.
+class _MeasuredLevels:
+    """The levels that a scale measures: what becomes of the claims, published numbers and figures about them."""
 
-    It is not tested where levels that its checks name are left out or divided, and judged in part over fewer levels.
-    """
-    checks = claim.get("check", ())
-    if lost := _lost(name, checks, levels):
-        kept = {key: value for key, value in claim.items() if key != "check"}
-        return {**kept, "not_tested": packed(lost)}
-    return _judged_in_part(claim, name, checks, levels)
+    def __init__(self, scale: str, factors: Sequence[ScaledFactor]) -> None:
+        """Know all levels of a study. scale: its name."""
+        self._scale = scale
+        self._factors = factors
+
+    def scale_claim(self, claim: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a claim as it can be judged at the scale.
+
+        It is not tested where levels that its checks name are left out or divided, and judged in part over fewer
+        levels.
+        """
+        checks = claim.get("check", ())
+        reason = self._why_not_judged(checks)
+        if not reason:
+            return self._mark_part(claim, checks)
+        untested = {key: value for key, value in claim.items() if key != "check"}
+        return {**untested, "not_tested": packed(reason)}
+
+    def scale_published(self, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return a published number, with the factors that have fewer levels; None where its own are not measured."""
+        return None if self._why_not_judged([table]) else self._mark_part(table, [table])
+
+    def scale_figure(self, table: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a figure with the levels of its `where` that are measured; None where a factor has none.
+
+        The others are kept with it, in `left_out`.
+        """
+        labels = as_tuple(table.get("benchmark", ()))
+        where: dict[str, list[Level]] = {}
+        left_out: dict[str, list[Level]] = {}
+        for factor, given in flat(table.get("where", {})).items():
+            for level in list_levels(given):
+                measured = self._measured_level(factor, level, labels)
+                if measured is None:
+                    left_out.setdefault(factor, []).append(level)
+                else:
+                    where.setdefault(factor, []).append(measured)
+            if factor not in where:
+                return None
+        changed = dict(table)
+        if where:
+            changed["where"] = where
+        if left_out:
+            changed["left_out"] = left_out
+        return changed
+
+    def _measured_level(self, name: str, written: Level, labels: Sequence[str]) -> Level | None:
+        """Return the level that is measured in place of one of the study; None where no benchmark measures one.
+
+        name: of the factor.
+        written: the level of the study.
+        labels: the benchmarks that it may be of; none for all.
+        """
+        key = canonical(name, written)
+        is_factor = False
+        for factor in self._factors:
+            if factor.name != name or (labels and factor.label not in labels):
+                continue
+            is_factor = True
+            for level in factor.levels:
+                if level.key == key and level.measured is not None:
+                    return level.measured
+        return None if is_factor else written
+
+    def _mark_part(
+        self, table: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """Return a claim or a published number with the factors of which fewer levels are measured.
+
+        checks: what names its levels.
+        """
+        parts: list[Note] = []
+        for check in checks:
+            parts += self._reduced_factors(check)
+        if not parts:
+            return table
+        note = Note("scale-measures", name=self._scale, parts=list(dict.fromkeys(parts)))
+        return {**table, "in_part": packed(note)}
+
+    def _reduced_factors(self, check: Mapping[str, Any]) -> Iterator[Note]:
+        """Yield `3 of 7 levels of socket_buffer`: factors of which a check names no level, and some are left out."""
+        named = _named_levels(check)
+        levels: dict[str, list[ScaledLevel]] = {}
+        for factor in self._factors_of(check):
+            levels.setdefault(factor.name, []).extend(factor.levels)
+        for name, all_levels in levels.items():
+            kept = sum(level.measured is not None for level in all_levels)
+            if kept < len(all_levels) and name not in named:
+                yield Note("levels-kept", kept=kept, total=len(all_levels), factor=name)
+
+    def _why_not_judged(self, checks: Sequence[Mapping[str, Any]]) -> str:
+        """Return which levels that checks, or a published number, compare are lost; empty when all are there.
+
+        A level that one names is lost where it is left out or divided. Of other factors of its benchmarks, divided
+        levels are lost, and all levels of the factor that it goes along where fewer than two are left.
+        """
+        left_out = _LevelList()
+        smaller = _LevelList()
+        for check in checks:
+            named = _named_levels(check)
+            along = check.get("along")
+            keys_along = set()
+            for factor in self._factors_of(check):
+                for level in factor.levels:
+                    is_named = level.key in named.get(factor.name, ())
+                    is_judged = is_named or factor.name not in named
+                    if level.measured is None:
+                        if is_named:
+                            left_out.add(factor.name, str(level.written))
+                    elif level.measured_key != level.key and is_judged:
+                        smaller.add(factor.name, f"{level.written} to {level.measured}")
+                    if level.measured is not None and factor.name == along:
+                        keys_along.add(level.measured_key)
+            if along is not None and len(keys_along) < 2:
+                left_out.add(along, "all but one")
+        if left_out.lines and smaller.lines:
+            code = "scale-leaves-divides"
+            return Note(code, name=self._scale, levels=left_out.lines, others=smaller.lines)
+        if left_out.lines:
+            return Note("scale-leaves", name=self._scale, levels=left_out.lines)
+        if smaller.lines:
+            return Note("scale-divides", name=self._scale, levels=smaller.lines)
+        return ""
+
+    def _factors_of(self, check: Mapping[str, Any]) -> list[ScaledFactor]:
+        """Return the factors of the benchmarks that a check or a published number is of; all, where it names none."""
+        labels = set(as_tuple(check.get("benchmark", ())))
+        for side in _sides_of(check):
+            if BENCHMARK in side.levels:
+                labels.add(str(side.levels[BENCHMARK]))
+        return [factor for factor in self._factors if not labels or factor.label in labels]
 
 
-def _judged_in_part(
-    table: Mapping[str, Any], name: str, checks: Sequence[Mapping[str, Any]], levels: ScaledLevels
-) -> Mapping[str, Any]:
-    """Return a claim or a published number with the factors of which a scale measures fewer levels.
+class _LevelList:
+    """Levels by factor, each once."""
 
-    table: of it.
-    name: of the scale.
-    checks: what names its levels.
-    levels: what the scale makes of them.
-    """
-    parts = list(dict.fromkeys(part for check in checks for part in _fewer_levels(check, levels)))
-    if not parts:
-        return table
-    return {**table, "in_part": packed(Note("scale-measures", name=name, parts=parts))}
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
 
+    def add(self, factor: str, text: str) -> None:
+        texts = self._texts.setdefault(factor, [])
+        if text not in texts:
+            texts.append(text)
 
-def _scaled_figure(table: Mapping[str, Any], levels: ScaledLevels) -> dict[str, Any] | None:
-    """Return a figure with the levels of its `where` that are measured; None where a factor has none.
-
-    The others are kept with it, in `left_out`.
-    """
-    labels = _labels_of(table)
-    where: dict[str, list[Level]] = {}
-    left_out: dict[str, list[Level]] = {}
-    for factor, given in flat(table.get("where", {})).items():
-        for level in list_levels(given):
-            measured = _measured_of(factor, level, labels, levels)
-            if measured is None:
-                left_out.setdefault(factor, []).append(level)
-            else:
-                where.setdefault(factor, []).append(measured)
-        if factor not in where:
-            return None
-    changed = dict(table)
-    if where:
-        changed["where"] = where
-    if left_out:
-        changed["left_out"] = left_out
-    return changed
+    @property
+    def lines(self) -> list[str]:
+        """`file_size 64MiB, 1GiB` of every factor."""
+        return [f"{factor} {', '.join(texts)}" for factor, texts in self._texts.items()]
 
 
-def _measured_of(
-    factor: str, level: Level, labels: Sequence[str], levels: ScaledLevels
-) -> Level | None:
-    """Return the level that is measured in place of one of the study; None where no benchmark measures one.
-
-    labels: the benchmarks that it may be of; none for all.
-    """
-    tables = [
-        of_factor
-        for (label, name), of_factor in levels.items()
-        if name == factor and label in (labels or (label,))
-    ]
-    key = canonical(factor, level)
-    measured = [of_factor[key].measured for of_factor in tables if key in of_factor]
-    if not tables:
-        return level
-    return next((each for each in measured if each is not None), None)
-
-
-def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
-    return as_tuple(table.get("benchmark", ()))
-
-
-def _lost(name: str, checks: Sequence[Mapping[str, Any]], levels: ScaledLevels) -> str:
-    """Return what a scale took of the levels that checks, or a published number, compare; empty when all are there.
-
-    A level that one names is lost where it is left out or divided. Of other factors of its benchmarks, divided levels
-    are lost, and all levels of the factor that it goes along where fewer than two are left.
-    """
-    gone: dict[str, dict[str, None]] = {}
-    smaller: dict[str, dict[str, None]] = {}
-    for check in checks:
-        named, along = _named_levels(check), check.get("along")
-        left_along = set()
-        for (_, factor), of_factor in _of_benchmarks(check, levels).items():
-            for key, level in of_factor.items():
-                is_named = key in named.get(factor, ())
-                if level.measured is None:
-                    if is_named:
-                        gone.setdefault(factor, {})[str(level.written)] = None
-                    continue
-                measured = canonical(factor, level.measured)
-                if measured != key and (is_named or factor not in named):
-                    change = f"{level.written} to {level.measured}"
-                    smaller.setdefault(factor, {})[change] = None
-                if factor == along:
-                    left_along.add(measured)
-        if along is not None and len(left_along) < 2:
-            gone.setdefault(along, {})["all but one"] = None
-    left_out = [f"{factor} {', '.join(given)}" for factor, given in gone.items()]
-    divided = [f"{factor} {', '.join(given)}" for factor, given in smaller.items()]
-    if left_out and divided:
-        return Note("scale-leaves-divides", name=name, levels=left_out, others=divided)
-    if left_out:
-        return Note("scale-leaves", name=name, levels=left_out)
-    return Note("scale-divides", name=name, levels=divided) if divided else ""
-
-
-def _fewer_levels(check: Mapping[str, Any], levels: ScaledLevels) -> Iterator[Note]:
-    """Yield `3 of 7 levels of socket_buffer`: factors of which a check names no level, and some are left out."""
-    named = _named_levels(check)
-    of_factors: dict[str, list[ScaledLevel]] = {}
-    for (_, factor), of_factor in _of_benchmarks(check, levels).items():
-        of_factors.setdefault(factor, []).extend(of_factor.values())
-    for factor, all_levels in of_factors.items():
-        kept = sum(level.measured is not None for level in all_levels)
-        if kept < len(all_levels) and factor not in named:
-            yield Note("levels-kept", kept=kept, total=len(all_levels), factor=factor)
-
-
-def _sides(table: Mapping[str, Any]) -> Iterator[Levels]:
-    """Yield the levels of every side of a check."""
+def _sides_of(check: Mapping[str, Any]) -> Iterator[ClaimSide]:
+    """Yield every side of a check."""
     for key in ("of", "to"):
-        for text in as_tuple(table.get(key, ())):
-            yield side_of(text).levels
+        for text in as_tuple(check.get(key, ())):
+            yield side_of(text)
 
 
 def _named_levels(table: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the canonical levels of every factor that a check or a published number names."""
-    found: dict[str, set[str]] = {}
-    for levels in (flat(table.get("where", {})), *_sides(table)):
-        for factor, given in canonical_choices(levels).items():
-            found.setdefault(factor, set()).update(given)
-    return found
-
-
-def _of_benchmarks(table: Mapping[str, Any], levels: ScaledLevels) -> ScaledLevels:
-    """Return the factors of the benchmarks that a check or a published number is of; all, where it names none."""
-    labels = {*_labels_of(table)}
-    labels |= {str(side[BENCHMARK]) for side in _sides(table) if BENCHMARK in side}
-    return {key: of_factor for key, of_factor in levels.items() if not labels or key[0] in labels}
+    levels: dict[str, set[str]] = {}
+    for choices in (flat(table.get("where", {})), *(side.levels for side in _sides_of(table))):
+        for factor, keys in canonical_choices(choices).items():
+            levels.setdefault(factor, set()).update(keys)
+    return levels
