@@ -30,7 +30,7 @@ from vtax.store.hosts import IMAGE_DIGEST
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
 from vtax.store.transfer import Row, rows_of
-from vtax.study.redesigned import redesigned
+from vtax.study.load import load_smaller
 
 LOAD_S, REPORT_S, REPORT_MIB = 600, 30, 2048
 DIGEST, NAME = "ab" * 32, "scale-1a2b"
@@ -92,7 +92,7 @@ def template(study: Path, file: Path) -> list[Row]:
         run = store.begin_run(
             name="scale-1",
             study="scale",
-            declared=redesigned(str(study), "", 0).study.declared(),
+            declared=load_smaller(str(study), "", 0).study.declared(),
             seed=1,
             vtax_version=__version__,
             image_key="none",

@@ -207,6 +207,10 @@ class KnownLevels:
         """Return whether a factor has a level, however it is spelled."""
         return canonical(factor, level) in self._levels.get(factor, {})
 
+    def has_any(self, factor: str, levels: Iterable[Level]) -> bool:
+        """Return whether a factor has one of these levels."""
+        return any(self.has(factor, level) for level in levels)
+
     def find_factor(self, written: str, where: str) -> str:
         """Return the factor that a person means, in any case, as in a column of an exported file, or without `link.`.
 

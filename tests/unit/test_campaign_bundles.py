@@ -34,8 +34,7 @@ from vtax.store.campaigns import CampaignSession, finished_sessions
 from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.store import Store
 from vtax.store.transfer import rows_of
-from vtax.study.load import load
-from vtax.study.redesigned import redesigned
+from vtax.study.load import load, load_smaller
 
 pytestmark = pytest.mark.slow
 
@@ -179,23 +178,23 @@ VERDICT = STUDY + '[design]\nstop = "verdict"\n'
 def test_a_study_that_stops_by_its_figures_needs_a_number_of_blocks(campaign, measured, store):
     write_study(campaign, VERDICT)
     with pytest.raises(BadInput, match="cannot be combined") as refused:
-        check_study(redesigned(str(campaign.study), "", 0), Wanted())
+        check_study(load_smaller(str(campaign.study), "", 0), Wanted())
     assert "--blocks N" in refused.value.hint
-    check_study(redesigned(str(campaign.study), "", 30), Wanted())
+    check_study(load_smaller(str(campaign.study), "", 30), Wanted())
     fixed = Campaign(campaign.root, campaign.settings.model_copy(update={"blocks": 30}))
-    declared = redesigned(str(campaign.study), "", 30).study.declared()
+    declared = load_smaller(str(campaign.study), "", 30).study.declared()
     assert (declared["design"]["stop"], declared["design"]["blocks"]) == ("fixed", 30)
     for blocks, state in ((29, "failed"), (30, "collected")):
         bundle = measured(
             f"{blocks}.vtax.gz",
-            declared=redesigned(str(campaign.study), "", blocks).study.declared(),
+            declared=load_smaller(str(campaign.study), "", blocks).study.declared(),
         )
         found = Loader(fixed, store, "here").load(*ended(bundle), bundle)
         assert found.session(1).state == state
 
 
 def test_hosts_are_rebooted_with_consent_alone():
-    boots = redesigned("mitigations", "", 0)  # its sessions are of its boots
+    boots = load_smaller("mitigations", "", 0)  # its sessions are of its boots
     check_study(boots, Wanted())
     check_study(boots, Wanted(inventory="hosts.yml", reboot=True))
     with pytest.raises(BadInput, match="rebooted") as refused:

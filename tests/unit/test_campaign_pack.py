@@ -30,8 +30,8 @@ from vtax.errors import BadInput, Busy
 from vtax.host import plugins
 from vtax.host.home import DEFAULT_HOME
 from vtax.host.lock import HOST_LOCK, is_measuring, measuring_lock
-from vtax.study.beside import files_beside
 from vtax.study.load import shipped
+from vtax.study.named_files import files_beside
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = "{}.{}".format(*sys.version_info[:2])

@@ -12,8 +12,7 @@ from command_line import refusal
 from vtax.cli import overrides
 from vtax.cli.main import group
 from vtax.errors import BadInput
-from vtax.study.load import load
-from vtax.study.redesigned import of_design
+from vtax.study.load import design_overrides, load
 
 pytestmark = pytest.mark.usefixtures("unmade_home", "ordinary_user")
 
@@ -114,7 +113,7 @@ def test_boots_make_the_rule_a_number_of_blocks_with_a_session_each():
     )
     study = load("urschei2007").study
     both = overrides.merge_changes(
-        overrides.boot_changes(study, given, 6), of_design(study, 6, None, None)
+        overrides.boot_changes(study, given, 6), design_overrides(study, 6, None, None)
     )
     fewer = study_of({"platforms": ["native", "xen-pv", "xen-dom0"], **both})
     assert (fewer.design.blocks, fewer.design.sessions) == (6, 6)
@@ -189,5 +188,5 @@ def test_a_boot_that_neither_the_study_nor_the_option_knows_is_refused_with_thos
 def test_a_number_of_blocks_takes_the_place_of_the_budget_that_a_study_has():
     study = load("shares").study
     assert study.design.budget is not None
-    assert load("shares", of_design(study, 50, None, None)).study.design.budget is None
-    assert load("shares", of_design(study, 50, None, "5min")).study.design.budget == 300
+    assert load("shares", design_overrides(study, 50, None, None)).study.design.budget is None
+    assert load("shares", design_overrides(study, 50, None, "5min")).study.design.budget == 300

@@ -71,9 +71,8 @@ RECURSIVE: Mapping[str, str] = {
     "store/merging.py:_unlike": _OF_VALUES,
     "store/public_facts.py:facts_of_host": _OF_VALUES,
     "study/declared.py:alternatives_of": _OF_VTAX,
-    "study/declared.py:with_units.written": "a study, of at most limits.STUDY.depth levels",
-    "study/text.py:_filled": _OF_VALUES,
-    "study/text.py:_present": _OF_VALUES,
+    "study/declared.py:with_units.write": "a study, of at most limits.STUDY.depth levels",
+    "study/text.py:_drop_empty": _OF_VALUES,
 }
 """MODULE:FUNCTION -> why the levels of its input are few."""
 _OWN_FILES = "files that vtax wrote there, in one directory"

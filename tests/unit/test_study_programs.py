@@ -13,9 +13,9 @@ from vtax.errors import BadInput
 from vtax.runner.consent import require_consent
 from vtax.runner.plan import host_programs
 from vtax.study import limits
-from vtax.study.beside import files_beside
 from vtax.study.load import load, validate
 from vtax.study.model import Study
+from vtax.study.named_files import files_beside
 from vtax.study.programs import filled
 
 TIME = {"name": "time", "unit": "s", "better": "lower", "pattern": "([0-9]+) s"}

@@ -28,8 +28,8 @@ from vtax.store.hosts import IMAGE_DIGEST, host_id
 from vtax.store.importing import import_bundle
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
+from vtax.study.load import load_smaller
 from vtax.study.programs import with_names_of_files
-from vtax.study.redesigned import redesigned
 
 _MAY_COME: tuple[Code, ...] = ("damaged-bundle", "not-stored")
 
@@ -65,7 +65,7 @@ class Loader:
         self._campaign, self._store, self._machine_id = campaign, store, machine_id
         settings = campaign.settings
         self._declared = _comparable(
-            redesigned(str(campaign.study), settings.scale, settings.blocks).study.declared()
+            load_smaller(str(campaign.study), settings.scale, settings.blocks).study.declared()
         )
 
     def load(self, host: CampaignHost, session: HostSession, arrived: Path) -> CampaignHost:

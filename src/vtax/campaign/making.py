@@ -17,8 +17,7 @@ from vtax.campaign.settings import Launch, Settings, Wanted
 from vtax.errors import BadInput
 from vtax.host.removal import remove_tree
 from vtax.stats.stopping import rule_of
-from vtax.study.load import LoadedStudy
-from vtax.study.redesigned import redesigned
+from vtax.study.load import LoadedStudy, load_smaller
 
 CANARY_SCALE = "quick"
 _STUDY_CHARS = 15  # of a study's name, in that of its campaign
@@ -86,7 +85,7 @@ def fill(directory: Path, name: str, wanted: Wanted) -> Settings:
     """Write the study and the settings of a campaign beside its pack. Raises BadInput."""
     manifest, digest = _unpack(directory / PACK, directory)
     study = Path(manifest.study)
-    loaded = redesigned(str(directory / study), wanted.scale, wanted.blocks)
+    loaded = load_smaller(str(directory / study), wanted.scale, wanted.blocks)
     check_study(loaded, wanted)
     scales = loaded.study.scale
     canary = CANARY_SCALE if CANARY_SCALE in scales and wanted.scale != CANARY_SCALE else ""

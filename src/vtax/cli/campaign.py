@@ -288,11 +288,11 @@ def _write_pack(study: str, wanted: Wanted, target: Path) -> None:
     from vtax.cli.needed_image import recipe_for
     from vtax.host.lock import measuring_lock
     from vtax.study.load import load as load_study
-    from vtax.study.redesigned import redesigned
+    from vtax.study.load import load_smaller
 
     need_root("exporting an image")
     loaded = load_study(study)
-    check_study(redesigned(study, wanted.scale, wanted.blocks), wanted)
+    check_study(load_smaller(study, wanted.scale, wanted.blocks), wanted)
     image = built_image(Home.from_environment(), recipe_for(loaded), loaded.source)
     with measuring_lock("vtax campaign new"):
         write_pack(Path(loaded.source), image, target, PYTHONS, notify)

@@ -22,7 +22,7 @@ from vtax.doctor.readiness import readiness
 from vtax.errors import BadInput, Busy, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import INTEGERS, MAX_BLOCKS
-from vtax.study.redesigned import redesigned
+from vtax.study.load import load_smaller
 from vtax.units import about_size
 
 _ERRORS = {error.exit_status: error for error in (VtaxError, BadInput, Busy)}
@@ -131,7 +131,7 @@ def run(
     """
     need_root("measuring")
     home = Home.from_environment().ensure()
-    loaded = redesigned(study, scale, blocks or 0)
+    loaded = load_smaller(study, scale, blocks or 0)
     source = str(Path(loaded.source).absolute())
     request = Request(
         source,

@@ -53,9 +53,8 @@ from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
-from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
+from vtax.study.load import Chosen, LoadedStudy, design_overrides, examine, find, load, refused
 from vtax.study.model import Study
-from vtax.study.redesigned import of_design
 from vtax.units import format_duration
 
 
@@ -256,7 +255,7 @@ def command(
         overrides.guest_changes(image, vcpus, memory, disk),
         overrides.link_changes(varied, link),
         overrides.boot_changes(varied, boot, blocks, platforms),
-        of_design(varied, blocks, sessions, budget),
+        design_overrides(varied, blocks, sessions, budget),
         overrides.name_changes(varied, **given),
     )
     if sides is not None:

@@ -54,9 +54,9 @@ def check(
         if boot.entry in entries[:number]:
             raise disagreement(f"two boots have the entry {boot.entry!r}", "boot", number, "entry")
     for platform in platforms:
-        of = [boot.name for boot in boots if platform in boot.platforms]
-        if len(of) != 1:
-            where = "no [[boot]]" if not of else f"the boots {' and '.join(of)}"
+        own_boots = [boot.name for boot in boots if platform in boot.platforms]
+        if len(own_boots) != 1:
+            where = f"the boots {' and '.join(own_boots)}" if own_boots else "no [[boot]]"
             raise disagreement(
                 f"{platform} is in {where}; a platform is measured in one boot", "boot"
             )

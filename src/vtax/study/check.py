@@ -26,26 +26,39 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "[[benchmark]]": BenchmarkTable,
     "[[program]]": ProgramTable,
 }
+_NAMES_OF_SEVERAL_TABLES = ("name", "benchmark", "platform", "program")
+"""Keys of a whole study that tables in it have too."""
+_KEYS_OF_LEVELS = {"parameters": "factors", "link": "link_factors"}
+"""Key of fixed values of a benchmark -> that of the levels of the same."""
 
 
 def checked(data: Mapping[str, Any]) -> tuple[list[Problem], Study | None]:
-    """(every problem, the study). With problems it is what is left of the study, to look for others in; None where
-    others would only follow from what is left out."""
+    """(every problem, the study).
+
+    With problems it is what is left of the study, to look for others in; None where others would only follow from
+    what is left out.
+    """
     values = deepcopy(dict(data))
-    problems = _tables_of_platforms(values)
+    problems = _rename_tables_of_platforms(values)
     try:
         return problems, validated(Study, values)
     except RefusedStudy as refused:
-        meant = {(*each.place[:-1], each.near) for each in refused.problems if each.near}
-        own = [each for each in refused.problems if each.is_unknown or each.place not in meant]
-        return [_hinted(each) for each in (*problems, *own)], _rest(values, own)
+        nearest_places = {
+            (*problem.place[:-1], problem.near) for problem in refused.problems if problem.near
+        }
+        own = []
+        for problem in refused.problems:
+            if problem.is_unknown or problem.place not in nearest_places:
+                own.append(problem)
+        return [_add_hint(problem) for problem in (*problems, *own)], _validate_rest(values, own)
 
 
-def _rest(values: Mapping[str, Any], problems: Sequence[Problem]) -> Study | None:
+def _validate_rest(values: Mapping[str, Any], problems: Sequence[Problem]) -> Study | None:
     """Return a study without its wrong keys; None where what names others, or is missing, is wrong."""
     rest = deepcopy(dict(values))
-    if not all(_set_right(rest, problem) for problem in problems):
-        return None
+    for problem in problems:
+        if not _set_right(rest, problem):
+            return None
     try:
         return validated(Study, rest)
     except RefusedStudy:
@@ -53,17 +66,13 @@ def _rest(values: Mapping[str, Any], problems: Sequence[Problem]) -> Study | Non
 
 
 def _set_right(values: dict[str, Any], problem: Problem) -> bool:
-    """Rename a misspelt key to the nearest, or take a wrong one out; whether what is left can be judged."""
+    """Rename a misspelt key to the nearest, or take a wrong one out; return whether what is left can be judged."""
     *above, key = problem.place or ("",)
     table: Any = values
     for part in above:
         try:
             table = table[part]
-        except (
-            KeyError,
-            IndexError,
-            TypeError,
-        ):  # the place is of something that is absent, or no table
+        except (KeyError, IndexError, TypeError):  # nothing is there, or no table
             return False
     if not isinstance(table, dict) or key not in table:
         return False
@@ -75,65 +84,52 @@ def _set_right(values: dict[str, Any], problem: Problem) -> bool:
     return _ALONE.match(".".join(map(str, problem.place))) is not None
 
 
-def _tables_of_platforms(values: dict[str, Any]) -> list[Problem]:
-    """`[[platforms]]` in place of `[[platform]]`: the key platforms is no unknown one, and lists names."""
+def _rename_tables_of_platforms(values: dict[str, Any]) -> list[Problem]:
+    """Read `[[platforms]]` as `[[platform]]`, whose names platforms lists, and return the problem that it is."""
     tables = values.get("platforms")
-    if not (isinstance(tables, list) and tables and all(isinstance(each, dict) for each in tables)):
+    if not isinstance(tables, list) or not tables:
         return []
-    names = [each["name"] for each in tables if isinstance(each.get("name"), str)]
-    baseline = values.get("baseline", "native")
-    values["platforms"] = list(dict.fromkeys([baseline, *names]))
+    names = [values.get("baseline", "native")]
+    for table in tables:
+        if not isinstance(table, dict):
+            return []
+        if isinstance(table.get("name"), str):
+            names.append(table["name"])
+    values["platforms"] = list(dict.fromkeys(names))
     values.setdefault("platform", tables)
     listed = ", ".join(f'"{name}"' for name in values["platforms"])
-    what = "unknown table [[platforms]]; did you mean [[platform]]?"
-    return [
-        Problem(
-            ("platforms",),
-            what,
-            f"and list all their names at the top: platforms = [{listed}]",
-            True,
-        )
-    ]
+    problem = Problem(
+        place=("platforms",),
+        what="unknown table [[platforms]]; did you mean [[platform]]?",
+        hint=f"and list all their names at the top: platforms = [{listed}]",
+        is_unknown=True,
+    )
+    return [problem]
 
 
-def _label_of(problem: Problem) -> str:
-    """Return a label that no other table has, as a study may name it: `number-2`."""
-    return f"number-{int(problem.place[1]) + 1}"
-
-
-def _hinted(problem: Problem) -> Problem:
+def _add_hint(problem: Problem) -> Problem:
     """Return a problem with a hint where its key or its value has its place in another table."""
     if not problem.place:
         return problem
-    if problem.place[0] == "benchmark" and problem.place[-1] == "label" and problem.is_of_several:
-        return replace(problem, hint=f'for example label = "{_label_of(problem)}"')
     table, name = problem.place[0], problem.place[-1]
+    depth = len(problem.place)
+    hint = ""
     if problem.is_unknown:
         owners = [owner for owner, model in _TABLES.items() if name in model.model_fields]
-        if (
-            len(problem.place) > 1
-            and name in Study.model_fields
-            and name not in ("name", "benchmark", "platform", "program")
-        ):
+        if depth > 1 and name in Study.model_fields and name not in _NAMES_OF_SEVERAL_TABLES:
             hint = f"{name} belongs to the whole study: write it above the first table in brackets"
             return replace(problem, what=f"unknown key {name!r}", hint=hint, near="")
-        if len(problem.place) == 1 and owners:
-            return replace(
-                problem,
-                what=f"unknown key {name!r}",
-                hint=f"{name} is a key of {' or '.join(owners)}",
-            )
-        if len(problem.place) == 3 and table == "benchmark" and not problem.near:
-            hint = "parameters or factors hold what the tool is given, link or link_factors what its links are"
-            return replace(problem, hint=hint)
-    if table == "platform" and len(problem.place) == 3 and isinstance(problem.given, list):
-        return replace(
-            problem,
-            hint=f"each value of {name} needs a platform of its own, with a name and a table",
-        )
-    if table == "benchmark" and len(problem.place) == 4 and isinstance(problem.given, list):
-        factors = {"parameters": "factors", "link": "link_factors"}.get(str(problem.place[2]))
-        return (
-            replace(problem, hint=f"a list of levels belongs in {factors}") if factors else problem
-        )
-    return problem
+        if depth == 1 and owners:
+            hint = f"{name} is a key of {' or '.join(owners)}"
+            return replace(problem, what=f"unknown key {name!r}", hint=hint)
+    if table == "benchmark" and name == "label" and problem.is_of_several:
+        hint = f'for example label = "number-{int(problem.place[1]) + 1}"'
+    elif table == "benchmark" and depth == 3 and problem.is_unknown and not problem.near:
+        hint = "parameters or factors hold what the tool is given, link or link_factors what its links are"
+    elif table == "platform" and depth == 3 and isinstance(problem.given, list):
+        hint = f"each value of {name} needs a platform of its own, with a name and a table"
+    elif table == "benchmark" and depth == 4 and isinstance(problem.given, list):
+        factors = _KEYS_OF_LEVELS.get(str(problem.place[2]))
+        if factors:
+            hint = f"a list of levels belongs in {factors}"
+    return replace(problem, hint=hint) if hint else problem

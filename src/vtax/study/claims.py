@@ -221,13 +221,13 @@ class CheckTable(StudyTable):
 
     def sides(self, name: Literal["of", "to"]) -> tuple[ClaimSide, ...]:
         """Return the sides of one key; none where it is absent."""
-        given: Sides | None = getattr(self, name)
-        return tuple(map(side_of, [given] if isinstance(given, str) else given or []))
+        return tuple(map(side_of, as_tuple(getattr(self, name) or ())))
 
     @property
     def hosts(self) -> set[int]:
         """The numbers of hosts that its sides name."""
-        return {side.host for name in ("of", "to") for side in self.sides(name) if side.host}
+        sides = (*self.sides("of"), *self.sides("to"))
+        return {side.host for side in sides if side.host is not None}
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -246,10 +246,12 @@ class CheckTable(StudyTable):
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Return every platform that it compares, each once."""
-        named = [side.platform for side in (*self.sides("of"), *self.sides("to"))]
+        names = [side.platform for side in (*self.sides("of"), *self.sides("to"))]
         if self.kind in ("ratio", "equivalence") and self.to is None:
-            named.append(baseline)
-        return tuple(dict.fromkeys([*named, *([self.reference] if self.reference else [])]))
+            names.append(baseline)
+        if self.reference:
+            names.append(self.reference)
+        return tuple(dict.fromkeys(names))
 
 
 class ClaimTable(StudyTable):
@@ -285,9 +287,10 @@ class ClaimTable(StudyTable):
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Return every platform that its checks compare, each once."""
-        return tuple(
-            dict.fromkeys(name for check in self.check for name in check.platforms(baseline))
-        )
+        names: list[str] = []
+        for check in self.check:
+            names += check.platforms(baseline)
+        return tuple(dict.fromkeys(names))
 
 
 class PublishedTable(StudyTable):

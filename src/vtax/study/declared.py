@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
@@ -40,7 +40,7 @@ class Example(str):
     __slots__ = ()
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return a value as a study would write it, cut when long."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -50,10 +50,10 @@ def shown(value: Any) -> str:
         return "a table"
     if isinstance(value, date | time):
         return value.isoformat()
-    return cut(repr(value))
+    return shorten(repr(value))
 
 
-def cut(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text of which people need the beginning only."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -66,24 +66,25 @@ class Declaration:
     metadata: tuple[Any, ...]
 
 
-def walk(
+def find_declaration(
     model: type[BaseModel], location: Sequence[str | int]
 ) -> tuple[tuple[str | int, ...], Declaration | None]:
-    """Return (the part of a location that is in the file, what is declared there); pydantic's own marks are left
-    out."""
+    """Return (the part of a location that is in the file, what is declared there).
+
+    A location is pydantic's; its own marks in it are left out.
+    """
     place: list[str | int] = []
     declaration: Declaration | None = Declaration(model, ())
     for part in location:
-        annotation: Any = declaration.annotation if declaration else None
-        if get_origin(annotation) in (Union, types.UnionType):  # a table that may be absent
-            annotation = next(filter(is_model, get_args(annotation)), annotation)
+        annotation: Any = _table_of(declaration.annotation) if declaration else None
         if is_model(annotation):
             info = annotation.model_fields.get(str(part))
-            if info is None and str(part).startswith("function-"):
+            if info is not None:
+                declaration = Declaration(info.annotation, tuple(info.metadata))
+            elif str(part).startswith("function-"):
                 continue
-            declaration = (
-                Declaration(info.annotation, tuple(info.metadata)) if info else _further(annotation)
-            )
+            else:
+                declaration = _declaration_of_extra(annotation)
         elif get_origin(annotation) is list and isinstance(part, int):
             declaration = Declaration(get_args(annotation)[0], ())
         elif get_origin(annotation) is dict:
@@ -94,12 +95,19 @@ def walk(
     return tuple(place), declaration
 
 
-def _further(model: type[BaseModel]) -> Declaration | None:
+def _table_of(annotation: Any) -> Any:
+    """Return the model of a table that may be absent; another type as it is."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(filter(is_model, get_args(annotation)), annotation)
+    return annotation
+
+
+def _declaration_of_extra(model: type[BaseModel]) -> Declaration | None:
     """Return what keys may hold that a model does not name, when it takes such."""
     if model.model_config.get("extra") != "allow":
         return None
-    declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
-    return Declaration(get_args(declared)[1] if get_origin(declared) is dict else Any, ())
+    extra = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
+    return Declaration(get_args(extra)[1] if get_origin(extra) is dict else Any, ())
 
 
 def is_model(annotation: Any) -> bool:
@@ -110,126 +118,137 @@ def is_model(annotation: Any) -> bool:
 def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Declaration]:
     """Yield the kinds of a union, each with its own constraints and those of the whole; None is left out."""
     if get_origin(annotation) in (Union, types.UnionType):
-        for each in get_args(annotation):
-            if each is not type(None):
-                yield from alternatives_of(each, metadata)
+        for member in get_args(annotation):
+            if member is not type(None):
+                yield from alternatives_of(member, metadata)
     elif get_origin(annotation) is Annotated:
-        inner, *more = get_args(annotation)
-        beside: list[Any] = []
-        for each in more:
-            beside += each.metadata if isinstance(each, FieldInfo) else [each]
-        yield from alternatives_of(inner, (*beside, *metadata))
+        inner, *marks = get_args(annotation)
+        own: list[Any] = []
+        for mark in marks:
+            own += mark.metadata if isinstance(mark, FieldInfo) else [mark]
+        yield from alternatives_of(inner, (*own, *metadata))
     else:
         yield Declaration(annotation, metadata)
 
 
 def allowed_words(annotation: Any, metadata: tuple[Any, ...], unit: str = "") -> str:
     """Return what a key may hold, as one phrase: `a whole number from 1 to 128`."""
-    words = dict.fromkeys(
-        _words(declaration, unit) for declaration in alternatives_of(annotation, metadata)
-    )
-    if _KINDS[float] in words:
-        words.pop(_KINDS[int], None)
-    return _either(list(words))
+    phrases: list[str] = []
+    for declaration in alternatives_of(annotation, metadata):
+        phrase = _phrase_of(declaration, unit)
+        if phrase not in phrases:
+            phrases.append(phrase)
+    if _KINDS[float] in phrases and _KINDS[int] in phrases:
+        phrases.remove(_KINDS[int])
+    return _join_by_or(phrases)
 
 
-def _either(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else Note("key-either", first=words[:-1], last=words[-1])
+def _join_by_or(phrases: Sequence[str]) -> str:
+    if len(phrases) == 1:
+        return phrases[0]
+    return Note("key-either", first=phrases[:-1], last=phrases[-1])
 
 
-def _words(declaration: Declaration, unit: str) -> str:
+def _phrase_of(declaration: Declaration, unit: str) -> str:
     annotation, origin = declaration.annotation, get_origin(declaration.annotation)
     if origin is Literal:
-        return _either([shown(value) for value in get_args(annotation)])
+        return _join_by_or([show_value(value) for value in get_args(annotation)])
     if origin is list:
-        return _list(is_model(get_args(annotation)[0]), declaration.metadata)
+        return _phrase_of_list(is_model(get_args(annotation)[0]), declaration.metadata)
     if origin is dict or is_model(annotation):
         return Note("key-table")
     bounds = bounds_of(declaration.metadata)
-    if conversion := conversion_of(declaration.metadata):
-        written = {name: written_bound(bound, conversion) for name, bound in bounds.items()}
+    conversion = conversion_of(declaration.metadata)
+    if conversion is not None:
+        quantities = {name: show_quantity(bound, conversion) for name, bound in bounds.items()}
         if conversion is size_bytes:
-            return Note("key-in-bytes", what=_within(Note("key-size"), written))
-        return Note("key-in-seconds", what=_within(Note("key-duration"), written))
-    if is_share(declaration.metadata):
-        numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
-        return Note("key-in-percent", what=_within(Note("key-share"), numbers))
-    patterns = [getattr(each, "pattern", None) for each in declaration.metadata]
-    if pattern := next(filter(None, patterns), None):
-        if examples := [str(each) for each in declaration.metadata if isinstance(each, Example)]:
-            return Note("key-example", examples=_either([repr(example) for example in examples]))
-        return Note("key-pattern", pattern=pattern)
-    beside = f" {unit}" if unit else ""
+            return Note("key-in-bytes", what=_bounded(Note("key-size"), quantities))
+        return Note("key-in-seconds", what=_bounded(Note("key-duration"), quantities))
     numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
-    if numbers:
-        last = next(name for name in reversed(_BOUNDS) if name in numbers)
-        numbers[last] += beside
-    return _within(_KINDS.get(annotation, Note("key-value")), numbers)
+    if is_share(declaration.metadata):
+        return Note("key-in-percent", what=_bounded(Note("key-share"), numbers))
+    for mark in declaration.metadata:
+        pattern = getattr(mark, "pattern", None)
+        if pattern:
+            return _phrase_of_pattern(pattern, declaration.metadata)
+    if numbers and unit:
+        last = [name for name in _BOUNDS if name in numbers][-1]
+        numbers[last] += f" {unit}"
+    return _bounded(_KINDS.get(annotation, Note("key-value")), numbers)
 
 
-def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
+def _phrase_of_pattern(pattern: str, metadata: Sequence[Any]) -> str:
+    """Return the examples of a text that a pattern checks; the pattern where there is none."""
+    examples = [repr(str(mark)) for mark in metadata if isinstance(mark, Example)]
+    if examples:
+        return Note("key-example", examples=_join_by_or(examples))
+    return Note("key-pattern", pattern=pattern)
+
+
+def _phrase_of_list(is_of_tables: bool, metadata: Sequence[Any]) -> str:
     """Return `a list`, `a list of 1 to 64 entries`, `at most 64 tables, each under [[...]]`."""
-    fewest = max(
-        (each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)),
-        default=0,
-    )
-    maximum = min(
-        (each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)),
-        default=None,
-    )
-    if maximum is None:
-        if of_tables:
+    fewest = 0
+    most: int | None = None
+    for mark in metadata:
+        if isinstance(mark, annotated_types.MinLen):
+            fewest = max(fewest, mark.min_length)
+        elif isinstance(mark, annotated_types.MaxLen):
+            most = mark.max_length if most is None else min(most, mark.max_length)
+    if most is None:
+        if is_of_tables:
             return Note("key-tables")
         return Note("key-list-at-least", fewest=fewest) if fewest else Note("key-list")
-    kind = "key-tables" if of_tables else "key-list"
+    kind = "key-tables" if is_of_tables else "key-list"
     if fewest:
-        return Note(f"{kind}-from-to", fewest=fewest, most=maximum)
-    return Note(f"{kind}-at-most", most=maximum)
+        return Note(f"{kind}-from-to", fewest=fewest, most=most)
+    return Note(f"{kind}-at-most", most=most)
 
 
-def written_bound(bound: float, conversion: Any) -> str:
-    """Return a number of bytes or seconds as a study would write it, `1KiB`, `10min`; conversion: see
-    `conversion_of`."""
+def show_quantity(number: float, conversion: Any) -> str:
+    """Return a number of bytes or seconds as a study would write it: `1KiB`, `10min`.
+
+    conversion: what reads it, `size_bytes` or `duration_s`.
+    """
     if conversion is size_bytes:
-        return format_size(int(bound))
-    if 0 < bound < 1:
-        return f"{1000 * bound:g}ms"
-    unit, seconds = next(((u, s) for u, s in _TIMES if bound >= s and bound % s == 0), ("s", 1))
-    return f"{bound / seconds:g}{unit}"
+        return format_size(int(number))
+    if 0 < number < 1:
+        return f"{1000 * number:g}ms"
+    for unit, seconds in _TIMES:
+        if number >= seconds and number % seconds == 0:
+            return f"{number / seconds:g}{unit}"
+    return f"{number:g}s"
 
 
 def with_units(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values of a model, sizes and durations as a study would write them: `512MiB`, `10min`.
+    """Return plain values of a model, sizes and durations as a study would write them: `512MiB`, `10min`.
 
     A duration that this form would round stays a number of seconds, so that all read as the same values.
     """
 
-    def written(value: Any, place: tuple[str | int, ...]) -> Any:
+    def write(value: Any, place: tuple[str | int, ...]) -> Any:
         if isinstance(value, Mapping):
-            return {key: written(each, (*place, key)) for key, each in value.items()}
+            return {key: write(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [written(each, (*place, number)) for number, each in enumerate(value)]
-        there, declaration = walk(model, place)
-        if (
-            declaration is None
-            or there != place
-            or isinstance(value, bool)
-            or not isinstance(value, int | float)
-        ):
+            return [write(item, (*place, number)) for number, item in enumerate(value)]
+        known_place, declaration = find_declaration(model, place)
+        if declaration is None or known_place != place or not _is_number(value):
             return value
-        kinds = alternatives_of(declaration.annotation, declaration.metadata)
-        conversion = next(filter(None, (conversion_of(each.metadata) for each in kinds)), None)
+        conversion = conversion_among(alternatives_of(declaration.annotation, declaration.metadata))
         if conversion is None:
             return value
-        text = written_bound(value, conversion)
+        text = show_quantity(value, conversion)
         with suppress(ValueError):  # such as 1e+06s
             return text if conversion(text) == value else value
         return value
 
-    return {key: written(each, (key,)) for key, each in values.items()}
+    return {key: write(value, (key,)) for key, value in values.items()}
 
 
-def _within(kind: str, bounds: Mapping[str, str]) -> str:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _bounded(kind: str, bounds: Mapping[str, str]) -> str:
     """Return a kind with its bounds: `a number from 1 to 128`, `a size of at least 1`, `a number above 0 and below 1`."""
     if not bounds:
         return kind
@@ -247,24 +266,42 @@ def bounds_of(metadata: Sequence[Any]) -> dict[str, float]:
     """Return the bounds of a number by name: `ge`, `gt`, `le`, `lt`, those that there are."""
     kinds = (annotated_types.Ge, annotated_types.Gt, annotated_types.Le, annotated_types.Lt)
     bounds: dict[str, float] = {}
-    for each in metadata:
-        if isinstance(each, kinds):
-            bounds |= {name: getattr(each, name) for name in _BOUNDS if hasattr(each, name)}
+    for mark in metadata:
+        if isinstance(mark, kinds):
+            bounds |= {name: getattr(mark, name) for name in _BOUNDS if hasattr(mark, name)}
     return bounds
 
 
 def conversion_of(metadata: Sequence[Any]) -> Any:
-    """`size_bytes` or `duration_s` when a value may be written with a unit."""
-    functions = [each.func for each in metadata if isinstance(each, BeforeValidator)]
-    return next((f for f in (size_bytes, duration_s) if f in functions), None)
+    """Return `size_bytes` or `duration_s` when a value may be written with a unit; else None."""
+    functions = _conversions(metadata)
+    if size_bytes in functions:
+        return size_bytes
+    return duration_s if duration_s in functions else None
+
+
+def conversion_among(alternatives: Iterable[Declaration]) -> Any:
+    """Return the conversion of the first alternative of a key that has one; else None."""
+    for declaration in alternatives:
+        conversion = conversion_of(declaration.metadata)
+        if conversion is not None:
+            return conversion
+    return None
 
 
 def is_share(metadata: Sequence[Any]) -> bool:
     """Return whether a value is a share, which may be written as a percentage."""
-    return any(isinstance(each, BeforeValidator) and each.func is share_of for each in metadata)
+    return share_of in _conversions(metadata)
+
+
+def _conversions(metadata: Sequence[Any]) -> list[Any]:
+    """Return the functions that read a value before it is validated."""
+    return [mark.func for mark in metadata if isinstance(mark, BeforeValidator)]
 
 
 def unit_of(name: str) -> str:
-    """Return the unit that the name of a key ends in, as people write it: `Mbit/s` of `rate_mbit_s`; empty without
-    one."""
-    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
+    """Return the unit that the name of a key ends in: `Mbit/s` of `rate_mbit_s`; empty without one."""
+    for ending, unit in _UNITS.items():
+        if name.endswith(ending):
+            return unit
+    return ""

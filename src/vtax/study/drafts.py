@@ -26,6 +26,8 @@ TABLES: Mapping[str, str] = {
     "start": 'name = "start"\nparameters = { repetitions = 5 }  # guests started in a trial',
 }
 """Resource -> the body of its [[benchmark]]."""
+_SMALL_STREAM = 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }'
+"""Body of the [[benchmark]] of memory where several guests run at once."""
 SERVICES = (
     'name = "nginx"\nparameters = { duration_s = 2, connections = 16 }  # a web server',
     'name = "redis"\nparameters = { requests = 30000 }  # a store in memory',
@@ -186,17 +188,17 @@ def _head(draft: Draft) -> str:
 def _question(draft: Draft) -> str:
     if draft.question == "difference":
         return f"Does a platform differ from {draft.platforms[0]} by {100 * (draft.difference or 0):g} % or more?"
-    text = QUESTIONS[draft.question].replace(
-        "a program of mine", " ".join(draft.command) or "a program of mine"
-    )
+    text = QUESTIONS[draft.question]
+    if draft.command:
+        text = text.replace("a program of mine", " ".join(draft.command))
     return text[0].upper() + text[1:]
 
 
 def _guest(draft: Draft) -> str:
-    needs_more = draft.question == "service" or (
-        "memory" in draft.resources and draft.question != "density"
-    )
-    memory = "1GiB" if needs_more else "512MiB"
+    memory = "512MiB"
+    measures_memory = "memory" in draft.resources and draft.question != "density"
+    if draft.question == "service" or measures_memory:
+        memory = "1GiB"
     return f'[guest]  # the same on every platform\nvcpus = 1\nmemory = "{memory}"\n'
 
 
@@ -214,10 +216,10 @@ def _design(draft: Draft) -> str:
 def _programs(draft: Draft) -> list[str]:
     if draft.question != "program":
         return []
-    names = {path: PurePath(path).name for path in draft.files}
-    argv = [
-        f"{{files}}/{names[word]}" if word in names else _literal(word) for word in draft.command
-    ]
+    argv = []
+    for word in draft.command:
+        is_file = word in draft.files
+        argv.append(f"{{files}}/{PurePath(word).name}" if is_file else _escape_braces(word))
     lines = [
         "[[program]]",
         'name = "own-program"',
@@ -256,21 +258,19 @@ def _benchmarks(draft: Draft) -> list[str]:
             )
         ]
     if draft.question == "service":
-        return [_table(each) for each in SERVICES]
+        return [_table(body) for body in SERVICES]
     if draft.question == "density":
         levels = ", ".join(map(str, levels_of(draft.guests)))
-        dense = {
-            **TABLES,
-            "memory": 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }',
-        }
+        bodies = {**TABLES, "memory": _SMALL_STREAM}
         return [
-            _table(f"{dense[each]}\nguests = [{levels}]  # at once") for each in draft.resources
+            _table(f"{bodies[resource]}\nguests = [{levels}]  # at once")
+            for resource in draft.resources
         ]
-    return [_table(TABLES[each]) for each in draft.resources]
+    return [_table(TABLES[resource]) for resource in draft.resources]
 
 
 def levels_of(guests: int) -> Sequence[int]:
-    """1, 2, 4, ... and the most."""
+    """Return 1, 2, 4, ... and the most."""
     powers = [2**n for n in range(guests.bit_length()) if 2**n < guests]
     return [*powers, guests]
 
@@ -279,7 +279,7 @@ def _table(body: str) -> str:
     return f"[[benchmark]]\n{body}\n"
 
 
-def _literal(word: str) -> str:
+def _escape_braces(word: str) -> str:
     """Return a word of a command line as an argument: braces stand for themselves."""
     return word.replace("{", "{{").replace("}", "}}")
 

@@ -20,9 +20,10 @@ DEFAULT_TOPOLOGY = "point-to-point"
 class Colocation:
     """The further guests of a point, of the same platform and limits.
 
-    guests: how many run the benchmark at once. neighbour: what one more loads meanwhile, empty without one.
-    is_counted: whether guests is a factor, so that their memory and fairness are measured. is_networked: whether the
-    neighbour has a network, since one of its levels loads it.
+    guests: how many run the benchmark at once.
+    neighbour: what one more loads meanwhile, empty without one.
+    is_counted: whether guests is a factor, so that their memory and fairness are measured.
+    is_networked: whether the neighbour has a network, since one of its levels loads it.
     """
 
     guests: int = 1
@@ -43,8 +44,12 @@ class Colocation:
     @property
     def defining(self) -> dict[str, Any]:
         """The part that distinguishes its point from others; empty where there is neither factor."""
-        counted = {"guests": self.guests} if self.is_counted else {}
-        return {**counted, **({"neighbour": self.neighbour} if self.neighbour else {})}
+        levels: dict[str, Any] = {}
+        if self.is_counted:
+            levels["guests"] = self.guests
+        if self.neighbour:
+            levels["neighbour"] = self.neighbour
+        return levels
 
 
 ALONE = Colocation()
@@ -54,9 +59,11 @@ ALONE = Colocation()
 class RawPoint:
     """One combination of levels of one benchmark table, not yet checked by the benchmark.
 
-    table: index of the `[[benchmark]]` table. levels: only what varies; link settings appear as `link.NAME`. tuning:
-    the study's level of it, empty when it is no factor. scratch: where /scratch is to lie. colocation: its further
-    guests.
+    table: index of the `[[benchmark]]` table.
+    levels: only what varies; link settings appear as `link.NAME`.
+    tuning: the study's level of it, empty when it is no factor.
+    scratch: where /scratch is to lie.
+    colocation: its further guests.
     """
 
     table: int
@@ -87,8 +94,7 @@ def count_points(study: Study) -> int:
 
 
 def key_of(defining: Mapping[str, Any]) -> str:
-    """Return a stable key of 12 hexadecimal digits: SHA-256 of the canonical JSON of everything that defines a
-    thing."""
+    """Return a stable key of 12 hexadecimal digits: SHA-256 of the canonical JSON of all that defines a thing."""
     canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

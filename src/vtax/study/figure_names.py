@@ -36,11 +36,11 @@ def unknown_names_of_figures(
 
 def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInput]:
     labels = [table.label or table.name for table in study.benchmark]
-    wrong = [label for label in figure.benchmarks if label not in labels]
-    for label in wrong:
-        what = unknown_name("benchmark", label, labels)
-        yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
-    if wrong:
+    for label in figure.benchmarks:
+        if label not in labels:
+            what = unknown_name("benchmark", label, labels)
+            yield BadInput(what, where=f"{where}, key benchmark", hint="use its label")
+    if not set(figure.benchmarks) <= set(labels):
         return
     known = known_levels(study, tables_of(study, figure.benchmarks, ClaimSide("")))
     yield from unknown_levels(figure.levels, known, f"{where}, key where")

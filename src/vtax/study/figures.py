@@ -123,11 +123,11 @@ class FigureTable(StudyTable):
     @property
     def axes(self) -> tuple[str, ...]:
         """Names that something is drawn along, each once: names of NAMED_AXES and factors."""
-        return tuple(
-            dict.fromkeys(
-                each for each in (self.panel, self.x, self.y, self.series) if each is not None
-            )
-        )
+        axes: list[str] = []
+        for axis in (self.panel, self.x, self.y, self.series):
+            if axis is not None and axis not in axes:
+                axes.append(axis)
+        return tuple(axes)
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:

@@ -13,12 +13,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from vtax.study.declared import (
-    Declaration,
     allowed_words,
     alternatives_of,
     bounds_of,
     conversion_of,
-    shown,
+    show_value,
     unit_of,
 )
 from vtax.units import format_size, size_bytes
@@ -30,9 +29,11 @@ Mark = TypeVar("Mark")
 class Key:
     """One key of a table.
 
-    default: None when absent is a value of its own. allowed: what it may hold, in words. unit: of a bare number,
-    empty when it has none; from `unit` in the field's json_schema_extra, or from its name. choices: the only values
-    allowed, unless empty. bounds: `ge`, `gt`, `le`, `lt`, in the unit.
+    default: None when absent is a value of its own.
+    allowed: what it may hold, in words.
+    unit: of a bare number, empty when it has none; from `unit` in the field's json_schema_extra, or from its name.
+    choices: the only values allowed, unless empty.
+    bounds: `ge`, `gt`, `le`, `lt`, in the unit.
     """
 
     name: str
@@ -60,36 +61,39 @@ def keys(model: type[BaseModel]) -> list[Key]:
 
 
 def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
-    """Return the keys of a table that are declared with a mark of a kind (`Annotated[str, mark]`), with their
-    marks."""
-    found: dict[str, Mark] = {}
+    """Return the marks of a kind by the keys of a table that are declared with one: `Annotated[str, mark]`."""
+    marks: dict[str, Mark] = {}
     for name, info in model.model_fields.items():
         for declaration in alternatives_of(info.annotation, tuple(info.metadata)):
             for mark in declaration.metadata:
                 if isinstance(mark, kind):
-                    found[name] = mark
-    return found
+                    marks[name] = mark
+    return marks
 
 
 def _key(name: str, info: FieldInfo) -> Key:
     alternatives = list(alternatives_of(info.annotation, tuple(info.metadata)))
     bounds: dict[str, float] = {}
     choices: tuple[Any, ...] = ()
-    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    unit = str(extra.get("unit", unit_of(name)))
+    unit = unit_of(name)
+    if isinstance(info.json_schema_extra, dict):
+        unit = str(info.json_schema_extra.get("unit", unit))
+    is_size = False
     for declaration in alternatives:
         bounds |= bounds_of(declaration.metadata)
         if get_origin(declaration.annotation) is Literal:
             choices += get_args(declaration.annotation)
-        if conversion := conversion_of(declaration.metadata):
-            unit = "bytes" if conversion is size_bytes else "s"
+        conversion = conversion_of(declaration.metadata)
+        if conversion is size_bytes:
+            unit = "bytes"
+            is_size = True
+        elif conversion is not None:
+            unit = "s"
     default: Any = None
     text = "(needed)"
     if not info.is_required():
         default = info.get_default(call_default_factory=True, validated_data={})
-        text = "" if default is None else shown(default).strip("'")
-        if any(map(_is_size, alternatives)) and isinstance(default, int):
-            text = format_size(default)
+        text = _show_default(default, is_size)
     return Key(
         name=name,
         meaning=info.description or "",
@@ -103,5 +107,9 @@ def _key(name: str, info: FieldInfo) -> Key:
     )
 
 
-def _is_size(declaration: Declaration) -> bool:
-    return conversion_of(declaration.metadata) is size_bytes
+def _show_default(default: Any, is_size: bool) -> str:
+    if default is None:
+        return ""
+    if is_size and isinstance(default, int):
+        return format_size(default)
+    return show_value(default).strip("'")

@@ -54,8 +54,9 @@ def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
     for count, (place, value) in enumerate(values_of(data)):
         if count > MAX_VALUES:
             return (), f"a study holds at most {MAX_VALUES} values and tables"
-        if found := _problem(place, value):
-            return place, found
+        what = _why_refused(place, value)
+        if what:
+            return place, what
     return None
 
 
@@ -65,18 +66,20 @@ def values_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     while waiting:
         place, value = waiting.pop()
         yield place, value
+        entries: list[tuple[Place, Any]] = []
         if isinstance(value, Mapping):
-            waiting += [((*place, str(key)), each) for key, each in reversed([*value.items()])]
+            entries = [((*place, str(key)), entry) for key, entry in value.items()]
         elif isinstance(value, list):
-            waiting += [
-                ((*place, number), each) for number, each in reversed(list(enumerate(value)))
-            ]
+            entries = [((*place, number), entry) for number, entry in enumerate(value)]
+        waiting += reversed(entries)
 
 
-def _problem(place: Place, value: Any) -> str:
+def _why_refused(place: Place, value: Any) -> str:
+    """Return why a study may not hold a value; empty when it may."""
     if len(place) > MAX_DEPTH:
         return f"tables and lists are nested more than {MAX_DEPTH} deep"
-    name = next((part for part in reversed(place) if isinstance(part, str)), "")
+    keys = [part for part in place if isinstance(part, str)]
+    name = keys[-1] if keys else ""
     if len(name) > MAX_KEY_CHARS:
         return f"a key has {len(name)} characters; at most {MAX_KEY_CHARS}"
     if escaped(name) != name or "\n" in name:

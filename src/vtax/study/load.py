@@ -17,10 +17,10 @@ from vtax.stats.terms import COUNTED, Stop
 from vtax.study import limits, text
 from vtax.study.check import checked
 from vtax.study.claim_names import known_platforms, unknown_names
-from vtax.study.declared import cut
+from vtax.study.declared import shorten
 from vtax.study.figure_names import unknown_names_of_figures
-from vtax.study.job_files import with_job_files
 from vtax.study.model import Study
+from vtax.study.named_files import with_job_files
 from vtax.study.placed_factors import with_placed_factors
 from vtax.study.programs import with_absolute_files
 from vtax.study.two_sides import TwoSides, with_two_sides
@@ -57,11 +57,11 @@ def find(reference: str) -> Path:
     if reference and os.path.lexists(path):
         return path
     if path.suffix == ".toml" or os.sep in reference:
-        raise BadInput("there is no such file", where=cut(reference), hint=_FILE_HINT)
+        raise BadInput("there is no such file", where=shorten(reference), hint=_FILE_HINT)
     near = get_close_matches(reference, shipped(), 3)
+    suggestion = f"; did you mean {', '.join(near)}?" if near else ""
     raise BadInput(
-        f"there is no study {cut(reference)!r}"
-        + (f"; did you mean {', '.join(near)}?" if near else ""),
+        f"there is no study {shorten(reference)!r}{suggestion}",
         hint="vtax studies lists the shipped ones; or give the path of a TOML file",
     )
 
@@ -95,59 +95,68 @@ def examine(
     """(every problem of a study, the study without what is wrong); None when too little is left of it.
 
     overrides: top-level key -> value, or table -> {key: value}, put over what the file says (the command line's
-    options); absent while these are not known yet. chosen: applied before these; the study is valid without it.
+    options); absent while these are not known yet.
+    chosen: applied before these; the study is valid without it.
     Raises BadInput: no such study, not TOML, or no such scale or protocol.
     """
     path = find(reference)
+    source = str(path)
     content = text.read(path)
-    data = with_placed_factors(text.parse(content, str(path)))
-    merged = _varied(data, chosen, str(path)) if chosen != Chosen() else dict(data)
-    for key, value in (overrides or {}).items():
+    data = with_placed_factors(text.parse(content, source))
+    values = dict(data) if chosen == Chosen() else _apply_choices(data, chosen, source)
+    values = _put_overrides(values, overrides or {})
+    problems_of_programs, values = with_absolute_files(values, path)
+    problems_of_job_files, values = with_job_files(values, path)
+    problems, study = _validate(values, source)
+    problems += [*problems_of_programs, *problems_of_job_files]
+    design = data.get("design", {})
+    names_rule = isinstance(design, Mapping) and "stop" in design
+    if not problems or names_rule:  # else the rule may be misspelt
+        problems += _idle_keys(design, source)
+    if study is None:
+        return problems, None
+    problems += _idle_programs(study, source)
+    listed = _platform_names(data.get("platforms"))
+    problems += unknown_names(study, listed, source)
+    problems += unknown_names_of_figures(study, known_platforms(study, listed), source)
+    if overrides is not None:
+        problems += _idle_platforms([*listed, *study.platforms], study, source)
+    return problems, LoadedStudy(study, source, hashlib.sha256(content).hexdigest())
+
+
+def _put_overrides(
+    values: Mapping[str, Any], overrides: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the values of a study with those of the command line; a value that stands for a table stays."""
+    merged = dict(values)
+    for key, value in overrides.items():
         below = merged.get(key, {})
         if not isinstance(value, Mapping):
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
-    elsewhere, merged = with_absolute_files(merged, path)
-    unread, merged = with_job_files(merged, path)
-    problems, study = _examined(merged, str(path))
-    problems += [*elsewhere, *unread]
-    design = data.get("design", {})
-    if not problems or (
-        isinstance(design, Mapping) and "stop" in design
-    ):  # else it may be misspelt
-        problems += _idle_keys(design, str(path))
-    if study is None:
-        return problems, None
-    problems += _idle_programs(study, str(path))
-    listed = _names(data.get("platforms"))
-    problems += unknown_names(study, listed, str(path))
-    problems += unknown_names_of_figures(study, known_platforms(study, listed), str(path))
-    if overrides is not None:
-        problems += _idle_tables(
-            [*_names(data.get("platforms")), *study.platforms], study, str(path)
-        )
-    return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
+    return merged
 
 
-def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
-    """Return the values of a valid study as chosen. Raises BadInput for a scale or protocol that it has not, and
-    where it cannot have two sides."""
+def _apply_choices(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
+    """Return the values of a valid study as chosen.
+
+    Raises BadInput for a scale or protocol that it does not have, and where it cannot have two sides.
+    """
     study = validate(data, source)
-    changed = dict(data)
+    values = dict(data)
     if chosen.protocol:
-        name, protocols = chosen.protocol, study.protocol
-        changed = with_protocol(changed, name, _named("protocol", name, protocols, study.name))
+        protocol = _find_variant("protocol", chosen.protocol, study.protocol, study.name)
+        values = with_protocol(values, chosen.protocol, protocol)
     if chosen.scale:
-        changed = with_scale(
-            changed, chosen.scale, _named("scale", chosen.scale, study.scale, study.name)
-        )
+        scale = _find_variant("scale", chosen.scale, study.scale, study.name)
+        values = with_scale(values, chosen.scale, scale)
     if chosen.sides:
-        changed = with_two_sides(changed, chosen.sides)
-    return changed
+        values = with_two_sides(values, chosen.sides)
+    return values
 
 
-def _named(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Variant:
+def _find_variant(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Variant:
     """Return the scale or protocol of a name. Raises BadInput with those that the study has."""
     if name in known:
         return known[name]
@@ -160,24 +169,21 @@ def refused(problems: Iterable[BadInput], source: str) -> BadInput:
     return all_of(problems, where=source, hint=_DOCS_HINT)
 
 
-def _names(platforms: Any) -> list[str]:
+def _platform_names(platforms: Any) -> list[str]:
     """Return the platforms of a file whose own the command line has replaced, unchecked."""
-    return (
-        [name for name in platforms if isinstance(name, str)] if isinstance(platforms, list) else []
-    )
+    if not isinstance(platforms, list):
+        return []
+    return [name for name in platforms if isinstance(name, str)]
 
 
 def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study's plain values without those keys of [design] that its rule never reads, which a file may not
-    have."""
+    """Return a study's plain values without the keys of [design] that its rule never reads: no file may have them."""
     design = declared.get("design")
     if not isinstance(design, Mapping):
         return dict(declared)
     stop = design.get("stop", "fixed")
-    return {
-        **declared,
-        "design": {k: v for k, v in design.items() if stop in _KEYS_OF_RULES.get(k, (stop,))},
-    }
+    read = {key: value for key, value in design.items() if stop in _KEYS_OF_RULES.get(key, (stop,))}
+    return {**declared, "design": read}
 
 
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
@@ -195,7 +201,7 @@ def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
             )
 
 
-def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterator[BadInput]:
+def _idle_platforms(platforms: Iterable[str], study: Study, source: str) -> Iterator[BadInput]:
     """Yield a problem for each [[platform]] that is neither among the platforms nor named by a setting of a link.
 
     platforms: those of the file and those of the command line.
@@ -226,78 +232,109 @@ def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
 
 def validate(data: Mapping[str, Any], source: str) -> Study:
     """Return a study from plain values. Raises BadInput naming source, table and key of every problem."""
-    problems, study = _examined(data, source)
+    problems, study = _validate(data, source)
     if problems or study is None:
         raise refused(problems, source)
     return study
 
 
-def _examined(data: Mapping[str, Any], source: str) -> tuple[list[BadInput], Study | None]:
-    if found := limits.problem(data):
-        place, what = found
+def _validate(data: Mapping[str, Any], source: str) -> tuple[list[BadInput], Study | None]:
+    """(every problem, the study without what is wrong), as `checked` returns them; no study beyond the limits."""
+    excess = limits.problem(data)
+    if excess:
+        place, what = excess
         where = f"{source}: {describe_location(place, data)}"
-        return [
-            BadInput(what, where=where, hint="docs/study-files.md has the limits of a study")
-        ], None
+        hint = "docs/study-files.md has the limits of a study"
+        return [BadInput(what, where=where, hint=hint)], None
     problems, study = checked(data)
-    return [
-        BadInput(
-            each.what,
-            where=f"{source}: {describe_location(each.place, data)}",
-            hint=each.hint or _DOCS_HINT,
-        )
-        for each in problems
-    ], study
+    errors = []
+    for problem in problems:
+        where = f"{source}: {describe_location(problem.place, data)}"
+        errors.append(BadInput(problem.what, where=where, hint=problem.hint or _DOCS_HINT))
+    return errors, study
 
 
 def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:
-    """Return a pydantic location in the words of a TOML file: `[[benchmark]] number 2 (stream), key
-    factors.threads`."""
+    """Return a place in the words of a TOML file: `[[benchmark]] number 2 (stream), key factors.threads`."""
     if not location:
         return "the file as a whole"
     first, *rest = location
+    name = _name_in_text(str(first))
+    value = data.get(str(first))
+    entries = value if isinstance(value, list) else []
     if rest and isinstance(rest[0], int):
+        if isinstance(value, list) and not any(isinstance(entry, dict) for entry in entries):
+            return f"key {name}"
         number = int(rest.pop(0))
-        entries = data.get(str(first))
-        if isinstance(entries, list) and not any(isinstance(entry, dict) for entry in entries):
-            return f"key {_shown(str(first))}"
-        table = f"[[{_shown(str(first))}]] number {number + 1}"
-        table += (
-            _called(entries[number]) if isinstance(entries, list) and number < len(entries) else ""
-        )
-    elif rest or isinstance(data.get(str(first)), dict):
-        table = f"[{_shown(str(first))}]"
-    elif (
-        isinstance(entries := data.get(str(first)), list)
-        and entries
-        and all(isinstance(e, dict) for e in entries)
-    ):
-        table = f"[[{_shown(str(first))}]]"
+        table = f"[[{name}]] number {number + 1}"
+        if number < len(entries):
+            table += _own_name(entries[number])
+    elif rest or isinstance(value, dict):
+        table = f"[{name}]"
+    elif entries and all(isinstance(entry, dict) for entry in entries):
+        table = f"[[{name}]]"
     else:
-        return f"key {_shown(str(first))}"
-    return table + (f", key {_shown(_path(rest))}" if rest else "")
+        return f"key {name}"
+    return f"{table}, key {_name_in_text(_path(rest))}" if rest else table
 
 
 def _path(keys: Sequence[int | str]) -> str:
     """Return keys below a table; entries count from 1: `factors.mtu number 2`, `metric number 1, unit`."""
     text = ""
-    for before, key in zip(["", *keys], keys, strict=False):
+    separator = ""
+    for key in keys:
         if isinstance(key, int):
             text += f" number {key + 1}"
+            separator = ", "
         else:
-            text += (", " if isinstance(before, int) else "." if text else "") + key
+            text += separator + key
+            separator = "."
     return text.strip()
 
 
-def _called(entry: Any) -> str:
-    """Return what a table of several calls itself, in brackets."""
-    names = (
-        [entry.get("label"), entry.get("name"), entry.get("id")] if isinstance(entry, dict) else []
-    )
-    name = next((name for name in names if isinstance(name, str) and name), "")
-    return f" ({_shown(name)})" if name else ""
+def _own_name(entry: Any) -> str:
+    """Return what a table of several calls itself, in brackets; empty where it has no name."""
+    if isinstance(entry, dict):
+        for key in ("label", "name", "id"):
+            name = entry.get(key)
+            if isinstance(name, str) and name:
+                return f" ({_name_in_text(name)})"
+    return ""
 
 
-def _shown(text: str) -> str:
+def _name_in_text(text: str) -> str:
     """Return a name out of a file in running text, whatever it is."""
     return one_line(text, 60)
+
+
+def design_overrides(
+    study: Study,
+    blocks: int | None,
+    sessions: int | None,
+    budget: str | None,
+) -> dict[str, Any]:
+    """Return what --blocks, --sessions and --budget change in a study."""
+    design: dict[str, Any] = {}
+    if blocks is not None:
+        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
+        if study.design.budget is not None:
+            design["budget"] = None
+    if budget is not None:
+        if study.design.stop == "fixed" and blocks is None:
+            design["stop"] = "budget"
+        design["budget"] = budget
+    if sessions is not None:
+        design["sessions"] = sessions
+    return {"design": design} if design else {}
+
+
+def load_smaller(reference: str, scale: str, blocks: int) -> LoadedStudy:
+    """Return a study as `vtax run --scale --blocks` measures it. blocks: 0 for as many as it has by itself.
+
+    Raises BadInput as `load` does.
+    """
+    chosen = Chosen(scale)
+    loaded = load(reference, chosen=chosen)
+    if not blocks:
+        return loaded
+    return load(reference, design_overrides(loaded.study, blocks, None, None), chosen)

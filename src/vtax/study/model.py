@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from typing import Annotated, Any, Literal, get_args
@@ -270,6 +269,14 @@ class BenchmarkTable(StudyTable):
         return self
 
 
+def _first_repeated(names: Sequence[str]) -> int | None:
+    """Return the index of the first name that an earlier one equals; None where all differ."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            return index
+    return None
+
+
 class Study(StudyTable):
     """A whole study."""
 
@@ -348,22 +355,20 @@ class Study(StudyTable):
             raise disagreement(
                 f"baseline {self.baseline!r} is not in platforms ({named})", "baseline"
             )
-        if twice := [name for name in self.platforms if self.platforms.count(name) > 1]:
-            raise disagreement(f"platforms names {twice[0]!r} twice", "platforms")
-        tables = [table.name for table in self.platform]
-        for number, name in enumerate(tables):
-            if name in tables[:number]:
-                raise disagreement(
-                    f"there are two tables of the name {name!r}", "platform", number, "name"
-                )
-        programs = [table.name for table in self.program]
-        for number, name in enumerate(programs):
-            if name in programs[:number]:
-                raise disagreement(
-                    f"there are two programs of the name {name!r}", "program", number, "name"
-                )
-            program = self.program[number]
+        twice = _first_repeated(self.platforms)
+        if twice is not None:
+            raise disagreement(f"platforms names {self.platforms[twice]!r} twice", "platforms")
+        twice = _first_repeated([table.name for table in self.platform])
+        if twice is not None:
+            what = f"there are two tables of the name {self.platform[twice].name!r}"
+            raise disagreement(what, "platform", twice, "name")
+        twice = _first_repeated([table.name for table in self.program])
+        if twice is not None:
+            what = f"there are two programs of the name {self.program[twice].name!r}"
+            raise disagreement(what, "program", twice, "name")
+        for number, program in enumerate(self.program):
             if program.timeout is None and self.design.timeout <= program.expected_duration:
+                name = program.name
                 what = f"the timeout of [design] ({self.design.timeout:g} s) ends a trial of {name} before its expected"
                 raise disagreement(
                     f"{what} duration ({program.expected_duration:g} s)",
@@ -372,20 +377,18 @@ class Study(StudyTable):
                     "timeout",
                 )
         for key, levels in self.start_factors.items():
-            counted = Counter(levels)
-            if len(counted) < len(levels):
-                raise disagreement(f"{key} names {counted.most_common()[0][0]!r} twice", key)
+            twice = _first_repeated(levels)
+            if twice is not None:
+                raise disagreement(f"{key} names {levels[twice]!r} twice", key)
         for number, table in enumerate(self.benchmark):
             for key in table.factors.keys() & self.start_factors.keys():
                 what = f"a parameter {key} cannot be a factor beside the study's own {key}; give it one value"
                 raise disagreement(what, "benchmark", number, "factors", key)
-        labels = [b.label or b.name for b in self.benchmark]
-        known: set[str] = set()
-        for number, label in enumerate(labels):
-            if label in known:
-                problem = f"benchmark {label!r} appears twice; give each a label of its own"
-                raise disagreement(problem, "benchmark", number, "label")
-            known.add(label)
+        labels = [table.label or table.name for table in self.benchmark]
+        twice = _first_repeated(labels)
+        if twice is not None:
+            what = f"benchmark {labels[twice]!r} appears twice; give each a label of its own"
+            raise disagreement(what, "benchmark", twice, "label")
         return self
 
     @model_validator(mode="after")
@@ -401,18 +404,20 @@ class Study(StudyTable):
             points += table.points * len(self.starts)
             if points > limits.MAX_POINTS:
                 what = f"the levels of this study combine to more than {limits.MAX_POINTS} points"
-                raise disagreement(
-                    what, "benchmark", number, "factors" if table.factors else "link_factors"
-                )
+                key = "factors" if table.factors else "link_factors"
+                raise disagreement(what, "benchmark", number, key)
         cells = points * len(self.platforms)
         if cells > limits.MAX_CELLS:
             what = f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MAX_CELLS}"
             raise disagreement(what, "platforms")
         design = self.design
-        blocks = {"budget": 1}.get(
-            design.stop, design.blocks if design.is_counted else design.max_blocks
-        )
-        if (trials := cells * blocks * (design.trials + design.warmup)) > limits.MAX_TRIALS:
+        blocks = design.max_blocks
+        if design.is_counted:
+            blocks = design.blocks
+        elif design.stop == "budget":
+            blocks = 1
+        trials = cells * blocks * (design.trials + design.warmup)
+        if trials > limits.MAX_TRIALS:
             raise disagreement(
                 f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design"
             )

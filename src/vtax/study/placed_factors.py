@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_BESIDE = ("guests", "neighbour")
-_LINK = "link"
+from vtax.levels import LINK
+
+_COLOCATED = ("guests", "neighbour")
+_LINK_TABLE = "link"
 _OVER_EVERYTHING = ("tuning", "scratch")
 
 
@@ -26,61 +28,75 @@ def with_placed_factors(data: Mapping[str, Any]) -> dict[str, Any]:
     tables = data.get("benchmark")
     if not isinstance(tables, list):
         return data
-    own = _parameters_of_programs(data.get("program"))
-    placed: dict[str, Any] = {**data, "benchmark": [_placed(each, own) for each in tables]}
+    parameters = _parameters_of_programs(data.get("program"))
+    data["benchmark"] = [_place_factors(table, parameters) for table in tables]
     for key in _OVER_EVERYTHING:
-        placed = _moved_to_top(placed, key, own)
-    return placed
+        data = _move_to_top(data, key, parameters)
+    return data
 
 
 def _parameters_of_programs(programs: Any) -> dict[str, Any]:
-    """Name of a program -> its parameters."""
-    tables = (
-        [each for each in programs if isinstance(each, dict)] if isinstance(programs, list) else []
-    )
-    return {str(each.get("name")): each.get("parameters", {}) for each in tables}
+    """Return the parameters of every program by its name."""
+    parameters = {}
+    for table in programs if isinstance(programs, list) else ():
+        if isinstance(table, dict):
+            parameters[str(table.get("name"))] = table.get("parameters", {})
+    return parameters
 
 
-def _factors(table: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+def _movable_factors(table: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the factors of a table that are no parameters of its own program."""
     factors = table.get("factors") if isinstance(table, dict) else None
     if not isinstance(factors, dict):
         return {}
-    parameters = own.get(str(table.get("name")), ())
-    return {key: value for key, value in factors.items() if key not in parameters}
+    own = parameters.get(str(table.get("name")), ())
+    return {key: levels for key, levels in factors.items() if key not in own}
 
 
-def _placed(table: Any, own: Mapping[str, Any]) -> Any:
-    factors = _factors(table, own)
-    below = factors.get(_LINK)
-    of_links = (
-        {f"{_LINK}.{name}": each for name, each in below.items()} if isinstance(below, dict) else {}
-    )
-    of_links |= {name: each for name, each in factors.items() if name.startswith(f"{_LINK}.")}
-    links = {name.removeprefix(f"{_LINK}."): each for name, each in of_links.items()}
-    known = table.get("link_factors", {}) if isinstance(table, dict) else {}
-    if not isinstance(known, dict) or known.keys() & links.keys():
-        links, of_links = {}, {}
-    beside = {name: factors[name] for name in _BESIDE if name in factors and name not in table}
-    gone = {*beside, *of_links, *([_LINK] if links else [])}
-    if not gone:
+def _place_factors(table: Any, parameters: Mapping[str, Any]) -> Any:
+    """Return the table of a benchmark with colocated guests and settings of its links in keys of their own."""
+    factors = _movable_factors(table, parameters)
+    if not factors:
         return table
-    placed = {
-        **table,
-        **beside,
-        "factors": {key: each for key, each in table["factors"].items() if key not in gone},
-    }
-    return {**placed, "link_factors": {**known, **links}} if links else placed
+    colocated = {}
+    for name in _COLOCATED:
+        if name in factors and name not in table:
+            colocated[name] = factors[name]
+    settings = _link_settings(factors)
+    known_settings = table.get("link_factors", {})
+    if not isinstance(known_settings, dict) or known_settings.keys() & settings.keys():
+        settings = {}
+    rest = {}
+    for name, levels in table["factors"].items():
+        is_of_link = name in factors and (name == _LINK_TABLE or name.startswith(LINK))
+        if name not in colocated and not (settings and is_of_link):
+            rest[name] = levels
+    if len(rest) == len(table["factors"]):
+        return table
+    changed = {**table, **colocated, "factors": rest}
+    if settings:
+        changed["link_factors"] = {**known_settings, **settings}
+    return changed
 
 
-def _moved_to_top(data: dict[str, Any], key: str, own: Mapping[str, Any]) -> dict[str, Any]:
+def _link_settings(factors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the levels of a link's settings, from `link = { mtu = [...] }` and from `"link.mtu" = [...]`."""
+    below = factors.get(_LINK_TABLE)
+    settings = dict(below) if isinstance(below, dict) else {}
+    for name, levels in factors.items():
+        if name.startswith(LINK):
+            settings[name.removeprefix(LINK)] = levels
+    return settings
+
+
+def _move_to_top(data: dict[str, Any], key: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Move the levels of a factor over everything to the top, where every benchmark has the same."""
     tables = data["benchmark"]
-    given = [_factors(table, own).get(key) for table in tables]
-    if key in data or not given or given[0] is None or any(each != given[0] for each in given):
+    levels = [_movable_factors(table, parameters).get(key) for table in tables]
+    if key in data or not levels or levels[0] is None or levels != [levels[0]] * len(levels):
         return data
-    rest = [
-        {**each, "factors": {k: v for k, v in each["factors"].items() if k != key}}
-        for each in tables
-    ]
-    return {**data, key: given[0], "benchmark": rest}
+    rest = []
+    for table in tables:
+        factors = {name: value for name, value in table["factors"].items() if name != key}
+        rest.append({**table, "factors": factors})
+    return {**data, key: levels[0], "benchmark": rest}

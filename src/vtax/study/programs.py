@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from string import Formatter
@@ -138,10 +138,10 @@ class MetricTable(StudyTable):
             "pointer": self.pointer is not None,
             "elapsed": self.elapsed,
         }
-        if sum(sources.values()) != 1:
-            key = next((name for name, is_given in sources.items() if is_given), "pointer")
+        given = [name for name, is_given in sources.items() if is_given]
+        if len(given) != 1:
             what = f"the metric {self.name} needs a pattern, a pointer or elapsed, one of the three"
-            raise disagreement(what, key)
+            raise disagreement(what, given[0] if given else "pointer")
         if self.zero and self.better == "lower":
             raise disagreement(
                 f"the metric {self.name} is better lower, where 0 is a figure anyway", "zero"
@@ -225,17 +225,14 @@ class ProgramTable(StudyTable):
     @property
     def built_in(self) -> dict[str, str]:
         """Names that an argument may hold besides the parameters, with what they stand for."""
-        return {**BUILT_IN, **(BUILT_IN_NETWORK if self.needs_network else {})}
+        return {**BUILT_IN, **BUILT_IN_NETWORK} if self.needs_network else BUILT_IN
 
     @model_validator(mode="after")
     def _agrees(self) -> ProgramTable:
-        for check in (
-            self._roles_agree,
-            self._names_agree,
-            self._arguments_agree,
-            self._durations_agree,
-        ):
-            check()
+        self._roles_agree()
+        self._names_agree()
+        self._arguments_agree()
+        self._durations_agree()
         return self
 
     def _roles_agree(self) -> None:
@@ -279,11 +276,10 @@ class ProgramTable(StudyTable):
 
     def _arguments_agree(self) -> None:
         used: set[str] = set()
+        known = {**self.parameters, **self.built_in}
         for role, argv in self.argv.roles.items():
             for number, argument in enumerate(argv):
-                names, problem = self._names_in(
-                    argument, {FILES: "", ENTRY: ""} if number == 0 else self._known
-                )
+                names, problem = _names_in(argument, known if number else (FILES, ENTRY))
                 if problem:
                     raise disagreement(f"argv.{role} holds {argument!r}: {problem}", "argv", role)
                 used.update(names)
@@ -291,23 +287,21 @@ class ProgramTable(StudyTable):
             if not _VARIABLE.fullmatch(variable):
                 what = "names of variables are at most 64 letters, digits and '_', no digit first"
                 raise disagreement(f"the variable {variable!r}: {what}", "environment", variable)
-            names, problem = self._names_in(value, self._known)
+            names, problem = _names_in(value, known)
             if problem:
                 raise disagreement(
                     f"environment.{variable} holds {value!r}: {problem}", "environment", variable
                 )
             used.update(names)
         for argument in self.version or ():
-            if self._names_in(argument, {})[1]:
+            if _names_in(argument, ())[1]:
                 raise disagreement(
                     "the command of version holds no braces: nothing is put into it", "version"
                 )
-        if unused := [name for name in self.parameters if name not in used]:
-            raise disagreement(
-                f"no argument holds the parameter {unused[0]}; write {{{unused[0]}}} in one, or take it out",
-                "parameters",
-                unused[0],
-            )
+        for name in self.parameters:
+            if name not in used:
+                what = f"no argument holds the parameter {name}; write {{{name}}} in one, or take it out"
+                raise disagreement(what, "parameters", name)
         if self.files and FILES not in used:
             raise disagreement(
                 "no argument holds {files}, the directory that the files are put into", "files"
@@ -320,24 +314,21 @@ class ProgramTable(StudyTable):
             what = f"the timeout ({self.timeout:g} s) ends a trial before its expected duration"
             raise disagreement(f"{what} ({self.expected_duration:g} s)", "timeout")
 
-    @property
-    def _known(self) -> Mapping[str, Any]:
-        return {**self.parameters, **self.built_in}
 
-    @staticmethod
-    def _names_in(argument: str, known: Mapping[str, Any]) -> tuple[list[str], str]:
-        """Return (the names in braces, what is wrong with them)."""
-        try:
-            names = [name for _, name in pieces(argument) if name is not None]
-        except ValueError as error:
-            return [], f"{error}; write {{{{ and }}}} for braces"
-        for name in names:
-            if name not in known:
-                hint = f"known here: {', '.join(known) or 'none'}"
-                if near := get_close_matches(name, known, 2):
-                    hint = f"did you mean {' or '.join(near)}?"
-                return names, f"there is no parameter {name!r}; {hint}"
-        return names, ""
+def _names_in(argument: str, known: Collection[str]) -> tuple[list[str], str]:
+    """Return (the names in braces, what is wrong with them)."""
+    try:
+        names = [name for _, name in pieces(argument) if name is not None]
+    except ValueError as error:
+        return [], f"{error}; write {{{{ and }}}} for braces"
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 2)
+            hint = f"known here: {', '.join(known) or 'none'}"
+            if near:
+                hint = f"did you mean {' or '.join(near)}?"
+            return names, f"there is no parameter {name!r}; {hint}"
+    return names, ""
 
 
 def pieces(argument: str) -> Iterator[tuple[str, str | None]]:
@@ -350,9 +341,12 @@ def pieces(argument: str) -> Iterator[tuple[str, str | None]]:
 
 def filled(argument: str, values: Mapping[str, Level]) -> str:
     """Return an argument with what its names stand for; true and false as TOML writes them."""
-    return "".join(
-        text + ("" if name is None else _written(values[name])) for text, name in pieces(argument)
-    )
+    text = ""
+    for before, name in pieces(argument):
+        text += before
+        if name is not None:
+            text += _as_toml(values[name])
+    return text
 
 
 def with_absolute_files(
@@ -363,23 +357,25 @@ def with_absolute_files(
     if not isinstance(programs, list):
         return [], dict(data)
     problems: list[BadInput] = []
-    placed = []
+    tables = []
     for number, table in enumerate(programs, 1):
         files = table.get("files") if isinstance(table, dict) else None
         if not isinstance(files, list) or len(files) > limits.MAX_FILES:  # refused for that
-            placed.append(table)
+            tables.append(table)
             continue
         paths = []
         for name in files:
+            if not isinstance(name, str) or not name:
+                paths.append(name)
+                continue
             try:
-                is_path = isinstance(name, str) and name
-                paths.append(str(beside(study, name)) if is_path else name)
+                paths.append(str(beside(study, name)))
             except BadInput as error:
                 error.where = f"{study}: [[program]] number {number}, key {FILES}"
                 problems.append(error)
                 paths.append(str(study.absolute().parent / name))
-        placed.append({**table, FILES: paths})
-    return problems, {**data, "program": placed}
+        tables.append({**table, FILES: paths})
+    return problems, {**data, "program": tables}
 
 
 def with_names_of_files(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -387,20 +383,18 @@ def with_names_of_files(data: Mapping[str, Any]) -> dict[str, Any]:
     programs = data.get("program")
     if not isinstance(programs, list):
         return dict(data)
-    return {**data, "program": [_named(each) for each in programs]}
+    tables = []
+    for table in programs:
+        files = table.get("files") if isinstance(table, dict) else None
+        if not isinstance(files, list):
+            tables.append(table)
+            continue
+        names = [PurePath(path).name if isinstance(path, str) else path for path in files]
+        tables.append({**table, "files": names})
+    return {**data, "program": tables}
 
 
-def _named(table: Any) -> Any:
-    files = table.get("files") if isinstance(table, dict) else None
-    if not isinstance(files, list):
-        return table
-    return {
-        **table,
-        "files": [PurePath(each).name if isinstance(each, str) else each for each in files],
-    }
-
-
-def _written(value: Level) -> str:
+def _as_toml(value: Level) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else str(value)

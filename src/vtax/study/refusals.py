@@ -21,13 +21,14 @@ from vtax.study.declared import (
     allowed_words,
     alternatives_of,
     bounds_of,
+    conversion_among,
     conversion_of,
+    find_declaration,
     is_model,
     is_share,
-    shown,
+    show_quantity,
+    show_value,
     unit_of,
-    walk,
-    written_bound,
 )
 from vtax.study.limits import Place, values_of
 from vtax.units import duration_s, size_bytes
@@ -40,9 +41,13 @@ _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 class Problem:
     """A problem at one place.
 
-    place: names of keys and numbers of entries, below the model. what: one sentence. hint: how to write it (may be
-    empty). is_unknown: there is no such key. near: the known key that comes nearest to it (may be empty).
-    is_of_several: several keys, each allowed by itself, do not agree. given: the value.
+    place: names of keys and numbers of entries, below the model.
+    what: one sentence.
+    hint: how to write it (may be empty).
+    is_unknown: there is no such key.
+    near: the known key that comes nearest to it (may be empty).
+    is_of_several: several keys, each allowed by itself, do not agree.
+    given: the value.
     """
 
     place: Place
@@ -64,49 +69,52 @@ class RefusedStudy(BadInput):
 
 
 def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint: str = "") -> M:
-    """Return an instance of a model. Raises Refused with every problem.
+    """Return an instance of a model. Raises RefusedStudy with every problem.
 
-    word: what a key of this model is called. hint: where all of them are explained.
+    model: what declares the keys.
+    values: as they were written.
+    word: what a key of this model is called.
+    hint: where all of them are explained.
     """
-    converted = list(_converted_booleans(model, values, word))
+    booleans = list(_refuse_booleans(model, values, word))
     try:
-        made = model.model_validate(dict(values))
+        instance = model.model_validate(dict(values))
     except ValidationError as error:
-        problems = problems_of(model, error, values, word)
-        raise RefusedStudy(
-            _unknown_first([*problems, *_elsewhere(converted, problems)]), hint
-        ) from error
-    if converted:
-        raise RefusedStudy(converted, hint)
-    return made
+        problems = _problems_of(model, error, values, word)
+        places = {problem.place for problem in problems}
+        problems += [problem for problem in booleans if problem.place not in places]
+        raise RefusedStudy(_unknown_first(problems), hint) from error
+    if booleans:
+        raise RefusedStudy(booleans, hint)
+    return instance
 
 
-def problems_of(
-    model: type[BaseModel], error: ValidationError, values: Mapping[str, Any], word: str = "key"
+def _problems_of(
+    model: type[BaseModel], error: ValidationError, values: Mapping[str, Any], word: str
 ) -> list[Problem]:
     """Return all that pydantic found, one problem a place, unknown keys first.
 
     values: as they were written. What pydantic reports was converted: of `8MiB` it has a number of bytes.
     """
-    written = dict(values_of(values))
-    found: dict[tuple[Place, str], Problem] = {}
-    for each in error.errors(include_url=False):
-        place, declaration = walk(model, each["loc"])
-        if each["type"] == "disagreement":
-            place = (*place, *each["ctx"]["key"])
-            problem = Problem(place, each["ctx"]["text"], is_of_several=True)
-            found.setdefault((place, problem.what), problem)
+    values_by_place = dict(values_of(values))
+    problems: dict[tuple[Place, str], Problem] = {}
+    for detail in error.errors(include_url=False):
+        place, declaration = find_declaration(model, detail["loc"])
+        if detail["type"] == "disagreement":
+            place = (*place, *detail["ctx"]["key"])
+            problem = Problem(place, detail["ctx"]["text"], is_of_several=True)
+            problems.setdefault((place, problem.what), problem)
         else:
-            problem = _problem(model, each, place, declaration, word)
-            if problem.hint and not _is_as_written(each["input"], written.get(place)):
+            problem = _problem_of(model, detail, place, declaration, word)
+            if _is_converted(detail["input"], values_by_place.get(place)):
                 problem = replace(problem, hint="")
-            found.setdefault((place, ""), problem)
-    return _unknown_first(list(found.values()))
+            problems.setdefault((place, ""), problem)
+    return _unknown_first(list(problems.values()))
 
 
-def _is_as_written(value: Any, written: Any) -> bool:
-    """Return whether a value is the one of the file. One that was converted has a unit, and needs no hint of it."""
-    return not (isinstance(written, str) and isinstance(value, int | float))
+def _is_converted(value: Any, written: Any) -> bool:
+    """Return whether a value was read from a text with a unit; then it needs no hint how to write it."""
+    return isinstance(written, str) and isinstance(value, int | float)
 
 
 def nearest(name: str, known: Sequence[str], count: int = 2) -> list[str]:
@@ -118,86 +126,85 @@ def _unknown_first(problems: list[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda problem: not problem.is_unknown)
 
 
-def _elsewhere(more: Sequence[Problem], problems: Sequence[Problem]) -> list[Problem]:
-    places = {problem.place for problem in problems}
-    return [problem for problem in more if problem.place not in places]
-
-
-def _converted_booleans(
+def _refuse_booleans(
     model: type[BaseModel], values: Mapping[str, Any], word: str
 ) -> Iterator[Problem]:
     """Refuse true and false where a number must stand: Python takes them for 1 and 0."""
     for place, value in values_of(values):
-        if isinstance(value, bool):
-            there, declaration = walk(model, place)
-            kinds = {each.annotation for each in _alternatives(declaration)}
-            if declaration and there == place and kinds & {int, float} and bool not in kinds:
-                yield Problem(place, _refusal(value, place, declaration, word))
+        if not isinstance(value, bool):
+            continue
+        known_place, declaration = find_declaration(model, place)
+        kinds = {alternative.annotation for alternative in _alternatives(declaration)}
+        is_number = bool(kinds & {int, float}) and bool not in kinds
+        if is_number and known_place == place:
+            yield Problem(place, _refusal(value, place, declaration, word))
 
 
-def _problem(
-    model: type[BaseModel], each: Any, place: Place, declaration: Declaration | None, word: str
+def _problem_of(
+    model: type[BaseModel], detail: Any, place: Place, declaration: Declaration | None, word: str
 ) -> Problem:
+    """Return the problem that one error of pydantic is about. detail: an entry of `ValidationError.errors`."""
     name = str(place[-1]) if place else "it"
-    if each["type"] == "extra_forbidden":
-        return _unknown(model, place, each["input"], word)
-    if each["type"] == "missing":
-        called = f"{word} {name!r}"
-        return Problem(place, f"{called} is missing")
-    if each["type"] in ("value_error", "assertion_error"):
-        text = str(each["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        given = each["input"]
-        is_plain = isinstance(given, bool | int | float | str)
-        if is_plain and repr(given) not in text:
-            text = f"{_called(place, word)} cannot be {shown(given)}: {text}"
-        elif is_plain and place and word == "option":  # of others `where` has the name
-            text = f"{_called(place, word)}: {text}"
+    value = detail["input"]
+    if detail["type"] == "extra_forbidden":
+        return _unknown_key(model, place, value, word)
+    if detail["type"] == "missing":
+        return Problem(place, f"{word} {name!r} is missing")
+    if detail["type"] in ("value_error", "assertion_error"):
+        text = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        is_scalar = isinstance(value, bool | int | float | str)
+        if is_scalar and repr(value) not in text:
+            text = f"{_key_name(place, word)} cannot be {show_value(value)}: {text}"
+        elif is_scalar and place and word == "option":  # of others `where` has the name
+            text = f"{_key_name(place, word)}: {text}"
         return Problem(place, text)
-    return Problem(
-        place,
-        _refusal(each["input"], place, declaration, word),
-        _hint(each["input"], name, declaration),
-        given=each["input"],
-    )
+    refusal = _refusal(value, place, declaration, word)
+    return Problem(place, refusal, _hint(value, name, declaration), given=value)
 
 
-def _unknown(model: type[BaseModel], place: Place, given: Any, word: str) -> Problem:
+def _unknown_key(model: type[BaseModel], place: Place, value: Any, word: str) -> Problem:
     """`unknown key 'blcks'; did you mean blocks?`, `unknown table [[benchmarks]]; did you mean [[benchmark]]?`"""
     name = str(place[-1])
-    table = walk(model, place[:-1])[1] if len(place) > 1 else Declaration(model, ())
-    fields = table.annotation.model_fields if table and is_model(table.annotation) else {}
+    table: Any = model
+    if len(place) > 1:
+        declaration = find_declaration(model, place[:-1])[1]
+        table = declaration.annotation if declaration else None
+    fields = table.model_fields if is_model(table) else {}
     near = nearest(name, list(fields))
-    called = f"{word} {name!r}"
-    bracketed = list(near)
+    title = f"{word} {name!r}"
+    suggestions = list(near)
     if len(place) == 1 and word == "key":
-        if _brackets(name, given) != name:
-            called = f"table {_brackets(name, given)}"
-        bracketed = [_declared_as(each, fields[each].annotation) for each in near]
-    suggestion = (
-        f"did you mean {' or '.join(bracketed)}?" if near else f"known: {', '.join(fields)}"
-    )
-    what = f"unknown {called}; {suggestion if fields else 'there is none'}"
+        if _in_brackets(name, value) != name:
+            title = f"table {_in_brackets(name, value)}"
+        suggestions = [_in_declared_brackets(key, fields[key].annotation) for key in near]
+    if not fields:
+        advice = "there is none"
+    elif near:
+        advice = f"did you mean {' or '.join(suggestions)}?"
+    else:
+        advice = f"known: {', '.join(fields)}"
+    what = f"unknown {title}; {advice}"
     return Problem(place, what, is_unknown=True, near=near[0] if near else "")
 
 
-def _brackets(name: str, given: Any) -> str:
+def _in_brackets(name: str, value: Any) -> str:
     """Return a key as TOML shows it where its value is a table, or several."""
-    if isinstance(given, Mapping):
+    if isinstance(value, Mapping):
         return f"[{name}]"
-    is_tables = (
-        isinstance(given, list) and bool(given) and all(isinstance(each, Mapping) for each in given)
-    )
-    return f"[[{name}]]" if is_tables else name
+    if not isinstance(value, list) or not value:
+        return name
+    return f"[[{name}]]" if all(isinstance(entry, Mapping) for entry in value) else name
 
 
-def _declared_as(name: str, annotation: Any) -> str:
+def _in_declared_brackets(name: str, annotation: Any) -> str:
+    """Return a key as TOML shows it where it is declared as a table, or several."""
     if is_model(annotation):
         return f"[{name}]"
-    is_tables = get_origin(annotation) is list and is_model(get_args(annotation)[0])
-    return f"[[{name}]]" if is_tables else name
+    is_of_tables = get_origin(annotation) is list and is_model(get_args(annotation)[0])
+    return f"[[{name}]]" if is_of_tables else name
 
 
-def _called(place: Place, word: str) -> str:
+def _key_name(place: Place, word: str) -> str:
     name = place[-1] if place else "it"
     if isinstance(name, int):
         return f"entry {name + 1} of {place[-2]}" if len(place) > 1 else "an entry"
@@ -215,71 +222,84 @@ def _refusal(value: Any, place: Place, declaration: Declaration | None, word: st
     allowed = "of another kind"
     if declaration:
         allowed = allowed_words(declaration.annotation, declaration.metadata)
-    return f"{_called(place, word)} is {_given(value, declaration)}; it must be {allowed}"
+    return f"{_key_name(place, word)} is {_show(value, declaration)}; it must be {allowed}"
 
 
-def _given(value: Any, declaration: Declaration | None) -> str:
+def _show(value: Any, declaration: Declaration | None) -> str:
     """Return a value as it was given, sizes and durations with their units."""
-    conversions = [conversion_of(each.metadata) for each in _alternatives(declaration)]
-    conversion = next(filter(None, conversions), None)
-    if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
-        return shown(value)
-    if conversion is size_bytes and isinstance(value, float):
-        return shown(value)
-    return written_bound(value, conversion)
+    conversion = conversion_among(_alternatives(declaration))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_part_of_byte = conversion is size_bytes and isinstance(value, float)
+    if conversion is None or not is_number or is_part_of_byte:
+        return show_value(value)
+    return show_quantity(value, conversion)
 
 
 def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     """Return how to write what seems to be meant; empty when that is not plain."""
     alternatives = _alternatives(declaration)
-    kinds = {get_origin(each.annotation) or each.annotation for each in alternatives}
-    choices: list[str] = []
-    for each in alternatives:
-        if get_origin(each.annotation) is Literal:
-            choices += map(str, get_args(each.annotation))
-    if isinstance(value, str) and (near := nearest(value, choices, 1)):
-        return f"did you mean {near[0]!r}?"
-    if isinstance(value, str) and kinds & {int, float}:
-        return _hint_of_number(value, name)
-    if (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and (size := _hint_of_size(value, name, alternatives))
-    ):
-        return size
-    if any(is_share(each.metadata) for each in alternatives):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_percent = is_number and 1 <= value < 100
-        return f"for {value:g} % write '{value:g}%' or {value / 100:g}" if is_percent else ""
-    if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
-        parts = [part.strip("[]\"' ") for part in str(value).split(",")]
-        entries = ", ".join(_toml(part) for part in parts if part)
-        of_items = set()
-        for each in alternatives:
-            if get_origin(each.annotation) is list:
-                (item,) = get_args(each.annotation)
-                of_items |= {one.annotation for one in alternatives_of(item, ())}
-        if '"' in entries and of_items <= {int, float}:
-            entries = "1, 2"
-        return f"write a list: {name} = [{entries}]"
-    if isinstance(value, list) and (
-        table := next((k for k in kinds if is_model(k) and "guest" in k.model_fields), None)
-    ):
-        return f"write a table: {name} = {{ guest = [...] }}" if table else ""
+    kinds = {get_origin(kind.annotation) or kind.annotation for kind in alternatives}
+    if isinstance(value, str):
+        near = nearest(value, _choices(alternatives), 1)
+        if near:
+            return f"did you mean {near[0]!r}?"
+        if kinds & {int, float}:
+            return _hint_of_number(value, name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and isinstance(value, int):
+        hint = _hint_of_size(value, name, alternatives)
+        if hint:
+            return hint
+    if any(is_share(kind.metadata) for kind in alternatives):
+        if is_number and 1 <= value < 100:
+            return f"for {value:g} % write '{value:g}%' or {value / 100:g}"
+        return ""
+    if list in kinds and (isinstance(value, str) or is_number):
+        return _hint_of_list(value, name, alternatives)
     if list in kinds and isinstance(value, Mapping):
         return f"write [[{name}]], in two brackets: there may be several"
+    if isinstance(value, list):
+        for kind in kinds:
+            if is_model(kind) and "guest" in kind.model_fields:
+                return f"write a table: {name} = {{ guest = [...] }}"
     return ""
+
+
+def _choices(alternatives: Sequence[Declaration]) -> list[str]:
+    """Return the only values that a key may hold; none where there are others."""
+    choices: list[str] = []
+    for kind in alternatives:
+        if get_origin(kind.annotation) is Literal:
+            choices += map(str, get_args(kind.annotation))
+    return choices
+
+
+def _hint_of_list(value: str | float, name: str, alternatives: Sequence[Declaration]) -> str:
+    """Return how to write the entries of a list, which stand in one text or are a single number."""
+    entries = []
+    for part in str(value).split(","):
+        text = part.strip("[]\"' ")
+        if text:
+            entries.append(_toml(text))
+    kinds_of_entries = set()
+    for kind in alternatives:
+        if get_origin(kind.annotation) is list:
+            (entry,) = get_args(kind.annotation)
+            kinds_of_entries |= {one.annotation for one in alternatives_of(entry, ())}
+    joined = ", ".join(entries)
+    if '"' in joined and kinds_of_entries <= {int, float}:
+        joined = "1, 2"
+    return f"write a list: {name} = [{joined}]"
 
 
 def _hint_of_size(value: int, name: str, alternatives: Sequence[Declaration]) -> str:
     """Return how to write MiB, where a number of bytes is too small and as many MiB would not be."""
-    sizes = [
-        bounds_of(each.metadata).get("ge", 0)
-        for each in alternatives
-        if conversion_of(each.metadata) is size_bytes
-    ]
-    is_meant = any(value < least <= value * 1024**2 for least in sizes)
-    return f'a number alone counts bytes; for MiB write {name} = "{value}MiB"' if is_meant else ""
+    for kind in alternatives:
+        if conversion_of(kind.metadata) is size_bytes:
+            least = bounds_of(kind.metadata).get("ge", 0)
+            if value < least <= value * 1024**2:
+                return f'a number alone counts bytes; for MiB write {name} = "{value}MiB"'
+    return ""
 
 
 def _hint_of_number(text: str, name: str) -> str:

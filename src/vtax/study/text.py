@@ -11,7 +11,7 @@ from typing import Any
 from vtax.errors import BadInput
 from vtax.foreign_data import LongKey, NestedTooDeep, parse_toml
 from vtax.host.foreign_file import read_foreign
-from vtax.study.declared import cut
+from vtax.study.declared import shorten
 from vtax.study.limits import MAX_BYTES, MAX_TEXT_CHARS, MAX_VALUES
 
 _PATH_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
@@ -30,7 +30,7 @@ def read(path: Path, what: str = "study") -> bytes:
         return read_foreign(path, f"a {what}", MAX_BYTES, hint=hint)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        subject = "the study" if is_study else f"the {what} {cut(path.name)!r}"
+        subject = "the study" if is_study else f"the {what} {shorten(path.name)!r}"
         hint = "make it readable, or give another file"
         raise BadInput(f"{subject} cannot be read: {reason}", where=str(path), hint=hint) from error
 
@@ -49,7 +49,7 @@ def beside(study: Path, name: str) -> Path:
         real = Path()
     if not real.is_relative_to(os.path.realpath(directory)):
         raise BadInput(
-            f"the file {cut(name)!r} is not in the directory of the study",
+            f"the file {shorten(name)!r} is not in the directory of the study",
             where=str(study),
             hint="put it into that directory, and name it by a path from there, without ..",
         )
@@ -57,8 +57,7 @@ def beside(study: Path, name: str) -> Path:
 
 
 def parse(content: bytes, source: str) -> dict[str, Any]:
-    """Return the values of a TOML document; a byte order mark before it is skipped. Raises BadInput naming the
-    line."""
+    """Return the values of a TOML document; a byte order mark before it is skipped. Raises BadInput with the line."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -88,23 +87,23 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
 
 
 def dump(values: Mapping[str, Any]) -> str:
-    """Plain values, such as a stored study's, as TOML that `parse` reads. Null and empty values are left out: there
-    the study has its defaults."""
+    """Return plain values, such as a stored study's, as TOML that `parse` reads.
+
+    Null and empty values are left out: there the study has its defaults.
+    """
     import tomli_w
 
-    return tomli_w.dumps(_present(values))
+    return tomli_w.dumps(_drop_empty(values))
 
 
-def _present(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table without what TOML cannot say or what says nothing, in the tables below it too."""
-    return {
-        key: _filled(value)
-        for key, value in table.items()
-        if value is not None and value not in ({}, [])
-    }
-
-
-def _filled(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return _present(value)
-    return [_filled(each) for each in value] if isinstance(value, list | tuple) else value
+def _drop_empty(value: Any) -> Any:
+    """Return a value without what TOML cannot say or what says nothing, in the tables below it too."""
+    if isinstance(value, list | tuple):
+        return [_drop_empty(entry) for entry in value]
+    if not isinstance(value, Mapping):
+        return value
+    table = {}
+    for key, entry in value.items():
+        if entry is not None and entry not in ({}, []):
+            table[key] = _drop_empty(entry)
+    return table

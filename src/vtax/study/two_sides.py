@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ _OF_OWN_PLATFORMS = {
     "figure": "figure",
     "paper": "",
 }
+"""Key of a study that is about its own platforms -> what one of its entries is called."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,11 @@ class PlatformSide:
         """`podman-crun is podman with runtime = crun`; the name alone of a platform that there is already."""
         if self.options is None:
             return self.name
-        options = ", ".join(f"{key} = {_written(value)}" for key, value in self.options.items())
-        return f"{self.name} is {self.driver}" + (f" with {options}" if options else "")
+        text = f"{self.name} is {self.driver}"
+        if not self.options:
+            return text
+        options = [f"{key} = {_as_toml(value)}" for key, value in self.options.items()]
+        return f"{text} with {', '.join(options)}"
 
 
 @dataclass(frozen=True)
@@ -56,31 +60,32 @@ def with_two_sides(data: Mapping[str, Any], sides: TwoSides) -> dict[str, Any]:
             where="--ab",
             hint="two [[platform]] tables in [[boot]] tables of a study of your own compare platforms of two boots",
         )
-    tables = [
-        {"name": side.name, "driver": side.driver, **side.options}
-        for side in (sides.old, sides.new)
-        if side.options is not None
-    ]
-    changed = {key: value for key, value in data.items() if key not in _OF_OWN_PLATFORMS}
+    tables = [*data.get("platform", ())]
+    for side in (sides.old, sides.new):
+        if side.options is not None:
+            tables.append({"name": side.name, "driver": side.driver, **side.options})
     changes = [str(sides.old), str(sides.new), f"compared with {sides.old.name}"]
-    if left_out := ", ".join(_left_out(data)):
-        changes.append(f"left out, about other platforms: {left_out}")
+    left_out = _left_out(data)
+    if left_out:
+        changes.append(f"left out, about other platforms: {', '.join(left_out)}")
     parts = [ChangedPart(what=text) for text in changes]
     return {
-        **changed,
+        **{key: value for key, value in data.items() if key not in _OF_OWN_PLATFORMS},
         "baseline": sides.old.name,
         "platforms": [sides.old.name, sides.new.name],
-        "platform": [*data.get("platform", ()), *tables],
+        "platform": tables,
         "changed_by": [*data.get("changed_by", ()), changed_by(f"--ab {sides.text}", parts)],
     }
 
 
-def _left_out(data: Mapping[str, Any]) -> Iterator[str]:
+def _left_out(data: Mapping[str, Any]) -> list[str]:
     """`24 claims`, `3 figures`, `the publication`."""
-    for key, name in _OF_OWN_PLATFORMS.items():
-        if given := data.get(key):
-            yield format_count(len(given), name) if name else "the publication"
+    texts = []
+    for key, noun in _OF_OWN_PLATFORMS.items():
+        if data.get(key):
+            texts.append(format_count(len(data[key]), noun) if noun else "the publication")
+    return texts
 
 
-def _written(value: Level) -> str:
+def _as_toml(value: Level) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
