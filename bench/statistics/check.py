@@ -24,8 +24,9 @@ from functools import partial
 import numpy as np
 
 from vtax.report.analysis.check import finding
-from vtax.stats.claims import RangeTest, Sample, judge_claims
+from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
+from vtax.stats.ranges import Sample
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.stopping import Rule
 

@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from vtax.stats.claims import Claimed, RangeTest, judge_claims
+from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast
+from vtax.stats.ranges import Claimed
 from vtax.stats.spread import spread_over_blocks
 from vtax.stats.stopping import Rule
 

@@ -57,6 +57,7 @@ RECURSIVE: Mapping[str, str] = {
     "report/renderers/format.py:Formatter._share_of": _OF_VTAX,
     "report/renderers/format.py:Formatter.runs": _OF_VTAX,
     "report/renderers/format.py:Formatter.text": _OF_VTAX,
+    "report/renderers/format.py:Formatter.word": _OF_VTAX,
     "report/renderers/html_parts.py:HtmlParts._section": _OF_VTAX,
     "report/renderers/html_parts.py:HtmlParts.part": _OF_VTAX,
     "report/renderers/json.py:_typed": _OF_VALUES,

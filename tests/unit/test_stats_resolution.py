@@ -8,9 +8,10 @@ import pytest
 
 from vtax.benchmarks.printed import Printed, printed
 from vtax.messages import Note
-from vtax.stats.claims import Claimed, RangeTest, judge_claims
+from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.judge import analyse, missed
+from vtax.stats.ranges import Claimed
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.resolution import EXACT, Figures, Resolution, resolutions_of, timer_step
 from vtax.stats.stopping import Rule

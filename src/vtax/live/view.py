@@ -108,7 +108,9 @@ def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
                 styled(shared.relative_of(row.ratio, section), "strong"),
                 _half_width(row.ratio.half_width),
                 muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
-                doc.VerdictCell(row.verdict.kind) if row.verdict else shared.no_verdict(section),
+                doc.VerdictCell(row.verdict.kind, margin=row.verdict.margin)
+                if row.verdict
+                else shared.no_verdict(section),
             )
         )
         for section, point, row in _compared(analysis)

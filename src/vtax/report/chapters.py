@@ -19,7 +19,7 @@ from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
 from vtax.store.records import PlatformRecord
 
-_COUNTED: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
+_COUNTED: tuple[Kind, ...] = ("slower", "faster", "equivalent", "at-most", "undecided")
 _FOLDED = frozenset(
     {
         "audit",
@@ -81,6 +81,7 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
         doc.Column("slower", msg("slower"), is_number=True),
         doc.Column("faster", msg("faster"), is_number=True),
         doc.Column("equivalent", msg("equivalent"), is_number=True),
+        doc.Column("at_most", msg("costs at most the margin"), is_number=True),
         doc.Column("undecided", msg("undecided"), is_number=True),
     )
     rows = tuple(_row(each, key) for each, key in zip(analyses, keys, strict=True))

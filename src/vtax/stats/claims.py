@@ -5,8 +5,7 @@ intervals lie inside the ranges, `contradicted` when too many of them lie outsid
 that needs u of n comparisons, the p-values are those of Benjamini and Heller (Screening for partial conjunction
 hypotheses, Biometrics 2008): all n inside is an intersection-union test, any outside a Bonferroni test.
 
-A finding is either true or false, so of its two null hypotheses exactly one holds. Holm's steps over the smaller
-p-value of each finding therefore bound the chance of any false word in the whole family by alpha.
+How a ratio is tested against a range, and Holm's steps over findings, are those of `ranges`.
 """
 
 from __future__ import annotations
@@ -17,82 +16,26 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Annotated, Literal
 
-from vtax.described import Means, Only
+from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError, Values, as_array
 from vtax.stats.contrasts import unpaired_ratio_of_logs
-from vtax.stats.judge import Comparison, Contrast, analyse
-from vtax.stats.margin import margin_between
+from vtax.stats.judge import Comparison, analyse
 from vtax.stats.outlook import Outlook, range_outlook
-from vtax.stats.ratio import Ratio, exp, p_above, p_below
+from vtax.stats.ranges import (
+    Claimed,
+    Tested,
+    holm_of_ranges,
+    p_values,
+    range_level,
+    range_verdict,
+)
 from vtax.stats.resolution import coarsened
 from vtax.stats.sessions import unpaired_over_sessions
-from vtax.stats.stopping import Rule, interval_confidence, tests_of
-from vtax.stats.verdict import Kind, Verdict, holm
-from vtax.stats.withholding import for_clock, for_failures, for_resolution, warranted
+from vtax.stats.stopping import Rule, interval_confidence
 
 Word = Literal["reproduced", "contradicted", "inconclusive"]
 Needs = Literal["each", "most"]
-
-
-DECIDED = Outlook(0, 0)
-Sample = tuple[Values, Values]
-"""(one logarithm for each block, the session of each)."""
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """A ratio with the range that is claimed for it.
-
-    contrast: the logarithms of the ratio; empty with `apart` and `why_not`.
-    low: of the range; 0 for none.
-    high: of the range; infinity for none.
-    is_withheld: whether no word may rest on the ratio being inside, such as where a clock is wrong.
-    blocks_each: how many blocks each logarithm of the contrast is made of.
-    apart: the two samples, with the sessions of their logarithms, of sides that share no block, such as two hosts.
-    why_not: a note of why there is nothing to judge.
-    """
-
-    contrast: Contrast
-    low: float
-    high: float
-    is_withheld: bool = False
-    blocks_each: int = 1
-    apart: tuple[Sample, Sample] | None = None
-    why_not: str = ""
-
-    @property
-    def is_paired(self) -> bool:
-        """Whether its contrast is to be judged."""
-        return self.apart is None and not self.why_not
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A comparison with its ratio.
-
-    p_inside, p_outside: at most 1 - confidence where the interval lies inside or outside the range.
-    outlook: how many further blocks decide.
-    """
-
-    claimed: Claimed
-    ratio: Annotated[Ratio, Only("estimate", "low", "high")]
-    p_inside: Annotated[float, Means("of the ratio being inside the range, unadjusted")]
-    p_outside: Annotated[float, Means("of it being outside")]
-    outlook: Outlook = DECIDED
-
-    @property
-    def n_blocks(self) -> Annotated[int, Means("blocks of the ratio", name="blocks")]:
-        """The blocks that its logarithms are made of: two for each logarithm of a spread over blocks."""
-        return self.ratio.n_blocks * self.claimed.blocks_each
-
-    @property
-    def is_above(self) -> bool:
-        """Whether the estimate lies above the middle of the range, or above its only bound."""
-        low, high = _logs(self.claimed)
-        if math.isinf(high):
-            return self.ratio.mean_log > low
-        return self.ratio.mean_log > (high if math.isinf(low) else (low + high) / 2)
 
 
 @dataclass(frozen=True)
@@ -146,7 +89,7 @@ def judge_claims(
     answers = analyse(rule, pairs)
     comparisons = [answer for answer in answers.values() if isinstance(answer, Comparison)]
     blocks = max((comparison.ratio.n_blocks for comparison in comparisons), default=0)
-    alpha = rule.alpha if rule.stop == "open" else 1 - interval_confidence(rule, blocks)
+    alpha = range_level(rule, blocks)
     results: list[Tested | StatsError] = []
     for n, claimed in enumerate(compared):
         if claimed.is_paired:
@@ -160,27 +103,12 @@ def judge_claims(
         ps[name] = _p_values(checks, tested[name])
     if not ps:
         return {}
-    adjusted = holm([min(pair) for pair in ps.values()]).tolist()
     judgements = {}
-    for (name, checks), p in zip(claims.items(), adjusted, strict=True):
-        inside, outside = ps[name]
-        p_reproduced = min(1.0, max(p, inside * family))
-        p_contradicted = min(1.0, max(p, outside * family))
-        if inside <= outside:
-            p_reproduced = p
-        else:
-            p_contradicted = p
-        smaller = min(inside, outside)
-        steps = math.ceil(p / smaller - 1e-9) if smaller > 0 else family
-        both = (p_reproduced, p_contradicted)
-        judgement = _judgement(rule, checks, tested[name], both, (family, steps), alpha)
+    for (name, checks), step in zip(claims.items(), holm_of_ranges(list(ps.values())), strict=True):
+        both = (step.p_inside, step.p_outside)
+        judgement = _judgement(rule, checks, tested[name], both, (family, step.count), alpha)
         judgements[name] = _looking_ahead(judgement, checks) if looks_ahead else judgement
     return judgements
-
-
-def _logs(claimed: Claimed) -> tuple[float, float]:
-    """Return the logarithms of the bounds."""
-    return (math.log(claimed.low) if claimed.low > 0 else -math.inf), math.log(claimed.high)
 
 
 def _tested(rule: Rule, claimed: Claimed, answer: Comparison | StatsError) -> Tested | StatsError:
@@ -210,23 +138,6 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
     return Tested(claimed, ratio, *ps)
 
 
-def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
-    """Return (p that the ratio is inside its range, p that it is outside), as they hold under the rule; 1 from a block.
-
-    Twice the one-sided p-values, so that each is at most alpha where the two-sided interval lies inside or outside.
-    """
-    if ratio.n_blocks < 2:
-        return 1.0, 1.0
-    low, high = _logs(claimed)
-    inside, outside = 0.0, 1.0
-    if math.isfinite(low):
-        inside, outside = p_above(ratio, low), p_below(ratio, low)
-    if math.isfinite(high):
-        inside, outside = max(inside, p_below(ratio, high)), min(outside, p_above(ratio, high))
-    valid = tests_of(rule)
-    return min(1.0, 2 * valid(inside, ratio)), min(1.0, 2 * valid(outside, ratio))
-
-
 def partial_conjunction(p_given: Values, count: int) -> float:
     """P-value against fewer than `count` of the null hypotheses being false; see the module."""
     p = sorted(as_array(p_given, "p-values").tolist())
@@ -246,8 +157,8 @@ def _p_values(
     for check, answers in zip(checks, tested, strict=True):
         inside, outside = [1.0] * len(answers), [1.0] * len(answers)
         for n, answer in enumerate(answers):
-            if isinstance(answer, Tested) and answer.ratio.n_blocks >= MINIMUM_BLOCKS:
-                inside[n], outside[n] = answer.p_inside, answer.p_outside
+            if isinstance(answer, Tested):
+                inside[n], outside[n] = answer.p_of_word
         needed = _needed(check)
         holds.append(partial_conjunction(inside, needed))
         fails.append(partial_conjunction(outside, len(answers) - needed + 1))
@@ -339,7 +250,7 @@ def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Test
         ratio.se_log * math.sqrt(ratio.n_blocks),
         ratio.n_blocks,
         ratio.df,
-        _logs(answer.claimed),
+        answer.claimed.logs,
         (level / 2, level / 2 / count),
         MINIMUM_BLOCKS,
     )
@@ -386,7 +297,7 @@ def _doubts(
             if (answer.p_inside if is_inside else answer.p_outside) > level:
                 continue
             decided += 1
-            verdict = _verdict(rule, answer, is_inside, alpha, family)
+            verdict = range_verdict(rule, answer, is_inside, alpha, family)
             if verdict.kind == "undecided":
                 objections.append(verdict.warnings[-1])
             else:
@@ -394,41 +305,3 @@ def _doubts(
         if objections and decided - len(objections) < needed:
             notes += objections
     return list(dict.fromkeys(notes)), list(dict.fromkeys(assumptions))
-
-
-def _verdict(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int) -> Verdict:
-    """Return the verdict that a comparison amounts to, as far as it is warranted (`withholding`).
-
-    The ratio is divided by the bound that is in question, or by the middle of the range, so that it is judged
-    against 1 as every other ratio. A range that holds 1 says that something is absent.
-    """
-    low, high = _logs(tested.claimed)
-    ratio, contrast = tested.ratio, tested.claimed.contrast
-    margin, bound = rule.margin, 0.0
-    kind: Kind = "equivalent"
-    if is_inside and math.isfinite(low) and math.isfinite(high):
-        bound, margin = (low + high) / 2, margin_between(low, high)
-    else:
-        is_above = math.isfinite(low) if is_inside else tested.is_above
-        bound = low if is_above == is_inside else high
-        kind = "faster" if is_above == (contrast.better == "higher") else "slower"
-    p = tested.p_inside if is_inside else tested.p_outside
-    verdict = Verdict(
-        kind, margin, alpha / 2 if kind == "equivalent" else alpha, family, p, p, 0, ()
-    )
-    if tested.claimed.is_withheld:
-        verdict = for_clock(verdict)
-    moved = replace(
-        ratio,
-        mean_log=ratio.mean_log - bound,
-        estimate=exp(ratio.mean_log - bound),
-        low=ratio.low * exp(-bound),
-        high=ratio.high * exp(-bound),
-        p_value=p,
-    )
-    verdict = for_resolution(verdict, moved, contrast.resolution)
-    if tested.claimed.apart:
-        return for_failures(verdict, contrast)
-    at_bound = replace(contrast, logs=contrast.logs - bound)
-    once = replace(rule, stop="open" if rule.stop == "open" else "fixed")
-    return warranted(verdict, moved, at_bound, once, is_absence=is_inside and low < 0 < high)

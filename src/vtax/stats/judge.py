@@ -14,6 +14,15 @@ from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.needed import needed
 from vtax.stats.outlook import Levels, settled
+from vtax.stats.ranges import (
+    Claimed,
+    Tested,
+    at_most,
+    holm_of_ranges,
+    p_values,
+    range_level,
+    range_verdict,
+)
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.stats.resolution import coarsened
 from vtax.stats.sequential import sequential_verdicts
@@ -51,24 +60,88 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
 
     The family is what is passed in one call: state it beside the results.
     """
-    answers: dict[str, Comparison | StatsError] = {}
-    ratios: dict[str, Ratio] = {}
     rules = {name: rule.of(contrast.logs) for name, contrast in contrasts.items()}
+    ratios, errors = _ratios(rules, contrasts)
+    ratios = _with_family_bounds(ratios, rules, contrasts)
+    for name, ratio in ratios.items():
+        ratios[name] = replace(ratio, confidence=rule.confidence)
+    verdicts = _family_verdicts(rule, rules, ratios, contrasts)
+    for name, ratio in ratios.items():
+        verdicts[name] = _as_warranted(verdicts[name], ratio, contrasts[name], rules[name])
+    blocks = max((ratio.n_blocks for ratio in ratios.values()), default=0)
+    claims = {name: at_most(contrasts[name], rule.margin) for name in ratios}
+    verdicts = say_at_most(verdicts, ratios, claims, rule, range_level(rule, blocks))
+    typical = _typical(rules, ratios, contrasts)
+    answers: dict[str, Comparison | StatsError] = dict(errors)
+    for name, ratio in ratios.items():
+        answers[name] = Comparison(ratio, verdicts[name], typical.get(name))
+    return {name: answers[name] for name in contrasts}
+
+
+def _ratios(
+    rules: Mapping[str, Rule], contrasts: Mapping[str, Contrast]
+) -> tuple[dict[str, Ratio], dict[str, StatsError]]:
+    """Return (the ratio of every contrast, with what its blocks show of assumptions; why others have none)."""
+    ratios: dict[str, Ratio] = {}
+    errors: dict[str, StatsError] = {}
     for name, contrast in contrasts.items():
         try:
             ratios[name] = _ratio(contrast, rules[name])
         except StatsError as error:
-            answers[name] = error
+            errors[name] = error
     ratios = _without_assumptions(ratios, contrasts)
     for name, ratio in ratios.items():
-        coarse = coarsened(ratio, contrasts[name].resolution)
-        ratios[name] = replace(coarse, confidence=rule.confidence)
-    verdicts = _family_verdicts(rule, rules, ratios, contrasts)
-    typical = _typical(rules, ratios, contrasts)
+        ratios[name] = coarsened(ratio, contrasts[name].resolution)
+    return ratios, errors
+
+
+def _with_family_bounds(
+    ratios: Mapping[str, Ratio], rules: Mapping[str, Rule], contrasts: Mapping[str, Contrast]
+) -> dict[str, Ratio]:
+    """Return the ratios with the bounds that hold for all of them at once, by Bonferroni."""
+    in_family = {}
+    for name in ratios:
+        confidence = 1 - rules[name].alpha / len(ratios)
+        in_family[name] = replace(rules[name], confidence=confidence)
+    members = {name: contrasts[name] for name in ratios}
+    wider, _ = _ratios(in_family, members)
+    result = {}
     for name, ratio in ratios.items():
-        verdict = _as_warranted(verdicts[name], ratio, contrasts[name], rules[name])
-        answers[name] = Comparison(ratio, verdict, typical.get(name))
-    return {name: answers[name] for name in contrasts}
+        bounds = wider[name]
+        result[name] = replace(ratio, family_low=bounds.low, family_high=bounds.high)
+    return result
+
+
+def say_at_most(
+    verdicts: Mapping[str, Verdict],
+    ratios: Mapping[str, Ratio],
+    claims: Mapping[str, Claimed],
+    rule: Rule,
+    alpha: float,
+) -> dict[str, Verdict]:
+    """Return the verdicts of a family, `at-most` in place of `undecided` where the loss is within the margin.
+
+    It is what lets a gate pass: the same test, over the same family, withheld for the same reasons (`ranges`).
+
+    verdicts, ratios: by name.
+    claims: likewise, of `ranges.at_most`.
+    rule: of the run, with the margin.
+    alpha: error rate of the family.
+    """
+    tested = []
+    for name, ratio in ratios.items():
+        tested.append(Tested(claims[name], ratio, *p_values(ratio, claims[name], rule)))
+    steps = holm_of_ranges([answer.p_of_word for answer in tested])
+    result = {}
+    for name, answer, step in zip(ratios, tested, steps, strict=True):
+        verdict = replace(verdicts[name], p_at_most=step.p_inside)
+        is_shown = step.p_inside <= alpha and step.p_inside <= step.p_outside
+        if verdict.kind == "undecided" and is_shown and not answer.claimed.contrast.clock_is_wrong:
+            word = range_verdict(rule, answer, True, alpha, step.count)
+            if word.kind != "undecided":
+                verdict = replace(verdict, kind="at-most", warnings=word.warnings)
+        result[name] = verdict
+    return result
 
 
 def _as_warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
@@ -78,7 +151,7 @@ def _as_warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule
     verdict = for_resolution(verdict, ratio, contrast.resolution)
     if contrast.clock_is_wrong:
         verdict = for_clock(verdict)
-    if verdict.kind != "undecided":
+    if verdict.is_settled:
         return verdict
     return replace(verdict, needed=needed(rule.going_on, ratio, verdict.margin, verdict.family))
 
@@ -161,7 +234,7 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
     if isinstance(answer, StatsError):
         return True
     if rule.stop in LOOKS_AGAIN:
-        return answer.verdict.kind == "undecided"
+        return not answer.verdict.is_settled
     return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= rule.precision
 
 

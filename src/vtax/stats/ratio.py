@@ -57,6 +57,21 @@ class Nesting:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """Bounds of a loss, as shares of the baseline's time or cost for the same work: 0.05 is 5 % more.
+
+    A rate of 1 / 1.05 is a loss of 5 %, as is a time of 1.05. Negative: it gains.
+    """
+
+    at_least: Annotated[float, Means("lower bound of it, one-sided: 97.5 % by default")]
+    at_most: Annotated[float | None, Means("upper bound of it, likewise; null without one")]
+    at_most_family: Annotated[
+        float | None,
+        Means("upper bound that holds for all comparisons of the family at once; null without one"),
+    ]
+
+
+@dataclass(frozen=True)
 class Ratio:
     """Treatment / baseline, by log-ratios of blocks.
 
@@ -104,6 +119,12 @@ class Ratio:
         ),
     ] = None
     predicted_high: Annotated[float | None, Means("upper bound of it")] = None
+    family_low: Annotated[
+        float, Means("bounds that hold for all comparisons of its family at once (Bonferroni)")
+    ] = 0.0
+    family_high: Annotated[float, Means("bounds that hold for all comparisons of its family")] = (
+        math.inf
+    )
 
     @property
     def units(self) -> int:
@@ -150,6 +171,8 @@ class Ratio:
             skewness=-self.skewness,
             predicted_low=_inverse(self.predicted_high),
             predicted_high=_inverse(self.predicted_low),
+            family_low=_inverse(self.family_high),
+            family_high=_inverse(self.family_low),
             nesting=tuple(nesting),
         )
 
@@ -162,6 +185,16 @@ class Ratio:
         """Return 1 - efficiency: the share of the baseline's performance that is lost (negative: gained)."""
         e = self.efficiency(better)
         return Interval(1 - e.estimate, 1 - e.high, 1 - e.low, self.confidence, self.warnings)
+
+    def loss(self, better: Better) -> Loss:
+        """Return the bounds of what the treatment costs more than the baseline: the ends of its intervals."""
+        cost = self.inverse if better == "higher" else self
+        return Loss(cost.low - 1, _loss(cost.high), _loss(cost.family_high))
+
+
+def _loss(bound: float) -> float | None:
+    """Return the loss at the bound of a cost; None without a bound."""
+    return bound - 1 if math.isfinite(bound) else None
 
 
 def _inverse(bound: Any) -> Any:

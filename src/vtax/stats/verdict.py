@@ -25,9 +25,17 @@ from vtax.stats.ratio import Ratio, p_above, p_below
 from vtax.stats.terms import WORDS_OF_COST
 
 Kind = Literal[
-    "slower", "faster", "equivalent", "undecided", "costs-more", "costs-less", "equal-cost"
+    "slower",
+    "faster",
+    "equivalent",
+    "at-most",
+    "undecided",
+    "costs-more",
+    "costs-less",
+    "equal-cost",
 ]
-"""Words on a speed, and on a cost in place of the first three, see `worded`."""
+"""Words on a speed, and on a cost in place of the first three, see `worded`. `at-most`: it costs at most the margin,
+which `faster` and `equivalent` say, too."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,8 @@ class Verdict:
     kind: Annotated[
         Kind,
         Means(
-            "`slower`, `faster`, `equivalent` or `undecided`; of a cost `costs-more`, `costs-less`, `equal-cost` or "
-            "`undecided`"
+            "`slower`, `faster`, `equivalent`, `at-most` (it costs at most the margin) or `undecided`; of a cost "
+            "`costs-more`, `costs-less` or `equal-cost` in place of the first three"
         ),
     ]
     margin: Annotated[float, Means("margin of equivalence")]
@@ -49,16 +57,23 @@ class Verdict:
     blocks_needed: Annotated[
         int | None,
         Means(
-            "further blocks that settle it in about four of five; 0 when settled, null when not known"
+            "further blocks until it is slower, faster or equivalent, in about four of five; 0 when it is, null when not known"
         ),
     ]
     warnings: Warnings
-    blocks_needed_low: Annotated[
-        int | None, Means("further blocks that settle it in one case of five, or null")
-    ] = 0
+    blocks_needed_low: Annotated[int | None, Means("the same in one case of five, or null")] = 0
     needed: Annotated[
-        Needed | None, Means("of an undecided one, blocks in all at its noise, or null")
+        Needed | None, Means("of one that is not settled, blocks in all at its noise, or null")
     ] = None
+    p_at_most: Annotated[
+        float,
+        Means("Holm-adjusted p-value, two-sided, of costing at most the margin"),
+    ] = 1.0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is slower, faster or equivalent, so that no stronger word can follow."""
+        return self.kind not in ("at-most", "undecided")
 
     @property
     def text(self) -> Annotated[str, Means("the same in words")]:
@@ -148,8 +163,8 @@ def verdict_of(
 
 
 def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
-    """Return the verdict with the blocks it still needs: none when it is decided."""
-    if verdict.kind != "undecided":
+    """Return the verdict with the blocks it still needs: none when it is settled."""
+    if verdict.is_settled:
         return replace(verdict, blocks_needed=0, blocks_needed_low=0)
     further = further_blocks(ratio, verdict.margin, levels)
     return replace(verdict, blocks_needed=further.high, blocks_needed_low=further.low)

@@ -30,7 +30,8 @@ from vtax.report.analysis.unpaired import logs_of_runs, logs_to_baseline, trials
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import joined, levels_of, msg
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import RangeTest, Sample
+from vtax.stats.claims import RangeTest
+from vtax.stats.ranges import Sample
 from vtax.stats.stopping import Rule, interval_confidence
 
 

@@ -34,13 +34,14 @@ _KINDS = (
     "costs-less",
     "equivalent",
     "equal-cost",
+    "at-most",
     "few",
     *PERHAPS,
 )  # in the order they are said
 _DIFFERENT = frozenset(
     {"slower", "faster", "costs-more", "costs-less", *PERHAPS}
 )  # said only together where they are at the same places
-_DECIDED_COSTS = frozenset({"costs-more", "costs-less", "equal-cost"})
+_DECIDED_COSTS = frozenset({"costs-more", "costs-less", "equal-cost", "at-most"})
 
 
 @dataclass(frozen=True)
@@ -211,9 +212,12 @@ def _word_of_cost(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
     """`24 % more CPU per request`, `2 % to 24 % more CPU`, `8 times the CPU`: the unit where all have the same."""
     if kind == "few":
         return msg("no verdict on CPU cost")
-    if kind == "equal-cost":
+    if kind in ("equal-cost", "at-most"):
         margins = [each.row.verdict.margin for each in these if each.row.verdict]
-        return msg("equal CPU within ±{margin}", margin=doc.Share(max(margins), "declared"))
+        margin = doc.Share(max(margins), "declared")
+        if kind == "at-most":
+            return msg("at most {margin} more CPU", margin=margin)
+        return msg("equal CPU within ±{margin}", margin=margin)
     if kind in PERHAPS:
         return PERHAPS[kind]
     units = {unit_of_work(each.section) for each in these}
@@ -266,11 +270,13 @@ def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> doc.In
         return share if is_far else joined([msg("slower"), joined(["(", share, ")"], "")], " ")
     if kind == "faster":
         return joined([msg("faster"), joined(["(", _range(these, baseline), ")"], "")], " ")
-    if kind == "equivalent":
+    if kind in ("equivalent", "at-most"):
         margin = doc.Share(
             max(each.row.verdict.margin for each in these if each.row.verdict), "declared"
         )
-        return msg("equivalent within ±{margin}", margin=margin)
+        if kind == "equivalent":
+            return msg("equivalent within ±{margin}", margin=margin)
+        return msg("costs at most {margin}", margin=margin)
     if kind == "few":
         blocks = min(each.row.ratio.n_blocks for each in these if each.row.ratio)
         return plural(

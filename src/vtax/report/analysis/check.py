@@ -22,12 +22,13 @@ from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
 from vtax.report.analysis.values import Analysis
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
-from vtax.stats.claims import Claimed, Judgement, RangeTest, Sample, Tested, judge_claims
+from vtax.stats.claims import Judgement, RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import Interval
-from vtax.stats.margin import edges, log_margin
+from vtax.stats.margin import log_margin
 from vtax.stats.planning import detectable_log
-from vtax.stats.ratio import LARGEST_LOG, Ratio
+from vtax.stats.ranges import Sample, Tested, at_most
+from vtax.stats.ratio import LARGEST_LOG, Loss, Ratio
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
 from vtax.units import format_percent
@@ -112,6 +113,16 @@ class Checked:
             "comparisons that it is corrected for: those of its metric and benchmark; 0 without a result"
         ),
     ] = 0
+
+    @property
+    def loss(
+        self,
+    ) -> Annotated[
+        Loss | None,
+        Means("bounds of what it costs more than the baseline, as shares; null without a ratio"),
+    ]:
+        """The bounds of what it costs, which hold without any margin."""
+        return self.ratio.loss(self.pair.section.better) if self.ratio else None
 
     @property
     def efficiency(
@@ -464,9 +475,7 @@ def finding(
 
     apart: see Claimed.
     """
-    lowest, highest = edges(margin)
-    low, high = (lowest, math.inf) if contrast.better == "higher" else (0.0, highest)
-    return RangeTest((Claimed(contrast, low, high, apart=apart),))
+    return RangeTest((at_most(contrast, margin, apart),))
 
 
 def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:

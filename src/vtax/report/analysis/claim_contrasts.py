@@ -14,8 +14,8 @@ from vtax.report.analysis.claim_cells import Mapped, logs_of, mean_logs, trial_l
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
 from vtax.stats.checks import StatsError
-from vtax.stats.claims import Sample
 from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
+from vtax.stats.ranges import Sample
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.spread import (
     BLOCKS_OF_A_SPREAD,

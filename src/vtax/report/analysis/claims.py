@@ -42,8 +42,9 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import msg
 from vtax.stats.checks import Better, StatsError
-from vtax.stats.claims import Claimed, Judgement, RangeTest, Tested, judge_claims
+from vtax.stats.claims import Judgement, RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast
+from vtax.stats.ranges import Claimed, Tested
 from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsest
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD

@@ -12,7 +12,7 @@ from vtax.levels import BENCHMARK, METRIC, Levels
 from vtax.report import document as doc
 from vtax.report.analysis.values import Analysis, OfSection, Row, Section, every_row
 from vtax.report.document import joined
-from vtax.stats.ratio import Ratio
+from vtax.stats.ratio import Loss, Ratio
 from vtax.stats.verdict import Verdict
 from vtax.store.records import LEVELS, MARKS, CellRecord
 
@@ -110,6 +110,16 @@ class Compared(OfSection):
     def clock_is_wrong(self) -> bool:
         """Whether a clock of either side ran at a wrong rate, see Row."""
         return self.treatment.clock_is_wrong or self.baseline.clock_is_wrong
+
+    @property
+    def loss(
+        self,
+    ) -> Annotated[
+        Loss | None,
+        Means("bounds of what the treatment costs more, as shares; null without a ratio"),
+    ]:
+        """The bounds of what the treatment costs, which hold without any margin."""
+        return self.ratio.loss(self.section.better) if self.ratio else None
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ first divided by the baseline that both have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,11 +20,13 @@ from vtax.report.analysis.values import Row
 from vtax.stats.checks import StatsError, positive_logs
 from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs, zeros_of
 from vtax.stats.describe import describe_blocks
+from vtax.stats.judge import say_at_most
+from vtax.stats.ranges import Sample, at_most
 from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsened, coarsest
 from vtax.stats.sessions import unpaired_over_sessions
-from vtax.stats.stopping import interval_confidence
-from vtax.stats.verdict import judge_family, worded
+from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.verdict import Verdict, judge_family, worded
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
 from vtax.store.query import Floats, Ints
 
@@ -62,17 +64,16 @@ def unpaired(
             ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:
             result[number] = replace(result[number], reason=error.note)
-    judged = {n: ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
-    better = [pairs[number].section.better for number in judged]
-    words = judge_family(list(judged.values()), margin, better, 1 - level) if judged else ()
-    verdicts = dict(zip(judged, words, strict=True))
+    in_family = 1 - (1 - level) / max(len(ratios), 1)
+    for number, ratio in ratios.items():
+        bounds = coarsened(
+            _ratio(pairs[number], _own_logs, in_family), trials_of(pairs[number]).resolution
+        )
+        ratios[number] = replace(ratio, family_low=bounds.low, family_high=bounds.high)
+    verdicts = _verdicts(pairs, ratios, margin, level)
     for number, ratio in ratios.items():
         verdict = verdicts.get(number)
         trials = trials_of(pairs[number])
-        if verdict is not None:
-            verdict = for_zeros(for_failures(verdict, trials), trials)
-            verdict = for_resolution(verdict, ratio, trials.resolution)
-            verdict = for_clock(verdict) if pairs[number].clock_is_wrong else verdict
         warnings = (*ratio.warnings, *trials.notes)
         reason = "" if verdict else Note("one-session")
         result[number] = replace(
@@ -83,6 +84,34 @@ def unpaired(
             relative=_relative(pairs[number], common, level, confidence),
         )
     return result
+
+
+def _verdicts(
+    pairs: Sequence[Compared], ratios: Mapping[int, Ratio], margin: float, level: float
+) -> dict[int, Verdict]:
+    """Return the verdicts on the ratios over several sessions, by their numbers: one family.
+
+    pairs: all.
+    ratios: by the number of their pair.
+    margin: of equivalence.
+    level: confidence of the family.
+    """
+    judged = {str(n): ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
+    if not judged:
+        return {}
+    trials = {name: trials_of(pairs[int(name)]) for name in judged}
+    better = [contrast.better for contrast in trials.values()]
+    words = judge_family(list(judged.values()), margin, better, 1 - level)
+    verdicts = {}
+    for (name, ratio), word in zip(judged.items(), words, strict=True):
+        verdict = for_zeros(for_failures(word, trials[name]), trials[name])
+        verdict = for_resolution(verdict, ratio, trials[name].resolution)
+        verdicts[name] = for_clock(verdict) if trials[name].clock_is_wrong else verdict
+    no_samples: tuple[Sample, Sample] = (((), ()), ((), ()))
+    claims = {name: at_most(contrast, margin, no_samples) for name, contrast in trials.items()}
+    rule = Rule("fixed", margin=margin, confidence=level)
+    said = say_at_most(verdicts, judged, claims, rule, 1 - level)
+    return {int(name): verdict for name, verdict in said.items()}
 
 
 def trials_of(pair: Compared) -> Contrast:
@@ -98,6 +127,7 @@ def trials_of(pair: Compared) -> Contrast:
         tried=made,
         resolution=coarsest([row.resolution for row in (*of, *to)]),
         zeros=zeros,
+        clock_is_wrong=pair.clock_is_wrong,
     )
 
 

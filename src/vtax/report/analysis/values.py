@@ -21,7 +21,7 @@ from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
 from vtax.stats.intervals import Interval
 from vtax.stats.planning import detectable_overhead
-from vtax.stats.ratio import BlockMeans, Ratio
+from vtax.stats.ratio import BlockMeans, Loss, Ratio
 from vtax.stats.resolution import EXACT, Resolution
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import Typical
@@ -132,6 +132,16 @@ class Row(MeasuredRow):
     def overhead(self) -> Annotated[Interval | None, Means("1 - efficiency")]:
         """The share of the baseline's performance that is lost."""
         return self.ratio.overhead(self.better) if self.ratio else None
+
+    @property
+    def loss(
+        self,
+    ) -> Annotated[
+        Loss | None,
+        Means("bounds of what it costs more than the baseline, as shares; null without a ratio"),
+    ]:
+        """The bounds of what it costs, which hold without any margin."""
+        return self.ratio.loss(self.better) if self.ratio else None
 
     @property
     def detectable_overhead(

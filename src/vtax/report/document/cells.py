@@ -166,11 +166,16 @@ class Moment(Value):
 
 @dataclass(frozen=True)
 class VerdictCell(Value):
-    """The word about a ratio. blocks_low, blocks_needed: the range of more that settle it; 0 when not known."""
+    """The word about a ratio.
+
+    blocks_low, blocks_needed: the range of more that settle it; 0 when not known.
+    margin: that `at-most` names.
+    """
 
     kind: Kind
     blocks_needed: int = 0
     blocks_low: int = 0
+    margin: float = 0.0
 
     @property
     def look(self) -> str:

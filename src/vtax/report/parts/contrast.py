@@ -46,7 +46,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> doc.Document:
             )
         )
     parts.append(doc.Paragraph(_method(found), "muted"))
-    noted_of = shared.equivalent_as_far_as_shown((each.ratio, each.verdict) for each in compared)
+    noted_of = shared.absence_as_far_as_shown((each.ratio, each.verdict) for each in compared)
     parts += [doc.Paragraph(text, "muted") for text in noted_of]
     parts += _notes(compared, found)
     parts += _across_runs(compared, found)

@@ -91,6 +91,7 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
                 "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
                 "(±{margin}) it is equivalent; "
                 "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
+                "◀\N{NO-BREAK SPACE}costs at most the margin, "
                 "◆\N{NO-BREAK SPACE}undecided",
                 margin=doc.Share(analysis.rule.margin, "declared"),
                 **to_baseline,
@@ -258,6 +259,7 @@ def _forest_figure(analysis: Analysis, groups: tuple[doc.FigureGroup, ...]) -> d
                 "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
                 "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
                 "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
+                "◀\N{NO-BREAK SPACE}costs at most the margin, "
                 "◆\N{NO-BREAK SPACE}undecided",
                 margin=doc.Share(analysis.rule.margin, "declared"),
                 **to_baseline,

@@ -18,7 +18,7 @@ from vtax.stats.stopping import Rule, interval_confidence
 
 def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield what a reader of a table would stumble over, where it has that; of ratios under the first table only."""
-    yield from shared.equivalent_as_far_as_shown((row.ratio, row.verdict) for row in section.rows)
+    yield from shared.absence_as_far_as_shown((row.ratio, row.verdict) for row in section.rows)
     if any(_is_undecided_by_correction(row) for row in section.rows):
         yield msg(
             "undecided beside an interval without 100 %: the interval is of one comparison alone, the verdict is "

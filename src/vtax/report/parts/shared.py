@@ -50,7 +50,9 @@ def resource(name: str) -> doc.Inline:
 
 def verdict_of(verdict: Verdict) -> doc.VerdictCell:
     """Return the word, and the range of blocks that it still needs where that is known."""
-    return doc.VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
+    more = verdict.blocks_needed or 0, verdict.blocks_needed_low or 0
+    is_open = verdict.kind == "undecided"
+    return doc.VerdictCell(verdict.kind, *(more if is_open else (0, 0)), verdict.margin)
 
 
 def no_verdict(section: Section) -> doc.Inline:
@@ -69,16 +71,16 @@ def as_far_as_shown(word: doc.Inline, blocks: Iterable[int]) -> Iterator[doc.Inl
         )
 
 
-def equivalent_as_far_as_shown(
+def absence_as_far_as_shown(
     judged: Iterable[tuple[Ratio | None, Verdict | None]],
 ) -> Iterator[doc.Inline]:
-    """Yield the same of the comparisons that are equivalent."""
-    blocks = [
-        ratio.n_blocks
-        for ratio, verdict in judged
-        if ratio and verdict and verdict.kind == "equivalent"
-    ]
-    return as_far_as_shown(msg("equivalent"), blocks)
+    """Yield the same of the comparisons that are equivalent, and of those that cost at most the margin."""
+    blocks: dict[str, list[int]] = {"equivalent": [], "at-most": []}
+    for ratio, verdict in judged:
+        if ratio and verdict and verdict.kind in blocks:
+            blocks[verdict.kind].append(ratio.n_blocks)
+    yield from as_far_as_shown(msg("equivalent"), blocks["equivalent"])
+    yield from as_far_as_shown(msg("costs at most the margin"), blocks["at-most"])
 
 
 def few_of(names: Sequence[str]) -> doc.Inline:

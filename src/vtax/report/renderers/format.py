@@ -32,11 +32,18 @@ from vtax.report.renderers.language import ENGLISH, Language
 from vtax.stats.verdict import p_text
 from vtax.units import about_size, format_duration, format_percent
 
-SIGNS: Mapping[str, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
+SIGNS: Mapping[str, str] = {
+    "slower": "▼",
+    "faster": "▲",
+    "equivalent": "=",
+    "at-most": "≤",
+    "undecided": "?",
+}
 WORDS: Mapping[str, Message] = {
     "slower": msg("slower"),
     "faster": msg("faster"),
     "equivalent": msg("equivalent"),
+    "at-most": msg("costs at most the margin"),
     "undecided": msg("undecided"),
     "costs-more": msg("costs more"),
     "costs-less": msg("costs less"),
@@ -134,7 +141,7 @@ class Formatter:
                 )
             )
         if value.verdict is not None and kind != value.verdict.kind:
-            parts.append(Run(self.text(WORDS[value.verdict.kind]), role, value))
+            parts.append(Run(self.word(value.verdict), role, value))
         for number, part in enumerate(parts):
             if number:
                 yield Run(" ", role)
@@ -168,7 +175,14 @@ class Formatter:
             if value.blocks_needed
             else ""
         )
-        return f"{SIGNS[value.look]} {self.text(WORDS[value.kind])}", more
+        return f"{SIGNS[value.look]} {self.word(value)}", more
+
+    def word(self, verdict: cells.VerdictCell) -> str:
+        """Return the word of a verdict; `at-most` names its margin."""
+        if verdict.kind == "at-most":
+            margin = cells.Share(verdict.margin, "declared")
+            return self.text(msg("costs at most {margin}", margin=margin))
+        return self.text(WORDS[verdict.kind])
 
     def number(self, text: str) -> str:
         """Return a number that `numbers` made, as the language writes it."""

@@ -154,7 +154,7 @@ class HtmlParts:
             SIGNS[verdict.look],
             shown,
             interval or self.formatter.text(msg("no interval")),
-            self.formatter.text(WORDS[verdict.kind]),
+            self.formatter.word(verdict),
         )
 
     def _id(self, key: str) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vtax.report import document as doc
-from vtax.report.renderers.format import PARTS, WORDS, Formatter
+from vtax.report.renderers.format import PARTS, Formatter
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.walk import TextPage, grid_of, one_line, titles_of, warning_lines
 
@@ -131,7 +131,7 @@ class _Page(TextPage):
             return self.text(cell)
         figure, interval = (replace(cell, verdict=None, shows=each) for each in PARTS)
         lines = [self.formatter.text(part) for part in (figure, interval)]
-        word = self.formatter.text(WORDS[cell.verdict.kind])
+        word = self.formatter.word(cell.verdict)
         return _stack(
             [*map(escaped, lines), *([] if word in lines[0] else [escaped(word)])], "t", "r"
         )

@@ -23,6 +23,7 @@ STYLES: Mapping[str, str] = {
     "slower": "bold red",
     "faster": "bold green",
     "equivalent": "bold cyan",
+    "at-most": "cyan",
     "undecided": "dim",
 }
 ROLES: Mapping[Role, str] = {

@@ -56,9 +56,15 @@ PLACEHOLDERS = {
     "@slower": "#9c3d00",
     "@faster": "#00664a",
     "@equivalent": "#00527f",
+    "@at-most": "#00527f",
     "@undecided": "#4c5157",
 }
-_SHAPES = {"slower": "triangle-down", "faster": "triangle-up", "equivalent": "square"}
+_SHAPES = {
+    "slower": "triangle-down",
+    "faster": "triangle-up",
+    "equivalent": "square",
+    "at-most": "triangle-left",
+}
 
 _NO_MARKUP = {
     ord(character): f"\\u{ord(character):04x}"
