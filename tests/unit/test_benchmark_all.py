@@ -167,7 +167,7 @@ SENSELESS = {
     "netperf": [
         {"test": "tcp_rr", "message_size": 64}, {"test": "udp_stream", "confidence_percent": 95},
         {"min_iterations": 5, "max_iterations": 4}, {"test": "sctp_stream"},
-        {"test": "tcp_stream", "count": 30}, {"test": "tcp_rr", "count": 30, "duration_s": 5},
+        {"test": "udp_stream", "count": 30}, {"test": "tcp_rr", "count": 30, "duration_s": 5},
         {"test": "tcp_rr", "count": 30, "confidence_percent": 95}, {"test": "tcp_rr", "count": 0},
         *({"confidence_percent": 95, "confidence_width_percent": width} for width in (float("inf"), float("nan"), 0)),
     ],

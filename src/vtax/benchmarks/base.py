@@ -22,7 +22,7 @@ from vtax.host.plugins import register
 from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
-from vtax.stats.terms import MetricRole, role_of
+from vtax.stats.terms import MetricRole, is_rate, role_of
 from vtax.study.fields import Privilege
 
 Role = Literal["single", "server", "client"]
@@ -43,6 +43,10 @@ class Timed(Protocol):
     @property
     def duration_s(self) -> float:
         """Seconds measured."""
+
+
+SHORTEST_S = 0.02
+"""The shortest time that tools are given: below it they do little but start."""
 
 
 @runtime_checkable
@@ -89,6 +93,20 @@ class Operations:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """The parameter that says how much a trial does.
+
+    parameter: its name, such as `events`.
+    least: the smallest count: such a trial does hardly more than start and end.
+    step: what counts are multiples of.
+    """
+
+    parameter: str
+    least: int = 1
+    step: int = 1
+
+
+@dataclass(frozen=True)
 class Tail:
     """A percentile of a histogram.
 
@@ -123,6 +141,8 @@ class Metric:
         percent of one), or nothing that is known.
     is_aside: whether the tool only says it of itself, beside the result. An impossible value is then left out, and
         fails no trial.
+    per_unit: whether it has one meaning however much a trial does: the mean time of a request has, the time of the
+        whole trial, a number of requests and an extreme have not. None where the unit says it: a rate, or `s/GB`.
     """
 
     name: str
@@ -140,11 +160,20 @@ class Metric:
     most: Literal["unit", "cpus", "unknown"] = "unit"
     is_aside: bool = False
     role: MetricRole | None = None
+    per_unit: bool | None = None
 
     @property
     def effective_role(self) -> MetricRole:
         """The role that it declares, or that its name and unit have."""
         return self.role or role_of(self.name, self.unit, self.better, is_primary=self.primary)
+
+    @property
+    def is_per_unit(self) -> bool:
+        """Whether trials that do unlike amounts of work have comparable values of it."""
+        if self.per_unit is not None:
+            return self.per_unit
+        is_of_operation = self.tail is not None or self.time_of is not None
+        return is_rate(self.unit) or "/" in self.unit or is_of_operation
 
 
 CPU_PER_GIGABYTE = Metric(
@@ -397,6 +426,9 @@ class Benchmark(ABC):
         runner runs its command in each guest, and its `parse` reads what the runner writes as the output of role
         `single`: a JSON object a line and start, stage -> seconds since the request.
     load: parameters that load it more the larger they are. Reports draw latencies over them.
+    counts: the parameter that says how much a trial does, of a tool that takes no fraction of a second, so that a study
+        may ask for trials of equal time (`trial_time`). Where the parameters decide it, see the method `counted`.
+    no_count: why there is none, for the error that a study with `trial_time` gets.
     hint_of_zero: the hint of a trial that fails because a metric is 0.
     """
 
@@ -414,6 +446,8 @@ class Benchmark(ABC):
     same_everywhere: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     load: tuple[str, ...] = ()
+    counts: Counted | None = None
+    no_count: str = ""
     hint_of_zero: str = ""
 
     def version_of(self, output: str) -> str:
@@ -428,6 +462,10 @@ class Benchmark(ABC):
     def further_metrics(self, parameters: Any) -> Sequence[Metric]:
         """Return metrics besides `metrics` that the parameters decide, such as those of each job of a job file."""
         return ()
+
+    def counted(self, parameters: Any) -> Counted | None:
+        """Return the parameter that says how much a trial does; None where the time of a trial does, or nothing."""
+        return self.counts
 
     def privileges(self, parameters: Any) -> frozenset[Privilege]:
         """Return what it needs beyond the confinement of guests. All guests under test of a run get what one asks."""

@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     Benchmark,
     Command,
     Context,
+    Counted,
     DiskWork,
     Metric,
     Operations,
@@ -146,6 +147,9 @@ class Dd(Benchmark):
         return (
             Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),
         )
+
+    def counted(self, parameters: DdParameters) -> Counted:
+        return Counted("file_size", least=parameters.block_size, step=parameters.block_size)
 
     def files_bytes(self, parameters: DdParameters, context: Context) -> int:
         return parameters.file_size

@@ -29,6 +29,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks import fio_jobs
 from vtax.benchmarks.base import (
     MEASURED_S,
+    SHORTEST_S,
     Benchmark,
     Command,
     Context,
@@ -87,8 +88,11 @@ class FioParameters(Parameters):
     fsync: int = Field(
         0, ge=0, le=10**6, description="writes after which a job flushes its file; 0 never"
     )
-    duration_s: int = Field(
-        10, ge=1, le=86400, description="seconds measured, over and over the files, unless once"
+    duration_s: float = Field(
+        10,
+        ge=SHORTEST_S,
+        le=86400,
+        description="seconds measured, over and over the files, unless once",
     )
     once: bool = Field(False, description="every block of the files once, however long that takes")
     cold: bool = Field(
@@ -223,7 +227,7 @@ class Fio(Benchmark):
             f"--fsync={p.fsync}",
         ]
         if not p.once:
-            job += [f"--runtime={p.duration_s}", "--time_based"]
+            job += [f"--runtime={round(p.duration_s * 1000)}ms", "--time_based"]
         before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
         return (Command("single", tuple(job), before=before, after=(remove,), is_cold=p.cold),)
 

@@ -101,7 +101,7 @@ class Iperf2(NetworkPair):
                 both += [flag, str(value)]
         length = ["-l", str(p.length)] if p.length is not None else []
         client = ["iperf", "-c", context.peer_address, *both, *length]
-        client += ["-t", str(p.duration_s), "-P", str(p.parallel)]
+        client += ["-t", f"{p.duration_s:g}", "-P", str(p.parallel)]
         if p.no_delay:
             client += ["-N"]
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]

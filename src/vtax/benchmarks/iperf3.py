@@ -53,7 +53,7 @@ _INTERVAL_S = 0.1, 60.0  # shortest and longest that iperf3 reports
 class Iperf3Parameters(ThroughputParameters):
     """Parameters that a study may fix or vary."""
 
-    duration_s: int = Field(7, ge=1, le=86400, description="seconds measured")
+    duration_s: int = Field(7, ge=1, le=86400, description="whole seconds measured")
     no_delay: bool = Field(
         False, description="TCP_NODELAY at both ends: a small write is not kept for the next one"
     )

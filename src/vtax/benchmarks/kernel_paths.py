@@ -20,6 +20,7 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -89,6 +90,7 @@ class KernelPaths(OwnProgram):
     resource = "kernel"
     Parameters = KernelPathsParameters
     work = Operations("operation", "loops", time="ns")
+    counts = Counted("loops")
     metrics: Sequence[Metric] = (
         Metric(
             "time",
@@ -98,7 +100,13 @@ class KernelPaths(OwnProgram):
             primary=True,
             time_of=Operations("operation", "loops"),
         ),
-        Metric("mean", "ns", "lower", "time of one operation, mean, by the guest's clock"),
+        Metric(
+            "mean",
+            "ns",
+            "lower",
+            "time of one operation, mean, by the guest's clock",
+            per_unit=True,
+        ),
         Metric("min", "ns", "lower", "fastest batch, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of batches, by the guest's clock"),
         Metric("p95", "ns", "lower", "95th percentile of batches, by the guest's clock"),

@@ -19,6 +19,7 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -50,8 +51,9 @@ METRICS: Sequence[Metric] = (
         "higher",
         "operations over the time of the fastest solution",
         average="harmonic",
+        per_unit=False,
     ),
-    Metric("time", "s", "lower", "time of one solution, mean"),
+    Metric("time", "s", "lower", "time of one solution, mean", per_unit=True),
 )
 _MAX_SHARE = 0.9
 _MAX_SCALED_RESIDUAL = 16.0  # HPL's threshold
@@ -161,6 +163,7 @@ class Linpack(OwnProgram):
     resource = "cpu"
     Parameters = LinpackParameters
     work = Operations("solution", "repetitions")
+    counts = Counted("repetitions")
     metrics = METRICS
 
     def commands(self, parameters: LinpackParameters, context: Context) -> Sequence[Command]:

@@ -17,6 +17,7 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -34,6 +35,7 @@ from vtax.study.model import Size
 
 PORT = 11211
 _MEBIBYTE = 1024**2
+_REQUEST_S = 2e-5  # about; for the plan
 _NO_STATISTICS_S = 10**6  # between reports: only the last one
 _TOTAL = re.compile(
     r"^Total Statistics \((\d+) events\)\n +Min: +(\d+)\n +Max: +(\d+)\n +Avg: +(\d+)$", re.M
@@ -53,7 +55,12 @@ class MemcachedParameters(Parameters):
     workers: int | None = Field(
         None, ge=1, le=64, description="memcached's threads; default the guest's CPUs"
     )
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    duration_s: int = Field(
+        10, ge=1, le=86400, description="whole seconds measured, unless requests is given"
+    )
+    requests: int | None = Field(
+        None, ge=1, le=10**9, description="requests of a trial, in place of a time"
+    )
     value_size: Size = Field(64, ge=1, le=_MEBIBYTE // 2, description="bytes of a value")
     cache: Size = Field(64 * _MEBIBYTE, ge=8 * _MEBIBYTE, description="bytes of the cache")
 
@@ -73,9 +80,10 @@ class Memcached(Service):
             "higher",
             "SET and GET requests per second",
             primary=True,
+            fixed_work="requests",
             over_flows="sum",
         ),
-        Metric("latency_avg", "ms", "lower", "time of one request, average"),
+        Metric("latency_avg", "ms", "lower", "time of one request, average", per_unit=True),
         Metric("latency_max", "ms", "lower", "time of one request, max"),
     )
     version_argv = ("memcached", "--version")
@@ -93,7 +101,7 @@ class Memcached(Service):
             f"--servers={context.guest_address}:{port}",
             f"--threads={p.threads}",
             f"--concurrency={p.connections}",
-            f"--time={p.duration_s}s",
+            f"--time={p.duration_s}s" if p.requests is None else f"--execute_number={p.requests}",
             f"--fixed_size={p.value_size}",
             f"--stat_freq={_NO_STATISTICS_S}s",
         )
@@ -102,7 +110,12 @@ class Memcached(Service):
             Command("client", client, place=p.client),
         )
 
+    def counted(self, parameters: MemcachedParameters) -> Counted:
+        return Counted("requests", least=10 * parameters.connections)
+
     def expected_s(self, parameters: MemcachedParameters, context: Context) -> float:
+        if parameters.requests is not None:
+            return parameters.requests * _REQUEST_S + 0.5
         return parameters.duration_s + 0.5
 
     def parse(

@@ -20,6 +20,7 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -71,6 +72,7 @@ class MemoryLatency(OwnProgram):
     resource = "memory"
     Parameters = MemoryLatencyParameters
     work = Operations("load", "loads", time="ns")
+    counts = Counted("loads", least=1000)
     metrics: Sequence[Metric] = (
         Metric(
             "latency",
@@ -80,7 +82,9 @@ class MemoryLatency(OwnProgram):
             primary=True,
             time_of=Operations("load", "loads"),
         ),
-        Metric("mean", "ns", "lower", "time of one load, mean, by the guest's clock"),
+        Metric(
+            "mean", "ns", "lower", "time of one load, mean, by the guest's clock", per_unit=True
+        ),
         Metric("min", "ns", "lower", "fastest thousandth of the loads, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of thousandths, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of thousandths, by the guest's clock"),

@@ -27,6 +27,7 @@ from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
     Command,
     Context,
+    Counted,
     Metric,
     NetworkPair,
     Operations,
@@ -53,6 +54,7 @@ from vtax.study.model import Size
 
 PORT = 12865
 LARGEST_MESSAGE = 64 * 1024**2
+_LEAST_BYTES = 64 * 1024
 FEWEST_TRANSACTIONS = 30
 """Below it a trial says so: its mean is of few, and its percentiles are of hardly any."""
 _MEAN_ROOM, _MEAN_ROOM_OF_ITERATIONS = 0.2, 1.0  # of what one over the rate of transactions is
@@ -97,12 +99,12 @@ class NetperfParameters(Parameters):
         "tcp_stream",
         description="streams (maerts: from the peer), request/response, connect/request/response",
     )
-    duration_s: int = Field(7, ge=1, le=86400, description="seconds of one iteration")
-    count: int | None = Field(
+    duration_s: int = Field(7, ge=1, le=86400, description="whole seconds of one iteration")
+    count: Size | None = Field(
         None,
         ge=1,
-        le=10**9,
-        description="transactions of a trial, in place of a time; request/response only",
+        le=10**12,
+        description="transactions of a trial, or bytes of a stream, in place of a time",
     )
     message_size: Size | None = Field(
         None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams"
@@ -166,8 +168,10 @@ class NetperfParameters(Parameters):
         return self
 
     def _check_count(self) -> None:
-        if self.test in _STREAMS:
-            raise ValueError(f"count is of transactions, and {self.test} has none")
+        if self.test == "udp_stream":
+            raise ValueError(
+                "netperf ends a udp_stream after a time, and not after a count of bytes"
+            )
         if "duration_s" in self.model_fields_set or self.confidence_percent is not None:
             raise ValueError(
                 "count takes the place of duration_s and confidence_percent: give one of them"
@@ -188,6 +192,7 @@ class Netperf(NetworkPair):
             "higher",
             "throughput at the receiver",
             primary=True,
+            fixed_work="count",
             over_flows="sum",
         ),
         Metric(
@@ -196,15 +201,23 @@ class Netperf(NetworkPair):
             "higher",
             "transactions, one at a time",
             primary=True,
+            fixed_work="count",
             over_flows="sum",
         ),
         Metric("completed", "transactions", "higher", "transactions of a trial", over_flows="sum"),
-        Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
         Metric(
-            "transfer_rate", "Mbit/s", "higher", "transfer rate, one direction", over_flows="sum"
+            "sent", "Mbit/s", "higher", "rate at the sender", fixed_work="count", over_flows="sum"
+        ),
+        Metric(
+            "transfer_rate",
+            "Mbit/s",
+            "higher",
+            "transfer rate, one direction",
+            fixed_work="count",
+            over_flows="sum",
         ),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
-        Metric("latency_mean", "us", "lower", "mean time of a transaction"),
+        Metric("latency_mean", "us", "lower", "mean time of a transaction", per_unit=True),
         Metric(
             "latency_p50", "us", "lower", "median time of a transaction", tail=Tail("latency", 0.5)
         ),
@@ -237,7 +250,7 @@ class Netperf(NetworkPair):
         port = str(PORT + context.flow)
         length = str(
             p.duration_s if p.count is None else -p.count
-        )  # netperf: a negative one is of transactions
+        )  # netperf: a negative one is of transactions or bytes
         argv = [
             "netperf",
             "-H",
@@ -264,8 +277,15 @@ class Netperf(NetworkPair):
         )
         return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
 
+    def counted(self, parameters: NetperfParameters) -> Counted | None:
+        if parameters.test == "udp_stream":
+            return None
+        return Counted("count", least=_LEAST_BYTES if parameters.test in _STREAMS else 10)
+
     def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
         p = parameters
+        if p.count is not None and p.test in _STREAMS:
+            return p.count * 8 / 1e6 / (context.link_mbit_s or _UNKNOWN_MBIT_S) + 0.1
         if p.count is not None:
             mbit = (p.request_size + p.response_size) * 8 / 1e6
             on_link_s = mbit / (context.link_mbit_s or _UNKNOWN_MBIT_S)
@@ -298,7 +318,8 @@ class Netperf(NetworkPair):
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
             if p.test != "udp_stream" or name == "throughput":
-                check_link(values.get(name), context, p.duration_s)
+                elapsed_s = _number(reported, "ELAPSED_TIME") if p.count else p.duration_s
+                check_link(values.get(name), context, elapsed_s)
         for size in (p.request_size, p.response_size) if "transactions" in values else ():
             measured_s = values["completed"] / values["transactions"]
             check_link(values["transactions"] * size * 8 / 1e6, context, measured_s)

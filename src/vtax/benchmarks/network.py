@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Context, Metric, Parameters
+from vtax.benchmarks.base import SHORTEST_S, Context, Metric, Parameters
 from vtax.errors import BadInput, BenchmarkError
 from vtax.messages import Note
 from vtax.network.wire import burst_bytes
@@ -53,7 +53,7 @@ class ThroughputParameters(Parameters):
 
     direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
     protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    duration_s: float = Field(10, ge=SHORTEST_S, le=86400, description="seconds measured")
     parallel: int = Field(1, ge=1, le=128, description="parallel streams")
     length: Size | None = Field(
         None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram"

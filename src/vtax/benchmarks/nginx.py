@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks.base import (
+    SHORTEST_S,
     Command,
     Context,
     GuestFile,
@@ -90,8 +91,8 @@ class NginxParameters(Parameters):
     workers: int | None = Field(
         None, ge=1, le=64, description="nginx's workers; default the guest's virtual CPUs"
     )
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
-    warm_up_s: int = Field(1, ge=0, le=60, description="seconds before them that are not counted")
+    duration_s: float = Field(10, ge=SHORTEST_S, le=86400, description="seconds measured")
+    warm_up_s: float = Field(1, ge=0, le=60, description="seconds before them that are not counted")
     rate: float = Field(0, ge=0, le=1e7, description="requests per second; 0 is as fast as it goes")
 
 
@@ -140,8 +141,8 @@ class Nginx(Service):
             "--h1",
             f"--clients={p.connections}",
             f"--threads={min(p.threads, p.connections)}",
-            f"--duration={p.duration_s}",
-            f"--warm-up-time={p.warm_up_s}",
+            f"--duration={round(p.duration_s * 1000)}ms",
+            f"--warm-up-time={round(p.warm_up_s * 1000)}ms",
         ]
         if p.rate:
             argv += [f"--rps={p.rate / p.connections:g}"]

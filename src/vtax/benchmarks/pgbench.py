@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import (
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -52,7 +53,7 @@ from vtax.study.model import Size
 PORT = 5432
 _MEBIBYTE = 1024**2
 _EMPTY_BYTES, _SCALE_BYTES = 40 * _MEBIBYTE, 16 * _MEBIBYTE  # about
-_START_S = 1.0
+_START_S, _TRANSACTION_S = 1.0, 1e-3  # about; for the plan
 _LATENCY_COLUMN, _ENDED = (
     2,
     "4*1000000+5*1",
@@ -106,7 +107,12 @@ class PgbenchParameters(Parameters):
     threads: int = Field(
         1, ge=1, le=90, description="threads of pgbench, which share the connections"
     )
-    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    duration_s: int = Field(
+        10, ge=1, le=86400, description="whole seconds measured, unless transactions is given"
+    )
+    transactions: int | None = Field(
+        None, ge=1, le=10**9, description="transactions of each connection, in place of a time"
+    )
     rate: float = Field(
         0, ge=0, le=1e6, description="transactions per second; 0 is as fast as it goes"
     )
@@ -131,6 +137,7 @@ class Pgbench(Service):
     packages = ("postgresql", "postgresql-contrib")
     Parameters = PgbenchParameters
     work = Operations("transaction", "transactions", time="µs")
+    counts = Counted("transactions")
     load = ("rate", "clients")
     metrics: Sequence[Metric] = (
         Metric(
@@ -139,6 +146,7 @@ class Pgbench(Service):
             "higher",
             "transactions per second",
             primary=True,
+            fixed_work="transactions",
             over_flows="sum",
         ),
         *latencies("transaction"),
@@ -170,14 +178,16 @@ class Pgbench(Service):
             f"--builtin={_BUILTINS[p.test]}",
             f"--client={p.clients}",
             f"--jobs={p.threads}",
-            f"--time={p.duration_s}",
+            f"--time={p.duration_s}"
+            if p.transactions is None
+            else f"--transactions={p.transactions}",
         ]
         if p.rate:
             argv += [f"--rate={p.rate:g}"]
         argv += ["--log", "--log-prefix={log}", "pgbench"]
         scratch = context.scratch_of(peer=p.client == "peer")
         of_client, line, files = timed_by_log(
-            scratch, context.flow, _LATENCY_COLUMN, _ENDED, p.duration_s, argv
+            scratch, context.flow, _LATENCY_COLUMN, _ENDED, _timed_s(p), argv
         )
         answers = ("sh", "-c", _ANSWERS, "sh", "--host", context.guest_address, "--port", str(port))
         copied = ("cp", "-a", self.data(p).directory, directory)
@@ -200,6 +210,8 @@ class Pgbench(Service):
         )
 
     def expected_s(self, parameters: PgbenchParameters, context: Context) -> float:
+        if parameters.transactions is not None:
+            return parameters.transactions * _TRANSACTION_S + _START_S
         return parameters.duration_s + _START_S
 
     def parse(
@@ -219,6 +231,11 @@ class Pgbench(Service):
             raise BenchmarkError(
                 f"pgbench ran {read['clients']:g} clients at scale {read['scale']:g} where {p.clients} and {p.scale} "
                 "were requested"
+            )
+        if p.transactions is not None and read["transactions"] != p.transactions * p.clients:
+            raise BenchmarkError(
+                f"pgbench completed {read['transactions']:g} transactions where {p.transactions} of each of "
+                f"{p.clients} connections were requested"
             )
         if failed or read["rate"] <= 0 or found["count"] != read["transactions"]:
             raise BenchmarkError(
@@ -246,8 +263,13 @@ class Pgbench(Service):
             "transactions": int(read["transactions"]),
         }
         values = {"transactions": read["rate"], **found["ms"]}
-        samples, interval = samples_of(found, "transactions", p.duration_s)
+        samples, interval = samples_of(found, "transactions", _timed_s(p))
         return Outcome(values, effective | interval, tuple(warnings), samples, histograms_of(found))
+
+
+def _timed_s(p: PgbenchParameters) -> float:
+    """Return the seconds that are measured; 0 where a number of transactions is given."""
+    return p.duration_s if p.transactions is None else 0.0
 
 
 def _version_in(report: str) -> int | None:

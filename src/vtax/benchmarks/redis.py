@@ -26,6 +26,7 @@ from vtax.benchmarks.base import (
     MAX_SAMPLES,
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -47,6 +48,7 @@ PORT = 6379
 _TESTS = ("set", "get")
 _TITLES = {"p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "max"}
 _EXPECTED_PER_S = 4e4
+_FEWEST_REQUESTS = 100
 _CLOCK_S = 0.001  # that redis-benchmark times a test by
 _AT_ONCE = """
 import subprocess, sys, tempfile
@@ -77,7 +79,7 @@ class RedisParameters(Parameters):
     """Parameters that a study may fix or vary."""
 
     requests: int = Field(
-        100_000, ge=100, le=10**9, description="requests of each of the two tests"
+        100_000, ge=_FEWEST_REQUESTS, le=10**9, description="requests of each of the two tests"
     )
     client: Client = Field("peer", description="where redis-benchmark runs")
     clients: int = Field(50, ge=1, le=1000, description="connections at once")
@@ -185,6 +187,9 @@ class Redis(Service):
             ),
             Command("client", tuple(client), place=p.client),
         )
+
+    def counted(self, parameters: RedisParameters) -> Counted:
+        return Counted("requests", least=max(_FEWEST_REQUESTS, parameters.clients))
 
     def expected_s(self, parameters: RedisParameters, context: Context) -> float:
         return len(_TESTS) * parameters.requests / _EXPECTED_PER_S + 0.5

@@ -40,7 +40,12 @@ def latencies(what: str) -> tuple[Metric, ...]:
     tails = {f"p{percent}": Tail(LATENCY, percent / 100) for percent in _PERCENTS}
     return tuple(
         Metric(
-            f"latency_{name}", "ms", "lower", f"time of one {what}, {title}", tail=tails.get(name)
+            f"latency_{name}",
+            "ms",
+            "lower",
+            f"time of one {what}, {title}",
+            tail=tails.get(name),
+            per_unit=True if name == "avg" else None,
         )
         for name, title in titles.items()
     )
@@ -80,10 +85,10 @@ if times:
     found["ms"] = {name: value / 1000 for name, value in in_us.items()}
     width, counts = float(duration_s) / INTERVALS, [0] * INTERVALS
     first = max(ends) - 1e6 * float(duration_s)
-    for end in ends:
+    for end in ends if width else []:
         if end >= first:
             counts[min(int((end - first) / 1e6 / width), INTERVALS - 1)] += 1
-    found["per_s"] = [count / width for count in counts]
+    found["per_s"] = [count / width for count in counts] if width else []
 print(json.dumps(found), file=sys.stderr)
 sys.exit(status)
 """.replace(b"INTERVALS", b"%d" % INTERVALS)
@@ -95,7 +100,8 @@ def timed_by_log(
     """Return a client that logs the time of every request, for those that print no percentiles.
 
     column: of the log, from 0, that has the microseconds. ended: the moment of the answer in microseconds, put
-    together of columns, such as "4*1000000+5*1". duration_s: measured, the last ones before the last answer. "{log}"
+    together of columns, such as "4*1000000+5*1". duration_s: measured, the last ones before the last answer; 0 for a
+    count of requests, which has no intervals. "{log}"
     in argv is replaced by the beginning of the logs' names. Returns the directory of its files, the command line, and
     its program, which runs argv, reads the logs and prints on its last line of standard error what `read_log` reads.
     """

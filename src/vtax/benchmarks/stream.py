@@ -103,6 +103,7 @@ class StreamBenchmark(OwnProgram):
     resource = "memory"
     Parameters = StreamParameters
     work = Operations("GB", "moved_bytes", 1e9)
+    no_count = "the best of its repetitions counts, so that their number is the same everywhere: give repetitions"
     metrics: Sequence[Metric] = tuple(
         Metric(
             kernel,

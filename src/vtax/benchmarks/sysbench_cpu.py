@@ -21,6 +21,7 @@ from vtax.benchmarks.base import (
     Benchmark,
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -67,7 +68,7 @@ class SysbenchCpuParameters(Parameters):
         20000, ge=3, le=10**9, description="upper limit of the primes one event looks for"
     )
     duration_s: int = Field(
-        10, ge=1, le=86400, description="seconds measured, unless events is given"
+        10, ge=1, le=86400, description="whole seconds measured, unless events is given"
     )
     events: int | None = Field(
         None, ge=1, description="number of events to do, however long they take"
@@ -82,6 +83,7 @@ class SysbenchCpu(Benchmark):
     resource = "cpu"
     Parameters = SysbenchCpuParameters
     work = Operations("event", "events", time="µs")
+    counts = Counted("events")
     metrics: Sequence[Metric] = (
         Metric(
             "events_per_s",
@@ -92,7 +94,7 @@ class SysbenchCpu(Benchmark):
             fixed_work="events",
         ),
         Metric("time", "s", "lower", "time for the fixed number of events"),
-        Metric("latency_avg", "ms", "lower", "time of one event, average"),
+        Metric("latency_avg", "ms", "lower", "time of one event, average", per_unit=True),
         Metric(
             "latency_p95",
             "ms",
@@ -108,6 +110,7 @@ class SysbenchCpu(Benchmark):
             "lower",
             "CPU time of 1000 events, as the guest's kernel accounts it",
             most="unknown",
+            per_unit=False,  # the start of the program is in it
         ),
     )
     version_argv = ("sysbench", "--version")

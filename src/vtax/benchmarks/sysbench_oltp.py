@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import (
     Command,
     Context,
+    Counted,
     Metric,
     Operations,
     Outcome,
@@ -94,7 +95,7 @@ class SysbenchOltpParameters(Parameters):
     connection: Literal["socket", "tcp"] = Field("socket", description="how it reaches the server")
     threads: int = Field(1, ge=1, le=1024, description="connections, each with a thread of its own")
     duration_s: int = Field(
-        10, ge=1, le=86400, description="seconds measured, unless events is given"
+        10, ge=1, le=86400, description="whole seconds measured, unless events is given"
     )
     events: int | None = Field(None, ge=1, description="transactions to do, however long they take")
     buffer_pool: Size = Field(
@@ -118,6 +119,7 @@ class SysbenchOltp(Service):
     packages = ("mariadb-server", "mariadb-client", "sysbench")
     Parameters = SysbenchOltpParameters
     work = Operations("transaction", "events", time="µs")
+    no_count = "its test 'load' makes a whole table"
     load = ("threads",)
     metrics: Sequence[Metric] = (
         Metric(
@@ -153,7 +155,7 @@ class SysbenchOltp(Service):
             over_flows="sum",
         ),
         Metric("time", "s", "lower", "time for the fixed number of transactions"),
-        Metric("latency_avg", "ms", "lower", "time of one transaction, average"),
+        Metric("latency_avg", "ms", "lower", "time of one transaction, average", per_unit=True),
         Metric(
             "latency_p50", "ms", "lower", "time of one transaction, median", tail=Tail(LATENCY, 0.5)
         ),
@@ -182,6 +184,9 @@ class SysbenchOltp(Service):
         if not server or not client:
             raise BenchmarkError("mariadbd and sysbench printed no version", where=output[:200])
         return f"{server[1]} with sysbench {client[1]}"
+
+    def counted(self, parameters: SysbenchOltpParameters) -> Counted | None:
+        return None if parameters.test == "load" else Counted("events")
 
     def data(self, parameters: SysbenchOltpParameters) -> DataSet:
         """See Benchmark.data. `load` starts from a server without a table."""
