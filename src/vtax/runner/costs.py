@@ -14,6 +14,7 @@ from vtax.benchmarks.base import Operations, Outcome, cost_metrics
 from vtax.counters import cost
 from vtax.counters.table import DISK_COLUMNS, HOST, HOST_DISK_RATIO
 from vtax.messages import Note
+from vtax.runner.least_work import NOTHING, LeastWork
 
 _PER_SECOND_AND_JOULE = {"s": 1.0, "µs": 1e6, "ns": 1e9}, {"s": 1.0, "µs": 1e3, "ns": 1e6}
 """By the unit of an operation's CPU time: how many of it are a second, how many of its unit of energy a joule."""
@@ -23,23 +24,29 @@ _MIN_WRITES = 0.5  # per flush of new data, which is one write or more; below it
 
 
 def costs_of(
-    work: Operations | None, outcomes: Sequence[Outcome], counted: Mapping[tuple[str, str], float]
+    work: Operations | None,
+    outcomes: Sequence[Outcome],
+    counted: Mapping[tuple[str, str], float],
+    least: LeastWork = NOTHING,
 ) -> dict[str, float]:
     """Return the metrics of `cost_metrics` of a trial, as far as they are known.
 
-    outcomes: of everything in it that ran at once. counted: the differences of its counters.
+    outcomes: of everything in it that ran at once.
+    counted: the differences of its counters.
+    least: a trial of the least work in the same guest, which is subtracted.
     """
-    if work is None:
+    if work is None or least.number is None:
         return {}
     numbers = [work.number(outcome) for outcome in outcomes]
     known = [number for number in numbers if number is not None]
-    total = sum(known)
-    if not total or len(known) < len(numbers):
+    total = sum(known) - least.number
+    if total <= 0 or len(known) < len(numbers):
         return {}
-    spent = cost.host_cpu_s(counted), cost.energy_j(counted)
+    of_work = least.subtract_from(counted)
+    spent = cost.host_cpu_s(of_work), cost.energy_j(of_work)
     costs = {}
     for metric, value, scales in zip(cost_metrics(work), spent, _PER_SECOND_AND_JOULE, strict=True):
-        if value:
+        if value is not None and value > 0:
             costs[metric.name] = value * scales[work.time] / total
     return costs
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
+from vtax.benchmarks.length import expected_s, read_parameters
 from vtax.benchmarks.registry import benchmarks
 from vtax.counters.host import machine_id
 from vtax.errors import StoreError
 from vtax.runner.plan import Plan
+from vtax.stats.means import TRIAL_TIME
 from vtax.store.costs import Cost, StoredCosts, costs, guests_s
 from vtax.store.query import RunData, load
 from vtax.store.store import Store
@@ -104,11 +106,12 @@ def _times_of_run(data: RunData, context: Context) -> _RunTimes:
         if benchmark is None or cost is None:
             continue
         try:
-            parameters = benchmark.Parameters.model_validate(cell.parameters)
+            parameters = read_parameters(benchmark, cell.parameters)
         except ValidationError:  # of another version of vtax
             continue
         on_link = replace(context, link_mbit_s=cell.link.get("rate_mbit_s"))
-        ratio = cost.trial_s / benchmark.expected_s(parameters, on_link)
+        trial_time_s = cell.parameters.get(TRIAL_TIME)
+        ratio = cost.trial_s / expected_s(benchmark, parameters, on_link, trial_time_s)
         ratios.setdefault((cell.platform, cell.benchmark), []).append(ratio)
     medians = {pair: statistics.median(values) for pair, values in ratios.items()}
     return _RunTimes(medians, guests_s(data))

@@ -42,6 +42,7 @@ from vtax.runner.records import (
 from vtax.runner.run_health import FailedStarts, SameSettings, TrialFailures
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
+from vtax.runner.trial_length import CalibrationFailed, TrialLengths
 from vtax.store.records import CLOCK_RATE, REFUSED, TrialRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
@@ -195,6 +196,7 @@ class _Execution:
         # trials of guests that did not start
         self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []
         self._same_settings = SameSettings()
+        self._lengths = TrialLengths(run.cells)
         # by name of the benchmark
         self._versions: dict[str, str] = {}
         for cell in run.cells:
@@ -303,7 +305,7 @@ class _Execution:
         self._note_version(opened, cell)
         is_warmup = number < self._warmup
         self._observer.trial_starting(cell.platform.name, cell.point.label, str(cell.point.levels))
-        result = opened.trial(cell)
+        result = self._measure(opened, cell)
         record = trial_record(
             cell, block, number, self._position, is_warmup, opened.guest_id, result
         )
@@ -316,6 +318,22 @@ class _Execution:
             self._commit(record, cell, result)
         else:
             self._unstored.append((record, cell, result))
+
+    def _measure(self, opened: OpenGuest, cell: PlannedCell) -> TrialResult:
+        """Run a trial; before the first one of a cell whose trials are of equal time, find out how much they do."""
+        counted = cell.point.counted
+        if counted is None or not opened.has_started:
+            return opened.trial(cell)
+        known = self._lengths.known(cell)
+        if known is None:
+            try:
+                known = self._lengths.find_out(cell, opened.unstored_trial)
+            except CalibrationFailed as error:
+                opened.trials += 1
+                return error.result
+            parameters = known.point.parameters.model_dump(mode="json")
+            self._run.set_parameter(cell.key, counted.parameter, parameters[counted.parameter])
+        return opened.trial(known)
 
     def _commit(self, record: TrialRecord, cell: PlannedCell, result: TrialResult) -> None:
         self._run.add_trial(record)

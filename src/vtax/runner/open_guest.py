@@ -37,6 +37,7 @@ from vtax.runner.elsewhere import OtherMachine, connect_other_machine
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
 from vtax.runner.lanes import Lane
+from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork, has_costly_start, with_least
 from vtax.runner.neighbour import Neighbour
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
@@ -77,6 +78,7 @@ class OpenGuest:
         self._start_failure = Failure()
         self.is_spoilt = False  # its guests are not trusted any more
         self.trials = 0  # made so far
+        self._least_work: dict[str, LeastWork] = {}
         self._ended: dict[str, Any] = {
             "ready_s": None,
             "clock_offset_s": None,
@@ -173,6 +175,27 @@ class OpenGuest:
             return failed(self._start_failure)
         if cell.point.benchmark.stages:
             return self._trial_of_starts(cell)
+        return self.unstored_trial(cell, self._least_of(cell))
+
+    def _least_of(self, cell: PlannedCell) -> LeastWork:
+        """Return what the least work of a cell costs in this guest, measured once."""
+        if cell.key not in self._least_work:
+            measured = NOTHING
+            if has_costly_start(cell.point, self._plan.context()):
+                least = with_least(cell)
+                measured = UNKNOWN if least is None else self._measure_least(least)
+            self._least_work[cell.key] = measured
+        return self._least_work[cell.key]
+
+    def _measure_least(self, cell: PlannedCell) -> LeastWork:
+        result = self.unstored_trial(cell)
+        if result.error:
+            return UNKNOWN
+        work = cell.point.benchmark.work
+        return LeastWork(result.counters, work.number(result.outcome) if work else 0.0)
+
+    def unstored_trial(self, cell: PlannedCell, least: LeastWork = NOTHING) -> TrialResult:
+        """Run one trial of a cell in this guest, which has started. least: a trial of the least work in it."""
         failure = Failure()
         with contained(failure):
             links = self._links if cell.point.link else None
@@ -189,6 +212,7 @@ class OpenGuest:
                 self._plan.study.design.timeout,
                 load,
                 margin=self._plan.study.design.margin,
+                least=least,
             )
             result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:

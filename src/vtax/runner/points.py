@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+from vtax.benchmarks import length
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, Place, metrics_of
+from vtax.benchmarks.base import Benchmark, Context, Counted, Metric, Parameters, Place, metrics_of
 from vtax.benchmarks.program import ProgramBenchmark, load_program
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
@@ -33,7 +34,10 @@ GuestConfiguration = tuple[GuestKind, Hashable]
 class Point:
     """A combination of levels, checked.
 
-    key: hash of all that defines it except the platform. is_cold: whether a command of it is.
+    key: hash of all that defines it except the platform.
+    is_cold: whether a command of it is.
+    trial_time_s: how long trials are to measure, of a tool that is given a count of work. The parameters then hold the
+        least count, until a platform's own is known.
     """
 
     key: str
@@ -47,6 +51,24 @@ class Point:
     scratch: Scratch = "volume"
     colocation: Colocation = ALONE
     is_cold: bool = False
+    trial_time_s: float | None = None
+
+    @property
+    def counted(self) -> Counted | None:
+        """The parameter whose value every platform finds out for itself; None where the study says how much is done."""
+        return None if self.trial_time_s is None else self.benchmark.counted(self.parameters)
+
+    def with_count(self, counted: Counted, count: float) -> Point:
+        """Return the point with a count of work in a trial."""
+        return replace(self, parameters=length.with_count(self.parameters, counted, count))
+
+    @property
+    def stored_parameters(self) -> dict[str, Any]:
+        """The parameters as a run keeps them with each cell."""
+        counted = self.counted
+        if counted is None or self.trial_time_s is None:
+            return self.parameters.model_dump(mode="json")
+        return length.stored_parameters(self.parameters, counted, self.trial_time_s)
 
     def programs(self, *places: Place) -> list[str]:
         """Return the programs that its benchmark runs at these places and does not bring as files.
@@ -82,13 +104,15 @@ class Point:
 
     @cached_property
     def own_metrics(self) -> tuple[Metric, ...]:
-        """Metrics of the benchmark alone."""
-        return metrics_of(self.benchmark, self.parameters)
+        """Metrics of the benchmark alone; where platforms do unlike counts of work, those that can be compared."""
+        metrics = metrics_of(self.benchmark, self.parameters)
+        return metrics if self.trial_time_s is None else length.comparable_metrics(metrics)
 
     def expected_s(self, context: Context) -> float:
         """Return about how long one trial takes, with the rate of its link."""
         rate = self.link.rate_mbit_s if self.link else None
-        return self.benchmark.expected_s(self.parameters, replace(context, link_mbit_s=rate))
+        on_link = replace(context, link_mbit_s=rate)
+        return length.expected_s(self.benchmark, self.parameters, on_link, self.trial_time_s)
 
     @property
     def kind(self) -> GuestKind:
@@ -202,6 +226,10 @@ def _checked_point(
         )
     problems = Problems()
     parameters = problems.of(lambda: _checked_parameters(benchmark, raw, where))
+    trial_time_s = None
+    if parameters is not None and raw.trial_time_s is not None:
+        timed = problems.of(partial(_timed_parameters, benchmark, parameters, raw, where))
+        parameters, trial_time_s = timed or (None, None)
     network = problems.of(lambda: _checked_network(benchmark, raw, where, links))
     if parameters is None or network is None:
         raise refused(problems.found, where)
@@ -215,9 +243,23 @@ def _checked_point(
                 problem.where = f"{where}, key {table}.{problem.where}"
         raise
     _refuse_colocation(benchmark, raw, where)
+    point = Point(
+        key="",
+        label=raw.label,
+        benchmark=benchmark,
+        parameters=parameters,
+        topology=topology,
+        link=link,
+        levels=raw.levels,
+        tuning=raw.tuning,
+        scratch=raw.scratch,
+        colocation=raw.colocation,
+        is_cold=is_cold,
+        trial_time_s=trial_time_s,
+    )
     defining = {
         "benchmark": benchmark.name,
-        "parameters": parameters.model_dump(mode="json"),
+        "parameters": point.stored_parameters,
         "topology": topology,
         "link": link.model_dump(mode="json") if link else {},
         "guest": guest,
@@ -229,19 +271,7 @@ def _checked_point(
     defining |= raw.colocation.defining
     if isinstance(benchmark, ProgramBenchmark):
         defining["program"] = benchmark.definition
-    return Point(
-        key=key_of(defining),
-        label=raw.label,
-        benchmark=benchmark,
-        parameters=parameters,
-        topology=topology,
-        link=link,
-        levels=raw.levels,
-        tuning=raw.tuning,
-        scratch=raw.scratch,
-        colocation=raw.colocation,
-        is_cold=is_cold,
-    )
+    return replace(point, key=key_of(defining))
 
 
 def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
@@ -340,6 +370,19 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
                 )
             )
         raise refused(problems, where) from error
+
+
+def _timed_parameters(
+    benchmark: Benchmark, parameters: Parameters, raw: RawPoint, where: str
+) -> tuple[Parameters, float | None]:
+    """Return the parameters of trials of a time, and that time where the tool is given a count of work."""
+    assert raw.trial_time_s is not None
+    with placed(f"{where}, key trial_time"):
+        given = length.given_time(benchmark, parameters, raw.trial_time_s)
+    counted = benchmark.counted(given)
+    if length.DURATION in given.model_fields_set or counted is None:
+        return given, None
+    return length.with_count(given, counted, counted.least), raw.trial_time_s
 
 
 def _help_name(benchmark: Benchmark, where: str) -> str:

@@ -114,7 +114,7 @@ def cell_record(cell: PlannedCell) -> CellRecord:
         label=point.label,
         tool_version="",
         topology=point.topology,
-        parameters=point.parameters.model_dump(mode="json"),
+        parameters=point.stored_parameters,
         link=point.link.model_dump(mode="json") if point.link else {},
         levels=dict(point.levels),
         tool=point.benchmark.tool,

@@ -169,9 +169,7 @@ class Stopping:
 
     def _side(self, cell: PlannedCell, metric: Metric, blocks: int) -> ContrastSide:
         """Return a cell so far. Raises StatsError for a mean that is not defined."""
-        average = average_with(
-            metric.average, metric.fixed_work, cell.point.parameters.model_dump()
-        )
+        average = average_with(metric.average, metric.fixed_work, cell.point.stored_parameters)
         values = self._values[cell.key, metric.name]
         made = sorted(block for block in values if block < blocks)
         means = [average_of(values[block], average) for block in made]

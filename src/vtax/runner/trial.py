@@ -37,6 +37,7 @@ from vtax.runner.containment import Failure, contained, named_packages
 from vtax.runner.costs import compare_with_host_disks, costs_of
 from vtax.runner.counting import Counting, Endpoint, program_usage
 from vtax.runner.lanes import Lane, LaneRun, naming_guest, naming_lost, run_lanes
+from vtax.runner.least_work import NOTHING, LeastWork
 from vtax.runner.out_of_memory import MemoryWatch
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import PlannedCell
@@ -82,6 +83,7 @@ def run_trial(
     beside: AbstractContextManager[Mapping[str, Any]] | None = None,
     *,
     margin: float = 1.0,
+    least: LeastWork = NOTHING,
 ) -> TrialResult:
     """Run one trial of a cell, all its lanes at once; parsers read what they print.
 
@@ -90,6 +92,7 @@ def run_trial(
     timeout_s: of a foreground command.
     beside: what runs beside the foreground commands; its settings are known when it ends.
     margin: of the study, by which the rate of the guest's clock may be off.
+    least: a trial of the least work in the same guest.
     """
     started_at = time.time()
     counted = Counting(ends, links, margin)
@@ -100,10 +103,10 @@ def run_trial(
         started += (LaneRun(lane, cell.point) for lane in lanes)
         around = counted.around(is_followed=any(lane.has_ramp for lane in started))
         extra = run_lanes(started, timeout_s, around, _meanwhile(beside, links))
-        outcome = _outcome(parsers, cell, started, counted)
+        outcome = _outcome(parsers, cell, started, counted, least)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
-            on_links = examine_links(links, counted.differences, outcome, cell.point)
+            on_links = examine_links(links, counted.differences, outcome, cell.point, least)
             outcome = on_links.add_to(outcome, links.effective)
     memory_bytes = lanes[0].context.memory_bytes
     killed = list(memory.killed(counted.differences, memory_bytes, has_failed=bool(failure)))
@@ -152,11 +155,17 @@ class LinkFindings:
 
 
 def examine_links(
-    links: Links, counted: Mapping[tuple[str, str], float], outcome: Outcome, point: Point
+    links: Links,
+    counted: Mapping[tuple[str, str], float],
+    outcome: Outcome,
+    point: Point,
+    least: LeastWork = NOTHING,
 ) -> LinkFindings:
     """Return cost and size of packets, and whether the trial measured something else than was asked."""
     metrics = point.own_metrics
-    values = cpu_per_gigabyte(counted, metrics)
+    values: dict[str, float] = {}
+    if least.number is not None:
+        values |= cpu_per_gigabyte(least.subtract_from(counted), metrics)
     means = packets.mean_packet_bytes(counted)
     if means and PACKET_BYTES in metrics:
         values[PACKET_BYTES.name] = max(means.values())
@@ -261,6 +270,7 @@ def _outcome(
     cell: PlannedCell,
     lanes: Sequence[LaneRun],
     counting: Counting,
+    least: LeastWork,
 ) -> Outcome:
     """Return the outcome of a trial beside what was counted of the host's disks, with what its work cost the host."""
     counted = counting.differences
@@ -270,8 +280,12 @@ def _outcome(
     outcome = compare_with_host_disks(outcome, counted)
     measured_s = outcomes[0].effective.get(MEASURED_S)
     spent = counted if measured_s is None else counting.cpu_of_last(measured_s)
-    costs = costs_of(cell.point.benchmark.work, outcomes, spent)
-    return replace(outcome, values={**outcome.values, **costs})
+    costs = costs_of(cell.point.benchmark.work, outcomes, spent, least)
+    values = {**outcome.values, **costs}
+    if cell.point.trial_time_s is not None:
+        comparable = {metric.name for metric in cell.point.own_metrics}
+        values = {name: value for name, value in values.items() if name in comparable}
+    return replace(outcome, values=values)
 
 
 def _outcomes(parsers: Parsers, cell: PlannedCell, lanes: Sequence[LaneRun]) -> list[Outcome]:

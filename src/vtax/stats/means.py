@@ -11,6 +11,8 @@ import numpy.typing as npt
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
 
 Average = Literal["arithmetic", "harmonic", "geometric"]
+TRIAL_TIME = "trial_time"
+"""The setting of a cell whose trials hold a count of work that lasts so long: every one the same."""
 Groups = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]  # see grouped
 
 
@@ -19,7 +21,8 @@ def average_with(average: Average, fixed_work: str, parameters: Mapping[str, Any
 
     average: as long as fixed_work, the name of the parameter that fixes the work in place of the time, is not given.
     """
-    return "harmonic" if fixed_work and parameters.get(fixed_work) is not None else average
+    is_fixed = parameters.get(fixed_work) is not None or TRIAL_TIME in parameters
+    return "harmonic" if fixed_work and is_fixed else average
 
 
 def average_of(values: Values, average: Average = "arithmetic") -> float:

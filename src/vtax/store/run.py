@@ -294,6 +294,18 @@ class RunHandle:
         with self._writing() as connection:
             connection.execute(update(table).where(*these).values(tool_version=clean(version)))
 
+    def set_parameter(self, cell_key: str, name: str, value: Any) -> None:
+        """Store a parameter of a cell that its first trials found out."""
+        table = schema.cell
+        index = [cell.key for cell in self.cells].index(cell_key)
+        cell = self.cells[index]
+        parameters = {**cell.parameters, name: value}
+        this = table.c.id == self._cell_ids[cell_key]
+        with self._writing() as connection:
+            connection.execute(update(table).where(this).values(parameters=parameters))
+        changed = replace(cell, parameters=parameters)
+        self.cells = (*self.cells[:index], changed, *self.cells[index + 1 :])
+
     def set_probe(self, platform: PlatformRecord) -> None:
         """Store what a later probe of a platform found, in place of the first."""
         table = schema.platform

@@ -64,6 +64,7 @@ class RawPoint:
     tuning: the study's level of it, empty when it is no factor.
     scratch: where /scratch is to lie.
     colocation: its further guests.
+    trial_time_s: how long a trial is to measure, None where the parameters say it.
     """
 
     table: int
@@ -76,6 +77,7 @@ class RawPoint:
     tuning: str = ""
     scratch: Scratch = "volume"
     colocation: Colocation = ALONE
+    trial_time_s: float | None = None
 
 
 def points(study: Study) -> Iterator[RawPoint]:
@@ -121,4 +123,5 @@ def _points_of(
                 is_counted=bool(table.guests),
                 is_networked="network" in table.neighbour,
             ),
+            trial_time_s=table.trial_time,
         )

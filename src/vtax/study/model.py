@@ -191,6 +191,13 @@ class BenchmarkTable(StudyTable):
         None, description="how tables call it; needed when a tool is used twice"
     )
     topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
+    trial_time: Duration | None = Field(
+        None,
+        ge=0.02,
+        le=limits.MAX_TRIAL_S,
+        description="how long a trial is to measure on every platform, e.g. '0.1s', in place of the parameter that "
+        "says so: a time, or a count of work that the first block finds out for each platform",
+    )
     parameters: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(
         default_factory=dict,

@@ -1,0 +1,116 @@
+"""How long a trial is: by the time that its tool is given, or by the count of what it does.
+
+A study that asks for trials of equal time (`trial_time`) gives every platform its own count. What such trials measure
+must not depend on that count: `Metric.is_per_unit` says of each metric whether it does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from vtax.benchmarks.base import SHORTEST_S, Benchmark, Context, Counted, Metric, Parameters
+from vtax.errors import BadInput
+from vtax.stats.means import TRIAL_TIME
+
+DURATION = "duration_s"
+
+
+def given_time(benchmark: Benchmark, parameters: Parameters, trial_time_s: float) -> Parameters:
+    """Return the parameters with the time of a trial, of a tool that takes it; else as they were.
+
+    Raises BadInput for a benchmark that can measure neither for such a time nor a count of work, and where the study
+    also gives what the time decides.
+    """
+    counted = benchmark.counted(parameters)
+    field = benchmark.Parameters.model_fields.get(DURATION)
+    takes_time = field is not None and _takes(field, trial_time_s)
+    decided = {DURATION}
+    if counted is not None and not takes_time:
+        decided.add(counted.parameter)
+    for name in sorted(decided & parameters.model_fields_set):
+        raise BadInput(
+            f"trial_time decides {name} of {benchmark.name}, which the study gives too",
+            hint=f"keep one of the two, trial_time or {name}",
+        )
+    if takes_time:
+        return _with(parameters, DURATION, trial_time_s)
+    if counted is None:
+        raise _no_trial_time(benchmark, field, trial_time_s)
+    return parameters
+
+
+def with_count(parameters: Parameters, counted: Counted, count: float) -> Parameters:
+    """Return parameters of a trial that does so much, in whole steps."""
+    steps = max(round(count / counted.step), math.ceil(counted.least / counted.step))
+    return _with(parameters, counted.parameter, steps * counted.step)
+
+
+def with_least_work(benchmark: Benchmark, parameters: Parameters) -> Parameters | None:
+    """Return parameters of a trial that does hardly more than start and end; None where there are none."""
+    counted = benchmark.counted(parameters)
+    if DURATION not in parameters.model_fields_set and counted is not None:
+        return with_count(parameters, counted, counted.least)
+    field = benchmark.Parameters.model_fields.get(DURATION)
+    if field is None or not _takes(field, SHORTEST_S):
+        return None
+    return _with(parameters, DURATION, SHORTEST_S)
+
+
+def expected_s(
+    benchmark: Benchmark, parameters: Parameters, context: Context, trial_time_s: float | None
+) -> float:
+    """Return about how long a trial takes. trial_time_s: that a count of work is to last; None where none is sought."""
+    if trial_time_s is None:
+        return benchmark.expected_s(parameters, context)
+    least = with_least_work(benchmark, parameters) or parameters
+    return benchmark.expected_s(least, context) + trial_time_s
+
+
+def stored_parameters(
+    parameters: Parameters, counted: Counted, trial_time_s: float
+) -> dict[str, Any]:
+    """Return the parameters of a cell as a run keeps them, until the count of its trials is known."""
+    stored = parameters.model_dump(mode="json")
+    return {**stored, counted.parameter: None, TRIAL_TIME: trial_time_s}
+
+
+def read_parameters(benchmark: Benchmark, stored: Mapping[str, Any]) -> Parameters:
+    """Return the parameters that a run has of a cell. Raises ValidationError for those of another version of vtax."""
+    given = {name: value for name, value in stored.items() if name != TRIAL_TIME}
+    if TRIAL_TIME in stored:
+        given = {name: value for name, value in given.items() if value is not None}
+        given.pop(DURATION, None)
+    return benchmark.Parameters.model_validate(given)
+
+
+def comparable_metrics(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """Return the metrics that trials of unlike counts have in common."""
+    return tuple(metric for metric in metrics if metric.is_per_unit)
+
+
+def _with(parameters: Parameters, name: str, value: float) -> Parameters:
+    """Return parameters with another value of one of them, checked like those of a study."""
+    given = parameters.model_dump(exclude_unset=True)
+    return type(parameters).model_validate({**given, name: value})
+
+
+def _takes(field: FieldInfo, time_s: float) -> bool:
+    """Return whether a tool's time may be so long: many take whole seconds alone."""
+    return field.annotation is float or (field.annotation is int and time_s == round(time_s))
+
+
+def _no_trial_time(benchmark: Benchmark, field: FieldInfo | None, trial_time_s: float) -> BadInput:
+    if field is not None and field.annotation is int:
+        return BadInput(
+            f"{benchmark.name} measures for whole seconds, and trial_time is {trial_time_s:g} s",
+            hint="trial_time = '1s', or another tool: vtax benchmarks lists them",
+        )
+    why = benchmark.no_count or "what it does is one piece of work"
+    return BadInput(
+        f"{benchmark.name} takes no trial_time: {why}",
+        hint=f"take trial_time out; vtax benchmarks {benchmark.name} explains every parameter",
+    )
