@@ -4,10 +4,13 @@ import pytest
 from a_run import a_run
 from command_line import output_of
 
-from vtax.benchmarks.base import Operations, Outcome, cost_metrics, is_timed, metrics_of
+from vtax.benchmarks.base import Context, Operations, Outcome, cost_metrics, is_timed, metrics_of
 from vtax.benchmarks.registry import benchmarks
 from vtax.counters import cost
 from vtax.runner.costs import costs_of
+from vtax.runner.least_work import UNKNOWN, LeastWork, has_costly_start, with_least
+from vtax.runner.plan import PlannedCell
+from vtax.runner.points import Point
 from vtax.store.records import CellRecord
 
 WITHOUT = {
@@ -37,6 +40,42 @@ def test_costs_are_those_of_all_work_that_ran_at_once():
     assert costs_of(REQUEST, outcomes, {}) == {}
     assert costs_of(REQUEST, [*outcomes, Outcome({})], COUNTED) == {}
     assert costs_of(None, outcomes, COUNTED) == {}
+
+
+def test_the_start_of_a_program_is_no_cost_of_its_work():
+    """1000 requests at 90 µs of CPU, by a client whose start costs 20 ms."""
+    counted = {("layer", "host_cpu_s"): 0.11}
+    least = LeastWork({("layer", "host_cpu_s"): 0.02 + 100 * 90e-6}, 100)
+    found = costs_of(REQUEST, [Outcome({}, {"requests": 1000})], counted, least)
+    assert found["host_cpu_per_request"] == pytest.approx(90.0)
+    assert costs_of(REQUEST, [Outcome({}, {"requests": 1000})], counted, UNKNOWN) == {}
+
+
+LONG = {"compile": {}, "pi": {}, "fio": {"duration_s": 5}, "sysbench-cpu": {"events": 5000}}
+SHORT = {
+    "sysbench-cpu": {"events": 160},
+    "iperf2": {"duration_s": 0.2},
+    "netperf": {"count": 10_000_000},
+    "dd": {"file_size": 2**26},
+    "kernel-paths": {},
+}
+NOT_IN_THE_GUEST = {"redis": {"requests": 1000}, "nginx": {"duration_s": 0.1, "warm_up_s": 0}}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "is_costly"),
+    [
+        *((*one, True) for one in SHORT.items()),
+        *((*one, False) for one in (*LONG.items(), *NOT_IN_THE_GUEST.items())),
+        ("stream", {"repetitions": 2, "array_size": 2**20}, True),
+    ],
+)
+def test_only_short_trials_of_programs_in_guests_have_a_costly_start(name, given, is_costly):
+    benchmark = benchmarks()[name]
+    point = Point("p", name, benchmark, benchmark.Parameters(**given), "", None)
+    assert has_costly_start(point, Context(1, 1 << 30)) == is_costly
+    least = with_least(PlannedCell("c", None, point))
+    assert (least is None) == (name in ("stream", "compile", "pi"))
 
 
 @pytest.mark.parametrize(

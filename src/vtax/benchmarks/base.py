@@ -93,7 +93,7 @@ class Operations:
 
 
 @dataclass(frozen=True)
-class Counted:
+class WorkParameter:
     """The parameter that says how much a trial does.
 
     parameter: its name, such as `events`.
@@ -446,7 +446,7 @@ class Benchmark(ABC):
     same_everywhere: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     load: tuple[str, ...] = ()
-    counts: Counted | None = None
+    counts: WorkParameter | None = None
     no_count: str = ""
     hint_of_zero: str = ""
 
@@ -463,7 +463,7 @@ class Benchmark(ABC):
         """Return metrics besides `metrics` that the parameters decide, such as those of each job of a job file."""
         return ()
 
-    def counted(self, parameters: Any) -> Counted | None:
+    def counted(self, parameters: Any) -> WorkParameter | None:
         """Return the parameter that says how much a trial does; None where the time of a trial does, or nothing."""
         return self.counts
 

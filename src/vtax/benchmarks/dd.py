@@ -26,13 +26,13 @@ from vtax.benchmarks.base import (
     Benchmark,
     Command,
     Context,
-    Counted,
     DiskWork,
     Metric,
     Operations,
     Outcome,
     Parameters,
     Role,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import check_cpu, check_room, successful_result
@@ -148,8 +148,8 @@ class Dd(Benchmark):
             Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),
         )
 
-    def counted(self, parameters: DdParameters) -> Counted:
-        return Counted("file_size", least=parameters.block_size, step=parameters.block_size)
+    def counted(self, parameters: DdParameters) -> WorkParameter:
+        return WorkParameter("file_size", least=parameters.block_size, step=parameters.block_size)
 
     def files_bytes(self, parameters: DdParameters, context: Context) -> int:
         return parameters.file_size

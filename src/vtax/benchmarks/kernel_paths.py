@@ -20,13 +20,13 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
     OwnProgram,
     Parameters,
     Role,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import check_cpu
@@ -90,7 +90,7 @@ class KernelPaths(OwnProgram):
     resource = "kernel"
     Parameters = KernelPathsParameters
     work = Operations("operation", "loops", time="ns")
-    counts = Counted("loops")
+    counts = WorkParameter("loops")
     metrics: Sequence[Metric] = (
         Metric(
             "time",

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from vtax.benchmarks.base import SHORTEST_S, Benchmark, Context, Counted, Metric, Parameters
+from vtax.benchmarks.base import SHORTEST_S, Benchmark, Context, Metric, Parameters, WorkParameter
 from vtax.errors import BadInput
 from vtax.stats.means import TRIAL_TIME
 
@@ -43,7 +43,7 @@ def given_time(benchmark: Benchmark, parameters: Parameters, trial_time_s: float
     return parameters
 
 
-def with_count(parameters: Parameters, counted: Counted, count: float) -> Parameters:
+def with_count(parameters: Parameters, counted: WorkParameter, count: float) -> Parameters:
     """Return parameters of a trial that does so much, in whole steps."""
     steps = max(round(count / counted.step), math.ceil(counted.least / counted.step))
     return _with(parameters, counted.parameter, steps * counted.step)
@@ -71,7 +71,7 @@ def expected_s(
 
 
 def stored_parameters(
-    parameters: Parameters, counted: Counted, trial_time_s: float
+    parameters: Parameters, counted: WorkParameter, trial_time_s: float
 ) -> dict[str, Any]:
     """Return the parameters of a cell as a run keeps them, until the count of its trials is known."""
     stored = parameters.model_dump(mode="json")

@@ -19,13 +19,13 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
     OwnProgram,
     Parameters,
     Role,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import check_cpu
@@ -163,7 +163,7 @@ class Linpack(OwnProgram):
     resource = "cpu"
     Parameters = LinpackParameters
     work = Operations("solution", "repetitions")
-    counts = Counted("repetitions")
+    counts = WorkParameter("repetitions")
     metrics = METRICS
 
     def commands(self, parameters: LinpackParameters, context: Context) -> Sequence[Command]:

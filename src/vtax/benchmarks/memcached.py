@@ -17,13 +17,13 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
     Parameters,
     Role,
     Service,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import successful_result
@@ -110,8 +110,8 @@ class Memcached(Service):
             Command("client", client, place=p.client),
         )
 
-    def counted(self, parameters: MemcachedParameters) -> Counted:
-        return Counted("requests", least=10 * parameters.connections)
+    def counted(self, parameters: MemcachedParameters) -> WorkParameter:
+        return WorkParameter("requests", least=10 * parameters.connections)
 
     def expected_s(self, parameters: MemcachedParameters, context: Context) -> float:
         if parameters.requests is not None:

@@ -20,13 +20,13 @@ from pydantic import Field
 from vtax.benchmarks.base import (
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
     OwnProgram,
     Parameters,
     Role,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import check_cpu, check_memory
@@ -72,7 +72,7 @@ class MemoryLatency(OwnProgram):
     resource = "memory"
     Parameters = MemoryLatencyParameters
     work = Operations("load", "loads", time="ns")
-    counts = Counted("loads", least=1000)
+    counts = WorkParameter("loads", least=1000)
     metrics: Sequence[Metric] = (
         Metric(
             "latency",

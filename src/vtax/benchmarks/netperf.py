@@ -27,7 +27,6 @@ from vtax.benchmarks.base import (
     CPU_PER_GIGABYTE,
     Command,
     Context,
-    Counted,
     Metric,
     NetworkPair,
     Operations,
@@ -35,6 +34,7 @@ from vtax.benchmarks.base import (
     Parameters,
     Role,
     Tail,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.network import (
@@ -278,10 +278,10 @@ class Netperf(NetworkPair):
         )
         return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
 
-    def counted(self, parameters: NetperfParameters) -> Counted | None:
+    def counted(self, parameters: NetperfParameters) -> WorkParameter | None:
         if parameters.test == "udp_stream":
             return None
-        return Counted("count", least=_LEAST_BYTES if parameters.test in _STREAMS else 10)
+        return WorkParameter("count", least=_LEAST_BYTES if parameters.test in _STREAMS else 10)
 
     def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
         p = parameters

@@ -21,13 +21,13 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import (
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
     Parameters,
     Role,
     Service,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import number_in, successful_result
@@ -137,7 +137,7 @@ class Pgbench(Service):
     packages = ("postgresql", "postgresql-contrib")
     Parameters = PgbenchParameters
     work = Operations("transaction", "transactions", time="µs")
-    counts = Counted("transactions")
+    counts = WorkParameter("transactions")
     load = ("rate", "clients")
     metrics: Sequence[Metric] = (
         Metric(

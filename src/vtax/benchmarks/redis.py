@@ -26,7 +26,6 @@ from vtax.benchmarks.base import (
     MAX_SAMPLES,
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
@@ -34,6 +33,7 @@ from vtax.benchmarks.base import (
     Role,
     Service,
     Tail,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import check_memory, successful_result
@@ -188,8 +188,8 @@ class Redis(Service):
             Command("client", tuple(client), place=p.client),
         )
 
-    def counted(self, parameters: RedisParameters) -> Counted:
-        return Counted("requests", least=max(_FEWEST_REQUESTS, parameters.clients))
+    def counted(self, parameters: RedisParameters) -> WorkParameter:
+        return WorkParameter("requests", least=max(_FEWEST_REQUESTS, parameters.clients))
 
     def expected_s(self, parameters: RedisParameters, context: Context) -> float:
         return len(_TESTS) * parameters.requests / _EXPECTED_PER_S + 0.5

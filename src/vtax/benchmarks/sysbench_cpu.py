@@ -21,13 +21,13 @@ from vtax.benchmarks.base import (
     Benchmark,
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
     Parameters,
     Role,
     Tail,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import (
@@ -83,7 +83,7 @@ class SysbenchCpu(Benchmark):
     resource = "cpu"
     Parameters = SysbenchCpuParameters
     work = Operations("event", "events", time="µs")
-    counts = Counted("events")
+    counts = WorkParameter("events")
     metrics: Sequence[Metric] = (
         Metric(
             "events_per_s",

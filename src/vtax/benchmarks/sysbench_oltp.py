@@ -22,7 +22,6 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import (
     Command,
     Context,
-    Counted,
     Metric,
     Operations,
     Outcome,
@@ -30,6 +29,7 @@ from vtax.benchmarks.base import (
     Role,
     Service,
     Tail,
+    WorkParameter,
     register_benchmark,
 )
 from vtax.benchmarks.checks import number_in, successful_result
@@ -185,8 +185,8 @@ class SysbenchOltp(Service):
             raise BenchmarkError("mariadbd and sysbench printed no version", where=output[:200])
         return f"{server[1]} with sysbench {client[1]}"
 
-    def counted(self, parameters: SysbenchOltpParameters) -> Counted | None:
-        return None if parameters.test == "load" else Counted("events")
+    def counted(self, parameters: SysbenchOltpParameters) -> WorkParameter | None:
+        return None if parameters.test == "load" else WorkParameter("events")
 
     def data(self, parameters: SysbenchOltpParameters) -> DataSet:
         """See Benchmark.data. `load` starts from a server without a table."""

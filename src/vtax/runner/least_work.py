@@ -1,4 +1,4 @@
-"""What a program costs the host before it works: its start and its end are no part of the cost of a unit of work.
+"""The cost of a program before it works: its start and its end are no part of the cost of a unit of work.
 
 In a trial of 0.1 s they are a tenth of the CPU time, and layers start programs at unlike costs. So in every guest a
 cell of short trials first has one of the least work, which is not stored. What it cost is subtracted from each trial,

@@ -9,7 +9,15 @@ from typing import Any
 
 from vtax.benchmarks import length
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Counted, Metric, Parameters, Place, metrics_of
+from vtax.benchmarks.base import (
+    Benchmark,
+    Context,
+    Metric,
+    Parameters,
+    Place,
+    WorkParameter,
+    metrics_of,
+)
 from vtax.benchmarks.program import ProgramBenchmark, load_program
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
@@ -54,11 +62,11 @@ class Point:
     trial_time_s: float | None = None
 
     @property
-    def counted(self) -> Counted | None:
+    def counted(self) -> WorkParameter | None:
         """The parameter whose value every platform finds out for itself; None where the study says how much is done."""
         return None if self.trial_time_s is None else self.benchmark.counted(self.parameters)
 
-    def with_count(self, counted: Counted, count: float) -> Point:
+    def with_count(self, counted: WorkParameter, count: float) -> Point:
         """Return the point with a count of work in a trial."""
         return replace(self, parameters=length.with_count(self.parameters, counted, count))
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from vtax.benchmarks.base import Counted
+from vtax.benchmarks.base import WorkParameter
 from vtax.runner.plan import PlannedCell
 from vtax.runner.trial import TrialResult
 from vtax.store.records import CellRecord
 
-_GROWTH = 16.0  # of the count, while a trial is too short to tell how long the work lasts
-_TELLING = 0.1  # of the time: a trial that lasts so long tells by how much the count is to grow
-_ENOUGH = 0.5  # of the time: the count of such a trial is scaled
+_GROWTH = 8.0  # of the count, while a trial is too short to tell how long the work lasts
+_TELLING, _TELLING_OF_LEAST = 0.1, 0.3
+"""Shares of the time that is wanted and of a trial of the least work, which varies: work that lasts so long tells by
+how much the count is to grow."""
+_ENOUGH = 0.7  # of the time: the count of such a trial is scaled
 _MOST_TRIALS = 20
 
 
@@ -61,20 +63,21 @@ class TrialLengths:
         assert trial_time_s is not None
         count = float(counted.least)
         least_s = _duration_s(run(_with_count(cell, counted, count)))
+        telling_s = max(_TELLING * trial_time_s, _TELLING_OF_LEAST * least_s)
+        wanted_s = max(trial_time_s, least_s)
         work_s = 0.0
         for _ in range(_MOST_TRIALS):
-            is_telling = work_s >= _TELLING * trial_time_s
-            growth = trial_time_s / work_s if is_telling else _GROWTH
-            if is_telling and work_s >= _ENOUGH * trial_time_s:
-                count *= growth
-                break
-            count *= growth
+            count *= wanted_s / work_s if work_s >= telling_s else _GROWTH
             work_s = _duration_s(run(_with_count(cell, counted, count))) - least_s
+            if work_s >= _ENOUGH * wanted_s:
+                break
+        if work_s > 0:
+            count *= trial_time_s / work_s
         self._known[cell.key] = _with_count(cell, counted, count)
         return self._known[cell.key]
 
 
-def _with_count(cell: PlannedCell, counted: Counted, count: float) -> PlannedCell:
+def _with_count(cell: PlannedCell, counted: WorkParameter, count: float) -> PlannedCell:
     return replace(cell, point=cell.point.with_count(counted, count))
 
 
