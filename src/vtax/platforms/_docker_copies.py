@@ -19,7 +19,7 @@ from vtax.platforms.docker_daemon import REPOSITORY, host_daemon, owner_of, pid_
 
 
 def remove(home: Home, key: str, journal: Journal) -> list[str]:
-    """Remove every copy of an image; returns their descriptions. The journal removes the files when it is closed.
+    """Remove every copy of an image, and return their descriptions. The journal removes the files when it is closed.
 
     Raises BadInput while a container of it, or a private daemon with it, runs.
     """
@@ -31,10 +31,7 @@ def _from_host_daemon(key: str) -> list[str]:
     if daemon is None:
         return []
     name = f"{REPOSITORY}:{key}"
-    listed = run(
-        daemon.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)
-    ).stdout.split()
-    if name not in listed:
+    if name not in daemon.image_names():
         return []
     removed = run(daemon.command("image", "rm", name), check=False)
     if removed.status != 0:
@@ -46,12 +43,16 @@ def _from_host_daemon(key: str) -> list[str]:
 
 
 def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
-    top, removed = home.docker, []
-    for data in sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []:
+    top = home.docker
+    descriptions: list[str] = []
+    if not top.is_dir():
+        return descriptions
+    for data in sorted(filter(Path.is_dir, top.iterdir())):
         if not _holds(data, key):
             continue
         pid_file = pid_file_of(home, data.name)
-        if (owner := owner_of(pid_file)) is not None:
+        owner = owner_of(pid_file)
+        if owner is not None:
             raise BadInput(
                 f"image {key} is in use by a private Docker daemon (process {owner})",
                 hint="wait until the run that started it ends; if that was killed, run vtax clean",
@@ -60,19 +61,21 @@ def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
         journal.register(Tree(str(removed_image)))
         data.rename(removed_image)
         pid_file.unlink(missing_ok=True)
-        removed.append(f"the copy of private Docker daemons ({data})")
-    return removed
+        descriptions.append(f"the copy of private Docker daemons ({data})")
+    return descriptions
 
 
 def _holds(data: Path, key: str) -> bool:
     """Whether a data directory holds an image; one whose list cannot be read may."""
     if data.suffix == ".removed":
         return False
-    lists = [
-        file for top in ("", "*/") for file in data.glob(f"{top}image/*/repositories.json")
-    ]  # */: with a userns
-    try:
-        listed = [json.loads(file.read_text()).get("Repositories", {}) for file in lists]
-    except (OSError, ValueError):
-        return True
-    return not listed or any(f"{REPOSITORY}:{key}" in of.get(REPOSITORY, {}) for of in listed)
+    lists = [*data.glob("image/*/repositories.json")]
+    lists += data.glob("*/image/*/repositories.json")  # with a user namespace
+    for file in lists:
+        try:
+            repositories = json.loads(file.read_text()).get("Repositories", {})
+        except (OSError, ValueError):
+            return True
+        if f"{REPOSITORY}:{key}" in repositories.get(REPOSITORY, {}):
+            return True
+    return not lists

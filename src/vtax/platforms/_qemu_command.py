@@ -44,8 +44,9 @@ _VIRTIO_OFFLOADS = (
 class Nic:
     """A network interface and its back end.
 
-    tap: its name in the network namespace QEMU runs in; none: not connected. fds: of a tap that is handed over open,
-    one per queue. network, gateway: what QEMU's own NAT shows the guest, in place of a tap.
+    tap: its name in the network namespace QEMU runs in; none: not connected.
+    fds: of a tap that is handed over open, one per queue.
+    network, gateway: what QEMU's own NAT shows the guest, in place of a tap.
     """
 
     mac: str
@@ -59,9 +60,12 @@ class Nic:
 
 @dataclass(frozen=True)
 class SharedDirectory:
-    """A directory of this host that the guest mounts. tag: by which its init finds it. by: 9p or virtiofs.
+    """A directory of this host that the guest mounts.
 
-    mount: what to mount before it is served. fd: connected to virtiofsd, once that serves it.
+    tag: by which its init finds it.
+    by: 9p or virtiofs.
+    mount: what to mount before it is served.
+    fd: connected to virtiofsd, once that serves it.
     """
 
     tag: str
@@ -73,9 +77,11 @@ class SharedDirectory:
 
 @dataclass(frozen=True)
 class QemuIo:
-    """Resources of one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it.
+    """Resources of one guest.
 
+    agent_fd, monitor_fd: inherited connected sockets.
     disk: its root disk, where it has one.
+    vhost: whether taps use it.
     """
 
     name: str
@@ -90,42 +96,45 @@ class QemuIo:
 
 def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
     """Return the bare machine: what a probe shares with a guest."""
-    kind = f"{options.machine},{'rtc=on' if options.machine == 'microvm' else HOST.qemu_flags}"
-    if options.machine == "microvm" and options.accel == "tcg":
+    is_microvm = options.machine == "microvm"
+    is_emulated = options.accel == "tcg"
+    kind = f"{options.machine},{'rtc=on' if is_microvm else HOST.qemu_flags}"
+    if is_microvm and is_emulated:
         kind += ",pit=off,pic=off"
-    return [
+    argv = [
         PROGRAM,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        *("-accel", "tcg,thread=multi" if options.accel == "tcg" else "kvm"),
+        *("-accel", "tcg,thread=multi" if is_emulated else "kvm"),
         *("-machine", kind, "-cpu", options.cpu_model),
         *("-smp", str(vcpus), "-m", f"size={memory_bytes // 1024}k"),
-        *(_NO_HOT_PLUG if options.machine == "pc" and options.accel == "tcg" else ()),
-        *(("-global", "virtio-mmio.force-legacy=off") if options.machine == "microvm" else ()),
     ]
+    if options.machine == "pc" and is_emulated:
+        argv += _NO_HOT_PLUG
+    if is_microvm:
+        argv += ["-global", "virtio-mmio.force-legacy=off"]
+    return argv
 
 
-def guest(options: QemuOptions, resources: Resources, boot: Boot, made: QemuIo) -> list[str]:
+def guest(options: QemuOptions, resources: Resources, boot: Boot, io: QemuIo) -> list[str]:
     """Return a whole guest, stopped before its first instruction (-S)."""
-    return [
+    argv = [
         *machine(options, resources.vcpus, resources.memory_bytes),
         *memory(options, resources),
-        *("-S", "-name", f"{made.name},debug-threads=on"),
+        *("-S", "-name", f"{io.name},debug-threads=on"),
         *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd)),
         *("-append", kernel_command_line(options, boot.tsc_khz)),
-        *(
-            "-chardev",
-            f"socket,id=monitor,fd={made.monitor_fd}",
-            "-mon",
-            "chardev=monitor,mode=control",
-        ),
-        *("-serial", f"file:{made.console}"),
-        *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
+        *("-chardev", f"socket,id=monitor,fd={io.monitor_fd}"),
+        *("-mon", "chardev=monitor,mode=control"),
+        *("-serial", f"file:{io.console}"),
+        *("-chardev", f"socket,id=agent,fd={io.agent_fd}"),
         *("-device", _on_bus(options, "virtio-serial")),
         *("-device", f"virtserialport,chardev=agent,nr=1,name={AGENT_PORT}"),
-        *(disk(options, made.disk) if made.disk else ()),
-        *(word for each in made.shares for word in share(options, each)),
-        *network(options, made.nics, made.vhost),
     ]
+    if io.disk:
+        argv += disk(options, io.disk)
+    for directory in io.shares:
+        argv += share(options, directory)
+    return [*argv, *network(options, io.nics, io.vhost)]
 
 
 def memory(options: QemuOptions, resources: Resources) -> list[str]:
@@ -138,18 +147,18 @@ def memory(options: QemuOptions, resources: Resources) -> list[str]:
     if not (resources.huge_pages or is_shared):
         return []
     kind = "memfd,share=on" if is_shared else "ram"
-    filled = ",prealloc=on" if resources.huge_pages else ""
-    backend = f"memory-backend-{kind},id=memory,size={resources.memory_bytes // 1024}k{filled}"
+    backend = f"memory-backend-{kind},id=memory,size={resources.memory_bytes // 1024}k"
+    if resources.huge_pages:
+        backend += ",prealloc=on"
     return ["-object", backend, "-machine", "memory-backend=memory"]
 
 
 def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
-    """As every machine's. tsc_khz: see virtual_machine.emulation_words."""
+    """Return the command line of the guest's kernel. tsc_khz: see virtual_machine.emulation_words."""
     words: list[str] = []
     if options.accel == "tcg" and options.machine != "virt":
-        words = virtual_machine.emulation_words(
-            tsc_khz, [_BY_MP_TABLE] if options.machine == "pc" else []
-        )
+        more = [_BY_MP_TABLE] if options.machine == "pc" else []
+        words = virtual_machine.emulation_words(tsc_khz, more)
     if options.data != "root":
         words.append(f"vtax.data={options.data}")
     return virtual_machine.kernel_command_line(
@@ -161,13 +170,12 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     """Return the root disk: a qcow2 overlay with the chosen cache mode and I/O engine."""
     name = str(overlay).replace(",", ",,")
     drive = f"if=none,id=root,file={name},format=qcow2,cache={options.cache},aio={options.aio}"
+    argv = ["-drive", drive]
     if options.disk == "virtio-blk":
-        device = [f"{_on_bus(options, 'virtio-blk')},drive=root"]
-    elif options.disk == "sata" and options.machine != "q35":
-        device = ["ahci,id=sata", "ide-hd,drive=root,bus=sata.0"]
-    else:
-        device = ["ide-hd,drive=root,bus=ide.0"]
-    return ["-drive", drive, *(word for each in device for word in ("-device", each))]
+        return [*argv, "-device", f"{_on_bus(options, 'virtio-blk')},drive=root"]
+    if options.disk == "sata" and options.machine != "q35":
+        return [*argv, "-device", "ahci,id=sata", "-device", "ide-hd,drive=root,bus=sata.0"]
+    return [*argv, "-device", "ide-hd,drive=root,bus=ide.0"]
 
 
 def share(options: QemuOptions, shared: SharedDirectory) -> list[str]:
@@ -178,27 +186,24 @@ def share(options: QemuOptions, shared: SharedDirectory) -> list[str]:
         return ["-chardev", f"socket,id={tag},fd={shared.fd}", "-device", device]
     path = str(shared.path).replace(",", ",,")
     back = f"local,id={tag},path={path},security_model=passthrough,multidevs=remap"
-    return [
-        "-fsdev",
-        back,
-        "-device",
-        f"{_on_bus(options, 'virtio-9p')},fsdev={tag},mount_tag={tag}",
-    ]
+    device = f"{_on_bus(options, 'virtio-9p')},fsdev={tag},mount_tag={tag}"
+    return ["-fsdev", back, "-device", device]
 
 
 def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:
     """Return the network interfaces in order, each with its back end."""
-    words: list[str] = []
+    argv: list[str] = []
     for number, nic in enumerate(nics):
-        netdev = ""
+        name = f"net{number}"
+        device = _nic_device(options, nic)
+        if nic.tap:
+            argv += ["-netdev", _tap(options, name, nic, vhost)]
+        elif nic.network:
+            argv += ["-netdev", _user(name, nic)]
         if nic.tap or nic.network:
-            netdev = f",netdev=net{number}"
-            back = (
-                _tap(options, f"net{number}", nic, vhost) if nic.tap else _user(f"net{number}", nic)
-            )
-            words += ["-netdev", back]
-        words += ["-device", _nic_device(options, nic) + netdev]
-    return words
+            device += f",netdev={name}"
+        argv += ["-device", device]
+    return argv
 
 
 def _tap(options: QemuOptions, name: str, nic: Nic, vhost: bool) -> str:
@@ -207,15 +212,16 @@ def _tap(options: QemuOptions, name: str, nic: Nic, vhost: bool) -> str:
         words.append(f"fds={':'.join(map(str, nic.fds))}")
     else:
         words += [f"ifname={nic.tap}", "script=no", "downscript=no"]
-        words += [f"queues={nic.queues}"] if nic.queues > 1 else []
+        if nic.queues > 1:
+            words.append(f"queues={nic.queues}")
     if options.nic == "virtio-net":
         words.append(f"vhost={'on' if vhost else 'off'}")
     return ",".join(words)
 
 
 def _user(name: str, nic: Nic) -> str:
-    """QEMU's own NAT in user space, IPv4 alone. dns: an address of its own that nothing asks."""
-    dns = ip_network(nic.network)[3]
+    """Return QEMU's own NAT in user space, IPv4 alone."""
+    dns = ip_network(nic.network)[3]  # an address of its own that nothing asks
     return f"user,id={name},net={nic.network},host={nic.gateway},dns={dns},ipv6=off"
 
 

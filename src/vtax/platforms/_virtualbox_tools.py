@@ -37,12 +37,17 @@ def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> 
     """Raise PlatformError unless the programs and the kernel module are there: the reason, and what to install."""
     if find_program("VBoxManage") is None or find_program("VBoxHeadless") is None:
         raise PlatformError(Note("no-vboxmanage"), hint=INSTALL)
-    absent = {
-        program: package for program, package in _PROGRAMS.items() if find_program(program) is None
-    }
-    absent |= {str(path): _LOADER_PACKAGES[path.name] for path in loader if not path.exists()}
-    if lacking := probing.not_installed(absent):
-        raise PlatformError(lacking[0], hint=lacking[1])
+    absent = {}
+    for program, package in _PROGRAMS.items():
+        if find_program(program) is None:
+            absent[program] = package
+    for path in loader:
+        if not path.exists():
+            absent[str(path)] = _LOADER_PACKAGES[path.name]
+    missing = probing.not_installed(absent)
+    if missing:
+        what, how_to_install = missing
+        raise PlatformError(what, hint=how_to_install)
     if not device.exists():
         raise PlatformError(
             Note("no-vboxdrv", device=device),
@@ -66,17 +71,18 @@ def check_network(
 
 
 def version() -> str:
-    """`VirtualBox 7.2.4`. Raises CommandFailed, and PlatformError for one that is too old."""
-    found = parse_version(run(["VBoxManage", "--version"]).stdout)
-    if tuple(map(int, found.split(".")[:2])) < MIN_VERSION:
-        raise PlatformError(Note("vbox-too-old", found=found), hint=INSTALL)
-    return f"VirtualBox {found}"
+    """Return `VirtualBox 7.2.4`. Raises CommandFailed, and PlatformError for one that is too old."""
+    number = parse_version(run(["VBoxManage", "--version"]).stdout)
+    if tuple(map(int, number.split(".")[:2])) < MIN_VERSION:
+        raise PlatformError(Note("vbox-too-old", found=number), hint=INSTALL)
+    return f"VirtualBox {number}"
 
 
 def service_program(directories: Iterable[Path] = _DIRECTORIES) -> Path:
-    """VBoxSVC, which is on no PATH. Raises PlatformError."""
+    """Return the path of VBoxSVC, which is on no PATH. Raises PlatformError."""
     for directory in directories:
-        if (program := directory / "VBoxSVC").exists():
+        program = directory / "VBoxSVC"
+        if program.exists():
             return program
     raise PlatformError(Note("no-vboxsvc", names=tuple(map(str, directories))), hint=INSTALL)
 
@@ -84,28 +90,31 @@ def service_program(directories: Iterable[Path] = _DIRECTORIES) -> Path:
 def parse_version(text: str) -> str:
     """Return the number in the last line, `7.2.4` of `7.2.4_Debianr170995`, after warnings. Raises PlatformError."""
     last = (text.strip().splitlines() or [""])[-1]
-    if (match := re.match(r"\d+\.\d+(\.\d+)?", last)) is None:
+    match = re.match(r"\d+\.\d+(\.\d+)?", last)
+    if match is None:
         raise PlatformError(Note("vbox-no-version", value=f"{last[:100]!r}"), hint=INSTALL)
     return match[0]
 
 
 def errors(text: str) -> str:
     """Return what VBoxManage, VBoxHeadless or a machine's log complain of: the first two messages on one line."""
-    found = (
-        next(filter(None, match.groups()))
-        for line in text.splitlines()
-        if (match := _ERROR.match(line))
-    )
-    return " | ".join(list(dict.fromkeys(line.strip()[:200] for line in found))[:2])
+    messages: list[str] = []
+    for line in text.splitlines():
+        match = _ERROR.match(line)
+        if match:
+            message = (match[1] or match[2] or match[3]).strip()[:200]
+            if message not in messages:
+                messages.append(message)
+    return " | ".join(messages[:2])
 
 
 def hint(text: str) -> str:
-    """How to fix what VirtualBox complains of, in its output or its log; empty where that is not known."""
+    """Return how to fix what VirtualBox complains of, in its output or its log; empty where that is not known."""
     return _UNLOAD_KVM if _KVM_IN_USE.search(text) else ""
 
 
 def link(name: str) -> RestoreCommand:
-    """Remove a veth pair by one of its ends, wherever the other is."""
+    """Return the journal's entry of a veth pair, removed by one of its ends, wherever the other is."""
     return RestoreCommand(
         f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",)
     )

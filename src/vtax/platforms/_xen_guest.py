@@ -28,8 +28,12 @@ _SHOWN_NAME = 15  # bytes of a thread's name that the kernel shows, at least
 
 @dataclass
 class XenGuest(StdioGuest):
-    """process: the reader of its console, which ends with the domain. domain: its name. ports: host's side of its
-    interfaces, after which the kernel names the threads that carry their packets."""
+    """A domain.
+
+    process: the reader of its console, which ends with the domain.
+    domain: its name.
+    ports: host's side of its interfaces, after which the kernel names the threads that carry their packets.
+    """
 
     domain: str = ""
     ports: tuple[str, ...] = ()
@@ -39,7 +43,7 @@ class XenGuest(StdioGuest):
         return [*super().layer_pids(), *backend_pids(self.ports)]
 
     def host_cpu_s(self) -> float | None:
-        """CPU seconds of the domain and of its device model, console and network back-end."""
+        """Return the CPU seconds of the domain and of its device model, console and network back-end."""
         in_dom0 = super().host_cpu_s()
         if self._stopped or in_dom0 is None:
             return in_dom0
@@ -48,11 +52,16 @@ class XenGuest(StdioGuest):
 
 
 def domain_cpu_s(name: str) -> float | None:
-    """CPU seconds of a domain: by libxenstat, else as xl prints them, in steps of 0.1 s; None when it has ended."""
-    if name in (found := domains.cpu_s()):
-        return found[name]
+    """Return the CPU seconds of a domain; None when it has ended.
+
+    They are libxenstat's; without it they are xl's, in steps of 0.1 s.
+    """
+    cpu_s_by_name = domains.cpu_s()
+    if name in cpu_s_by_name:
+        return cpu_s_by_name[name]
     with suppress(CommandFailed):
-        if (domain := tools.find(name)) is not None:
+        domain = tools.find(name)
+        if domain is not None:
             return domain.cpu_s
     return None
 
@@ -60,16 +69,16 @@ def domain_cpu_s(name: str) -> float | None:
 def backend_pids(ports: tuple[str, ...], proc: Path = Path("/proc")) -> list[int]:
     """Return the kernel threads of netback for these interfaces (`PORT-q0-guest-rx`, `PORT-q0-dealloc`)."""
     prefixes = tuple(f"{port}-q"[:_SHOWN_NAME] for port in ports)
-    found = []
+    pids = []
     for entry in proc.glob("[0-9]*") if prefixes else ():
         with suppress(OSError):
             if (entry / "comm").read_text().startswith(prefixes):
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def cpu_s(pids: Iterable[int], proc: Path = Path("/proc")) -> float:
-    """CPU seconds of processes that live (proc(5), stat fields 14 and 15)."""
+    """Return the CPU seconds of processes that live (proc(5), stat fields 14 and 15)."""
     total = 0.0
     for pid in pids:
         with suppress(OSError):
@@ -79,7 +88,7 @@ def cpu_s(pids: Iterable[int], proc: Path = Path("/proc")) -> float:
 
 
 def destroy(name: str) -> RestoreCommand:
-    """End a domain at once, with the interfaces and disks that dom0 serves to it."""
+    """Return the journal's entry of a domain, ended at once with the interfaces and disks that dom0 serves to it."""
     absent = ("is an invalid domain identifier", "No such file", "not installed")
     return RestoreCommand(
         f"Xen domain {name}", ("xl", "destroy", name), (1, 2, 255), harmless_words=absent

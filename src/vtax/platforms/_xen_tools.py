@@ -61,10 +61,13 @@ def check_host(root: Path = Path("/")) -> None:
         )
     if not is_dom0(root):
         raise PlatformError(Note("xen-guest"), hint=Note("hint-dom0"))
-    if not (services := root / _SERVICES).exists():
+    services = root / _SERVICES
+    if not services.exists():
         raise PlatformError(Note("no-xen-services", capabilities=services), hint=Note("hint-xenfs"))
-    if lacking := probing.missing(PACKAGES):
-        raise PlatformError(lacking[0], hint=lacking[1])
+    missing = probing.missing(PACKAGES)
+    if missing:
+        what, hint = missing
+        raise PlatformError(what, hint=hint)
 
 
 def info() -> Mapping[str, str]:
@@ -85,7 +88,7 @@ def info() -> Mapping[str, str]:
 
 
 def free_mib() -> int:
-    """MiB of memory that the hypervisor has for more domains. Raises PlatformError as `info` does."""
+    """Return how many MiB of memory the hypervisor has for more domains. Raises PlatformError as `info` does."""
     return int(info().get("free_memory", "0"))
 
 
@@ -95,18 +98,16 @@ def version(values: Mapping[str, str]) -> str:
 
 
 def marks(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Labels of all figures under this hypervisor."""
+    """Return the labels of all figures under this hypervisor."""
     return ("nested",) if is_virtual(values) else ()
 
 
 def find(name: str) -> Domain | None:
     """Return the domain of a name; None when there is none. Raises CommandFailed when xl fails for another reason."""
-    return next((domain for domain in domains() if domain.name == name), None)
-
-
-def domains() -> list[Domain]:
-    """Every domain, dom0 first. Raises CommandFailed."""
-    return parse_list(run(["xl", "list"]).stdout)
+    for domain in parse_list(run(["xl", "list"]).stdout):
+        if domain.name == name:
+            return domain
+    return None
 
 
 def state(domain: Domain) -> str:
@@ -137,37 +138,34 @@ def channel_name(name: str) -> str:
 
 
 def parse_info(text: str) -> dict[str, str]:
-    """`key : value` lines. A value that is not a version number leaves its key out where one must be."""
+    """Return the values of `key : value` lines; a part of the version that is no number is left out."""
     values = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon:
             values[key.strip()] = value.strip()
-    return {
-        key: value
-        for key, value in values.items()
-        if key not in ("xen_major", "xen_minor") or value.isdigit()
-    }
+    for key in ("xen_major", "xen_minor"):
+        if not values.get(key, "").isdigit():
+            values.pop(key, None)
+    return values
 
 
 def is_virtual(values: Mapping[str, str]) -> bool:
     """Whether the hypervisor itself runs in a virtual machine, by the CPU flag in `hw_caps` (leaf 1: EDX, ECX)."""
-    found = re.match("[0-9a-f]{8}:([0-9a-f]{8}):", values.get("hw_caps", ""))
-    return found is not None and bool(int(found[1], 16) & _IS_VIRTUAL_BIT)
+    capabilities = re.match("[0-9a-f]{8}:([0-9a-f]{8}):", values.get("hw_caps", ""))
+    return capabilities is not None and bool(int(capabilities[1], 16) & _IS_VIRTUAL_BIT)
 
 
 def parse_list(text: str) -> list[Domain]:
     """Return the table of `xl list`, in which a name may contain spaces. Raises CommandFailed for another table."""
-    found = []
+    domains = []
     for line in text.splitlines()[1:]:
         try:
             name, domid, memory, count, state, cpu_s = line.rsplit(None, 5)
-            found.append(Domain(name, int(domid), int(memory), int(count), state, float(cpu_s)))
+            domains.append(Domain(name, int(domid), int(memory), int(count), state, float(cpu_s)))
         except ValueError as error:
-            raise CommandFailed(
-                f"xl list printed a line of another kind: {line.strip()[:100]!r}"
-            ) from error
-    return found
+            raise _unknown_line("xl list", line) from error
+    return domains
 
 
 def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
@@ -175,49 +173,49 @@ def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
 
     cpu_count: of the hypervisor, which xl calls `all`. Raises CommandFailed for another table.
     """
-    found = []
+    vcpus = []
     for line in text.splitlines()[1:]:
         before, _, _ = line.rpartition("/")
         try:
             _, _, number, _, _, cpu_s, hard = before.split(None, 6)
-            found.append(Vcpu(int(number), float(cpu_s), cpu_list(hard, cpu_count)))
+            vcpus.append(Vcpu(int(number), float(cpu_s), cpu_list(hard, cpu_count)))
         except ValueError as error:
-            raise CommandFailed(
-                f"xl vcpu-list printed a line of another kind: {line.strip()[:100]!r}"
-            ) from error
-    return found
+            raise _unknown_line("xl vcpu-list", line) from error
+    return vcpus
 
 
 def parse_cpupool_list(text: str) -> dict[str, tuple[int, ...]]:
     """Return the table of `xl cpupool-list -c`: Name, CPU list. Raises CommandFailed for another table."""
-    found = {}
+    pools = {}
     for line in text.splitlines()[1:]:
         name, _, cpus = line.strip().partition(" ")
         try:
-            found[name] = cpu_list(cpus, 0) if cpus.strip() else ()
+            pools[name] = cpu_list(cpus, 0) if cpus.strip() else ()
         except ValueError as error:
-            raise CommandFailed(
-                f"xl cpupool-list printed a line of another kind: {line.strip()[:100]!r}"
-            ) from error
-    return found
+            raise _unknown_line("xl cpupool-list", line) from error
+    return pools
+
+
+def _unknown_line(command: str, line: str) -> CommandFailed:
+    return CommandFailed(f"{command} printed a line of another kind: {line.strip()[:100]!r}")
 
 
 def cpu_list(text: str, cpu_count: int) -> tuple[int, ...]:
-    """`0-2,5` as numbers, `all` as those of all cpu_count CPUs. Raises ValueError."""
+    """Return `0-2,5` as numbers, `all` as those of all cpu_count CPUs. Raises ValueError."""
     if text.strip() == "all":
         return tuple(range(cpu_count))
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return tuple(found)
+        cpus += range(int(first), int(last or first) + 1)
+    return tuple(cpus)
 
 
 def errors(stderr: str) -> str:
     """Return what xl complained of, the first cause first, without the places in its source."""
-    lines = [
-        re.sub(r"^libxl: error: \S+?:\d+:\w+: ", "", line.strip()) for line in stderr.splitlines()
-    ]
-    return " | ".join(
-        line for line in lines if line and not any(word in line for word in _HARMLESS)
-    )[:400]
+    complaints = []
+    for line in stderr.splitlines():
+        text = re.sub(r"^libxl: error: \S+?:\d+:\w+: ", "", line.strip())
+        if text and not any(words in text for words in _HARMLESS):
+            complaints.append(text)
+    return " | ".join(complaints)[:400]

@@ -28,9 +28,12 @@ _OF_RUNTIMES = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
 def give(pid: int, image: Image, memory_bytes: int) -> None:
     """Give a guest what all have.
 
-    pid: of its first process, which waits. memory_bytes: that it may use. What needs a capability that vtax itself
-    lacks stays as it is, and the audit shows it; a file of the host's own that a runtime shows is not written. Raises
-    OSError where a mount or a file cannot be made.
+    What needs a capability that vtax itself lacks stays as it is, and the audit shows it; a file of the host's own
+    that a runtime shows is not written. Raises OSError where a mount or a file cannot be made.
+
+    pid: of its first process, which waits.
+    image: of the guest.
+    memory_bytes: that it may use.
     """
     for number, limit in zip(RLIMITS, own_limits(), strict=True):
         with suppress(PermissionError):
@@ -55,5 +58,5 @@ def give(pid: int, image: Image, memory_bytes: int) -> None:
 
 def _of_image(image: Image, path: Path) -> bytes:
     """Return what is in a file of the image; nothing where it has none, or a link to somewhere else."""
-    found = image.tree / path.relative_to("/")
-    return found.read_bytes() if found.is_file() and not found.is_symlink() else b""
+    file = image.tree / path.relative_to("/")
+    return file.read_bytes() if file.is_file() and not file.is_symlink() else b""

@@ -83,6 +83,7 @@ _NAMES_OF_KEYS = (
 _DIRECTORIES_OF_PROC = ("/proc/acpi", "/proc/scsi")
 _KEPT_OF_SYS = frozenset({"block", "bus", "class", "dev", "devices", "fs", "kernel"})
 _CGROUPS = "/sys/fs/cgroup"
+_KMSG = "/proc/kmsg"
 _FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 
@@ -92,8 +93,11 @@ def capabilities(
     """Return the capabilities of a guest's root, without the prefix CAP_, in the order of the alphabet."""
     if confinement == "strict":
         return ()
-    granted = {name for privilege, name in _CAPABILITY_OF.items() if privilege in privileges}
-    return tuple(sorted({*KEPT_CAPABILITIES, *granted}))
+    granted = set(KEPT_CAPABILITIES)
+    for privilege, name in _CAPABILITY_OF.items():
+        if privilege in privileges:
+            granted.add(name)
+    return tuple(sorted(granted))
 
 
 def other_capabilities(kept: Collection[str]) -> list[int]:
@@ -127,30 +131,32 @@ def close(pid: int) -> None:
 
     pid: of its first process, which waits. Raises OSError where one of these mounts cannot be made.
     """
-    lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
-    mounted = [(line.split()[4], line.split()[3]) for line in lines]
-    cgroups = [place for place, _ in mounted if f"{place}/".startswith(f"{_CGROUPS}/")]
-    # nothing can be mounted over the pipe that nspawn has removed from its directory
-    removed = [place for place, root in mounted if place == "/proc/kmsg" and "//deleted" in root]
-
+    cgroups = []
+    removed = []
+    for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines():
+        root, place = line.split()[3:5]
+        if f"{place}/".startswith(f"{_CGROUPS}/"):
+            cgroups.append(Path(place))
+        elif place == _KMSG and "//deleted" in root:
+            removed.append(place)
     to_read = MS_BIND | MS_REMOUNT | MS_RDONLY | _FLAGS
     unwritten = read_only()  # as this host shows them, not the guest
     files, directories = hidden()
 
-    def act() -> None:
-        for place in removed:
+    def mount_over() -> None:
+        for place in removed:  # by nspawn from its directory: nothing can be mounted over it
             namespaces.unmount(place)
-        for path in map(Path, cgroups):
+        for path in cgroups:
             namespaces.mount(MountStep(path, source=path, flags=to_read))
         for path in unwritten:
             for flags in (MS_BIND, to_read):
                 namespaces.mount(MountStep(path, source=path, flags=flags))
-        for path in (path for path in files if path.exists()):
+        for path in filter(Path.exists, files):
             namespaces.mount(MountStep(path, source=HIDDEN, flags=MS_BIND))
-        for path in (path for path in directories if path.exists()):
+        for path in filter(Path.exists, directories):
             namespaces.mount(MountStep(path, "tmpfs", "tmpfs", _FLAGS | MS_RDONLY, "size=4k"))
 
-    namespaces.within(pid, act)
+    namespaces.within(pid, mount_over)
 
 
 def prepare() -> None:
@@ -166,7 +172,7 @@ def read_only() -> tuple[Path, ...]:
     It is asked of this host's kernel, which the guests share, and is no list of names: what a later kernel adds is
     among it.
     """
-    return tuple(path for path in _of_kernel() if any(_files(path, 0o222)))
+    return tuple(path for path in _kernel_paths() if any(_files(path, 0o222)))
 
 
 @cache
@@ -176,40 +182,45 @@ def hidden() -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     Files that root alone may read, since some of them act when they are read; the directory of many of them; and
     what of /sys no benchmark needs. As `read_only`, it is asked of the kernel.
     """
-    files = [path for top in _of_kernel() for path in _files(top, 0o400) if _is_roots(path)]
+    files: list[Path] = []
+    for top in _kernel_paths():
+        files += _root_files(top)
     files += [path for path in map(Path, _NAMES_OF_KEYS) if path.exists() and path not in files]
     directories = [path for path in map(Path, _DIRECTORIES_OF_PROC) if path.is_dir()]
     directories += [path for path in _SYS.iterdir() if path.name not in _KEPT_OF_SYS]
     directories += [path for path in (_SYS / "fs").iterdir() if str(path) != _CGROUPS]
     for parent in (_SYS / "kernel", _SYS / "kernel/mm", _SYS / "class"):
-        below = [path for path in parent.iterdir() if path.is_dir() and path.name != "mm"]
-        directories += [path for path in below if any(map(_is_roots, _files(path, 0o400)))]
-    files += [path for path in _files(_SYS / "devices", 0o400) if _is_roots(path)]
+        for path in parent.iterdir():
+            if path.is_dir() and path.name != "mm" and any(_root_files(path)):
+                directories.append(path)
+    files += _root_files(_SYS / "devices")
     return tuple(files), tuple(directories)
 
 
-def _of_kernel() -> list[Path]:
+def _kernel_paths() -> list[Path]:
     """Return what of /proc is not of a process."""
-    return [
-        entry
-        for entry in sorted(_PROC.iterdir())
-        if not (entry.name.isdigit() or entry.name in _OF_PROCESSES or entry.is_symlink())
-    ]
+    paths = []
+    for entry in sorted(_PROC.iterdir()):
+        is_of_process = entry.name.isdigit() or entry.name in _OF_PROCESSES
+        if not is_of_process and not entry.is_symlink():
+            paths.append(entry)
+    return paths
 
 
-def _is_roots(path: Path) -> bool:
-    """Whether root alone may read a file. Settings of a network are the guest's own."""
-    with suppress(OSError):
-        return not path.lstat().st_mode & 0o004 and not path.is_relative_to("/proc/sys/net")
-    return False
+def _root_files(top: Path) -> Iterator[Path]:
+    """Yield the files that root alone may read, at and below a path. Settings of a network are the guest's own."""
+    for path in _files(top, 0o400):
+        with suppress(OSError):
+            if not path.lstat().st_mode & 0o004 and not path.is_relative_to("/proc/sys/net"):
+                yield path
 
 
 def _files(top: Path, mode: int) -> Iterator[Path]:
     """Yield files with one of these bits, at and below a path, without following links."""
-    found = top.lstat().st_mode
-    if stat.S_ISREG(found) and found & mode:
+    top_mode = top.lstat().st_mode
+    if stat.S_ISREG(top_mode) and top_mode & mode:
         yield top
-    waiting = [str(top)] if stat.S_ISDIR(found) else []
+    waiting = [str(top)] if stat.S_ISDIR(top_mode) else []
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))

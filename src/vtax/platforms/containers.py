@@ -74,9 +74,11 @@ def oci_confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:
 
 @dataclass(frozen=True)
 class Root:
-    """An overlay over the image's tree. path: where it is mounted, in the guest's own mount namespace only.
+    """An overlay over the image's tree.
 
-    ids: the host's ids of its files' owners, when they are not the same. lower: what to mount before it then.
+    path: where it is mounted, in the guest's own mount namespace only.
+    ids: the host's ids of its files' owners, when they are not the same.
+    lower: what to mount before it then.
     """
 
     path: Path
@@ -116,17 +118,25 @@ def wait_for_init(
     *,
     sandboxed: bool = False,
 ) -> int:
-    """Return the host's PID of the guest's first process, once it runs argv: limits, namespaces and confinement are in
-    force then.
+    """Return the host's PID of the guest's first process, once it runs argv.
 
-    find: candidates; everything in the guest's cgroup when absent. sandboxed: the host does not see the guest's
-    processes; the first in the container's own cgroup, then. Raises PlatformError when it does not appear.
+    Limits, namespaces and confinement are in force then.
+
+    find: candidates; everything in the guest's cgroup when absent.
+    sandboxed: the host does not see the guest's processes; the first in the container's own cgroup, then.
+    Raises PlatformError when it does not appear.
     """
-    wanted = b"\0".join(os.fsencode(part) for part in confinement.becomes(argv)) + b"\0"
+    words = [os.fsencode(word) for word in confinement.becomes(argv)]
+    command_line = b"\0".join(words) + b"\0"
+
+    def is_first(pid: int) -> bool:
+        if sandboxed:
+            return _is_limited(pid)
+        return _is_init(pid) and _command_line(pid) == command_line
 
     def init() -> int:
         for pid in find() if find else guest.group.pids("memory"):
-            if _is_limited(pid) if sandboxed else _is_init(pid) and _command_line(pid) == wanted:
+            if is_first(pid):
                 return pid
         if guest.process.poll() is not None:
             raise failed("the guest ended while it was starting")
@@ -151,8 +161,9 @@ def finish_start(
 ) -> StdioGuest:
     """Wait for the guest's first process, read its limits back, and plug its network namespace.
 
-    network: what carries its packets. sandboxed: see wait_for_init; its network is plugged already. The guest is
-    stopped when any of it fails. Raises PlatformError.
+    network: what carries its packets.
+    sandboxed: see wait_for_init; its network is plugged already.
+    The guest is stopped when any of it fails. Raises PlatformError.
     """
     try:
         pid = wait_for_init(guest, argv, find, sandboxed=sandboxed)
@@ -186,12 +197,9 @@ def _is_limited(pid: int) -> bool:
     with suppress(OSError):
         directory = cgroups.group_of(pid).directory("memory")
         starts = Path(f"/proc/{pid}/comm").read_text() == "runsc\n"
-        return (
-            directory is not None
-            and directory.name != CLIENTS
-            and "conmon" not in directory.name
-            and not starts
-        )
+        if directory is None or starts:
+            return False
+        return directory.name != CLIENTS and "conmon" not in directory.name
     return False
 
 

@@ -46,27 +46,27 @@ _PRIVATE_SOCKET = "/run/vtax/docker.sock"
 _PRIVATE_DATA = Path("/run/vtax/data")
 _REMAPPED = "65534"  # the user that every host has and nobody is; dockerd wants one that exists
 REPOSITORY = "vtax-guest"
-_GONE, _NO_DAEMON = (
-    ("No such", "is already in progress"),
-    "connect",
-)  # the second: the daemon removes it by itself
+_GONE = ("No such", "is already in progress")  # the second: the daemon removes it by itself
+_NO_DAEMON = "connect"
 _CREDENTIALS = struct.Struct("=iII")  # struct ucred, unix(7)
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
-_REMAPPED_ROOT = re.compile(
-    r"/(\d+)\.\d+$"
-)  # the directory of a daemon with --userns-remap: UID.GID
+_REMAPPED_ROOT = re.compile(r"/(\d+)\.\d+$")
+"""The directory of a daemon with --userns-remap: UID.GID."""
 _LATE_S = 2.0
 """Max. time for a daemon to make a container whose client was killed after the request."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """A running daemon. private: it is ours, with the cgroupfs driver. storage: name of its storage driver.
+    """A running daemon.
 
-    userns: its containers have a user namespace. runtimes: name -> its program, a path or one on PATH. ids: the host's
-    ids of that namespace.
+    private: it is ours, with the cgroupfs driver.
+    storage: name of its storage driver.
+    userns: its containers have a user namespace.
+    runtimes: name -> its program, a path or one on PATH.
+    ids: the host's ids of that namespace.
     """
 
     socket: Path
@@ -104,15 +104,18 @@ class Daemon:
             return []
         return [pid, *map(int, " ".join(children).split())]
 
+    def image_names(self) -> list[str]:
+        """Return the names of the guest images that it holds."""
+        listing = self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)
+        return run(listing).stdout.split()
+
     def ensure_image(self, image: Image, *, keep_others: bool = False) -> str:
         """Return the image's name in this daemon, imported when it is not there yet.
 
         vtax's older ones go then, unless they are in use. keep_others: they stay; for an image that is soon gone.
         """
         name = f"{REPOSITORY}:{image.key}"
-        known = run(
-            self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)
-        ).stdout.split()
+        known = self.image_names()
         if name not in known:
             run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
             if known and not keep_others:
@@ -122,28 +125,26 @@ class Daemon:
 
 def host_daemon() -> Daemon | None:
     """Return the daemon that runs on this host, if one answers; a remote one (DOCKER_HOST=tcp:...) is none."""
-    named = os.environ.get("DOCKER_HOST", "")
-    sockets = (
-        [Path(named.removeprefix("unix://"))]
-        if named.startswith("unix://")
-        else list(_HOST_SOCKETS)
-    )
+    sockets = list(_HOST_SOCKETS)
+    address = os.environ.get("DOCKER_HOST", "")
+    if address.startswith("unix://"):
+        sockets = [Path(address.removeprefix("unix://"))]
     for path in sockets:
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
-            return _described(path, private=False)
+            return _ask(path, private=False)
     return None
 
 
-def _described(path: Path, *, private: bool) -> Daemon:
+def _ask(path: Path, *, private: bool) -> Daemon:
     """Return the daemon at a socket.
 
     Raises OSError, ValueError, KeyError or HTTPException when it does not answer.
     """
     info = _get(path, "/info")
     userns = any("name=userns" in option.split(",") for option in info.get("SecurityOptions") or ())
-    runtimes = {name: found.get("path", name) for name, found in info["Runtimes"].items()}
-    remapped = _REMAPPED_ROOT.search(info["DockerRootDir"]) if userns else None
-    ids = IdRange(int(remapped[1])) if remapped else None
+    runtimes = {name: runtime.get("path", name) for name, runtime in info["Runtimes"].items()}
+    root = _REMAPPED_ROOT.search(info["DockerRootDir"]) if userns else None
+    ids = IdRange(int(root[1])) if root else None
     return Daemon(path, private, info["Driver"], info["ServerVersion"], userns, runtimes, ids)
 
 
@@ -157,17 +158,19 @@ def private_daemon(
 ) -> Daemon:
     """Return the private daemon of a journal with a storage driver, started when it does not run yet.
 
-    userns: the one whose containers have a user namespace. is_temporary: its layers are kept in memory only.
+    userns: the one whose containers have a user namespace.
+    is_temporary: its layers are kept in memory only.
     Raises PlatformError with the end of the daemon's log.
     """
-    running = _private.setdefault(journal, {})
+    daemons = _private.setdefault(journal, {})
     name = f"{storage}-userns" if userns else storage
-    if name in running and running[name][1].poll() is None:
-        return running[name][0]
-    daemon, process = _start(
-        journal, storage, name, unused_range() if userns else None, is_temporary
-    )
-    running[name] = daemon, process
+    if name in daemons:
+        daemon, process = daemons[name]
+        if process.poll() is None:
+            return daemon
+    ids = unused_range() if userns else None
+    daemon, process = _start(journal, storage, name, ids, is_temporary)
+    daemons[name] = daemon, process
     return daemon
 
 
@@ -181,8 +184,11 @@ def _start(
     etc, work = directory / "etc", directory / "work"
     for path in (etc, work):
         path.mkdir(parents=True)
-    found = {name: {"path": find_program(name)} for name in oci_runtime.PACKAGES if name != "runc"}
-    runtimes = {name: program for name, program in found.items() if program["path"]}
+    runtimes = {}
+    for runtime in oci_runtime.PACKAGES:
+        program = find_program(runtime)
+        if program and runtime != "runc":
+            runtimes[runtime] = {"path": program}
     (directory / "daemon.json").write_text(json.dumps({"runtimes": runtimes}))
     mounts = [
         namespaces.overlay(Path("/etc"), etc, work, Path("/etc")),
@@ -249,27 +255,27 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
         if process.poll() is not None:
             raise failed()
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
-            return _described(path, private=True)
+            return _ask(path, private=True)
         return None
 
-    found = wait_until(daemon, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
-    assert found is not None
-    return found
+    running = wait_until(daemon, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
+    assert running is not None
+    return running
 
 
 def _refuse_second_owner(pid_file: Path) -> None:
-    """Two daemons cannot share layers. Removes the PID file of one that was killed: dockerd refuses to start while
-    its PID, reused or not, lives."""
-    if (pid := owner_of(pid_file)) is not None:
-        raise PlatformError(
-            Note("private-docker-busy", pid=pid),
-            hint=Note("hint-wait-or-clean"),
-        )
+    """Raise PlatformError while another daemon has the layers, which two cannot share.
+
+    The PID file of one that was killed is removed: dockerd refuses to start while its PID, reused or not, lives.
+    """
+    pid = owner_of(pid_file)
+    if pid is not None:
+        raise PlatformError(Note("private-docker-busy", pid=pid), hint=Note("hint-wait-or-clean"))
     pid_file.unlink(missing_ok=True)
 
 
 def pid_file_of(home: Home, name: str) -> Path:
-    """Where the private daemon that keeps its layers in a directory of this name writes its PID."""
+    """Return where the private daemon that keeps its layers in a directory of this name writes its PID."""
     return home.docker / f"{name}.pid"
 
 
@@ -297,16 +303,15 @@ def _get(path: Path, request: str) -> Any:
 
 
 def container_removal(daemon: Daemon, name: str) -> RestoreCommand:
-    """Return the journal's entry of a container. The host's daemon makes one that was requested, though the client is
-    no more: it is looked for a while. Register it before the client, so that `clean` ends the client first.
+    """Return the journal's entry of a container. Register it before the client, so that `clean` ends the client first.
 
+    The host's daemon makes a container that was requested, though the client is no more: it is looked for a while.
     `docker rm --force` of one that is not there ends with 0, so `inspect` runs before.
     """
-    if_any = tuple(daemon.command("container", "inspect", "--format={{.Id}}", name))
-    undo = replace(
-        _removal(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any
-    )
-    return undo if daemon.private else replace(undo, late_s=_LATE_S * timeout_factor())
+    undo = _removal(daemon, f"Docker container {name}", "rm", "--force", name)
+    inspect = daemon.command("container", "inspect", "--format={{.Id}}", name)
+    late_s = undo.late_s if daemon.private else _LATE_S * timeout_factor()
+    return replace(undo, if_any=tuple(inspect), late_s=late_s)
 
 
 def image_removal(daemon: Daemon, name: str) -> RestoreCommand:
@@ -315,8 +320,11 @@ def image_removal(daemon: Daemon, name: str) -> RestoreCommand:
 
 
 def _removal(daemon: Daemon, what: str, *arguments: str) -> RestoreCommand:
-    """`docker` ends with 1 for what is gone as for a daemon that does not answer, and says which. The host's daemon
-    may still have it then; with a private one, all is gone."""
+    """Return a command that removes something, and what it prints where that is gone.
+
+    `docker` ends with 1 for what is gone as for a daemon that does not answer, and says which. The host's daemon may
+    still have it then; with a private one, all is gone.
+    """
     words = (*_GONE, _NO_DAEMON) if daemon.private else _GONE
     command = tuple(daemon.command(*arguments))
     return RestoreCommand(what, command, harmless_words=words, outlives_boot=not daemon.private)

@@ -60,11 +60,8 @@ PARTS = (
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _MIN_HUGE_SHARE = 0.9
-_MAX_MTU = {
-    "virtio-net": 65521,
-    "e1000": 16110,
-    "rtl8139": 4096,
-}  # of Linux's tap, e1000 and 8139cp
+_MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}
+"""Of Linux's tap, e1000 and 8139cp."""
 _ENGINE_MTU = 1500  # of libslirp
 
 
@@ -83,10 +80,8 @@ class Qemu(Driver):
         return GuestDisk(cached=options.cache not in ("none", "directsync"))
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
-        several = options.nic == "virtio-net" and options.machine != "microvm"
-        return NetworkLimits(
-            mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=16 if several else 1
-        )
+        queues = 16 if _has_queues(options) else 1
+        return NetworkLimits(mtu=_MAX_MTU[options.nic], engine_mtu=_ENGINE_MTU, queues=queues)
 
     def isolation(self, options: QemuOptions) -> Isolation:
         return "kernel"
@@ -120,41 +115,44 @@ def boot_files(options: QemuOptions, image: Image) -> virtual_machine.Boot:
     )
 
 
+def _has_queues(options: QemuOptions) -> bool:
+    """Whether an interface may have several queues."""
+    return options.nic == "virtio-net" and options.machine != "microvm"
+
+
 def uses_vhost(options: QemuOptions) -> bool:
     """Whether the host's kernel serves the interfaces."""
-    if options.vhost == "auto":
-        return (
-            options.accel == "kvm"
-            and options.nic == "virtio-net"
-            and os.access(_VHOST, os.R_OK | os.W_OK)
-        )
-    return options.vhost == "on"
+    if options.vhost != "auto":
+        return options.vhost == "on"
+    is_possible = options.accel == "kvm" and options.nic == "virtio-net"
+    return is_possible and os.access(_VHOST, os.R_OK | os.W_OK)
 
 
 def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command.Nic]:
     """Return the interfaces of the plugboard with their taps. A link may request more queues than the option does."""
     board = spec.plugboard
     assert board is not None
-    queues = options.queues
-    if options.nic == "virtio-net" and options.machine != "microvm":
-        queues = max(queues, *(interface.queues for interface in board.interfaces))
+    nics = []
     if all(interface.engine for interface in board.interfaces):
         board.plug_engine()
-        return [
-            command.Nic(
-                i.mac,
-                network=str(ip_interface(i.addresses[0]).network),
-                gateway=i.engine,
-                offloads=i.offloads,
+        for interface in board.interfaces:
+            nic = command.Nic(
+                interface.mac,
+                network=str(ip_interface(interface.addresses[0]).network),
+                gateway=interface.engine,
+                offloads=interface.offloads,
             )
-            for i in board.interfaces
-        ]
+            nics.append(nic)
+        return nics
+    queues = options.queues
+    if _has_queues(options):
+        queues = max(queues, *(interface.queues for interface in board.interfaces))
     taps = board.taps(queues)
-    opened = open_macvtaps(board.lab_namespace, taps, queues, spec.directory, fds)
-    return [
-        command.Nic(interface.mac, tap, opened.get(tap, ()), queues, interface.offloads)
-        for interface, tap in zip(board.interfaces, taps, strict=True)
-    ]
+    macvtaps = open_macvtaps(board.lab_namespace, taps, queues, spec.directory, fds)
+    for interface, tap in zip(board.interfaces, taps, strict=True):
+        own_fds = macvtaps.get(tap, ())
+        nics.append(command.Nic(interface.mac, tap, own_fds, queues, interface.offloads))
+    return nics
 
 
 def _start(
@@ -174,22 +172,22 @@ def _start(
     with ExitStack() as undo, ExitStack() as fds:
         try:
             claimed = claim(spec, undo)
-            agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
-            monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
-            made = command.QemuIo(
+            agent, agent_of_qemu = map(fds.enter_context, socket.socketpair())
+            monitor, monitor_of_qemu = map(fds.enter_context, socket.socketpair())
+            io = command.QemuIo(
                 spec.name,
                 console,
-                their_agent.fileno(),
-                their_monitor.fileno(),
+                agent_of_qemu.fileno(),
+                monitor_of_qemu.fileno(),
                 disk,
                 _qemu_shares.of_guest(options, spec),
                 nics=nics,
                 vhost=vhost,
             )
             notes += virtual_machine.limit_time(claimed.group, spec.resources)
-            process = _spawn(options, spec, boot, made, claimed, helpers)
-            their_agent.close()
-            their_monitor.close()
+            process = _spawn(options, spec, boot, io, claimed, helpers)
+            agent_of_qemu.close()
+            monitor_of_qemu.close()
             machine = _pin_and_run(monitor, spec.resources, claimed.group)
             executing_at = time.monotonic()
             notes += _memory_notes(process.pid, spec.resources)
@@ -218,26 +216,28 @@ def _spawn(
     options: QemuOptions,
     spec: GuestSpec,
     boot: virtual_machine.Boot,
-    made: command.QemuIo,
+    io: command.QemuIo,
     claimed: Claim,
     helpers: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     """Spawn QEMU, after what serves its files if that is another program. Raises CommandFailed, OSError."""
-    inherited = [made.agent_fd, made.monitor_fd, *(fd for nic in made.nics for fd in nic.fds)]
+    inherited = [io.agent_fd, io.monitor_fd]
+    for nic in io.nics:
+        inherited += nic.fds
     with ExitStack() as fds:
         errors = fds.enter_context((spec.directory / "stderr.log").open("wb")).fileno()
         join = fds.enter_context(claimed.group.procs_file())
         shares = []
-        for share in made.shares:
-            fd = -1
-            if share.by == "virtiofs":
-                enter = _enter(join, helpers, [share])
-                socket_ = fds.enter_context(
-                    _qemu_shares.serve(spec.directory, share, claimed, errors, enter)
-                )
-                inherited.append(fd := socket_.fileno())
+        for share in io.shares:
+            if share.by != "virtiofs":
+                shares.append(share)
+                continue
+            enter = _enter(join, helpers, [share])
+            server = _qemu_shares.serve(spec.directory, share, claimed, errors, enter)
+            fd = fds.enter_context(server).fileno()
+            inherited.append(fd)
             shares.append(replace(share, fd=fd))
-        argv = command.guest(options, spec.resources, boot, replace(made, shares=shares))
+        argv = command.guest(options, spec.resources, boot, replace(io, shares=shares))
         if spec.plugboard is not None:
             argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
         enter = _enter(join, helpers, [share for share in shares if share.by == "9p"])
@@ -247,15 +247,15 @@ def _spawn(
 def _network_notes(
     options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool
 ) -> Iterator[str]:
-    if nics and nics[0].network:
+    if not nics or spec.plugboard is None:
+        return
+    if nics[0].network:
         yield Note("own-nat")
         return
-    if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
+    if options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
         yield Note("vhost-off")
-    requested = (
-        max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
-    )
-    if nics and nics[0].queues < requested:
+    requested = max(interface.queues for interface in spec.plugboard.interfaces)
+    if nics[0].queues < requested:
         yield Note("interface-queues", queues=nics[0].queues, requested=requested)
 
 
@@ -292,10 +292,11 @@ def _memory_notes(pid: int, resources: Resources) -> list[str]:
     """Return a note when the memory of a guest that is to be in huge pages is not: the host has too few."""
     if not resources.huge_pages:
         return []
-    found, wanted = huge_pages.bytes_of_process(pid), resources.memory_bytes
-    if found >= _MIN_HUGE_SHARE * wanted:
+    in_huge_pages = huge_pages.bytes_of_process(pid)
+    if in_huge_pages >= _MIN_HUGE_SHARE * resources.memory_bytes:
         return []
-    return [Note("huge-pages-part", found=found >> 20, requested=wanted >> 20)]
+    requested = resources.memory_bytes >> 20
+    return [Note("huge-pages-part", found=in_huge_pages >> 20, requested=requested)]
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:
@@ -304,22 +305,24 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
         status: int | None = process.wait(0.05)
     except subprocess.TimeoutExpired:
         status = None
-    if crashed := crash(status, _stderr(stderr)):
-        parts = [crashed]
-    else:
-        parts = ["QEMU is still running" if status is None else Note("qemu-ended", status=status)]
-        if message := _stderr_summary(stderr):
-            parts.insert(0, f"QEMU: {message}")
-    if shown := virtual_machine.console_errors(console):
-        parts.insert(0, f"console: {shown}")
+    parts = []
+    console_errors = virtual_machine.console_errors(console)
+    if console_errors:
+        parts.append(f"console: {console_errors}")
+    reason = crash(status, _stderr(stderr))
+    if reason:
+        return "; ".join([*parts, reason])
+    complaint = _stderr_summary(stderr)
+    if complaint:
+        parts.append(f"QEMU: {complaint}")
+    parts.append("QEMU is still running" if status is None else Note("qemu-ended", status=status))
     return "; ".join(parts)
 
 
 def _stderr_summary(stderr: Path) -> str:
     """Return the first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
-    return " | ".join(
-        line.removeprefix(f"{command.PROGRAM}: ") for line in _stderr(stderr).splitlines()[:2]
-    )
+    lines = _stderr(stderr).splitlines()[:2]
+    return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in lines)
 
 
 def _stderr(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
@@ -18,8 +18,7 @@ _MOST_OF_A_FAMILY = 6  # suggested
 @cache
 def drivers() -> Mapping[str, Driver]:
     """Return all drivers by name, the shipped ones first."""
-    found: Mapping[str, Driver] = discover("platform", Driver)
-    return found
+    return cast(Mapping[str, Driver], discover("platform", Driver))
 
 
 def foreign() -> Mapping[str, Origin]:
@@ -29,42 +28,49 @@ def foreign() -> Mapping[str, Origin]:
 
 def names() -> list[str]:
     """Return names of all platforms that drivers ship, the baseline first."""
-    return sorted(
-        {n for d in drivers().values() for n in d.variants}, key=lambda n: (n != "native", n)
-    )
+    variants: set[str] = set()
+    for driver in drivers().values():
+        variants.update(driver.variants)
+    return sorted(variants, key=lambda name: (name != "native", name))
 
 
 def forms() -> Mapping[str, Driver]:
-    """Drivers whose platforms are named `DRIVER:ARGUMENT`, by the form of those names, such as `ssh:HOST`."""
-    return {f"{d.name}:{d.argument.upper()}": d for d in drivers().values() if d.argument}
+    """Return drivers whose platforms are named `DRIVER:ARGUMENT`, by the form of those names, such as `ssh:HOST`."""
+    named = [driver for driver in drivers().values() if driver.argument]
+    return {f"{driver.name}:{driver.argument.upper()}": driver for driver in named}
 
 
 def get(name: str, more: Iterable[str] = ()) -> Platform:
-    """Return the platform of a name: a shipped one, or `DRIVER:ARGUMENT`. Of two drivers that ship a name the first
-    has it.
+    """Return the platform of a name: a shipped one, or `DRIVER:ARGUMENT`.
 
-    Raises BadInput with the nearest names. more: further names that were possible.
+    Of two drivers that ship a name the first has it. Raises BadInput with the nearest names.
+
+    more: further names that were possible.
     """
     for driver in drivers().values():
         if name in driver.variants:
             return make(name, driver.name, driver.variants[name])
     driver_name, _, value = name.partition(":")
-    if value and driver_name in drivers() and (key := drivers()[driver_name].argument):
+    key = drivers()[driver_name].argument if driver_name in drivers() else ""
+    if value and key:
         return make(name, driver_name, {key: value})
-    near = _near(name, [*more, *names(), *forms()])
+    near = _nearest_names(name, [*more, *names(), *forms()])
     raise BadInput(
-        f"there is no platform {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        hint="vtax platforms lists them",
+        f"there is no platform {name!r}{_suggestion(near)}", hint="vtax platforms lists them"
     )
 
 
-def _near(name: str, known: Sequence[str]) -> list[str]:
+def _nearest_names(name: str, known: Sequence[str]) -> list[str]:
     """Return the names that may be meant, whatever the capitals; of a family, such as kvm, its members."""
     typed = name.lower()
     if typed in known:
         return [typed]
-    family = [each for each in known if each.startswith(f"{typed}-")]
+    family = [member for member in known if member.startswith(f"{typed}-")]
     return family[:_MOST_OF_A_FAMILY] or get_close_matches(typed, known, 3)
+
+
+def _suggestion(near: Sequence[str]) -> str:
+    return f"; did you mean {', '.join(near)}?" if near else ""
 
 
 def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
@@ -73,8 +79,7 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     if driver is None:
         near = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
-            f"there is no driver {driver_name!r}"
-            + (f"; did you mean {', '.join(near)}?" if near else ""),
+            f"there is no driver {driver_name!r}{_suggestion(near)}",
             hint=f"known: {', '.join(sorted(drivers()))}",
         )
     try:

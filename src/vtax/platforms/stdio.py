@@ -12,11 +12,12 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from vtax.counters import table
@@ -44,18 +45,15 @@ _STDERR_LINES = 6
 _LOG_END_BYTES = 1 << 16
 _KEPT_BYTES = 1 << 20  # of what a guest's program complains of
 _PIECE_BYTES = 1 << 16
-_BY_A_FILTER = (
-    -signal.SIGSYS,
-    128 + signal.SIGSYS,
-)  # the status of the agent, and a runtime's of it (seccomp(2))
-_THROTTLING = tuple(
-    each.name for each in (table.QUOTA_PERIODS, table.THROTTLED_PERIODS, table.THROTTLED)
-)
+_KILLED_BY_FILTER = (-signal.SIGSYS, 128 + signal.SIGSYS)
+"""The status of an agent that a filter of system calls ended, and a runtime's of it (seccomp(2))."""
+_THROTTLING = (table.QUOTA_PERIODS.name, table.THROTTLED_PERIODS.name, table.THROTTLED.name)
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
 _USERNS_HINT = Note("hint-userns")
 
 
+Count = TypeVar("Count", int, float)
 _drains: WeakValueDictionary[Path, Thread] = WeakValueDictionary()
 
 
@@ -66,10 +64,14 @@ def limits(spec: GuestSpec) -> Limits:
 
 @dataclass
 class Claim:
-    """A guest in the journal. tag: of its processes. group: its cgroup.
+    """A guest in the journal.
 
     Released in this order: `before`, last made first; the cgroup, which kills everything in it; the tagged processes,
-    all of which were in the cgroup; `after`, last made first. beside: programs that serve the guest, in its cgroup.
+    all of which were in the cgroup; `after`, last made first.
+
+    tag: of its processes.
+    group: its cgroup.
+    beside: programs that serve the guest, in its cgroup.
     """
 
     tag: str
@@ -83,27 +85,30 @@ class Claim:
     def steps(
         self, process: subprocess.Popen[bytes]
     ) -> Iterator[tuple[Registration, Callable[[], object]]]:
-        """Each entry with what releases it. process: the guest's own, whose end is waited for."""
+        """Yield each entry with what releases it. process: the guest's own, whose end is waited for."""
 
         def forget_processes() -> None:
-            for each in (process, *self.beside):
-                each.wait(_END_TIMEOUT_S)
+            for program in (process, *self.beside):
+                program.wait(_END_TIMEOUT_S)
             self.processes.forget()
 
-        yield from (
-            (registered, registered.release) for registered in reversed((self.cgroup, *self.before))
-        )
+        for registered in (*reversed(self.before), self.cgroup):
+            yield registered, registered.release
         yield self.processes, forget_processes
-        yield from ((registered, registered.release) for registered in reversed(self.after))
+        for registered in reversed(self.after):
+            yield registered, registered.release
 
 
 @dataclass
 class StdioGuest(RunningGuest):
     """A guest whose agent answers on the standard streams of a program (see platforms.base.RunningGuest).
 
-    claim: everything of it on the host. elsewhere: the group that a daemon which is not ours put the container into.
-    limited: the group whose limits hold, when it is another one. machine: what a virtual machine has, which no group
-    limits. daemon: processes that serve the guest from outside of its cgroup. console: what its own kernel writes.
+    claim: everything of it on the host.
+    elsewhere: the group that a daemon which is not ours put the container into.
+    limited: the group whose limits hold, when it is another one.
+    machine: what a virtual machine has, which no group limits.
+    daemon: processes that serve the guest from outside of its cgroup.
+    console: what its own kernel writes.
     """
 
     process: subprocess.Popen[bytes]
@@ -127,44 +132,39 @@ class StdioGuest(RunningGuest):
         """The cgroup of everything that belongs to it."""
         return self.claim.group
 
+    @property
+    def _groups(self) -> list[Cgroup]:
+        """The cgroups of everything that belongs to it, wherever a daemon put the container."""
+        return [self.group] if self.elsewhere is None else [self.group, self.elsewhere]
+
     def limits_in_force(self) -> Mapping[str, Fact]:
         """See RunningGuest: CPUs, their time, bytes of memory, as far as known."""
-        group, has = self.limited or self.group, self.machine
-        cpus, memory = (has.cpus, has.memory_bytes) if has else group.in_force()
-        time = has.time if has else group.time()
-        found: dict[str, Fact] = {}
-        if cpus is not None:
-            found |= {
-                "limit.cpus": ",".join(map(str, cpus)),
-                "limit.cpu_time": float(time.count or len(cpus)),
-            }
-        for name in ("period_us", "burst_us", "weight"):
-            if (value := getattr(time, name)) != getattr(CpuTime(), name):
-                found[f"limit.cpu_{name}"] = value
-        if memory is not None:
-            found["limit.memory"] = "none" if memory >= cgroups.NO_LIMIT else memory
-        if not has and (tasks := group.tasks()) is not None:
-            found["limit.tasks"] = tasks
-        return found
+        if self.machine:
+            return _limit_facts(self.machine.cpus, self.machine.memory_bytes, self.machine.time)
+        group = self.limited or self.group
+        facts = _limit_facts(*group.in_force(), group.time())
+        tasks = group.tasks()
+        if tasks is not None:
+            facts["limit.tasks"] = tasks
+        return facts
 
     def layer_pids(self) -> Sequence[int]:
         """Everything in the guest's cgroup, and its daemon."""
         return [*self.group.pids("memory"), *self.daemon()]
 
     def host_cpu_s(self) -> float | None:
-        """CPU seconds of everything in the guest's cgroup; after stop, the last value."""
-        if self._stopped:
-            return self._cpu_s
-        effective = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
-        return None if None in effective else sum(value for value in effective if value is not None)
+        """Return the CPU seconds of everything in the guest's cgroup; after stop, the last value."""
+        return self._cpu_s if self._stopped else _sum_known(group.cpu_s() for group in self._groups)
 
     def throttling(self) -> Mapping[str, float]:
         """See RunningGuest. A guest keeps its quota, or has none, as long as it lives."""
         group = self.limited or self.group
         if self._has_quota is None:
             self._has_quota = group.time().count is not None
-        found = group.throttling() if self._has_quota and not self._stopped else None
-        return dict(zip(_THROTTLING, found, strict=True)) if found else {}
+        if not self._has_quota or self._stopped:
+            return {}
+        counts = group.throttling()
+        return dict(zip(_THROTTLING, counts, strict=True)) if counts else {}
 
     @property
     def has_own_kernel(self) -> bool:  # type: ignore[override]
@@ -173,23 +173,22 @@ class StdioGuest(RunningGuest):
 
     def oom_kills(self, *, has_ended: bool = False) -> int | None:
         """See RunningGuest: in its cgroup, wherever that is, and by its console."""
-        groups = [group for group in (self.group, self.elsewhere) if group]
-        counted = [group.oom_kills(in_log=has_ended) for group in groups]
-        on_console = text_of(self.console).count(OUT_OF_MEMORY) if self.console else 0
-        return sum(count for count in counted if count is not None) + on_console
+        kills = text_of(self.console).count(OUT_OF_MEMORY) if self.console else 0
+        for group in self._groups:
+            kills += group.oom_kills(in_log=has_ended) or 0
+        return kills
 
     def page_faults(self) -> int | None:
         """Count those of everything in the guest's cgroup, wherever that is."""
-        counted = [group.page_faults() for group in (self.group, self.elsewhere) if group]
-        return None if None in counted else sum(value for value in counted if value is not None)
+        return _sum_known(group.page_faults() for group in self._groups)
 
     def host_memory(self) -> GuestMemory:
         """Read the memory of everything in the guest's cgroup, wherever that is."""
-        groups = [group for group in (self.group, self.elsewhere) if group]
-        pids = {pid for group in groups for pid in group.pids()}
-        charged = [group.memory_bytes() for group in groups]
-        total = sum(value for value in charged if value is not None)
-        return GuestMemory(pss_bytes(sorted(pids)), None if None in charged else total)
+        pids: set[int] = set()
+        for group in self._groups:
+            pids.update(group.pids())
+        charged = _sum_known(group.memory_bytes() for group in self._groups)
+        return GuestMemory(pss_bytes(sorted(pids)), charged)
 
     def stop(self) -> None:
         """Kill everything in the cgroup and remove it."""
@@ -204,9 +203,8 @@ class StdioGuest(RunningGuest):
             try:
                 release()
             except RunInterrupted as request:
-                interrupted = (
-                    request  # what is not gone yet stays in the journal, which is closed next
-                )
+                # what is not gone yet stays in the journal, which is closed next
+                interrupted = request
             except (VtaxError, OSError, subprocess.TimeoutExpired) as error:
                 problems.append(f"{registered.resource}: {error}")
         if interrupted:
@@ -217,21 +215,49 @@ class StdioGuest(RunningGuest):
             )
 
 
+def _limit_facts(
+    cpus: Sequence[int] | None, memory_bytes: int | None, time: CpuTime
+) -> dict[str, Fact]:
+    """Return limits as the audit states them. cpus, memory_bytes: None where they are not known."""
+    facts: dict[str, Fact] = {}
+    if cpus is not None:
+        facts["limit.cpus"] = ",".join(map(str, cpus))
+        facts["limit.cpu_time"] = float(time.count or len(cpus))
+    for name in ("period_us", "burst_us", "weight"):
+        value = getattr(time, name)
+        if value != getattr(CpuTime(), name):
+            facts[f"limit.cpu_{name}"] = value
+    if memory_bytes is not None:
+        facts["limit.memory"] = "none" if memory_bytes >= cgroups.NO_LIMIT else memory_bytes
+    return facts
+
+
+def _sum_known(counts: Iterable[Count | None]) -> Count | None:
+    """Return the sum of what several groups count; None where one of them does not tell."""
+    total: Any = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return cast(Count, total)
+
+
 def compile_agent(channel: Channel, image: Image) -> None:
     """Send the agent compiled for the image's Python, which spares the guest the work; its source otherwise."""
     with suppress(CommandFailed):  # then the guest compiles it
-        channel.agent = bootstrap.compiled(
-            image.of_peers.tree
-        )  # nothing of the user's files runs on the host
+        # of peers: nothing of the user's files runs on the host
+        channel.agent = bootstrap.compiled(image.of_peers.tree)
 
 
 @dataclass(frozen=True)
 class Program:
-    """The program to spawn. mounts, network, new_root: see host.namespaces.private.
+    """The program to spawn.
 
+    mounts, network, new_root: see host.namespaces.private.
     limited: put the limits on the cgroup itself, for a program that does not set them (a runtime that does gets a
-    group without limits of its own, and sets them on the one it makes below). subgroup: joined
-    instead of the cgroup: a runtime's own processes stay outside the guest's limits. ids: of id-mapped mounts.
+    group without limits of its own, and sets them on the one it makes below).
+    subgroup: joined instead of the cgroup: a runtime's own processes stay outside the guest's limits.
+    ids: of id-mapped mounts.
     inside: the mount namespace of a process, to enter in place of a new one.
     """
 
@@ -264,26 +290,27 @@ def start(
 ) -> StdioGuest:
     """Make the cgroup, spawn the program in it, and connect the channel.
 
-    program: from the guest's cgroup to what to spawn. register: enters further resources in the journal, which are
-    released before the program is killed. Raises PlatformError with the program's last lines; nothing runs then.
+    program: from the guest's cgroup to what to spawn.
+    register: enters further resources in the journal, which are released before the program is killed.
+    Raises PlatformError with the program's last lines; nothing runs then.
     """
     stderr = spec.directory / "stderr.log"
     with ExitStack() as undo:
         try:
-            made = claim(spec, undo)
-            what = program(made.group)
-            notes = made.group.limit(limits(spec)) if what.limited else []
-            made.before += register()
-            for registered in made.before:
+            claimed = claim(spec, undo)
+            chosen = program(claimed.group)
+            notes = claimed.group.limit(limits(spec)) if chosen.limited else []
+            claimed.before += register()
+            for registered in claimed.before:
                 undo.callback(registered.release)
-            process, read_fd, write_fd = _spawn(what, made, stderr)
+            process, read_fd, write_fd = _spawn(chosen, claimed, stderr)
         except RunInterrupted:
             raise
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise start_error(spec, error, last_lines(stderr)) from error
         undo.pop_all()
     channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
-    return StdioGuest(process, channel, made, stderr, tuple(notes))
+    return StdioGuest(process, channel, claimed, stderr, tuple(notes))
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
@@ -292,15 +319,18 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
     if status is None:
         with suppress(subprocess.TimeoutExpired):
             status = process.wait(_ENDING_S)
-    state = "still running" if status is None else f"ended with status {status}"
-    if status in _BY_A_FILTER:
+    state = "still running"
+    if status is not None:
+        state = f"ended with status {status}"
+        drain = _drains.get(stderr)
+        if drain is not None:
+            drain.join(_ENDING_S)
+    if status in _KILLED_BY_FILTER:
         state += " (SIGSYS): a filter of system calls ended the agent"
-    if status is not None and (drain := _drains.get(stderr)) is not None:
-        drain.join(_ENDING_S)
+    program = process.args[0] if isinstance(process.args, list) else str(process.args)
+    text = f"{Path(str(program)).name} {state}"
     output = last_lines(stderr)
-    return f"{Path(str(_args(process)[0])).name} {state}" + (
-        f"; stderr: {output}" if output else ""
-    )
+    return f"{text}; stderr: {output}" if output else text
 
 
 def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
@@ -341,43 +371,45 @@ def _drain(reading: int, path: Path) -> None:
     """Copy a pipe until its end; what is beyond a bound is read and forgotten."""
     left = _KEPT_BYTES
     with os.fdopen(reading, "rb", buffering=0) as pipe, path.open("wb", buffering=0) as file:
-        while piece := pipe.read(_PIECE_BYTES):
+        while piece := pipe.read(_PIECE_BYTES):  # empty at the end
             with suppress(OSError):  # no room on the disk
                 file.write(piece[:left])
             left = max(0, left - len(piece))
 
 
-def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:
-    joined = made.group.child(what.subgroup) if what.subgroup else made.group
+def _spawn(
+    program: Program, claimed: Claim, stderr: Path
+) -> tuple[subprocess.Popen[bytes], int, int]:
+    """Return the process, a descriptor that reads what it prints, and one that writes what it reads."""
+    group = claimed.group.child(program.subgroup) if program.subgroup else claimed.group
     with ExitStack() as files:
         errors = files.enter_context(drained(stderr))
-        join = files.enter_context(joined.procs_file())
-        ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
-        inside = (
-            files.enter_context(Path(f"/proc/{what.inside}/ns/mnt").open("rb"))
-            if what.inside
-            else None
-        )
+        join = files.enter_context(group.procs_file())
+        ids_of = files.enter_context(user_namespace(program.ids)) if program.ids else None
+        inside = None
+        if program.inside:
+            mounts_of = Path(f"/proc/{program.inside}/ns/mnt")
+            inside = files.enter_context(mounts_of.open("rb")).fileno()
         child_stdin, write_fd = os.pipe()
         read_fd, child_stdout = os.pipe()
         files.callback(os.close, child_stdin)
         files.callback(os.close, child_stdout)
         try:
             process = spawn(
-                what.argv,
-                tag=made.tag,
+                program.argv,
+                tag=claimed.tag,
                 stdin=child_stdin,
                 stdout=child_stdout,
                 stderr=errors,
-                environment=what.environment,
+                environment=program.environment,
                 cwd=stderr.parent,
                 before_exec=namespaces.private(
-                    what.mounts,
-                    network=what.network,
-                    new_root=what.new_root,
+                    program.mounts,
+                    network=program.network,
+                    new_root=program.new_root,
                     join=join,
                     ids_of=ids_of,
-                    inside=inside.fileno() if inside else None,
+                    inside=inside,
                 ),
             )
         except BaseException:
@@ -392,17 +424,12 @@ def start_error(
 ) -> PlatformError:
     """Make the error of a guest that did not start.
 
-    output: the last lines of its program, if any. hint: where the error has none.
+    output: the last lines of its program, if any.
+    hint: where the error has none.
     """
     if isinstance(error, VtaxError):
         return PlatformError(error.what, where=output or error.where, hint=error.hint or hint)
-    id_mapping = any(
-        step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}")
-    )
-    if id_mapping and os.strerror(errno.ENOENT) not in output:
+    maps_ids = namespaces.MAPPING_IDS in output or f"mounting {REACHABLE_ROOT}" in output
+    if maps_ids and os.strerror(errno.ENOENT) not in output:
         hint = _USERNS_HINT
     return PlatformError(Note("not-started", name=spec.name, error=error), where=output, hint=hint)
-
-
-def _args(process: subprocess.Popen[bytes]) -> Sequence[str]:
-    return process.args if isinstance(process.args, list) else [str(process.args)]

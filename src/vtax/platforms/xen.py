@@ -105,7 +105,7 @@ class Xen(Driver):
 
 
 def _host() -> tuple[str, tuple[str, ...]]:
-    """Version and marks of Xen here. Raises VtaxError where this host is no dom0."""
+    """Return the version and the marks of Xen here. Raises VtaxError where this host is no dom0."""
     tools.check_host()
     values = tools.info()
     return tools.version(values), tools.marks(values)
@@ -131,8 +131,11 @@ def _check_room(spec: GuestSpec) -> None:
 
 
 def _boot(options: XenOptions, spec: GuestSpec) -> virtual_machine.Boot:
-    """Boot files of the domain. The device model of type hvm loads packed kernels only, byte by byte through a port:
-    an initrd of a third of the size saves it much time."""
+    """Return the boot files of the domain.
+
+    The device model of type hvm loads packed kernels only, byte by byte through a port: an initrd of a third of the
+    size saves it much time.
+    """
     kernel, initrd = virtual_machine.boot_files(options.kernel, options.modules, spec.image)
     if options.type != "hvm":
         return virtual_machine.Boot(kernel, initrd)
@@ -148,18 +151,13 @@ def _in_pool(name: str, spec: GuestSpec) -> GuestSpec:
     pools = tools.pools()
     if name not in pools:
         raise PlatformError(Note("no-pool", name=name), hint=Note("hint-pools", names=tuple(pools)))
-    if len(pools[name]) < spec.resources.vcpus:
-        raise PlatformError(
-            Note(
-                "small-pool",
-                pool=name,
-                found=len(pools[name]),
-                name=spec.name,
-                requested=spec.resources.vcpus,
-            ),
-            hint=f"xl cpupool-cpu-add {name} CPU",
-        )
-    cpus = pools[name][: spec.resources.vcpus] if spec.resources.pinned else pools[name]
+    cpus = pools[name]
+    vcpus = spec.resources.vcpus
+    if len(cpus) < vcpus:
+        note = Note("small-pool", pool=name, found=len(cpus), name=spec.name, requested=vcpus)
+        raise PlatformError(note, hint=f"xl cpupool-cpu-add {name} CPU")
+    if spec.resources.pinned:
+        cpus = cpus[:vcpus]
     return replace(spec, resources=replace(spec.resources, cpus=cpus))
 
 
@@ -168,9 +166,8 @@ def _start(
 ) -> XenGuest:
     """Make the domain paused, join its interfaces, connect its consoles, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
-    made = _prepare(options, spec, overlay)
     path = spec.directory / "domain.cfg"
-    path.write_text(config.domain(options, spec.resources, boot, made))
+    path.write_text(config.domain(options, spec.resources, boot, _prepare(options, spec, overlay)))
     with ExitStack() as undo:
         try:
             claimed = _claim(spec, undo)
@@ -215,11 +212,9 @@ def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.XenI
     script.write_text(_VIF_SCRIPT)
     script.chmod(0o755)
     interfaces = spec.plugboard.interfaces if spec.plugboard else ()
-    tsc_mode = (
-        ("native" if is_emulated() else "default")
-        if options.tsc_mode == "auto"
-        else options.tsc_mode
-    )
+    tsc_mode: str = options.tsc_mode
+    if tsc_mode == "auto":
+        tsc_mode = "native" if is_emulated() else "default"
     return config.XenIo(spec.name, overlay, spec.directory, script, tsc_mode, interfaces)
 
 
@@ -246,25 +241,21 @@ def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> 
 
 def _complaints(spec: GuestSpec, stderr: Path) -> str:
     """Return the last line of the device model, then those of xl."""
-    _, model = log_files(spec.name)
-    return " | ".join(
-        filter(None, (stdio.last_lines(model, 1), tools.errors(stdio.text_of(stderr))))
-    )
+    _, log_of_model = log_files(spec.name)
+    complaints = [stdio.last_lines(log_of_model, 1), tools.errors(stdio.text_of(stderr))]
+    return " | ".join(filter(None, complaints))
 
 
 def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
-    """Move the host's side of every interface into the lab; their names there."""
+    """Move the host's side of every interface into the lab, and return their names there."""
     if spec.plugboard is None:
         return ()
     domain = tools.find(spec.name)
     assert domain is not None
     suffix = "-emu" if options.devices == "emulated" else ""
-    count = len(spec.plugboard.interfaces)
-    return tuple(
-        spec.plugboard.plug_devices(
-            [f"vif{domain.domid}.{number}{suffix}" for number in range(count)]
-        )
-    )
+    numbers = range(len(spec.plugboard.interfaces))
+    devices = [f"vif{domain.domid}.{number}{suffix}" for number in numbers]
+    return tuple(spec.plugboard.plug_devices(devices))
 
 
 def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
@@ -272,19 +263,21 @@ def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
 
     Raises PlatformError when they, or the pool, are others.
     """
-    if pool and (effective := tools.pool_of(spec.name)) != pool:
-        raise PlatformError(Note("other-pool", name=spec.name, effective=effective, pool=pool))
+    if pool:
+        effective = tools.pool_of(spec.name)
+        if effective != pool:
+            raise PlatformError(Note("other-pool", name=spec.name, effective=effective, pool=pool))
     allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
-    found = tuple(sorted({cpu for cpus in allowed for cpu in cpus}))
-    if not set(found) <= set(spec.resources.cpus):
+    pinned = set().union(*allowed)
+    if not pinned <= set(spec.resources.cpus):
         raise PlatformError(
             Note("not-pinned-to", name=spec.name, cpus=spec.resources.cpus, allowed=allowed)
         )
-    return found
+    return tuple(sorted(pinned))
 
 
 def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
-    """Where its CPUs are not those of the study: of a pool, or dom0's numbers are not the hypervisor's."""
+    """Return a note where its CPUs are not those of the study: of a pool, or where dom0 numbers them in another way."""
     if pool:
         cpus = ",".join(map(str, spec.resources.cpus))
         return (Note("pool-cpus", cpus=cpus, pool=pool),)
@@ -300,7 +293,11 @@ def describe(name: str, stderr: Path, console: Path) -> str:
         state = f"the domain is {tools.state(domain)}" if domain else "the domain has ended"
     except CommandFailed as error:
         state = error.what
-    parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(console)) else []
-    if complaints := tools.errors(stdio.text_of(stderr)):
+    parts = []
+    console_errors = virtual_machine.console_errors(console)
+    if console_errors:
+        parts.append(f"console: {console_errors}")
+    complaints = tools.errors(stdio.text_of(stderr))
+    if complaints:
         parts.append(f"xl: {complaints}")
     return "; ".join([*parts, state])
