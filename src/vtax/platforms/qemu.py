@@ -61,7 +61,7 @@ _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _MIN_HUGE_SHARE = 0.9
 _MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}
-"""Of Linux's tap, e1000 and 8139cp."""
+"""The largest of Linux's tap, e1000 and 8139cp."""
 _ENGINE_MTU = 1500  # of libslirp
 
 
