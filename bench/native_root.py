@@ -1,8 +1,8 @@
 """What the place of files is worth: native as it is, native with its root in an overlay, containers both ways.
 
-One run of vtax on this host, with this file as its plug-in for the platform `native-overlay`, whose root is the overlay
-that a container has. Blocks of short trials: a program that imports (Python), one that compiles, a server of small
-files, small writes through the page cache, a loop without files, and the start of a guest.
+One run of vtax on this host, where `native-overlay` is native with the overlay that a container has as its root. Blocks
+of short trials: a program that imports (Python), one that compiles, a server of small files, small writes through the
+page cache, a loop without files, and the start of a guest.
 
     sudo .venv/bin/python bench/native_root.py [--blocks 30]
 
@@ -15,16 +15,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-from unittest import mock
-
-from vtax.host.namespaces import MountStep
-from vtax.platforms import containers, native, scratch
-from vtax.platforms.base import GuestSpec, register_platform
-from vtax.platforms.containers import ProcessOptions
-from vtax.platforms.stdio import StdioGuest
 
 STUDY = """
 name = "native-root"
@@ -47,6 +38,11 @@ scratch = "layer"
 name = "podman-layer"
 driver = "podman"
 scratch = "layer"
+
+[[platform]]
+name = "native-overlay"
+driver = "sandbox"
+root = "overlay"
 
 [[program]]
 name = "imports"
@@ -84,26 +80,6 @@ parameters = {{ repetitions = 4 }}
 """
 
 
-@register_platform
-class NativeOverlay(native.Native):
-    """Native as it was before its root was plain."""
-
-    name = "native-overlay"
-    summary = "native with its root in an overlay, for comparison"
-    variants: Mapping[str, Mapping[str, Any]] = {"native-overlay": {}}
-
-    def launch_program(
-        self, options: ProcessOptions, spec: GuestSpec, argv: Sequence[str]
-    ) -> StdioGuest:
-        """Start a guest whose first program is argv."""
-        with mock.patch.object(native, "plain_root", _overlaid_root):
-            return native.launch(spec, argv, limited=True)
-
-
-def _overlaid_root(spec: GuestSpec, root: Path) -> list[MountStep]:
-    return [containers.overlay_root(spec).mount, *scratch.mounts(spec, root)]
-
-
 def main() -> None:
     """Measure, and print the comparison."""
     parser = argparse.ArgumentParser(
@@ -114,7 +90,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         study = Path(directory, "native-root.toml")
         study.write_text(STUDY.format(blocks=blocks))
-        vtax = [sys.executable, "-m", "vtax", "--plugin", __file__]
+        vtax = [sys.executable, "-m", "vtax"]
         sys.exit(subprocess.run([*vtax, "run", str(study), "--trust"], check=False).returncode)
 
 

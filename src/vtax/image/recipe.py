@@ -139,6 +139,7 @@ PROGRAMS = (
     CompiledProgram("vtax-kernel-paths", "kernel_paths.c", ("-O2", "-pthread")),
     CompiledProgram("vtax-memory-latency", "memory_latency.c"),
     CompiledProgram("vtax-confine", "confine.c", ("-O2", "-static"), (), f"{TOOLBOX}/bin"),
+    CompiledProgram("vtax-sandbox", "sandbox.c", ("-O2", "-static"), (), f"{TOOLBOX}/bin"),
 )
 """The programs that Debian does not have. Those that use a library open it when they run: a layer brings it."""
 

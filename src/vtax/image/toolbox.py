@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
-from vtax.guest.bootstrap import CONFINE, HIDDEN, PYTHON, TOOLBOX
+from vtax.guest.bootstrap import CONFINE, HIDDEN, PYTHON, SANDBOX, TOOLBOX
 from vtax.host.process import run
 
 ENTRY = f"{TOOLBOX}/entry"
@@ -63,7 +63,8 @@ def install(base: Path, tree: Path) -> None:
     except (CommandFailed, OSError, StopIteration) as error:
         raise ImageError("the agent's Python could not be copied", where=str(error)) from error
     (bin_ / "sh").symlink_to("dash")  # that of busybox takes its own `ip`
-    shutil.copy(base / CONFINE.lstrip("/"), bin_)
+    for launcher in (CONFINE, SANDBOX):
+        shutil.copy(base / launcher.lstrip("/"), bin_)
     _make_hidden(tree)
     shutil.copy(base / _BUSYBOX, bin_ / "busybox")
     for applet in run([base / _BUSYBOX, "--list"]).stdout.split():

@@ -13,11 +13,11 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vtax.host import namespaces
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind
-from vtax.platforms import scratch, stdio
+from vtax.platforms import containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
@@ -31,6 +31,7 @@ _PROGRAMS = frozenset(
 _WRITTEN_BELOW_USR = ("local", "src")
 """Where images of others keep programs that write beside themselves: caches of bytecode, logs, working directories."""
 _OF_HOST = frozenset({"dev", "proc", "sys"})
+Root = Literal["plain", "overlay"]
 
 
 @register_platform
@@ -48,22 +49,35 @@ class Native(LaunchedDriver):
     def launch_program(
         self, options: ProcessOptions, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
-        return launch(spec, argv, limited=True)
+        return launch(spec, argv)
 
 
-def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest:
-    """Start a guest whose first program is argv, within the spec's limits or with all that the host has.
+def launch(
+    spec: GuestSpec,
+    argv: Sequence[str],
+    *,
+    limited: bool = True,
+    root: Root = "plain",
+    network: bool = False,
+) -> StdioGuest:
+    """Start a guest whose first program is argv.
+
+    spec: of the guest.
+    limited: within the spec's limits; else with all that the host has.
+    root: read the image where it lies, or through an overlay as containers do.
+    network: a network namespace where no topology needs one, too.
 
     Raises PlatformError.
     """
-    root = spec.directory / "root"
-    network = spec.plugboard is not None
+    place = spec.directory / "root"
+    network = network or spec.plugboard is not None
     try:
-        mounts = [*plain_root(spec, root), *_host_views(root, network)]
+        files = plain_root(spec, place) if root == "plain" else _overlaid_root(spec)
+        mounts = [*files, *_host_views(place, network)]
     except OSError as error:
         raise stdio.start_error(spec, error) from error
-    mounts.append(namespaces.tmpfs(root / "dev/shm", 0o1777, size=spec.resources.memory_bytes))
-    program = Program(argv, mounts, network=network, new_root=root, limited=limited)
+    mounts.append(namespaces.tmpfs(place / "dev/shm", 0o1777, size=spec.resources.memory_bytes))
+    program = Program(argv, mounts, network=network, new_root=place, limited=limited)
     guest = stdio.start(spec, lambda group: program)
     guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction
     if spec.plugboard is not None:
@@ -90,6 +104,11 @@ def plain_root(spec: GuestSpec, root: Path) -> list[MountStep]:
         if _is_filled(spec.image.tree / "usr") and _is_filled(lower):
             mounts += _written(spec, lower, root / "usr" / name)
     return [*mounts, *_scratch(spec, root / scratch.NAME)]
+
+
+def _overlaid_root(spec: GuestSpec) -> list[MountStep]:
+    root = containers.overlay_root(spec)
+    return [root.mount, *scratch.mounts(spec, root.path)]
 
 
 def _entry(spec: GuestSpec, entry: Path, place: Path) -> list[MountStep]:

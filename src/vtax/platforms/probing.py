@@ -108,7 +108,7 @@ class LaunchedDriver(Driver):
 
     def launch(self, options: Any, spec: GuestSpec, argv: Sequence[str]) -> RunningGuest:
         """Start a guest that confines itself, if it must, before it becomes argv."""
-        if self.isolation(options) == "confined" and spec.image.key != _HOST_IMAGE:
+        if self.isolation(options) == "confined" and has_launchers(spec.image):
             argv = confinement.command(spec.privileges, argv)
         return self.launch_program(options, spec, argv)
 
@@ -182,6 +182,11 @@ def host_image(directory: Path) -> Image:
     with tarfile.open(image.archive, "w") as archive:
         archive.add(image.tree, ".")
     return image
+
+
+def has_launchers(image: Image) -> bool:
+    """Whether an image has vtax's own first programs, as all have but that of `host_image`."""
+    return image.key != _HOST_IMAGE
 
 
 def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _ANSWER_S) -> None:

@@ -1,0 +1,117 @@
+"""Native plus single mechanisms of which containers are made, each by itself an option: what does each of them cost?
+
+With none of its options a guest is native's. A study adds one mechanism after the other, from native to what a
+container of a runtime has, and each step is compared with the step below it. The program `vtax-sandbox` of the image
+makes the namespaces, gives up capabilities and sets no_new_privs; the filter of system calls is `vtax-confine`'s.
+
+No setting confines a root: the guest keeps this host's /dev, /sys and whatever else native shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from vtax.guest.bootstrap import SANDBOX
+from vtax.platforms import confinement, native
+from vtax.platforms.base import GuestSpec, register_platform
+from vtax.platforms.confinement import Isolation
+from vtax.platforms.containers import ProcessOptions
+from vtax.platforms.native import Root
+from vtax.platforms.probing import LaunchedDriver, has_launchers
+from vtax.platforms.stdio import StdioGuest
+from vtax.study.fields import Privilege
+
+Capabilities = Literal["all", "default", "none"]
+
+
+class SandboxOptions(ProcessOptions):
+    """Mechanisms of the kernel, none of which is on unless it is named."""
+
+    limits: bool = Field(True, description="a cgroup with the limits of all guests")
+    root: Root = Field(
+        "plain",
+        description="'plain': as native; 'overlay': an overlay over the image, as containers have it",
+    )
+    namespaces: bool = Field(
+        False, description="PID, IPC, UTS and cgroup namespaces, and a /proc of its own"
+    )
+    network_namespace: bool = Field(
+        False, description="a network namespace, without a topology, too"
+    )
+    userns: bool = Field(
+        False, description="a user namespace, in which ids are what they are outside"
+    )
+    capabilities: Capabilities = Field(
+        "all",
+        description="'default': the eleven that containers have here; 'none': none; 'all': those of the host's root",
+    )
+    no_new_privileges: bool = Field(False, description="set no_new_privs")
+    filter: bool = Field(
+        False, description="vtax's filter of system calls, which sets no_new_privs as well"
+    )
+
+
+@register_platform
+class Sandbox(LaunchedDriver):
+    name = "sandbox"
+    summary = "native and single mechanisms of containers, to find out what each costs"
+    Options = SandboxOptions
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "sandbox": {
+            "root": "overlay",
+            "namespaces": True,
+            "network_namespace": True,
+            "capabilities": "default",
+            "no_new_privileges": True,
+            "filter": True,
+        }
+    }
+    tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
+
+    def isolation(self, options: SandboxOptions) -> Isolation:
+        return "nothing"
+
+    def launch_program(
+        self, options: SandboxOptions, spec: GuestSpec, argv: Sequence[str]
+    ) -> StdioGuest:
+        if has_launchers(spec.image):
+            argv = command(options, spec.privileges, argv)
+        return native.launch(
+            spec,
+            argv,
+            limited=options.limits,
+            root=options.root,
+            network=options.network_namespace,
+        )
+
+
+def command(
+    options: SandboxOptions, privileges: Collection[Privilege], argv: Sequence[str]
+) -> list[str]:
+    """Return the command that isolates itself as the options say and becomes argv.
+
+    privileges: what a benchmark asks for beyond the filter and the capabilities of guests.
+    """
+    mechanisms = []
+    if options.userns:
+        mechanisms.append("user")
+    if options.namespaces:
+        mechanisms += ["pid", "ipc", "uts", "cgroup"]
+    if options.capabilities != "all":
+        level: confinement.Confinement = (
+            "strict" if options.capabilities == "none" else options.capabilities
+        )
+        kept = confinement.numbers(confinement.capabilities(privileges, level))
+        mechanisms.append(f"capabilities={','.join(map(str, sorted(kept)))}")
+    if options.no_new_privileges:
+        mechanisms.append("no-new-privileges")
+    program = [*argv]
+    if options.filter:
+        program = confinement.command(privileges, argv)
+    if mechanisms:
+        program = [SANDBOX, *mechanisms, "--", *program]
+    return program
