@@ -12,6 +12,9 @@ import pytest
 from support import alone_on_host
 from three_machines import three_machines
 
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+
 WAIT_S = 1800.0  # of all tests together; then they run, and those that measure are refused
 _left_s = pytest.StashKey[float]()
 
@@ -42,3 +45,19 @@ def machines(tmp_path: Path) -> Iterator[SimpleNamespace]:
     """Three machines that ssh joins (see `three_machines`)."""
     with three_machines(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """One home of a module, also for child processes: private Docker daemons import the image once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_HOME", str(tmp_path_factory.mktemp("home")))
+        yield Home.from_environment().ensure()
+
+
+@pytest.fixture(scope="module")
+def module_journal(module_home: Home) -> Iterator[Journal]:
+    """The journal of `module_home`; the last test fails when something in it could not be removed."""
+    journal = Journal(module_home.journal)
+    yield journal
+    assert not journal.close()

@@ -100,25 +100,6 @@ def lxc_pivots():
 PIVOTS_BEFORE = lxc_pivots()
 
 
-@pytest.fixture(scope="module")
-def module_home(tmp_path_factory):
-    """One home for the module, so that a private Docker daemon imports the image once."""
-    before = os.environ.get("VTAX_HOME")
-    root = tmp_path_factory.mktemp("home")
-    os.environ["VTAX_HOME"] = str(root)
-    yield Home(root).ensure()
-    os.environ.pop("VTAX_HOME")
-    if before is not None:
-        os.environ["VTAX_HOME"] = before
-
-
-@pytest.fixture(scope="module")
-def module_journal(module_home):
-    journal = Journal(module_home.journal)
-    yield journal
-    assert not journal.close()
-
-
 @dataclass
 class Starter:
     """Starts guests of one platform in one home."""

@@ -15,8 +15,6 @@ from lab_guests import LabGuests, crossed
 from support import needs_root
 
 from vtax.guest.guest import Guest
-from vtax.host.home import Home
-from vtax.host.journal import Journal
 from vtax.host.resources import Mount, Tree
 from vtax.host.user_namespace import COUNT, unused_range
 from vtax.image.image import Image
@@ -71,21 +69,6 @@ class Started:
         raise AssertionError("no process of the guest is seen")
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """A home and a journal of the module, so that private Docker daemons import the image once."""
-    before = os.environ.get("VTAX_HOME")
-    os.environ["VTAX_HOME"] = str(tmp_path_factory.mktemp("home"))
-    home = Home.from_environment().ensure()
-    journal = Journal(home.journal)
-    home.guests.chmod(0o700)
-    yield home, journal
-    assert not journal.close()
-    os.environ.pop("VTAX_HOME")
-    if before is not None:
-        os.environ["VTAX_HOME"] = before
-
-
 def skip_unless_it_runs(platform):
     """Where its plain form runs, only what has a hint excuses it, such as an old kernel."""
     probe = registry.get(platform).probe(None)
@@ -107,6 +90,11 @@ def start(platform, home, journal, image):
     guest = Guest(running.channel)
     guest.hello(60.0)
     return Started(running, guest)
+
+
+@pytest.fixture(scope="module")
+def lab(module_home, module_journal):
+    return module_home, module_journal
 
 
 @pytest.fixture(scope="module", params=PLAIN_OF)

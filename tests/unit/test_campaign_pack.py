@@ -81,6 +81,7 @@ def rewritten(pack: Path, name: str, content: bytes | None, compression: int = 0
     return target
 
 
+@pytest.mark.slow
 def test_the_wheel_is_whole_and_the_same_every_time(tmp_path):
     (tmp_path / "again").mkdir()
     wheel, again = write_wheel(tmp_path), write_wheel(tmp_path / "again")

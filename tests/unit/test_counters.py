@@ -84,6 +84,7 @@ def test_names_in_the_table_are_unique_and_complete():
     assert table.find("nonsense") is None
 
 
+@pytest.mark.slow
 def test_nothing_but_the_table_spells_the_name_of_a_counter():
     names = {c.name for c in table.COUNTERS if not (c.per_interface or c.per_part)}
     root = Path(table.__file__).parents[1]

@@ -336,6 +336,7 @@ def test_a_place_without_a_figure_says_why():
     assert len(cells) == 6
 
 
+@pytest.mark.slow
 def test_what_is_no_table_by_factors_is_refused_with_what_there_is(capsys, golden):
     golden(
         refusals(

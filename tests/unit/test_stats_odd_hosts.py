@@ -14,6 +14,7 @@ from vtax.stats.odd_hosts import against_the_others
 OTHERS = np.array([0.01, -0.02, 0.03, 0.00, -0.01])
 
 
+@pytest.mark.slow
 def test_one_host_is_judged_by_the_scatter_of_the_others_alone():
     found = against_the_others([0.2], OTHERS)
     import statsmodels.api as sm

@@ -53,6 +53,7 @@ def test_levels_among_the_factors_are_as_if_written_beside(tmp_path, among_facto
     jsonschema.validate(tomllib.loads(HEAD + among_factors), json.loads(output_of("schema")))
 
 
+@pytest.mark.slow
 def test_the_schema_refuses_a_level_of_a_link_that_is_no_list():
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(

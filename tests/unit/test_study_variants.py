@@ -146,6 +146,7 @@ def not_tested(scale: str) -> dict[str, str]:
     return {claim.id: claim.not_tested for study in studies for claim in study.claim}
 
 
+@pytest.mark.slow
 def test_shipped_claims_at_levels_that_a_scale_leaves_out_or_divides_are_not_tested():
     reasons = not_tested("quick")
     for claim in (

@@ -46,6 +46,7 @@ def test_tests_of_guests_go_on_after_a_limit(tmp_path):
         process.kill()
 
 
+@pytest.mark.slow
 def test_tests_of_parsers_load_neither_the_store_nor_the_statistics():
     helpers = "conftest, tool_under_test, tool_reports, service_reports"
     loads = f"import sys, {helpers}; print({{'scipy', 'sqlalchemy', 'rich'}} & {{*sys.modules}})"
