@@ -6,7 +6,7 @@ link. A setting of the link is called `link.NAME` beside parameters, which may h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
@@ -107,11 +107,6 @@ class Levels(Mapping[str, Level]):
             {factor: level for factor, level in self._levels.items() if factor not in factors}
         )
 
-    def are_among(self, choices: Mapping[str, Collection[Level]]) -> bool:
-        """Return whether each factor of the choices has one of the levels there, which are canonical."""
-        own = self.canonical
-        return all(own.get(factor) in levels for factor, levels in choices.items())
-
 
 NO_LEVELS = Levels()
 
@@ -138,14 +133,6 @@ def number_of(level: Level) -> float | None:
     with suppress(ValueError):
         return float(size_bytes(str(level)))
     return None
-
-
-def canonical_choices(where: Mapping[str, Level | list[Level]]) -> dict[str, tuple[str, ...]]:
-    """Return the canonical levels of every factor of a table, which names one level or several of each."""
-    return {
-        factor: tuple(canonical(factor, level) for level in list_levels(given))
-        for factor, given in where.items()
-    }
 
 
 def list_levels(given: Level | list[Level]) -> list[Level]:
@@ -246,24 +233,6 @@ class KnownLevels:
         if wanted.casefold() not in known:
             raise unknown(f"level of {factor},", level, self.levels(factor), where, self._owner)
         return factor, tuple(known[wanted.casefold()])
-
-    def find_all(
-        self, conditions: Iterable[str], where: str, form: str
-    ) -> dict[str, tuple[str, ...]]:
-        """Return every factor of some `factor=level,level` with the spellings of its levels.
-
-        A level may hold a comma itself. The others are as in `find`.
-        """
-        found: dict[str, tuple[str, ...]] = {}
-        for written in conditions:
-            name, equals, levels = written.partition("=")
-            parts = [written]
-            if equals and "," in levels and not self.has(self.find_factor(name, where), levels):
-                parts = [f"{name}={level}" for level in levels.split(",")]
-            for part in parts:
-                factor, alike = self.find(part, where, form)
-                found[factor] = tuple(dict.fromkeys((*found.get(factor, ()), *alike)))
-        return found
 
 
 def unknown(kind: str, given: str, names: Sequence[str], where: str, owner: str) -> BadInput:

@@ -9,7 +9,6 @@ from vtax.levels import (
     KnownLevels,
     Levels,
     canonical,
-    canonical_choices,
     flat,
     number_of,
 )
@@ -76,14 +75,6 @@ def test_levels_of_a_link_are_known_by_their_own_names():
     assert flat({"link": 1}) == {"link": 1}
 
 
-def test_levels_are_among_choices():
-    levels = Levels({"size": "64KiB", "direction": "send"})
-    assert levels.are_among(canonical_choices({"size": [1, 65536]}))
-    assert levels.are_among({})
-    assert not levels.are_among(canonical_choices({"size": 1}))
-    assert not levels.are_among(canonical_choices({"other": "send"}))
-
-
 def test_part_of_levels_keeps_their_order():
     levels = Levels({"c": 1, "a": 2, "b": 3})
     assert list(levels.only({"b", "c"})) == ["c", "b"]
@@ -120,8 +111,3 @@ def test_what_is_not_known_is_refused_with_the_nearest_names(written, what, hint
         find(written)
     assert (refused.value.what, refused.value.where) == (what, "--where")
     assert hint in refused.value.hint
-
-
-def test_several_levels_are_separated_by_commas_that_a_level_may_hold():
-    found = KNOWN.find_all(["mtu=500,1500", "words=a,b", "mtu=500"], "", "")
-    assert found == {"link.mtu": ("500", "1500"), "words": ("a,b",)}

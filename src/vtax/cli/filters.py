@@ -11,7 +11,7 @@ from vtax.cli.arguments import listed
 from vtax.cli.completion import platforms_of_run
 
 if TYPE_CHECKING:
-    from vtax.report.analysis.filters import FilterWords
+    from vtax.report.analysis.source import FilterWords
 
 FILTERS = (
     "--platform, --benchmark and --where filter the output. The analysis stays the same: means, ratios and verdicts "
@@ -44,7 +44,6 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--where",
             "where",
             multiple=True,
-            callback=listed,
             metavar="FACTOR=LEVEL,...",
             help="Show only cells with this level (repeatable; levels of one factor are alternatives).",
         ),
@@ -56,6 +55,6 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def wanted(chosen: dict[str, Any]) -> FilterWords:
     """Remove the parameters of `filter_options` from a command's parameters."""
-    from vtax.report.analysis.filters import FilterWords
+    from vtax.report.analysis.source import FilterWords
 
     return FilterWords(chosen.pop("platforms"), chosen.pop("benchmarks"), chosen.pop("where"))

@@ -12,7 +12,7 @@ from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
 from vtax.levels import Levels
-from vtax.report.analysis.filters import FilterWords, filter_of, narrowed
+from vtax.report.analysis.source import FilterWords, selection_of
 from vtax.report.views.trials import Trial, started, trials_of
 from vtax.store.query import OutputRow, load, outputs_of_each
 from vtax.store.store import Store
@@ -34,7 +34,7 @@ def print_raw(
     Raises BadInput when no selected trial has this position, StoreError.
     """
     run = store.open_run(run_name)
-    trials = trials_of(narrowed(load(store.engine, run), filter_of(run, wanted).selects))
+    trials = trials_of(load(store.engine, run).narrowed(selection_of(run, wanted)))
     if number != EVERY:
         trials = [_chosen(run.name, trials, number)]
     outputs_by_trial = outputs_of_each(store.engine, run, [trial.position for trial in trials])

@@ -46,9 +46,8 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], as_j
       vtax recommend tour-1 --weights cpu=1,network=3,disk=1,guest-start=1
     """
     from vtax.cli.show import print_document
-    from vtax.report.analysis.filters import FilterWords
     from vtax.report.analysis.recommendation import recommend
-    from vtax.report.analysis.source import source_of
+    from vtax.report.analysis.source import FilterWords, source_of
     from vtax.report.views.recommend import document_of
 
     given = None if weights is None else weights_of(weights)

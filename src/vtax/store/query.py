@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 from vtax.described import Means
 from vtax.foreign_data import parse_json
 from vtax.messages import Note, note_in, restored
+from vtax.question import Selection
 from vtax.store import schema
 from vtax.store.records import CLOCK_RATE, HISTOGRAMS, LISTS, RESOLUTIONS, SAMPLES
 from vtax.store.rows import fetch, plain_settings, reading_rows
@@ -139,6 +140,25 @@ class RunData:
     failures: tuple[FailureRow, ...]
     histograms: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     resolutions: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+
+    def narrowed(self, only: Selection) -> RunData:
+        """Return the data of some cells alone, with what concerns their platforms or the whole run."""
+        if not only:
+            return self
+        is_kept = np.array([only.selects(cell.place) for cell in self.run.cells], np.bool_)
+        platforms = {self.run.cells[number].platform for number in np.flatnonzero(is_kept)}
+        kept = is_kept[self.trials.cell]
+        columns = {each.name: getattr(self.trials, each.name)[kept] for each in fields(Trials)}
+        measured, of_kept = self.measurements, kept[self.measurements.trial]
+        trial = (np.cumsum(kept) - 1)[measured.trial[of_kept]]
+        return replace(
+            self,
+            trials=Trials(**columns),
+            measurements=Measurements(trial, measured.metric[of_kept], measured.value[of_kept]),
+            guests=tuple(guest for guest in self.guests if guest.platform in platforms),
+            warnings=tuple(w for w in self.warnings if w.cell is None or is_kept[w.cell]),
+            failures=tuple(failure for failure in self.failures if is_kept[failure.cell]),
+        )
 
 
 def load(engine: Engine, run: RunHandle) -> RunData:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any
 
 from vtax.described import Means
+from vtax.levels import BENCHMARK, PLATFORM, Levels
 from vtax.messages import Note
 
 REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
@@ -64,8 +66,21 @@ class PluginRecord:
     sha256: str = ""
 
 
+class Placed:
+    """A point on a platform."""
+
+    platform: str
+    label: str
+    levels: Mapping[str, Any]
+
+    @cached_property
+    def place(self) -> Levels:
+        """Its platform, its benchmark and the levels of its factors: what tells it from others of its run."""
+        return Levels({**self.levels, PLATFORM: self.platform, BENCHMARK: self.label})
+
+
 @dataclass(frozen=True)
-class UntestedRecord:
+class UntestedRecord(Placed):
     """A point that a platform of a run could not carry, and so has no cell of."""
 
     platform: Annotated[str, Means("platform")]
@@ -79,7 +94,7 @@ class UntestedRecord:
 
 
 @dataclass(frozen=True)
-class CellRecord:
+class CellRecord(Placed):
     """One combination of levels on one platform.
 
     point: the same without the platform.

@@ -106,7 +106,7 @@ def _problems_of_side(
     known = known_levels(study, tables_of(study, check.benchmarks, side))
     return [
         *unknown_levels(_levels_of(side), known, f"{where}, key {key}"),
-        *unknown_levels(check.levels, known, f"{where}, key where"),
+        *unknown_levels(check.selection.choices, known, f"{where}, key where"),
         *_unknown_factors(check, known, where),
     ]
 
@@ -119,7 +119,7 @@ def _levels_of(side: ClaimSide) -> dict[str, tuple[str, ...]]:
 
 def _has_cells(study: Study, check: CheckTable, side: ClaimSide) -> bool:
     """Return whether a benchmark of a side has all levels of a check and of the side."""
-    wanted = {**check.levels, **_levels_of(side)}
+    wanted = {**check.selection.choices, **_levels_of(side)}
     for table in tables_of(study, check.benchmarks, side):
         known = known_levels(study, [table])
         if all(known.has_any(factor, levels) for factor, levels in wanted.items()):
@@ -167,7 +167,7 @@ def _problems_of_published(study: Study, table: PublishedTable, where: str) -> I
         yield BadInput(what, where=where, hint="use its label")
         return
     known = known_levels(study, tables_of(study, (table.benchmark,), ClaimSide("")))
-    yield from unknown_levels(table.levels, known, f"{where}, key where")
+    yield from unknown_levels(table.selection.choices, known, f"{where}, key where")
 
 
 def tables_of(study: Study, labels: Sequence[str], side: ClaimSide) -> list[BenchmarkTable]:

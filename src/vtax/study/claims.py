@@ -15,7 +15,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.described import Means
-from vtax.levels import HOST, NO_LEVELS, Level, Levels, canonical_choices, flat
+from vtax.levels import HOST, NO_LEVELS, PLATFORM, Level, Levels, flat
+from vtax.question import Selection
 from vtax.stats.margin import edges
 from vtax.study import limits
 from vtax.study.fields import (
@@ -54,6 +55,11 @@ class ClaimSide:
     def text(self) -> Annotated[str, Means("side")]:
         """It as it is written."""
         return f"{self.platform}@{self.levels.show(',')}" if self.levels else self.platform
+
+    @property
+    def selection(self) -> Selection:
+        """The cells that it names."""
+        return Selection.of({**self.levels, PLATFORM: self.platform})
 
     @property
     def host(self) -> int | None:
@@ -240,9 +246,9 @@ class CheckTable(StudyTable):
         return as_tuple(self.metric)
 
     @property
-    def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of `where`, in their canonical form."""
-        return canonical_choices(self.where)
+    def selection(self) -> Selection:
+        """The cells that `where` leaves."""
+        return Selection.of(self.where)
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Return every platform that it compares, each once."""
@@ -326,6 +332,6 @@ class PublishedTable(StudyTable):
         return self
 
     @property
-    def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of `where`, in their canonical form."""
-        return canonical_choices(self.where)
+    def selection(self) -> Selection:
+        """The cells that `where` leaves."""
+        return Selection.of(self.where)

@@ -43,7 +43,7 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
     if not set(figure.benchmarks) <= set(labels):
         return
     known = known_levels(study, tables_of(study, figure.benchmarks, ClaimSide("")))
-    yield from unknown_levels(figure.levels, known, f"{where}, key where")
+    yield from unknown_levels(figure.selection.choices, known, f"{where}, key where")
     for key in ("x", "y", "series", "panel"):
         axis = getattr(figure, key)
         if axis is not None and axis not in (*NAMED_AXES, *known.factors):
@@ -63,7 +63,7 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
     if figure.kind == "table":
         return
     for factor in known.factors:
-        is_fixed = len(figure.levels.get(factor, known.levels(factor))) == 1
+        is_fixed = len(figure.selection.canonical.get(factor, known.levels(factor))) == 1
         if factor not in figure.axes and not is_fixed:
             what = f"cells of several levels of {factor} are drawn at one place"
             yield BadInput(

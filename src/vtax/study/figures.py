@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, canonical_choices
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM
+from vtax.question import Selection
 from vtax.study.claims import Where
 from vtax.study.fields import Name, StudyTable, as_tuple, disagreement
 
@@ -130,9 +131,9 @@ class FigureTable(StudyTable):
         return tuple(axes)
 
     @property
-    def levels(self) -> dict[str, tuple[str, ...]]:
-        """The levels of `where`, in their canonical form."""
-        return canonical_choices(self.where)
+    def selection(self) -> Selection:
+        """The cells that `where` leaves."""
+        return Selection.of(self.where)
 
     def shows_platform(self, name: str) -> bool:
         """Return whether cells of a platform are drawn."""

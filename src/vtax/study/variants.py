@@ -15,13 +15,13 @@ from vtax.levels import (
     BENCHMARK,
     Level,
     canonical,
-    canonical_choices,
     flat,
     link_factor,
     link_factors,
     list_levels,
 )
 from vtax.messages import Note, packed
+from vtax.question import Selection
 from vtax.study import limits
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.claims import ClaimSide, side_of
@@ -550,6 +550,6 @@ def _named_levels(table: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the canonical levels of every factor that a check or a published number names."""
     levels: dict[str, set[str]] = {}
     for choices in (flat(table.get("where", {})), *(side.levels for side in _sides_of(table))):
-        for factor, keys in canonical_choices(choices).items():
+        for factor, keys in Selection.of(choices).canonical.items():
             levels.setdefault(factor, set()).update(keys)
     return levels

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vtax.benchmarks.base import PACKET_BYTES
-from vtax.levels import BENCHMARK, HOST, METRIC, Levels, canonical_choices
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels
+from vtax.question import Selection, by, group, rest
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis, aligned
@@ -83,25 +84,24 @@ def selected(
 
     fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
     """
-    wanted = {**canonical_choices(side.levels), **check.levels}
-    if check.benchmarks:
-        wanted.setdefault(BENCHMARK, check.benchmarks)
-    if check.metrics:
-        wanted.setdefault(METRIC, check.metrics)
-    fixed = {*fixed}
-    inner = {*inner} - fixed
-    groups: dict[Levels, dict[Levels, Cell]] = {}
-    names: dict[Levels, tuple[tuple[str, str], ...]] = {}
-    for entry in entries:
-        if entry.row.platform.name != side.platform or not entry.levels.are_among(wanted):
-            continue
-        if METRIC not in wanted and not entry.section.metric.is_primary:
-            continue
-        levels = entry.levels.canonical
-        outer = levels.without({*fixed, *inner})
-        groups.setdefault(outer, {})[levels.only(inner)] = entry
-        names.setdefault(outer, tuple(sorted(entry.levels.only(outer).texts)))
-    return {key: AveragedEntries(names[key], found) for key, found in groups.items()}
+    named = {BENCHMARK: check.benchmarks, METRIC: check.metrics}
+    of_check = Selection({name: them for name, them in named.items() if them})
+    wanted = of_check.and_also(side.selection).and_also(check.selection)
+    names_metric = METRIC in wanted.choices
+    cells = [
+        entry
+        for entry in entries
+        if wanted.selects(entry.levels) and (names_metric or entry.section.metric.is_primary)
+    ]
+    outside = {PLATFORM, *fixed}
+    within = by(*{*inner} - outside)
+    return {
+        key: AveragedEntries(
+            tuple(sorted(of_key[0].levels.only(key).texts)),
+            {within.of(entry.levels): entry for entry in of_key},
+        )
+        for key, of_key in group(cells, rest(*outside, *within.factors)).items()
+    }
 
 
 def packets_apart(entries: Iterable[Cell], of: Sequence[Cell], to: Sequence[Cell]) -> float:

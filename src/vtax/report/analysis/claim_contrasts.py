@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vtax.levels import Levels, number_of
+from vtax.levels import PLATFORM, Levels, number_of
 from vtax.messages import Note
+from vtax.question import rest
 from vtax.report.analysis.claim_cells import Mapped, logs_of, mean_logs, trial_logs
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
@@ -40,10 +41,11 @@ def divisor_of(entries: Sequence[Cell], check: CheckTable, mapped: Mapped) -> Di
     if check.reference is None:
         return None
     name = mapped.get(check.reference, check.reference)
-    there = {e.levels.canonical: e for e in entries if e.row.platform.name == name}
+    place = rest(PLATFORM)
+    there = {place.of(e.levels): e for e in entries if e.row.platform.name == name}
 
     def found(entry: Cell) -> Cell:
-        key = entry.levels.canonical
+        key = place.of(entry.levels)
         if key not in there:
             raise StatsError(Note("no-baseline-here"))
         return there[key]

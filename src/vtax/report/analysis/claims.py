@@ -12,7 +12,7 @@ import numpy as np
 
 from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
-from vtax.levels import BENCHMARK, HOST, METRIC, Levels, unknown
+from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
 from vtax.messages import Note
 from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import (
@@ -337,10 +337,8 @@ def _prepared(
         fixed = {*of.levels, *(to.levels if to else ())}
         inner = {*check.average_over, *([check.along] if check.along else [])}
         if check.over == "points":
-            inner = {factor for entry in entries for factor in entry.levels} - {
-                BENCHMARK,
-                METRIC,
-            } | inner
+            factors = {factor for entry in entries for factor in entry.levels}
+            inner |= factors - {PLATFORM, BENCHMARK, METRIC}
         left = selected(entries, check, _anywhere(of), fixed, inner)
         right = selected(entries, check, _anywhere(to), fixed, inner) if to else {}
         for key, group in left.items():

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Annotated
 
 from vtax.described import Means, Warnings
-from vtax.levels import BENCHMARK, METRIC, Levels
+from vtax.levels import METRIC, PLATFORM, Levels
+from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
+from vtax.report.analysis.factors import settings_of
 from vtax.report.analysis.values import Analysis, OfSection, Row, Section, every_row
 from vtax.report.document import joined
 from vtax.stats.ratio import Loss, Ratio
@@ -47,6 +49,13 @@ class Side:
         """Whether the side is a whole run."""
         return not self.platform
 
+    @cached_property
+    def selection(self) -> Selection:
+        """The cells that it names; all of a whole run."""
+        if self.is_run:
+            return EVERYTHING
+        return Selection.of({**self.levels, PLATFORM: self.platform})
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -63,9 +72,13 @@ class Cell:
 
     @cached_property
     def levels(self) -> Levels:
-        """The levels of its factors, of `benchmark` and of `metric`."""
-        named = {BENCHMARK: self.section.label, METRIC: self.section.metric.name}
-        return Levels({**named, **self.row.cell.levels})
+        """The levels of its factors, of `platform`, `benchmark` and `metric`."""
+        return Levels({**self.row.cell.place, METRIC: self.section.metric.name})
+
+    @cached_property
+    def settings(self) -> Levels:
+        """The same, with the parameters and link settings that all cells of its run share."""
+        return Levels({**settings_of(self.row.cell), **self.levels})
 
 
 def cells_of(run: Analysis) -> list[Cell]:

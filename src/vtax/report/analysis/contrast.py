@@ -8,15 +8,16 @@ as two samples (`unpaired`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
 import numpy as np
 
 from vtax.errors import BadInput, NotFound
-from vtax.levels import NO_LEVELS, KnownLevels, Levels, canonical_choices, unknown
+from vtax.levels import NO_LEVELS, PLATFORM, KnownLevels, Levels, unknown
 from vtax.messages import Note
+from vtax.question import Projection, by, rest
 from vtax.report import document as doc
 from vtax.report.analysis.compared import (
     Cell,
@@ -27,11 +28,10 @@ from vtax.report.analysis.compared import (
     Unmatched,
     by_table,
 )
-from vtax.report.analysis.factors import settings_of
 from vtax.report.analysis.result import analyse, row_contrast
 from vtax.report.analysis.run_differences import differences, setting_differences
 from vtax.report.analysis.unpaired import check, shared_baseline, unpaired
-from vtax.report.analysis.values import Analysis, Row, Section
+from vtax.report.analysis.values import Analysis, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Comparison, Contrast
 from vtax.stats.judge import analyse as judge
@@ -297,47 +297,10 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
         other = _alike(section, baseline.analysis)
         if other is None or not _is_wanted(section, metric, label):
             continue
-        more = (
-            [
-                (
-                    run.analysis,
-                    own,
-                    {id(base): row for row, base in _joined((run, own), (baseline, other))},
-                )
-                for run in treatment.further
-                if (own := _alike(section, run.analysis))
-            ],
-            [
-                (
-                    run.analysis,
-                    own,
-                    {id(row): base for row, base in _joined((treatment, section), (run, own))},
-                )
-                for run in baseline.further
-                if (own := _alike(section, run.analysis))
-            ],
-        )
         reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
-        for row, base in _joined((treatment, section), (baseline, other)):
+        for cells in _joined(section, treatment, baseline):
+            row, base = cells[0][0].row, cells[1][0].row
             levels = Levels({**base.cell.levels, **row.cell.levels}).without(fixed)
-            cells = (
-                (
-                    Cell(treatment.analysis, section, row),
-                    *(
-                        Cell(run, own, rows[id(base)])
-                        for run, own, rows in more[0]
-                        if id(base) in rows
-                    ),
-                ),
-                (
-                    Cell(baseline.analysis, other, base),
-                    *(
-                        Cell(run, own, rows[id(row)])
-                        for run, own, rows in more[1]
-                        if id(row) in rows
-                    ),
-                ),
-            )
             yield Compared(section, levels, row, base, cells, reason=reason)
 
 
@@ -357,28 +320,52 @@ def _alike(section: Section, run: Analysis) -> Section | None:
 
 
 def _joined(
-    treatment: tuple[Side, Section], baseline: tuple[Side, Section]
-) -> list[tuple[Row, Row]]:
-    """Return the rows of two sides that are alike."""
-    (side, section), (other, base) = treatment, baseline
-    if side.is_run:
-        points = (*section.points, *base.points)
-        factors = {factor for point in points for factor in point.levels}
-        rows, bases = _every_row(section, factors), _every_row(base, factors)
+    section: Section, treatment: Side, baseline: Side
+) -> Iterator[tuple[tuple[Cell, ...], tuple[Cell, ...]]]:
+    """Yield the cells of a section, in all runs of either side, that differ in what the sides name alone.
+
+    Whole runs are joined by their platforms and by every factor that one of them varies: what another one fixes
+    counts as its level.
+    """
+    sides = [
+        [
+            [Cell(run.analysis, own, row) for row in own.rows]
+            for run in side.runs
+            if (own := _alike(section, run.analysis))
+        ]
+        for side in (treatment, baseline)
+    ]
+    if treatment.is_run:
+        cells = (cell for side in sides for of_run in side for cell in of_run)
+        varied = {factor for cell in cells for factor in cell.row.cell.levels}
+        place = by(PLATFORM, *varied)
+        placed = [[{place.of(c.settings): c for c in of_run} for of_run in side] for side in sides]
     else:
-        fixed = (*side.levels, *other.levels)
-        rows, bases = _rows(side, other, section, fixed), _rows(other, side, base, fixed)
-    return [(row, bases[key]) for key, row in rows.items() if key in bases]
+        place = rest(PLATFORM, *treatment.levels, *baseline.levels)
+        both = treatment, baseline
+        placed = [
+            [_placed(of_run, side, other, place) for of_run in of_side]
+            for of_side, side, other in zip(sides, both, reversed(both), strict=True)
+        ]
+    for key in placed[0][0]:
+        if key in placed[1][0]:
+            of, to = (tuple(of_run[key] for of_run in side if key in of_run) for side in placed)
+            yield of, to
 
 
-def _every_row(section: Section, factors: Collection[str]) -> dict[object, Row]:
-    """Return all rows by their platform and the levels of some factors; what is fixed in this run counts as its
-    level."""
-    found: dict[object, Row] = {}
-    for row in section.rows:
-        levels = Levels({**settings_of(row.cell), **row.cell.levels}).only(factors)
-        found[row.platform.name, levels.canonical] = row
-    return found
+def _placed(
+    cells: Iterable[Cell], side: Side, other: Side, place: Projection
+) -> dict[Levels, Cell]:
+    """Return the cells of a side by their places.
+
+    A factor that only the other side fixes is held at the same level here, where this side has it.
+    """
+    held = other.selection.without(side.selection.choices)
+    return {
+        place.of(cell.levels): cell
+        for cell in cells
+        if side.selection.selects(cell.levels) and held.allows(cell.levels)
+    }
 
 
 def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
@@ -412,22 +399,6 @@ def unmatched_cells(
         for row in section.rows
     }
     return tuple(cell for key, cell in found.items() if key not in keys)
-
-
-def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> dict[object, Row]:
-    """Return the side's rows by what is left of their levels without the fixed factors.
-
-    A factor that only the other side fixes is held at the same level here, where this side has it.
-    """
-    found: dict[object, Row] = {}
-    own = canonical_choices(side.levels)
-    held = canonical_choices(other.levels.without(side.levels))
-    for point in section.points:
-        choices = {factor: level for factor, level in held.items() if factor in point.levels}
-        if point.levels.are_among({**own, **choices}):
-            key = point.levels.canonical.without(fixed)
-            found.update((key, row) for row in point.rows if row.platform.name == side.platform)
-    return found
 
 
 def _is_in_table(pair: Compared) -> bool:

@@ -127,7 +127,7 @@ class _Selection:
             if section.label not in figure.benchmarks or section.metric.name not in figure.metrics:
                 continue
             for point in section.points:
-                if not point.levels.are_among(figure.levels):
+                if not figure.selection.selects(point.levels):
                     continue
                 for row in point.rows:
                     there = self._there(row.platform.name)
@@ -260,7 +260,7 @@ class _Selection:
         for table in self.published:
             is_of = (table.benchmark, table.metric) == (section.label, section.metric.name)
             is_there = is_of and table.statistic == "mean" and there in table.values
-            if is_there and levels.are_among(table.levels):
+            if is_there and table.selection.selects(levels):
                 return _printed(table, there)
         return None
 
@@ -371,10 +371,7 @@ def _is_of(figure: FigureTable, table: PublishedTable) -> bool:
     """Return whether a printed number belongs to a figure: of its benchmark and metric, at none but its levels."""
     if table.benchmark not in figure.benchmarks or table.metric not in figure.metrics:
         return False
-    return all(
-        set(table.levels.get(factor, levels)) <= set(levels)
-        for factor, levels in figure.levels.items()
-    )
+    return figure.selection.has_all_of(table.selection)
 
 
 def _printed(table: PublishedTable, there: str) -> Estimate:

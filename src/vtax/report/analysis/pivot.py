@@ -23,11 +23,10 @@ from vtax.levels import (
     METRIC,
     PLATFORM,
     KnownLevels,
-    Level,
     Levels,
-    canonical_choices,
     unknown,
 )
+from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
 from vtax.report.analysis.factors import (
     BLOCK,
@@ -147,9 +146,9 @@ class Pivot:
     columns: Annotated[tuple[str, ...], Means("likewise")]
     cells: Mapping[TablePlace, PivotCell]
     empty: Mapping[TablePlace, doc.Inline]
-    where: Annotated[Mapping[str, tuple[str, ...]], Means("factor -> levels that are shown")]
+    where: Annotated[Selection, Means("factor -> levels that are shown", take="choices")]
     to: Annotated[
-        Mapping[str, tuple[str, ...]], Means("factor -> level whose figures are 1; empty for none")
+        Selection, Means("factor -> level whose figures are 1; empty for none", take="choices")
     ]
     warnings: Annotated[
         tuple[doc.Warning, ...], Means("those of the whole run, and of the cells that are shown")
@@ -174,9 +173,7 @@ class Pivot:
         """Return whether a figure is what others are percents of."""
         if self.quantity == "efficiency" and cell.row.platform.is_baseline:
             return True
-        return bool(self.to) and all(
-            cell.levels.get(name) in levels for name, levels in self.to.items()
-        )
+        return bool(self.to) and self.to.selects(Levels(cell.levels))
 
     @property
     def sections(self) -> list[Section]:
@@ -230,10 +227,10 @@ class _PivotBuilder:
     ) -> None:
         self.analysis, self.quantity, self.every_metric = source.analysis, quantity, every_metric
         self.known = self._known_levels()
-        self.to = dict([self.known.find(to, "--to", "write --to FACTOR=LEVEL")]) if to else {}
-        if not_compared := next(
-            (name for name in self.to if name in (BENCHMARK, METRIC, *PARTS)), ""
-        ):
+        self.to = EVERYTHING
+        if to:
+            self.to = Selection(dict([self.known.find(to, "--to", "write --to FACTOR=LEVEL")]))
+        if not_compared := next(iter(self.to.only((BENCHMARK, METRIC, *PARTS)).choices), ""):
             raise BadInput(
                 f"figures of one {not_compared} are no percent of another's",
                 where="--to",
@@ -248,7 +245,7 @@ class _PivotBuilder:
             )
         )
         if not columns:
-            columns = next((name for name in self.to if name not in (rows, panels)), "")
+            columns = next(iter(self.to.without((rows, panels)).choices), "")
         self.axes = Axes(rows, columns, panels)
         if len(set(self.axes.names)) < len(self.axes.names):
             raise BadInput(
@@ -256,7 +253,8 @@ class _PivotBuilder:
                 hint="name each factor once",
             )
         self.metric = self._metric(metric)
-        self.where = self.known.find_all(where, "--where", "write --where FACTOR=LEVEL")
+        form = "write --where FACTOR=LEVEL"
+        self.where = Selection.parse(where, self.known, "--where", form)
         self.values = Values(source, quantity, self.to)
 
     def built(self) -> Pivot:
@@ -329,7 +327,13 @@ class _PivotBuilder:
 
     def _cells(self) -> Iterator[PivotCell]:
         """Yield every figure that is shown."""
-        parts = list(self._parts())
+        parts = [
+            (labels, sessions)
+            for labels, sessions in self._parts()
+            if self.where.only(PARTS).selects(Levels(labels))
+        ]
+        of_cells = self.where.without(PARTS)
+        axes = {*self.axes.names} - {*PARTS}
         for section in self.analysis.sections:
             if self.metric and section.metric.name != self.metric:
                 continue
@@ -337,19 +341,19 @@ class _PivotBuilder:
                 self.metric
                 or self.every_metric
                 or section.metric.is_primary
-                or METRIC in self.where
+                or METRIC in self.where.choices
             ):
                 continue
             for point in section.points:
                 for row in point.rows:
-                    of_cell = recorded(row.cell, section.metric.name)
-                    for labels, sessions in parts:
-                        if self._is_shown(levels := {**of_cell, **labels}):
-                            yield self._cell(section, point, row, levels, sessions)
+                    levels = recorded(row.cell, section.metric.name)
+                    if axes <= levels.keys() and of_cells.selects(Levels(levels)):
+                        for labels, sessions in parts:
+                            yield self._cell(section, point, row, {**levels, **labels}, sessions)
 
     def _parts(self) -> Iterator[tuple[dict[str, str], list[MeasuredSession]]]:
         """(levels, sessions with their blocks) of every part that axes or conditions tell apart; else all at once."""
-        used = [name for name in PARTS if name in self.axes.names or name in self.where]
+        used = [name for name in PARTS if name in self.axes.names or name in self.where.choices]
         if not used:
             yield {}, []
             return
@@ -361,11 +365,6 @@ class _PivotBuilder:
             group[session.number] = replace(session, blocks=blocks)
         for key, sessions in groups.items():
             yield dict(zip(used, key, strict=True)), list(sessions.values())
-
-    def _is_shown(self, levels: Mapping[str, str]) -> bool:
-        return all(name in levels for name in self.axes.names) and all(
-            levels.get(name) in wanted for name, wanted in self.where.items()
-        )
 
     def _cell(
         self,
@@ -400,16 +399,11 @@ class _PivotBuilder:
     def _why_empty(self, place: TablePlace) -> doc.Inline:
         """Return why no figure stands at a place of the table."""
         names = (self.axes.panels, self.axes.rows, self.axes.columns)
-        wanted: dict[str, Level | list[Level]] = {
-            **{name: list(levels) for name, levels in self.where.items()},
-            **dict(zip(names, place, strict=True)),
-        }
-        choices = canonical_choices(
-            {name: level for name, level in wanted.items() if name not in ("", METRIC, *PARTS)}
-        )
+        of_place = Selection.of(dict(zip(names, place, strict=True)))
+        wanted = self.where.and_also(of_place).without(("", METRIC, *PARTS))
 
         def fits(cell: CellRecord | UntestedRecord) -> bool:
-            return Levels(recorded(cell, "")).are_among(choices)
+            return wanted.selects(Levels(recorded(cell, "")))
 
         if any(map(fits, self.analysis.cells)):
             return msg("measured, without a value of this metric")

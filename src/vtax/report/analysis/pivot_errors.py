@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from vtax.errors import BadInput
-from vtax.levels import BENCHMARK, METRIC, TOPOLOGY
+from vtax.levels import BENCHMARK, METRIC, PLATFORM, TOPOLOGY, Levels
+from vtax.question import Selection, residue
+from vtax.report.analysis.factors import PARTS
 from vtax.report.analysis.values import Analysis
 
 if TYPE_CHECKING:
@@ -16,12 +18,9 @@ if TYPE_CHECKING:
 _MOST_LEVELS = 6  # that an error lists
 
 
-def no_figure(
-    analysis: Analysis, axes: Axes, metric: str, where: Mapping[str, Sequence[str]]
-) -> BadInput:
+def no_figure(analysis: Analysis, axes: Axes, metric: str, where: Selection) -> BadInput:
     """Return the error for axes and conditions that leave no figure."""
-    written = ", ".join(f"{name}={'|'.join(levels)}" for name, levels in where.items())
-    what = f"with {written}" if written else ""
+    what = f"with {where.show(', ')}" if where else ""
     wanted = f"a level of {' and '.join(axes.names)}"
     of_metric = f" of {metric}" if metric else " of a primary metric"
     return BadInput(
@@ -33,14 +32,10 @@ def no_figure(
 def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
     """Return the error for figures that share a place: what they differ in, and what to type."""
     varied = {factor for cell in cells for factor in cell.row.cell.levels}
-    names = [
-        name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in axes.names
-    ]
-    differing = {
-        name: levels
-        for name in names
-        if len(levels := list(dict.fromkeys(cell.levels.get(name, "none") for cell in cells))) > 1
-    }
+    factors = {PLATFORM, BENCHMARK, METRIC, TOPOLOGY, *varied, *PARTS}
+    found = residue([Levels(cell.levels).only(factors) for cell in cells], axes.names)
+    order = (BENCHMARK, METRIC, TOPOLOGY, *sorted(found))
+    differing = {name: found[name] for name in order if name in found}
     if BENCHMARK in differing:  # whose settings differ with it
         differing = {BENCHMARK: differing[BENCHMARK]}
     listed = [f"{name} ({_some(levels)})" for name, levels in differing.items()]
@@ -50,6 +45,7 @@ def several_figures(axes: Axes, cells: Sequence[PivotCell]) -> BadInput:
     one = {
         BENCHMARK: f"--benchmark {quote(levels[0])}",
         METRIC: f"--metric {quote(levels[0])}",
+        PLATFORM: f"--platform {quote(levels[0])}",
     }.get(name, f"--where {quote(f'{name}={levels[0]}')}")
     return BadInput(
         f"several figures are left for each place; they differ in {', '.join(listed)}",

@@ -9,15 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vtax.levels import PLATFORM
+from vtax.levels import Levels
 from vtax.messages import Note
+from vtax.question import Selection, rest
 from vtax.report import document as doc
 from vtax.report.analysis.factors import recorded
 from vtax.report.analysis.figure_values import Estimate
 from vtax.report.analysis.result import logs_to, row_contrast
 from vtax.report.analysis.sessions import MeasuredSession, ratio_in
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.values import ResultPoint, Row, Section
+from vtax.report.analysis.values import ResultPoint, Row, Section, every_row
 from vtax.report.analysis.within_trials import trials_of
 from vtax.report.document import msg
 from vtax.stats.checks import StatsError
@@ -35,17 +36,15 @@ _NO_REFERENCE = msg("no ratio to a value at the level that is 100 %")
 
 
 class Values:
-    """Computes the values of one quantity. to: factor -> spellings of its level whose figures are 100 %; or empty."""
+    """Computes the values of one quantity. to: the cells whose figures are 100 %; or everything."""
 
-    def __init__(self, source: Source, quantity: Quantity, to: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, source: Source, quantity: Quantity, to: Selection) -> None:
         self.source, self.quantity, self.to = source, quantity, to
-        self._references: dict[tuple[str, frozenset[tuple[str, str]]], tuple[ResultPoint, Row]] = {}
-        for section in source.analysis.sections if to else ():
-            for point in section.points:
-                for row in point.rows:
-                    levels = recorded(row.cell, section.metric.name)
-                    if all(levels.get(factor) in them for factor, them in to.items()):
-                        self._references[self._key(section, row)] = point, row
+        self._place = rest(*to.choices)
+        self._references: dict[tuple[str, Levels], tuple[ResultPoint, Row]] = {}
+        for section, point, row in every_row(source.analysis.sections) if to else ():
+            if to.selects(Levels(recorded(row.cell, section.metric.name))):
+                self._references[self._key(section, row)] = point, row
 
     def of(
         self, section: Section, point: ResultPoint, row: Row, sessions: Sequence[MeasuredSession]
@@ -87,13 +86,9 @@ class Values:
         found = mean if self.quantity == "mean" else ratio and ratio.efficiency(section.better)
         return bounded(found) if found else None
 
-    def _key(self, section: Section, row: Row) -> tuple[str, frozenset[tuple[str, str]]]:
+    def _key(self, section: Section, row: Row) -> tuple[str, Levels]:
         """Return what a row shares with the one that is 100 %: every level but that of the factor."""
-        levels = {
-            PLATFORM: row.cell.platform,
-            **{name: str(level) for name, level in row.cell.levels.items()},
-        }
-        return section.name, frozenset(item for item in levels.items() if item[0] not in self.to)
+        return section.name, self._place.of(row.cell.place)
 
     def _to(
         self,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from vtax.described import Means, Only
 from vtax.levels import BENCHMARK, METRIC
+from vtax.question import Selection
 from vtax.report.analysis.claim_cells import entries_of
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
@@ -118,5 +119,5 @@ def _shown(level: object) -> str:
 
 
 def _is_of(entry: Cell, table: PublishedTable) -> bool:
-    named = {BENCHMARK: (table.benchmark,), METRIC: (table.metric,)}
-    return entry.levels.are_among({**named, **table.levels})
+    named = Selection({BENCHMARK: (table.benchmark,), METRIC: (table.metric,)})
+    return named.and_also(table.selection).selects(entry.levels)

@@ -16,10 +16,10 @@ from vtax.benchmarks.base import is_timed
 from vtax.levels import Levels
 from vtax.messages import Note
 from vtax.observations import Observations
+from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
-from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.host_cpu import with_answers
 from vtax.report.analysis.sessions import measured_sessions, units_of_blocks
 from vtax.report.analysis.settled import settled, without
@@ -96,11 +96,21 @@ def judged_run(data: RunData) -> Judged:
     return Judged(rule, sections, blocks, aims, targets)
 
 
-def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
-    """Return the result of a run from its figures: all of it, or what a filter shows. data: the whole run's."""
+def shown(data: RunData, found: Judged, only: Selection = EVERYTHING) -> Analysis:
+    """Return the result of a run from its figures: all of it, or what was selected, beside the baseline.
+
+    A selection judges nothing again: means, ratios, verdicts and ranks are those of the whole run, so that every
+    verdict stays corrected for the family it was judged in, however few of that family are shown.
+
+    data: the whole run's.
+    found: its figures.
+    only: what was selected.
+    """
     run, rule, measured = data.run, found.rule, ~data.trials.is_warmup
-    part = narrowed(data, only.shows) if only else data
-    sections = tuple(_sections_shown(found.sections, only)) if only else found.sections
+    baseline = next((p.name for p in run.platforms if p.is_baseline), "")
+    cells = only.beside(baseline)
+    part = data.narrowed(cells)
+    sections = tuple(_sections_shown(found.sections, cells)) if only else found.sections
     rows, sessions = _placed(sections), measured_sessions(data)
     places = {place for place, _, _ in rows}
     missed = []
@@ -125,18 +135,18 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         ended_at=run.ended_at,
         duration_s=run.duration_s,
         rule=rule,
-        baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
+        baseline=baseline,
         blocks=found.blocks,
         trials=int(measured.sum()),
         failed=int((measured & ~data.trials.is_ok).sum()),
         platforms=tuple(
-            platform for platform in run.platforms if only.shows_platform(platform.name)
+            p for p in run.platforms if not only.platforms or p.name in cells.platforms
         ),
         sections=sections,
         guests=part.guests,
         failures=part.failures,
-        cells=tuple(filter(only.shows, run.cells)),
-        untested=tuple(filter(only.shows, run.untested)),
+        cells=tuple(cell for cell in run.cells if cells.selects(cell.place)),
+        untested=tuple(each for each in run.untested if cells.selects(each.place)),
         warnings=(
             *warnings_of(part, rows),
             *drift_warnings(
@@ -149,10 +159,10 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
     )
 
 
-def _sections_shown(sections: Sequence[Section], only: Filter) -> Iterator[Section]:
+def _sections_shown(sections: Sequence[Section], only: Selection) -> Iterator[Section]:
     for section in sections:
         rows = {
-            point.key: tuple(row for row in point.rows if only.shows(row.cell))
+            point.key: tuple(row for row in point.rows if only.selects(row.cell.place))
             for point in section.points
         }
         points = tuple(

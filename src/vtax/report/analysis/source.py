@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
-from vtax.report.analysis.filters import EVERYTHING, FilterWords, filter_of, narrowed
+from vtax.errors import BadInput
+from vtax.levels import BENCHMARK, PLATFORM, KnownLevels, unknown
+from vtax.question import EVERYTHING, Selection
 from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
 from vtax.store.query import BlockCounters, RunData, load
@@ -13,7 +16,20 @@ from vtax.store.query import block_counters as query_block_counters
 from vtax.store.query import counters as query_counters
 from vtax.store.query import effective as query_effective
 from vtax.store.query import samples as query_samples
+from vtax.store.run import RunHandle
 from vtax.store.store import LAST, Store
+
+
+@dataclass(frozen=True)
+class FilterWords:
+    """Words of a person who asks for a part of a run, as typed.
+
+    where: conditions, as `Selection.parse` reads them.
+    """
+
+    platforms: Sequence[str] = ()
+    benchmarks: Sequence[str] = ()
+    where: Sequence[str] = ()
 
 
 class Source:
@@ -52,12 +68,8 @@ class Source:
         if self.store is None:
             return {}
         found, cells = query_counters(self.store.engine, self.data.run), self.data.run.cells
-        only = self.analysis.filter
-        return (
-            {key: value for key, value in found.items() if only.shows(cells[key[0]])}
-            if only
-            else found
-        )
+        only = self.analysis.shown_cells
+        return {key: value for key, value in found.items() if only.selects(cells[key[0]].place)}
 
     def block_counters(
         self, cells: Collection[int], only: tuple[str, str] | None = None
@@ -81,10 +93,62 @@ def source_of(store: Store, run_name: str = LAST, *, wanted: FilterWords | None 
     Raises BadInput for an unknown run and for a filter that names what is not there, StoreError.
     """
     run = store.open_run(run_name)
-    only = EVERYTHING if wanted is None else filter_of(run, wanted)
+    only = EVERYTHING if wanted is None else selection_of(run, wanted)
     data = load(store.engine, run)
     found = judged_run(data)
     whole = Source(data, shown(data, found), store)
     if not only:
         return whole
-    return Source(narrowed(data, only.shows), shown(data, found, only), store, whole)
+    analysis = shown(data, found, only)
+    return Source(data.narrowed(analysis.shown_cells), analysis, store, whole)
+
+
+def selection_of(run: RunHandle, wanted: FilterWords) -> Selection:
+    """Return the cells that a person asked for. A benchmark that is named stands for all tables of it.
+
+    Raises BadInput for a name that the run does not have, and when no cell is left.
+    """
+    names = [platform.name for platform in run.platforms]
+    for name in wanted.platforms:
+        if name not in names:
+            raise unknown("platform", name, names, "--platform", run.name)
+    labels: dict[str, list[str]] = {}
+    for cell in run.cells:
+        for name in (cell.label, cell.benchmark):
+            labels.setdefault(name, []).append(cell.label)
+    for name in wanted.benchmarks:
+        if name not in labels:
+            raise unknown("benchmark", name, list(labels), "--benchmark", run.name)
+    of_names = [label for name in wanted.benchmarks for label in labels[name]]
+    named = {PLATFORM: tuple(wanted.platforms), BENCHMARK: tuple(dict.fromkeys(of_names))}
+    known = KnownLevels(run.name, (cell.place for cell in run.cells))
+    where = Selection.parse(wanted.where, known, "--where", "write --where FACTOR=LEVEL")
+    found = Selection({name: them for name, them in named.items() if them}).and_also(where)
+    if not any(found.selects(cell.place) for cell in run.cells):
+        raise _nothing(run, found, known)
+    return found
+
+
+def _nothing(run: RunHandle, only: Selection, known: KnownLevels) -> BadInput:
+    """Return the error for a selection without a cell: why its platforms were not tested, or what there is."""
+    named = [platform for platform in run.platforms if platform.name in only.platforms]
+    if named and not any(platform.available for platform in named):
+        first = named[0]
+        return BadInput(
+            f"{run.name} could not test {first.name}: {first.reason}",
+            where="--platform",
+            hint=first.hint,
+        )
+    exists = [
+        f"platforms {', '.join(dict.fromkeys(cell.platform for cell in run.cells))}",
+        f"benchmarks {', '.join(dict.fromkeys(cell.label for cell in run.cells))}",
+        *(
+            f"{factor} {', '.join(known.levels(factor))}"
+            for factor in known.factors
+            if factor not in (PLATFORM, BENCHMARK)
+        ),
+    ]
+    return BadInput(
+        f"{run.name} has no cell with {only.show(', ')}",
+        hint=f"each exists, but not together: {'; '.join(exists)}",
+    )

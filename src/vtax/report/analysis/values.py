@@ -12,8 +12,8 @@ import numpy as np
 
 from vtax.described import BESIDE, Means, Warnings
 from vtax.levels import Levels, number_of
+from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
-from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession, units_of
 from vtax.report.document import levels_of
 from vtax.stats.censoring import Timeouts
@@ -361,7 +361,7 @@ class Analysis:
     ]
     warnings: Annotated[tuple[doc.Warning, ...], Means("all warnings, merged")]
     missed_targets: Annotated[tuple[doc.Inline, ...], Means("a sentence for every missed target")]
-    filter: Filter = EVERYTHING
+    filter: Selection = EVERYTHING
     sessions: Annotated[tuple[MeasuredSession, ...], Means("sessions that have a trial")] = ()
     identity: Annotated[
         str,
@@ -388,9 +388,14 @@ class Analysis:
         return self.rule.margin
 
     @property
-    def shown_part(self) -> Annotated[Filter | None, _FILTER]:
+    def shown_part(self) -> Annotated[Selection | None, _FILTER]:
         """The part that a filter shows."""
         return self.filter or None
+
+    @cached_property
+    def shown_cells(self) -> Selection:
+        """The cells that are shown: what the filter selects, and the baseline beside it."""
+        return self.filter.beside(self.baseline)
 
     @property
     def order(self) -> Annotated[tuple[BlockOrder, ...], Means("blocks in the order they ran")]:

@@ -10,7 +10,6 @@ from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import ResultPoint, Row
 from vtax.report.analysis.compared import Compared, Contrasts
-from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import first_of, joined, levels_of, listed, msg, muted, plural, styled
 from vtax.report.document.terms import unit_of
@@ -23,18 +22,12 @@ from vtax.store.records import CellRecord
 _MAX_NAMED = 3
 
 
-def document_of(found: Contrasts, only: Filter = EVERYTHING) -> doc.Document:
+def document_of(found: Contrasts) -> doc.Document:
     """Return the answer; a table a metric with both means, their ratio and its verdict; how it was compared, and the
     warnings.
-
-    only: what is shown of the family, whose verdicts stay as they are.
     """
     table_of = _table_of_runs if found.treatment.is_run else _table
-    compared = [
-        each
-        for each in found.compared
-        if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)
-    ]
+    compared = found.compared
     parts: list[doc.Part] = [_summary(found, compared)]
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]

@@ -129,7 +129,7 @@ def filter_line(analysis: Analysis) -> doc.Inline:
         return ""
     return msg(
         "shown: {filter}; verdicts and warnings are judged over the whole run",
-        filter=analysis.filter.text,
+        filter=analysis.filter.show(", "),
     )
 
 

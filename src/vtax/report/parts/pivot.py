@@ -25,7 +25,7 @@ def document_of(pivot: Pivot, analysis: Analysis) -> doc.Document:
     title, lead = header_of(analysis)
     if pivot.where:
         written = doc.Factor(
-            levels_of({name: "|".join(levels) for name, levels in pivot.where.items()})
+            levels_of({name: "|".join(levels) for name, levels in pivot.where.choices.items()})
         )
         lead = (*lead, msg("where {levels}", levels=written))
     parts: list[doc.Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
@@ -48,7 +48,9 @@ def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
     }[pivot.quantity]
     if not pivot.to:
         return name
-    level = doc.Factor(levels_of({factor: levels[0] for factor, levels in pivot.to.items()}))
+    level = doc.Factor(
+        levels_of({factor: levels[0] for factor, levels in pivot.to.choices.items()})
+    )
     return msg("{figure}, as percent of that at {level}", figure=name, level=level)
 
 
@@ -180,7 +182,7 @@ def about(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
         cell.value is not None and cell.value.low is not None for cell in pivot.cells.values()
     ):
         yield msg("means with the half-width of their {level} intervals", level=analysis.level)
-    parts = [name for name in PARTS if name in (*pivot.axes.names, *pivot.where)]
+    parts = [name for name in PARTS if name in (*pivot.axes.names, *pivot.where.choices)]
     if parts:
         yield msg(
             "figures are of a part of the run each ({parts}): intervals are over its blocks or sessions, a single "

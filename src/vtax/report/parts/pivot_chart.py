@@ -113,7 +113,9 @@ def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[doc.Inline]:
     if pivot.where:
         yield msg(
             "where {levels}",
-            levels=doc.Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()})),
+            levels=doc.Factor(
+                levels_of({name: "|".join(v) for name, v in pivot.where.choices.items()})
+            ),
         )
     yield from about(pivot, analysis)
     if count := len(pivot.empty):

@@ -41,7 +41,7 @@ def document(source: Source, options: Options) -> doc.Document:
         if counted
         else []
     )
-    shown = [each for each in found if analysis.filter.shows(each.row.cell)]
+    shown = [each for each in found if analysis.shown_cells.selects(each.row.cell.place)]
     has_contrasts = any(True for _ in explainable(analysis.sections))
     made = document_of(shown, analysis, is_full=options.depth == "all", has_contrasts=has_contrasts)
     return shared.of_blocks(made, analysis)

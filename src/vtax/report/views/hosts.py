@@ -45,7 +45,7 @@ class _Found:
 
 def document(source: Source, options: Options) -> doc.Document:
     """Return what hosts show; nothing of a run of one host and no campaign."""
-    analysis, only = source.whole.analysis, source.analysis.filter
+    analysis, only = source.whole.analysis, source.analysis.shown_cells
     hosts, campaign = hosts_of(analysis), campaign_of(analysis.provenance)
     if len(hosts) < 2 and campaign is None:
         nothing = msg("The run is of one host.")
@@ -61,9 +61,11 @@ def document(source: Source, options: Options) -> doc.Document:
         campaign,
         tuple(host_matrix.lines_of(source.analysis, hosts)),
         facts,
-        tuple(each for each in odd_hosts(analysis, hosts, facts) if only.shows(each.row.cell)),
         tuple(
-            (change, tuple(each for each in of if only.shows(each.row.cell)))
+            each for each in odd_hosts(analysis, hosts, facts) if only.selects(each.row.cell.place)
+        ),
+        tuple(
+            (change, tuple(each for each in of if only.selects(each.row.cell.place)))
             for change, of in changes
         ),
     )

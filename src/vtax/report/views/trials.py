@@ -13,7 +13,6 @@ from vtax.counters.table import HOST_DISK_RATIO
 from vtax.described import BESIDE, Means
 from vtax.foreign_data import parse_json
 from vtax.report import document as doc
-from vtax.report.analysis.filters import narrowed
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, levels_of, msg, muted, styled
 from vtax.report.views.base import Options, View, register_view
@@ -93,7 +92,7 @@ def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[
 
 def document(source: Source, _: Options) -> doc.Document:
     """Return a row per trial."""
-    trials = trials_of(narrowed(source.data, source.analysis.filter.selects), source.effective)
+    trials = trials_of(source.data.narrowed(source.analysis.filter), source.effective)
     if not trials:
         return doc.Document(VIEW.title, (doc.Paragraph(msg("No trial was made.")),), data=[])
     columns = [

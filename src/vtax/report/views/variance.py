@@ -36,7 +36,7 @@ def document(source: Source, options: Options) -> doc.Document:
         samples=whole.samples,
         waited=waited,
     )
-    kept = [cell for cell in found if source.analysis.filter.shows(cell.row.cell)]
+    kept = [cell for cell in found if source.analysis.shown_cells.selects(cell.row.cell.place)]
     made = document_of(kept, source.analysis, is_folded=options.depth == "report")
     return shared.of_blocks(made, source.analysis)
 
