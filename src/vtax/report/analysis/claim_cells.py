@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,11 +9,12 @@ import numpy as np
 
 from vtax.benchmarks.base import PACKET_BYTES
 from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels
+from vtax.pairing import Logs, mean_logs
 from vtax.question import Selection, by, group, rest
 from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.sessions import of_hosts
-from vtax.report.analysis.values import Analysis, aligned
-from vtax.store.query import Floats, Ints
+from vtax.report.analysis.values import Analysis, Row
+from vtax.stats.ratio import BlockMeans
 from vtax.study.claims import CheckTable, ClaimSide
 
 Mapped = Mapping[str, str]
@@ -124,37 +124,24 @@ def _place(entry: Cell) -> tuple[str, str]:
     return entry.row.platform.name, entry.row.cell.point
 
 
-def logs_of(entries: Sequence[Cell]) -> tuple[Ints, Floats]:
-    """(blocks, logarithms of the entries by blocks): NaN where a block lacks an entry or a mean is not positive."""
-    blocks, values = aligned([entry.row for entry in entries])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = np.log(np.where(values > 0, values, np.nan))
-    return blocks, logs
+def means_of(entries: Iterable[Cell]) -> list[BlockMeans]:
+    """Return the means of blocks of each entry."""
+    return [entry.row.means_of_blocks for entry in entries]
 
 
-def mean_logs(entries: Sequence[Cell]) -> dict[int, float]:
-    """Block -> mean of the logarithms over entries, of blocks that have all of them."""
-    blocks, logs = logs_of(entries)
-    means = logs.mean(axis=0)
-    return {
-        block: mean
-        for block, mean in zip(blocks.tolist(), means.tolist(), strict=True)
-        if mean == mean
-    }
+def trial_logs(entries: Sequence[Cell], number: int) -> Logs:
+    """Return the mean over entries of the logarithm of a trial, in the blocks in which every entry has it.
+
+    number: of the trial in its block, from 0.
+    """
+    return mean_logs([_of_trials(entry.row, number) for entry in entries])
 
 
-def trial_logs(entries: Sequence[Cell], number: int) -> dict[int, float]:
-    """Block -> mean over entries of the logarithm of its trial of this number, from 0. All entries have the block."""
-    found: list[dict[int, float]] = []
-    for entry in entries:
-        logs: dict[int, list[float]] = {}
-        for block, value in zip(
-            entry.row.trial_blocks.tolist(), entry.row.trial_values.tolist(), strict=True
-        ):
-            logs.setdefault(block, []).append(math.log(value) if value > 0 else math.nan)
-        found.append(
-            {block: values[number] for block, values in logs.items() if len(values) > number}
-        )
-    blocks = set.intersection(*map(set, found))
-    means = {block: sum(logs[block] for logs in found) / len(found) for block in blocks}
-    return {block: mean for block, mean in means.items() if mean == mean}
+def _of_trials(row: Row, number: int) -> BlockMeans:
+    """Return the value of the trial of this number in every block that has it."""
+    order = np.argsort(row.trial_blocks, kind="stable")
+    blocks, first, counts = np.unique(
+        row.trial_blocks[order], return_index=True, return_counts=True
+    )
+    has_it = counts > number
+    return BlockMeans(blocks[has_it], row.trial_values[order][first[has_it] + number])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from vtax.levels import PLATFORM, Levels, number_of
 from vtax.messages import Note
+from vtax.pairing import Logs, align, mean_logs, pair
 from vtax.question import rest
-from vtax.report.analysis.claim_cells import Mapped, logs_of, mean_logs, trial_logs
+from vtax.report.analysis.claim_cells import Mapped, means_of, trial_logs
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
 from vtax.stats.checks import StatsError
@@ -26,11 +28,9 @@ from vtax.stats.spread import (
     spread_over_points,
 )
 from vtax.stats.trend import theil_sen
-from vtax.store.query import Floats
+from vtax.store.query import Floats, Ints
 from vtax.study.claims import CheckTable
 
-Logs = dict[int, float]
-"""Block -> a logarithm."""
 FULL = 0.9
 """Share of a link's rate: what a TCP stream carries in packets of 1500 bytes is 0.95 of it, and 0.9 is full."""
 Divisor = Callable[[Cell], Cell]
@@ -74,24 +74,16 @@ def samples_of(
 
     hosts: the blocks of each side's host. Raises StatsError for a side without any.
     """
-    of, to = (
-        _sample(analysis, _of_blocks(_side_logs(s, divisor), b))
-        for s, b in zip(sides, hosts, strict=True)
-    )
+    logs = [_side_logs(s, divisor).only(b) for s, b in zip(sides, hosts, strict=True)]
+    of, to = ((_some(each).values, analysis.units_of(each.units)) for each in logs)
     return of, to
 
 
-def _sample(analysis: Analysis, logs: Logs) -> Sample:
+def _some(logs: Logs) -> Logs:
+    """Return the logarithms. Raises StatsError without any."""
     if not logs:
         raise StatsError(Note("no-shared-block"))
-    blocks = np.array(sorted(logs), np.int64)
-    return np.array([logs[block] for block in blocks.tolist()]), analysis.units_of(blocks)
-
-
-def _of_blocks(logs: Logs, blocks: Collection[int] | None) -> Logs:
-    return (
-        logs if blocks is None else {block: log for block, log in logs.items() if block in blocks}
-    )
+    return logs
 
 
 def contrast_of(
@@ -108,30 +100,30 @@ def contrast_of(
     if check.kind == "monotone":
         found = _slopes(check, of, to, keys, analysis.rule.confidence)
     elif check.over == "pairing":
-        found = _spread_of(spread_of_pairing, mean_logs(of), mean_logs(to))
+        found = _spread_of(spread_of_pairing, mean_logs(means_of(of)), mean_logs(means_of(to)))
     elif check.over == "trials":
         found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
     elif check.kind == "link_rate":
         limit = float(np.mean([np.log(rate) for entry in of if (rate := entry.link_rate)]))
-        found = {block: log - limit for block, log in mean_logs(of).items()}
+        own = mean_logs(means_of(of))
+        found = Logs(own.units, own.values - limit)
     elif check.kind == "spread":
         found = _spread(check, of, divisor)
         if to:
-            found = _difference(found, _spread(check, to, divisor))
+            found = found - _spread(check, to, divisor)
     else:
-        parts = [_of_blocks(_side_logs(side, divisor), only) for side in (of, to)]
-        if not set(parts[0]) & set(parts[1]):
-            raise StatsError(Note("no-shared-block"))
-        means = _means(parts[0]), _means(parts[1])
+        parts = [_side_logs(side, divisor) for side in (of, to)]
+        if only is not None:
+            parts = [part.only(only) for part in parts]
+        _some(pair(parts[0], parts[1])[0])
+        means = [BlockMeans(part.units, np.exp(part.values)) for part in parts]
         made = paired_contrast(ContrastSide(means[0]), ContrastSide(means[1]), of[0].section.better)
         return replace(
             made, sessions=_sessions(analysis, np.union1d(means[0].blocks, means[1].blocks))
         )
-    blocks = np.array(sorted(found), np.int64)
-    if not blocks.size:
-        raise StatsError(Note("no-shared-block"))
-    logs = np.array([found[block] for block in blocks.tolist()])
-    return Contrast(logs, of[0].section.better, sessions=_sessions(analysis, blocks))
+    found = _some(found)
+    sessions = _sessions(analysis, found.units)
+    return Contrast(found.values, of[0].section.better, sessions=sessions)
 
 
 def _sessions(analysis: Analysis, blocks: Any) -> Any:
@@ -139,23 +131,8 @@ def _sessions(analysis: Analysis, blocks: Any) -> Any:
 
 
 def _side_logs(entries: Sequence[Cell], divisor: Divisor | None) -> Logs:
-    own = mean_logs(entries)
-    return (
-        own
-        if divisor is None
-        else _difference(own, mean_logs([divisor(entry) for entry in entries]))
-    )
-
-
-def _difference(left: Logs, right: Logs) -> Logs:
-    return {block: left[block] - right[block] for block in left if block in right}
-
-
-def _means(logs: Logs) -> BlockMeans:
-    blocks = sorted(logs)
-    return BlockMeans(
-        np.array(blocks, np.int64), np.exp(np.array([logs[block] for block in blocks]))
-    )
+    own = mean_logs(means_of(entries))
+    return own if divisor is None else own - mean_logs(means_of(map(divisor, entries)))
 
 
 def _slopes(
@@ -165,8 +142,8 @@ def _slopes(
     keys: Sequence[Levels],
     confidence: float,
 ) -> Logs:
-    """Block -> Theil and Sen's slope of the logarithm, by doublings of the factor; over points with the same level
-    the logarithms are averaged."""
+    """Return Theil and Sen's slope of the logarithm, by doublings of the factor; over points with the same level the
+    logarithms are averaged."""
     assert check.along is not None
     by_level: dict[float, list[int]] = {}
     for place, key in enumerate(keys):
@@ -177,33 +154,34 @@ def _slopes(
     lines = []
     for number in sorted(by_level):
         places = by_level[number]
-        logs = mean_logs([of[place] for place in places])
-        lines.append(_difference(logs, mean_logs([to[place] for place in places])) if to else logs)
+        logs = mean_logs(means_of(of[place] for place in places))
+        lines.append(logs - mean_logs(means_of(to[place] for place in places)) if to else logs)
     x = np.log2(np.array(sorted(by_level)))
-    shared = set.intersection(*(set(line) for line in lines))
-    return {
-        b: theil_sen(x, np.array([line[b] for line in lines]), confidence).estimate for b in shared
-    }
+    shared = reduce(lambda line, other: pair(line, other)[0], lines).units
+    values = np.array([line.only(shared.tolist()).values for line in lines])
+    slopes = [theil_sen(x, of_block, confidence).estimate for of_block in values.T]
+    return Logs(shared, np.array(slopes))
 
 
 def _spread_of(spread: Callable[[Floats, Floats], Floats], left: Logs, right: Logs) -> Logs:
-    """Every second block -> a logarithm of the spreads of two series, of the blocks that both have."""
-    shared = sorted(set(left) & set(right))
-    values = (np.array([logs[block] for block in shared]) for logs in (left, right))
-    return dict(zip(shared[::BLOCKS_OF_A_SPREAD], spread(*values).tolist(), strict=False))
+    """Return a logarithm of the spreads of two series for every second of the blocks that both have."""
+    left, right = pair(left, right)
+    return _of_pairs(left.units, spread(left.values, right.values))
+
+
+def _of_pairs(blocks: Ints, spreads: Floats) -> Logs:
+    """Return a spread of every two blocks at the first of them."""
+    return Logs(blocks[::BLOCKS_OF_A_SPREAD][: spreads.size], spreads)
 
 
 def _spread(check: CheckTable, entries: Sequence[Cell], divisor: Divisor | None) -> Logs:
-    """Block -> the logarithm of a spread; over blocks, of every two the first."""
+    """Return the logarithm of a spread of every block; over blocks, at the first of every two."""
     if check.over == "blocks":
         logs = _side_logs(entries, divisor)
-        own = sorted(logs)
-        found = spread_over_blocks(np.array([logs[b] for b in own])).tolist()
-        return dict(zip(own[::BLOCKS_OF_A_SPREAD], found, strict=False))
-    blocks, values = logs_of(entries)
+        return _of_pairs(logs.units, spread_over_blocks(logs.values))
+    blocks, values = align(means_of(entries))
     if divisor is not None:
-        others, divided = logs_of([divisor(entry) for entry in entries])
+        others, divided = align(means_of(map(divisor, entries)))
         _, left, right = np.intersect1d(blocks, others, return_indices=True)
         blocks, values = blocks[left], values[:, left] - divided[:, right]
-    spreads = spread_over_points(values)
-    return {b: s for b, s in zip(blocks.tolist(), spreads.tolist(), strict=True) if s == s}
+    return Logs(blocks, spread_over_points(values)).known()

@@ -14,6 +14,7 @@ from vtax.described import BESIDE, Means, Only
 from vtax.errors import BadInput
 from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
 from vtax.messages import Note
+from vtax.pairing import mean_logs
 from vtax.report import document as doc
 from vtax.report.analysis.claim_cells import (
     AveragedEntries,
@@ -23,7 +24,7 @@ from vtax.report.analysis.claim_cells import (
     has_values_on,
     host_name,
     mapped_side,
-    mean_logs,
+    means_of,
     packets_apart,
     selected,
 )
@@ -400,7 +401,7 @@ def _left_out(
         if not to or wanted[0] == wanted[1]
         else [*zip(wanted, (of, to), strict=True)]
     )
-    return sum(len(blocks - set(mean_logs(each))) for blocks, each in parts)
+    return sum(len(blocks - {*mean_logs(means_of(each)).units.tolist()}) for blocks, each in parts)
 
 
 def _comparison(

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Annotated
 
 from vtax.described import BESIDE, Means
 from vtax.levels import Levels
+from vtax.pairing import Logs, Units, pair
 from vtax.report import document as doc
 from vtax.report.analysis.campaign import PlannedChange, campaign_of
-from vtax.report.analysis.hosts import HostLogs, MeasuredHost, logs_by_host
+from vtax.report.analysis.hosts import MeasuredHost, logs_on, units_on
 from vtax.report.analysis.odd_hosts import Key, flat_facts, name_of, written_key
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.document import joined
@@ -138,12 +140,28 @@ def effects_of(
 ) -> tuple[ChangeEffect, ...]:
     """Return what it did to every platform's own performance and to its ratio to the baseline, in primary metrics."""
     of_sections: dict[str, list[ChangeEffect]] = defaultdict(list)
+    units, confidence = units_on(hosts), analysis.rule.confidence
+    names = [host.name for host in hosts]
     for section, point, row in every_row(analysis.primary):
         for base in (None, point.baseline):
             if row.summary is None or row is base or (base is not None and base.summary is None):
                 continue
-            if found := _effect(section, point, row, base, hosts, change, analysis.rule.confidence):
-                of_sections[section.name].append(found)
+            with suppress(StatsError):
+                shifts = _shifts(logs_on(row, base, units), change, names, units)
+                changed, controls = (
+                    [shifts[name] for name in side if name in shifts]
+                    for side in (change.changed, change.controls)
+                )
+                effect = ChangeEffect(
+                    section,
+                    point,
+                    row,
+                    base,
+                    effect_of_change(changed, controls, confidence),
+                    effect_of_change(changed, [], confidence),
+                    effect_of_change(controls, [], confidence) if controls else None,
+                )
+                of_sections[section.name].append(effect)
     return tuple(each for of in of_sections.values() for each in _adjusted(of))
 
 
@@ -152,46 +170,17 @@ def _adjusted(found: Sequence[ChangeEffect]) -> Iterator[ChangeEffect]:
     return (replace(each, p_adjusted=p) for each, p in zip(found, p_values, strict=True))
 
 
-def _effect(
-    section: Section,
-    point: ResultPoint,
-    row: Row,
-    base: Row | None,
-    hosts: Sequence[MeasuredHost],
-    change: ChangeOfHosts,
-    confidence: float,
-) -> ChangeEffect | None:
-    try:
-        logs = logs_by_host(row, base, hosts)
-        changed, controls = (
-            _shifts(logs, names, change) for names in (change.changed, change.controls)
-        )
-        return ChangeEffect(
-            section,
-            point,
-            row,
-            base,
-            effect_of_change(changed, controls, confidence),
-            effect_of_change(changed, [], confidence),
-            effect_of_change(controls, [], confidence) if controls else None,
-        )
-    except StatsError:
-        return None
-
-
 def _shifts(
-    logs: Mapping[str, HostLogs], names: Sequence[str], change: ChangeOfHosts
-) -> list[float]:
-    """log(after / before) of every host that has both."""
-    found = []
-    for name in names:
-        windows = [
-            logs[name].of(window) if name in logs else None
-            for window in (change.before, change.after)
-        ]
-        if windows[0] and windows[1]:
-            found.append(windows[1].mean - windows[0].mean)
-    return found
+    logs: Logs, change: ChangeOfHosts, names: Sequence[str], units: Units
+) -> dict[str, float]:
+    """Name of a host -> log(after / before), of every host that has both."""
+    windows = [
+        logs.only([block for block, (_, session) in units.items() if session in window])
+        for window in (change.after, change.before)
+    ]
+    after, before = pair(windows[0], windows[1], "host", units)
+    shifts = (after.values - before.values).tolist()
+    return {names[host]: shift for host, shift in zip(after.units.tolist(), shifts, strict=True)}
 
 
 def _switches(hosts: Sequence[MeasuredHost]) -> dict[Key, dict[str, Switch]]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-import numpy as np
-
 from vtax.described import Means
+from vtax.pairing import Logs, Units, pair_rows
 from vtax.report.analysis.campaign import campaign_of
 from vtax.report.analysis.sessions import MeasuredSession, logs_in, of_hosts, ratio_in
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.stats.checks import StatsError
-from vtax.stats.host_change import window_mean
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import holm
-from vtax.store.query import Floats, Ints
 
 _ID_DIGITS = 8  # of the identity of a host, in place of a name
 
@@ -43,27 +40,14 @@ class MeasuredHost:
         return tuple(session.number for session in self.sessions)
 
     @property
+    def blocks(self) -> list[int]:
+        """The blocks that were measured on it."""
+        return [block for session in self.sessions for block in session.blocks]
+
+    @property
     def facts(self) -> Mapping[str, Any]:
         """The facts of its last session."""
         return self.sessions[-1].host
-
-
-@dataclass(frozen=True)
-class HostLogs:
-    """One logarithm per block of a row, by host. sessions: of each block."""
-
-    logs: Floats
-    sessions: Ints
-
-    @property
-    def mean(self) -> float:
-        """The mean of the means of its sessions."""
-        return window_mean(self.logs, self.sessions)
-
-    def of(self, sessions: Collection[int]) -> HostLogs | None:
-        """Return the same of some sessions; None where it has no block in them."""
-        there = np.isin(self.sessions, list(sessions))
-        return HostLogs(self.logs[there], self.sessions[there]) if there.any() else None
 
 
 @dataclass(frozen=True)
@@ -121,35 +105,25 @@ def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
     return tuple(sorted(found, key=lambda host: host.name))
 
 
-def logs_by_host(row: Row, base: Row | None, hosts: Sequence[MeasuredHost]) -> dict[str, HostLogs]:
-    """Name of a host -> what a row shows there: ratios to its baseline, or its own values where that is None.
-
-    Hosts without a block are left out. Raises StatsError for values that have no logarithm.
-    """
-    if base is None:
-        blocks, logs = row.blocks, block_contrast(row.means_of_blocks)
-    else:
-        blocks = np.union1d(row.blocks, base.blocks)
-        logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
-    session_of = {
-        block: session.number
-        for host in hosts
+def units_on(hosts: Sequence[MeasuredHost]) -> Units:
+    """Return of every block that was measured on some hosts the place of its host among them, and its session."""
+    return {
+        block: (number, session.number)
+        for number, host in enumerate(hosts)
         for session in host.sessions
         for block in session.blocks
     }
-    host_of = {
-        session.number: number for number, host in enumerate(hosts) for session in host.sessions
-    }
-    sessions = np.array([session_of.get(block, 0) for block in blocks.tolist()], np.int64)
-    of = np.array([host_of.get(session, -1) for session in sessions.tolist()], np.int64)
-    of = np.where(np.isnan(logs), -1, of)
-    order = np.argsort(of, kind="stable")
-    bounds = np.searchsorted(of[order], np.arange(len(hosts) + 1))
-    return {
-        host.name: HostLogs(logs[part], sessions[part])
-        for number, host in enumerate(hosts)
-        if (part := order[bounds[number] : bounds[number + 1]]).size
-    }
+
+
+def logs_on(row: Row, base: Row | None, units: Units) -> Logs:
+    """Return what a row shows in blocks on some hosts: ratios to its baseline, or its own values where that is None.
+
+    Raises StatsError for values that have no logarithm.
+    """
+    own = row.means_of_blocks
+    if base is None:
+        return Logs(own.blocks, block_contrast(own)).only(units)
+    return pair_rows(own, base.means_of_blocks, units).known()
 
 
 def groups_of(sessions: Sequence[MeasuredSession]) -> tuple[HostGroup, ...]:

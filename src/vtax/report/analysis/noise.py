@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtax.errors import StoreError
+from vtax.pairing import mean_logs
 from vtax.report.analysis.result import analyse_data
-from vtax.report.analysis.values import Analysis, aligned
+from vtax.report.analysis.values import Analysis
 from vtax.store.query import load
 from vtax.store.store import Store
 
@@ -60,7 +61,6 @@ def _deviations(analysis: Analysis, benchmark: str) -> Iterator[tuple[str, float
             for row in rows:
                 if base is None or row is base:
                     continue
-                values = aligned([base, row])[1]
-                values = values[:, (values > 0).all(axis=0)]
-                if values.shape[1] >= _FEWEST_BLOCKS:
-                    yield row.platform.name, float(np.log(values[1] / values[0]).std(ddof=1))
+                logs = mean_logs([row.means_of_blocks]) - mean_logs([base.means_of_blocks])
+                if logs.values.size >= _FEWEST_BLOCKS:
+                    yield row.platform.name, float(logs.values.std(ddof=1))

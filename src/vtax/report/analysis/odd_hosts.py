@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from vtax.described import BESIDE, Means
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name
-from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
+from vtax.report.analysis.hosts import MeasuredHost, logs_on, units_on
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError
@@ -177,14 +177,17 @@ def _tested(
     hosts: Sequence[MeasuredHost],
     sets: Mapping[frozenset[str], list[tuple[Key, str]]],
 ) -> Iterator[OddHosts]:
+    units = units_on(hosts)
     for section, point, row in every_row(analysis.primary):
         if row.summary is None or point.baseline is None:
             continue
         try:
             base = None if row is point.baseline else point.baseline
-            means = {name: logs.mean for name, logs in logs_by_host(row, base, hosts).items()}
+            logs = logs_on(row, base, units).averaged("host", units)
         except StatsError:
             continue
+        names_here = [hosts[number].name for number in logs.units.tolist()]
+        means = dict(zip(names_here, logs.values.tolist(), strict=True))
         for names, keys in sets.items():
             some = [means[name] for name in names if name in means]
             others = [mean for name, mean in means.items() if name not in names]

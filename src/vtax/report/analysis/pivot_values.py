@@ -11,11 +11,12 @@ import numpy as np
 
 from vtax.levels import Levels
 from vtax.messages import Note
+from vtax.pairing import pair_rows
 from vtax.question import Selection, rest
 from vtax.report import document as doc
 from vtax.report.analysis.factors import recorded
 from vtax.report.analysis.figure_values import Estimate
-from vtax.report.analysis.result import logs_to, row_contrast
+from vtax.report.analysis.result import row_contrast
 from vtax.report.analysis.sessions import MeasuredSession, ratio_in
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import ResultPoint, Row, Section, every_row
@@ -137,12 +138,10 @@ class Values:
         for point, row in (of, to):
             if point.baseline is None or row.ratio is None:
                 raise StatsError(Note("no-baseline-here"))
-            here, base = _in(row, sessions), _in(point.baseline, sessions)
-            logs, blocks = logs_to(here, base), np.union1d(here.blocks, base.blocks)
+            here, base = (_in(each, sessions).means_of_blocks for each in (row, point.baseline))
+            logs = pair_rows(here, base).known()
             with np.errstate(over="ignore"):
-                sides.append(
-                    ContrastSide(BlockMeans(blocks[~np.isnan(logs)], np.exp(logs[~np.isnan(logs)])))
-                )
+                sides.append(ContrastSide(BlockMeans(logs.units, np.exp(logs.values))))
         return paired_contrast(sides[0], sides[1], section.better, self.source.analysis.unit_of)
 
     def _quantile(

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from vtax.described import Means
+from vtax.pairing import pair_rows
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
-from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.store.hosts import host_id
 from vtax.store.provenance import versions_of
@@ -122,13 +123,8 @@ def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSess
 def logs_in(row: Row, base: Row, sessions: Sequence[MeasuredSession]) -> tuple[Values, Values]:
     """(log-ratio, host and session) of every block that both rows have in these sessions. Raises StatsError."""
     units = units_of(sessions)
-    sides = [
-        dict(zip(side.blocks.tolist(), side.block_means.tolist(), strict=True))
-        for side in (row, base)
-    ]
-    blocks = [block for block in sides[0] if block in sides[1] and block in units]
-    logs = log_ratios(*(np.array([side[block] for block in blocks]) for side in sides))
-    return logs, np.array([units[block] for block in blocks])
+    logs = pair_rows(row.means_of_blocks, base.means_of_blocks, units)
+    return logs.values, np.array([units[block] for block in logs.units.tolist()])
 
 
 def ratio_in(

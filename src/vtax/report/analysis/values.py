@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
@@ -472,12 +472,3 @@ class Analysis:
     def ready_s(self, platform: str) -> list[float]:
         """Start to agent ready of every guest of a platform that became ready."""
         return [g.ready_s for g in self.guests if g.platform == platform and g.ready_s is not None]
-
-
-def aligned(rows: Sequence[Row]) -> tuple[Ints, Floats]:
-    """(blocks, matrix of rows by blocks): NaN where a block lacks a row. Blocks are all that any row has."""
-    blocks = np.unique(np.concatenate([row.blocks for row in rows])).astype(np.int64)
-    matrix = np.full((len(rows), blocks.size), np.nan)
-    for line, row in zip(matrix, rows, strict=True):
-        line[np.searchsorted(blocks, row.blocks)] = row.block_means
-    return blocks, matrix

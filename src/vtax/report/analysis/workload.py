@@ -13,8 +13,9 @@ from vtax.benchmarks.registry import resource_of
 from vtax.described import Means
 from vtax.errors import BadInput
 from vtax.levels import NO_LEVELS, Levels
+from vtax.pairing import mean_logs
 from vtax.report import document as doc
-from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, aligned, every_row
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.document import msg
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks
@@ -224,26 +225,21 @@ def _by_unit(
 ) -> dict[str, Floats]:
     """Platform -> log efficiency of every unit; empty where the baseline has no positive value."""
     rows = [row for row in point.rows if row.summary is not None]
-    base = next((number for number, row in enumerate(rows) if row.platform.is_baseline), None)
+    base = next((row for row in rows if row.platform.is_baseline), None)
     if base is None:
         return {}
-    blocks, values = aligned(rows)
-    sign = 1 if section.better == "higher" else -1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = np.log(np.where(values > 0, values, np.nan))
+    own = mean_logs([base.means_of_blocks])
     found: dict[str, Floats] = {}
-    of = np.array([unit_of[block] for block in blocks.tolist()], dtype=int)
-    for row, line in zip(rows, sign * (logs - logs[base]), strict=True):
-        kept = ~np.isnan(line)
-        if kept.any():
-            sums, counts = (
-                np.bincount(of[kept], line[kept], units),
-                np.bincount(of[kept], minlength=units),
-            )
+    for row in rows:
+        logs = mean_logs([row.means_of_blocks]) - own
+        if logs:
+            values = logs.values if section.better == "higher" else -logs.values
+            of = np.array([unit_of[block] for block in logs.units.tolist()])
+            sums, counts = np.bincount(of, values, units), np.bincount(of, minlength=units)
             found[row.platform.name] = np.divide(
                 sums, counts, out=np.full(units, np.nan), where=counts > 0
             )
-    return found if rows[base].platform.name in found else {}
+    return found if base.platform.name in found else {}
 
 
 def link_limits(analysis: Analysis, figures: Sequence[WorkloadMetric]) -> tuple[float, ...]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from vtax.pairing import pair_rows
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section, every_row
 from vtax.report.document import joined, msg, plural
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.checks import Better
-from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.ratio import Ratio
 
 MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
 _FEWEST = 3  # trials of a cell that have an order and a distribution
@@ -188,9 +189,9 @@ def _groups(
 
 
 def _block_shares(row: Row, base: Row, better: Better) -> tuple[Any, Any]:
-    blocks, of_row, of_base = np.intersect1d(row.blocks, base.blocks, return_indices=True)
-    logs = log_ratios(row.block_means[of_row], base.block_means[of_base])
-    return blocks, np.exp(np.minimum(logs if better == "higher" else -logs, _LARGEST_LOG))
+    ratios = pair_rows(row.means_of_blocks, base.means_of_blocks)
+    logs = ratios.values if better == "higher" else -ratios.values
+    return ratios.units, np.exp(np.minimum(logs, _LARGEST_LOG))
 
 
 def _has_trials(row: Row) -> bool:

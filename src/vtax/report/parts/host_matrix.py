@@ -9,7 +9,7 @@ from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.analysis.hosts import MeasuredHost, logs_by_host
+from vtax.report.analysis.hosts import MeasuredHost, logs_on, units_on
 from vtax.report.document import joined, msg, muted, plural
 from vtax.report.parts import shared
 from vtax.report.parts.figures import MOST_ROWS, share_row
@@ -31,6 +31,7 @@ class Line:
 def lines_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Line, ...]:
     """Return every comparison of a primary metric with the baseline, host by host."""
     found = []
+    units, level = units_on(hosts), analysis.rule.confidence
     for section in analysis.primary:
         for point in section.points:
             base = point.baseline
@@ -38,14 +39,15 @@ def lines_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Line, .
                 if row is base or row.summary is None:
                     continue
                 try:
-                    logs = logs_by_host(row, base, hosts)
+                    logs = logs_on(row, base, units)
                 except StatsError:
                     continue
-                level = analysis.rule.confidence
-                ratios = {
-                    name: ratio_over_sessions(of.logs, of.sessions, level)
-                    for name, of in logs.items()
-                }
+                ratios = {}
+                for host in hosts:
+                    own = logs.only(host.blocks)
+                    if own:
+                        sessions = [units[block][1] for block in own.units.tolist()]
+                        ratios[host.name] = ratio_over_sessions(own.values, sessions, level)
                 found.append(Line(section, point, row, ratios))
     return tuple(found)
 
