@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from vtax.stats.checks import MINIMUM_BLOCKS, Array
-from vtax.stats.stopping import Rule, interval_confidence, test_level
+from vtax.stats.rules import FixedRule, OpenRule, Rule, VerdictRule
 
 NOISES = (
     "normal",
@@ -24,7 +24,7 @@ NOISES = (
     "log-normal of shape 1 on one side, no guard",
 )
 MARGIN, FAMILY, SD = 0.02, 5, 0.1  # SD: of a block, where ratios beyond the margin come by chance
-OPEN = Rule("open", margin=MARGIN)
+OPEN = OpenRule(margin=MARGIN)
 
 
 def logs(noise: str, shape: tuple[int, ...], random: np.random.Generator) -> Array:
@@ -53,7 +53,7 @@ def looks(values: Array) -> tuple[Array, Array, Array]:
 
 def bounds(alpha: float, ns: Array) -> Array:
     """Student's t that rejects on one side at every look."""
-    levels = np.array([test_level(OPEN, alpha, int(n)) for n in ns])
+    levels = np.array([OPEN.test_level(alpha, int(n)) for n in ns])
     return np.where(levels > 0, -special.stdtrit(ns - 1, np.maximum(levels, 1e-300)), np.inf)
 
 
@@ -84,8 +84,8 @@ def main() -> None:
         print(f"| {noise} | {shares} |", flush=True)
     width = (
         partial(_width, OPEN),
-        partial(_width, Rule("verdict", margin=MARGIN)),
-        partial(_width, Rule("fixed")),
+        partial(_width, VerdictRule(margin=MARGIN)),
+        partial(_width, FixedRule()),
     )
     print("\n| blocks | width / `verdict` of up to 30 | width / a fixed number |\n|---:|---:|---:|")
     for n in (5, 6, 7, 8, 10, 15, 20, 30):
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _width(rule: Rule, blocks: int) -> float:
-    return float(special.stdtrit(blocks - 1, (1 + interval_confidence(rule, blocks)) / 2))
+    return float(special.stdtrit(blocks - 1, (1 + rule.interval_confidence(blocks)) / 2))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ import numpy.typing as npt
 from points import parser_of, print_points
 
 from vtax.stats.judge import Comparison, Contrast, analyse
+from vtax.stats.rules import FixedRule
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.stats.stopping import Rule
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -77,7 +77,7 @@ def row(key: tuple[str, float], studies: int) -> list[str]:
     """Coverage, alarms, false `equivalent`, half-width and boots of a design."""
     design, effect = key
     rng = np.random.default_rng([2026, zlib.crc32(repr(key).encode())])
-    rule = Rule("fixed")
+    rule = FixedRule()
     strict = replace(rule, margin=MARGIN / 10)
     covers, alarms, equal, boots, halves = 0, 0, 0, 0, []
     for _ in range(studies):

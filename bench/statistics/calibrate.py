@@ -14,8 +14,8 @@ from methods import UNDECIDED, precision
 from noise import Array
 from scipy import special
 
+from vtax.stats.rules import width_share
 from vtax.stats.sequential import HELD_BACK, nominal_levels
-from vtax.stats.stopping import width_share
 
 STUDIES = 40_000
 FAMILY = 6

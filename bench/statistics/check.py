@@ -28,7 +28,7 @@ from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast, ContrastSide, paired_contrast
 from vtax.stats.ranges import Sample
 from vtax.stats.ratio import BlockMeans
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import FixedRule
 
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 MARGIN = 0.05
@@ -157,7 +157,7 @@ def _words(
     random: np.random.Generator, made: Finding, comparisons: int, studies: int, slowdown: float
 ) -> np.ndarray:
     """The word about every comparison, a row a study."""
-    rule = Rule("fixed", blocks=max(BLOCKS), margin=MARGIN)
+    rule = FixedRule(blocks=max(BLOCKS), margin=MARGIN)
     found = []
     for _ in range(max(1, studies // comparisons)):
         claims = {str(number): [made(random, slowdown)] for number in range(comparisons)}

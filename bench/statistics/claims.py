@@ -20,8 +20,8 @@ import numpy as np
 from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ranges import Claimed
+from vtax.stats.rules import FixedRule
 from vtax.stats.spread import spread_over_blocks
-from vtax.stats.stopping import Rule
 
 Noise = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 NOISES: Mapping[str, Noise] = {
@@ -63,7 +63,7 @@ def _share(
 ) -> float:
     """Percent of studies with a false word; of claims that get the right one where there is one."""
     studies = studies if where == "at the bounds" else max(1, studies // 5)
-    rule = Rule("fixed", blocks=blocks)
+    rule = FixedRule(blocks=blocks)
     found = 0.0
     for _ in range(studies):
         judged = judge_claims(rule, _claims(random, noise, blocks, where), looks_ahead=False)

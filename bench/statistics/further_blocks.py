@@ -17,7 +17,8 @@ from hard import FAMILY, generator, percent
 from vtax.stats import stopping
 from vtax.stats.checks import Array
 from vtax.stats.judge import Comparison, Contrast, analyse
-from vtax.stats.stopping import Rule, Stop
+from vtax.stats.rules import RULES, PrecisionRule, Rule
+from vtax.stats.terms import Stop
 from vtax.stats.verdict import Verdict
 
 OUTLOOK_HEADS = (
@@ -31,7 +32,7 @@ OUTLOOK_HEADS = (
 )
 LOST_HEADS = ("noise / target", "none lost", "one lost", "one lost, and never left out")
 LOST_AFTER = 2  # blocks
-RULES: tuple[Stop, ...] = ("fixed", "precision", "verdict")
+STOPS: tuple[Stop, ...] = ("fixed", "precision", "verdict")
 
 
 def outlooks(stop: Stop, blocks: int, studies: int) -> list[str]:
@@ -39,7 +40,7 @@ def outlooks(stop: Stop, blocks: int, studies: int) -> list[str]:
 
     Settled is what has a verdict after that many more blocks, at the level that the rule asks for there.
     """
-    rule = Rule(stop, blocks=blocks, confidence=0.995)
+    rule = RULES[stop](blocks=blocks, confidence=0.995)
     rng = generator("outlooks", stop, blocks)
     open_, ends = 0, []
     for _ in range(studies):
@@ -83,7 +84,7 @@ def lost(noise: float, studies: int) -> list[str]:
 
 def blocks_of_run(noise: float, rng: np.random.Generator, *, is_lost: bool) -> int:
     """Blocks until the rule stops a run; a comparison whose interval is narrow is left out of further ones."""
-    rule = Rule("precision")
+    rule = PrecisionRule()
     logs = noise * rule.precision * rng.standard_normal((FAMILY, rule.max_blocks))
     if is_lost:
         logs[0, LOST_AFTER:] = np.nan
@@ -105,7 +106,7 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=2000)
     studies = parser.parse_args().studies
     tables = (
-        (OUTLOOK_HEADS, (outlooks(*at, studies) for at in product(RULES, (5, 10, 20)))),
+        (OUTLOOK_HEADS, (outlooks(*at, studies) for at in product(STOPS, (5, 10, 20)))),
         (LOST_HEADS, (lost(noise, studies) for noise in (0.5, 0.75, 1.0, 2.0))),
     )
     for heads, rows in tables:

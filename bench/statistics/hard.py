@@ -25,9 +25,9 @@ from scipy import special
 from vtax.stats.assumptions import unequal_noise
 from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.outlook import Outlook
+from vtax.stats.rules import RULES, FixedRule, Rule
 from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift
-from vtax.stats.stopping import Rule
 
 FAMILY = 6
 MARGIN = 0.02
@@ -135,7 +135,7 @@ def assumptions(noise: Hard, studies: int) -> list[str]:
     row = [f"{noise.name}"]
     for blocks in (10, 20):
         logs = values(noise, studies, blocks, 0.0, generator("cover", noise, blocks))
-        rule = Rule("fixed", blocks=blocks)
+        rule = FixedRule(blocks=blocks)
         covered = np.array(
             [[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, FAMILY)] for x in logs]
         )
@@ -161,9 +161,9 @@ def _any(stop: str, logs: Array, members: int, kinds: tuple[str, ...]) -> tuple[
     """Share of studies with any of these verdicts, and with any without a warning, under a rule that stops when vtax
     would."""
     wrong, unwarned, last = 0, 0, logs.shape[-1]
-    rule = Rule(stop, blocks=last, max_blocks=last)  # type: ignore[arg-type]
+    rule = RULES[stop](blocks=last, max_blocks=last)
     for study in logs:
-        made = _stopped(rule, study, members) if stop == "verdict" else last
+        made = _stopped(rule, study, members) if rule.looks else last
         found = [
             c.verdict for c in judged(rule, study[:, :made], members) if c.verdict.kind in kinds
         ]
@@ -232,7 +232,7 @@ def failures(blocks: int, studies: int) -> list[str]:
         contrast = Contrast(
             logs[0] - logs[1], "lower", failed=(int(lost.sum()), 0), tried=(blocks, blocks)
         )
-        (answer,) = analyse(Rule("fixed"), {"a": contrast}).values()
+        (answer,) = analyse(FixedRule(), {"a": contrast}).values()
         assert isinstance(answer, Comparison)
         covers += answer.ratio.low <= 1 <= answer.ratio.high
         wrong += answer.verdict.kind in ("faster", "slower")
@@ -271,7 +271,7 @@ def untuned(name: str, studies: int) -> list[str]:
     """One comparison at a fixed number of blocks, of noises that no threshold was chosen by."""
     row = [name]
     for blocks in (5, 10, 20):
-        rng, rule = generator("untuned", name, blocks), Rule("fixed", blocks=blocks)
+        rng, rule = generator("untuned", name, blocks), FixedRule(blocks=blocks)
         covers, words = 0, np.zeros((2, 2))
         for _ in range(studies):
             baseline, platform = untuned_noise(name, blocks, rng)

@@ -31,7 +31,8 @@ from vtax.report.analysis.result import judged_run
 from vtax.stats.judge import Comparison, Contrast, missed
 from vtax.stats.judge import analyse as judge
 from vtax.stats.outlook import Outlook
-from vtax.stats.stopping import Rule, decide
+from vtax.stats.rules import BudgetRule, OpenRule, Rule, VerdictRule
+from vtax.stats.stopping import decide
 from vtax.store.query import load
 from vtax.store.store import Store
 
@@ -39,7 +40,7 @@ TOUR = Path(__file__).resolve().parents[2] / "docs" / "examples" / "tour.vtax.gz
 MARGIN, FAMILY = 0.02, 6
 TOUR_S = 300.0
 ROUND_S = 8.0 * (FAMILY + 1)  # eight even blocks of cells that take a second each
-RULES = (Rule("verdict"), Rule("verdict", budget_s=ROUND_S), Rule("open", blocks=30))
+RULES = (VerdictRule(), VerdictRule(budget_s=ROUND_S), OpenRule(blocks=30))
 Words = dict[str, Comparison]
 
 
@@ -122,7 +123,7 @@ def errors(rule: Rule, sd: float, truth: float, shape: str, studies: int) -> str
         blocks += np.mean([each.ratio.n_blocks for each in found.values()])
     cells = (100 * wrong / studies, 100 * covered / studies, blocks / studies)
     return (
-        f"| {rule.stop}{', in a time' if rule.budget_s else ''} | {shape} | {sd:.1%} | {math.exp(truth):.2f} | "
+        f"| {rule.name}{', in a time' if rule.budget_s else ''} | {shape} | {sd:.1%} | {math.exp(truth):.2f} | "
         + " | ".join(f"{x:.1f}" for x in cells)
         + " |"
     )
@@ -186,7 +187,7 @@ def print_tour(studies: int) -> None:
     families, cost, truth, sd = tour()
     print("| noise | rule | decided of the tour | blocks of a comparison |\n|---|---|---|---|")
     for scale in (1.0, 0.5, 0.25, 0.1):
-        for rule in (Rule("budget", budget_s=TOUR_S), Rule("verdict"), Rule("open", blocks=30)):
+        for rule in (BudgetRule(budget_s=TOUR_S), VerdictRule(), OpenRule(blocks=30)):
             found, rng = list[Comparison](), np.random.default_rng(27)
             for _ in range(studies):
                 logs = np.array(
@@ -196,7 +197,7 @@ def print_tour(studies: int) -> None:
             decided = sum(each.verdict.kind != "undecided" for each in found) / studies
             blocks = [each.ratio.n_blocks for each in found]
             shown = f"{decided:.1f} of {len(families)} | {min(blocks)} to {max(blocks)}"
-            print(f"| {scale:g} | {rule.stop} | {shown} |", flush=True)
+            print(f"| {scale:g} | {rule.name} | {shown} |", flush=True)
 
 
 def main() -> None:

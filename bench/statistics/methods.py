@@ -11,8 +11,8 @@ from noise import Array
 from scipy import special
 
 from vtax.stats.checks import MINIMUM_BLOCKS
+from vtax.stats.rules import width_share
 from vtax.stats.sequential import Looks, decide_studies
-from vtax.stats.stopping import width_share
 
 UNDECIDED, ABOVE, BELOW, EQUIVALENT = range(4)
 Codes = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 from hard import generator, percent
 
 from vtax.stats.judge import Comparison, Contrast, analyse
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import FixedRule
 
 DESIGNS = ((10, 3), (10, 5), (20, 5))  # blocks, trials
 PAUSES = {  # (share of slow trials, how many times slower, share of slow blocks), of the platform and of the baseline
@@ -41,7 +41,7 @@ def typical(name: str, studies: int) -> list[str]:
                 averages += sign * np.log(values.mean(axis=1))
                 medians += sign * np.log(np.median(values, axis=1))
             contrast = Contrast(averages, "lower", medians=medians, trials=trials)
-            (answer,) = analyse(Rule("fixed"), {"a": contrast}).values()
+            (answer,) = analyse(FixedRule(), {"a": contrast}).values()
             assert isinstance(answer, Comparison)
             assert answer.typical is not None
             covers += answer.typical.low <= 1 <= answer.typical.high

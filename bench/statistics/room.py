@@ -18,7 +18,7 @@ from noise import Array
 
 from vtax.stats.assumptions import unequal_noise
 from vtax.stats.judge import Comparison, Contrast, analyse
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import FixedRule
 from vtax.stats.withholding import ROOM
 
 SHAPES = {
@@ -51,7 +51,7 @@ def row(name: str, cv: float, studies: int) -> list[str]:
 def verdict(treatment: Array, baseline: Array) -> str:
     """Of one comparison of times, given as logarithms."""
     contrast = Contrast(treatment - baseline, "lower", unequal_noise(treatment, baseline))
-    (answer,) = analyse(Rule("fixed", blocks=treatment.size), {"a": contrast}).values()
+    (answer,) = analyse(FixedRule(blocks=treatment.size), {"a": contrast}).values()
     return answer.verdict.kind if isinstance(answer, Comparison) else ""
 
 

@@ -14,7 +14,7 @@ from vtax.stats.describe import describe
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.means import block_means
 from vtax.stats.ratio import log_ratios
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import RULES
 
 CELLS, BLOCKS, TRIALS = 500, 40, 50
 
@@ -40,7 +40,7 @@ def main() -> None:
     }
     for stop in ("fixed", "precision", "verdict"):
         start = time.process_time()
-        analyse(Rule(stop, max_blocks=40), contrasts)
+        analyse(RULES[stop](max_blocks=40), contrasts)
         print(
             f"{len(contrasts)} ratios and verdicts, rule {stop}: {time.process_time() - start:.2f} s"
         )

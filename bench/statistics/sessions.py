@@ -24,8 +24,8 @@ import numpy.typing as npt
 from vtax.stats.contrasts import unpaired_ratio_of_logs
 from vtax.stats.judge import Comparison, Contrast, analyse
 from vtax.stats.ratio import Ratio, ratio_of_logs
+from vtax.stats.rules import FixedRule
 from vtax.stats.sessions import ratio_over_sessions, unpaired_over_sessions
-from vtax.stats.stopping import Rule
 from vtax.stats.verdict import judge_family
 
 Array = npt.NDArray[np.float64]
@@ -71,7 +71,7 @@ def sessions(key: tuple[str, float, tuple[int, ...]], studies: int) -> list[str]
     """Blocks as of one session → over sessions: coverage and false verdicts; how often the next one is inside."""
     name, effect, sizes = key
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    rng, rule = generator("sessions", key), Rule("fixed")
+    rng, rule = generator("sessions", key), FixedRule()
     strict = replace(rule, margin=MARGIN / 10)
     covers, alarms, equal, inside = np.zeros(2), np.zeros(2), np.zeros(2), 0
     shape = "log-normal" if "log-normal" in name else "normal"

@@ -210,7 +210,7 @@ def test_an_open_run_takes_sessions_and_blocks_without_a_warning(store, home):
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
     analysis = source_of(store, run.name).analysis
     assert not {"session-added", "blocks-added"} & {warning.code for warning in analysis.warnings}
-    assert analysis.rule.stop == "open"
+    assert analysis.rule.name == "open"
 
 
 @pytest.mark.parametrize(

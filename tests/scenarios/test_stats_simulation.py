@@ -16,8 +16,9 @@ from vtax.stats.assumptions import unequal_noise
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.outlook import Outlook
 from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.rules import FixedRule, PrecisionRule, VerdictRule
 from vtax.stats.sequential import DIRECTIONS, Looks, sequential_verdicts
-from vtax.stats.stopping import Rule, decide, interval_confidence, look_level
+from vtax.stats.stopping import decide
 from vtax.stats.verdict import judge_family
 
 STUDIES = 2000
@@ -95,16 +96,16 @@ def test_the_simulated_rule_leaves_out_and_says_what_a_run_does(min_blocks):
     """methods.py works on many studies at once; for a sample of them vtax itself must say the same, but for what it
     withholds and widens."""
     logs = logs_of(NOISES[6], 0.02, [0.96, 1.0, 1.02, 1.0, 1.05], 24, studies=60)
-    rule = Rule("precision", min_blocks=min_blocks, max_blocks=24, precision=0.03)
+    rule = PrecisionRule(min_blocks=min_blocks, max_blocks=24, precision=0.03)
     covers, codes, blocks = methods.precision(logs, 0.03, 0.02, min_blocks)
     assert len(np.unique(blocks)) > 4
     for k in range(60):
         seen = as_run(rule, logs[k])
         assert (~np.isnan(seen)).sum(axis=1).tolist() == blocks[k].tolist()
         made = [row[~np.isnan(row)] for row in seen]
-        ratios = [ratio_of_logs(row, interval_confidence(rule, row.size)) for row in made]
+        ratios = [ratio_of_logs(row, rule.interval_confidence(row.size)) for row in made]
         words = judge_family(
-            ratios, 0.02, ["higher"] * len(ratios), look_level(rule, max(row.size for row in made))
+            ratios, 0.02, ["higher"] * len(ratios), rule.look_level(max(row.size for row in made))
         )
         assert [WORDS[each.kind] for each in words] == codes[k].tolist()
         assert [ratio.low <= 1 <= ratio.high for ratio in ratios] == covers[k].tolist()
@@ -116,7 +117,7 @@ def test_the_simulated_verdicts_are_the_ones_that_run():
     one_look = methods.fixed(logs[..., :10], 0.02)
     codes, latest = methods.sequential(logs, 0.02, 5)
     at = methods.sequential(logs[:, :1], 0.02, 5)[1]
-    rule = Rule("verdict", min_blocks=5, max_blocks=30)
+    rule = VerdictRule(min_blocks=5, max_blocks=30)
     for k in range(60):
         rows = list(logs[k])
         words = judge_family([ratio_of_logs(row[:10]) for row in rows], 0.02, ["higher"] * 3)
@@ -145,7 +146,7 @@ def test_more_blocks_never_give_fewer_verdicts(monkeypatch, noise):
         decided = 0
         for baseline, treatment in sides[..., :blocks]:
             contrast = Contrast(treatment - baseline, "higher", unequal_noise(treatment, baseline))
-            (answer,) = analyse(Rule("fixed", blocks=blocks), {"a": contrast}).values()
+            (answer,) = analyse(FixedRule(blocks=blocks), {"a": contrast}).values()
             decided += answer.verdict.kind != "undecided"
         assert (
             decided >= most - 16

@@ -9,7 +9,8 @@ from scipy import integrate, stats
 from vtax.stats import anytime
 from vtax.stats.contrasts import Contrast
 from vtax.stats.judge import Comparison, analyse
-from vtax.stats.stopping import Rule, decide, takes_more_blocks
+from vtax.stats.rules import FixedRule, OpenRule, Rule, takes_more_blocks
+from vtax.stats.stopping import decide
 
 
 @pytest.mark.parametrize("blocks", [2, 5, 12, 100])
@@ -53,7 +54,7 @@ def compared(rule: Rule, of: Contrast) -> Comparison:
 @pytest.mark.parametrize("sessions", [1, 4])
 def test_an_interval_of_the_rule_is_that_of_its_p_value(sessions):
     """Its end is where the two-sided test of that value has an error of 5 %."""
-    rule = Rule("open", margin=0.02)
+    rule = OpenRule(margin=0.02)
     found = compared(rule, contrast(1, 12, sessions)).ratio
     t = (np.log(found.high) - found.mean_log) / found.se_log
     number = sessions if sessions > 1 else 12
@@ -61,11 +62,11 @@ def test_an_interval_of_the_rule_is_that_of_its_p_value(sessions):
     assert by_blocks or anytime.p_value(float(stats.t.sf(t, number - 1)), number) == pytest.approx(
         0.025
     )
-    assert found.high > compared(Rule("fixed"), contrast(1, 12, sessions)).ratio.high
+    assert found.high > compared(FixedRule(), contrast(1, 12, sessions)).ratio.high
 
 
 def test_words_need_more_than_at_a_single_look_and_come():
-    rule, single = Rule("open", margin=0.02), Rule("fixed", margin=0.02)
+    rule, single = OpenRule(margin=0.02), FixedRule(margin=0.02)
     of = Contrast(np.random.default_rng(2).normal(0.0, 0.009, 6), "higher")
     assert compared(single, of).verdict.kind == "equivalent"
     assert compared(rule, of).verdict.kind == "undecided"
@@ -75,7 +76,7 @@ def test_words_need_more_than_at_a_single_look_and_come():
 
 
 def test_it_ends_after_its_blocks_and_takes_more():
-    rule = Rule("open", blocks=6)
+    rule = OpenRule(blocks=6)
     assert not decide(rule, {}, 5).stop
     assert decide(rule, {}, 6).reached
     assert takes_more_blocks(rule, "randomized", 1)

@@ -24,7 +24,8 @@ from vtax.stats.ratio import (
     unskewed_t,
     widened,
 )
-from vtax.stats.stopping import Rule, decide, half_width
+from vtax.stats.rules import RULES, FixedRule, PrecisionRule, VerdictRule
+from vtax.stats.stopping import decide, half_width
 
 rng = np.random.default_rng(5)
 
@@ -103,14 +104,14 @@ def test_skewness_widens_the_interval_towards_the_long_tail():
 def test_a_verdict_for_the_far_noisier_side_is_withheld_and_one_against_it_is_not():
     logs = -0.05 + 0.01 * rng.standard_normal(10)
     for noise, kind in ((8.0, "at-most"), (1.0, "faster"), (1 / 8, "faster")):
-        found = analyse(Rule("fixed"), {"a": Contrast(logs, "lower", noise)})["a"]
+        found = analyse(FixedRule(), {"a": Contrast(logs, "lower", noise)})["a"]
         assert found.verdict.kind == kind
     near = logs + 0.03
-    found = analyse(Rule("fixed", margin=0.01), {"a": Contrast(near, "lower", 8.0)})["a"]
+    found = analyse(FixedRule(margin=0.01), {"a": Contrast(near, "lower", 8.0)})["a"]
     assert found.verdict.kind == "undecided"
     assert "no verdict" in " ".join(found.verdict.warnings)
     many = -0.05 + 0.01 * rng.standard_normal(20)
-    assert analyse(Rule("fixed"), {"a": Contrast(many, "lower", 8.0)})["a"].verdict.kind == "faster"
+    assert analyse(FixedRule(), {"a": Contrast(many, "lower", 8.0)})["a"].verdict.kind == "faster"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_a_verdict_for_the_far_noisier_side_is_withheld_and_one_against_it_is_no
 )
 def test_noise_of_one_side_is_no_objection_where_the_bound_is_far(mean, sd, kind):
     logs = mean + sd * stats.zscore(rng.standard_normal(10))
-    [found] = analyse(Rule("fixed"), {"a": Contrast(logs, "lower", 20.0)}).values()
+    [found] = analyse(FixedRule(), {"a": Contrast(logs, "lower", 20.0)}).values()
     assert found.verdict.kind == kind
 
 
@@ -134,7 +135,7 @@ def family(blocks, contrasts=6, spread=0.01):
 
 
 def test_runner_and_result_agree_on_verdicts():
-    rule = Rule("verdict", min_blocks=5, max_blocks=20)
+    rule = VerdictRule(min_blocks=5, max_blocks=20)
     logs = {str(k): math.log(0.9) + row for k, row in enumerate(family(20))}
     for blocks in (5, 6, 20):
         seen = {name: row[:blocks] for name, row in logs.items()}
@@ -150,7 +151,7 @@ def test_runner_and_result_agree_on_verdicts():
 def test_no_verdict_favours_the_side_of_which_more_trials_failed(failed, kind):
     logs = -0.2 + 0.01 * rng.standard_normal(10)
     contrast = Contrast(logs, "lower", failed=failed, tried=(10, 10))
-    found = analyse(Rule("fixed"), {"a": contrast})["a"]
+    found = analyse(FixedRule(), {"a": contrast})["a"]
     assert found.verdict.kind == kind
     assert any("trials failed" in text for text in found.ratio.warnings) == (failed[0] != failed[1])
 
@@ -159,7 +160,7 @@ def test_a_platform_that_is_lost_for_good_does_not_keep_a_run_going():
     wide = np.array([0.1, -0.1, 0.12, -0.08, 0.1, -0.1])
     lost = np.array([0.1, -0.1, 0.12, np.nan, np.nan, np.nan])
     for stop in ("precision", "verdict"):
-        rule = Rule(stop, max_blocks=30)
+        rule = RULES[stop](max_blocks=30)
         decision = decide(rule, {"a": lost, "b": 0.001 * wide}, 6)
         assert (decision.stop, decision.reached, decision.open) == (True, False, ("a",))
         assert decision.reason == Note("contrasts-lost", count=1, total=2, last=3)
@@ -170,7 +171,7 @@ def test_a_platform_that_is_lost_for_good_does_not_keep_a_run_going():
 def test_a_difference_that_takes_independence_for_granted_stands_and_says_so():
     noise = 0.02 * np.array([1.0, -1.0, 0.5, -0.5, 0.0])
     found = {
-        mean: analyse(Rule("fixed"), {"a": Contrast(mean + noise, "lower")})["a"].verdict
+        mean: analyse(FixedRule(), {"a": Contrast(mean + noise, "lower")})["a"].verdict
         for mean in (0.04, 0.4)
     }
     assert [each.kind for each in found.values()] == ["slower", "slower"]
@@ -180,7 +181,7 @@ def test_a_difference_that_takes_independence_for_granted_stands_and_says_so():
 
 def test_a_warning_says_what_dependent_blocks_are_worth():
     logs = 0.01 * following(0.7, 30, contrasts=1)[0]
-    allowed = analyse(Rule("fixed"), {"0": Contrast(logs, "higher")})["0"].ratio
+    allowed = analyse(FixedRule(), {"0": Contrast(logs, "higher")})["0"].ratio
     assert allowed.half_width > 1.5 * ratio_of_logs(logs).half_width
     (note,) = (text for text in allowed.warnings if getattr(text, "code", "") == "dependent-blocks")
     assert note.data["blocks"] == 30
@@ -209,7 +210,7 @@ def test_equivalence_must_stand_with_the_correlation_that_blocks_leave_plausible
     follow, apart = values[[2, 9, 3, 6, 0, 4, 8, 7, 5, 1]], values[[4, 6, 2, 7, 3, 5, 9, 0, 8, 1]]
 
     def judged(logs, margin):
-        found = analyse(Rule("fixed", margin=margin), {"a": Contrast(logs, "lower")})["a"]
+        found = analyse(FixedRule(margin=margin), {"a": Contrast(logs, "lower")})["a"]
         assert found.ratio.effective_blocks is None
         return found.verdict.kind, [w.code for w in found.verdict.warnings]
 
@@ -221,7 +222,7 @@ def test_equivalence_must_stand_with_the_correlation_that_blocks_leave_plausible
 
 def test_a_run_goes_on_while_its_verdict_is_withheld_or_its_interval_is_widened():
     noisier = {"a": Contrast(-0.04 + 0.01 * stats.zscore(rng.standard_normal(10)), "lower", 8.0)}
-    rule = Rule("verdict")
+    rule = VerdictRule()
     assert missed(rule, noisier, {}) == {"a": True}
     plain, as_judged = (
         decide(rule, {"a": noisier["a"].logs}, 10, missed_by=by)
@@ -230,7 +231,7 @@ def test_a_run_goes_on_while_its_verdict_is_withheld_or_its_interval_is_widened(
     assert plain.reached
     assert as_judged.open == ("a",)
     following_blocks = {"a": Contrast(0.01 * following(0.7, 30)[0], "higher")}
-    width = analyse(Rule("precision"), following_blocks)["a"].ratio.half_width
-    assert width > 1.2 * half_width(Rule("precision"), following_blocks["a"].logs)
+    width = analyse(PrecisionRule(), following_blocks)["a"].ratio.half_width
+    assert width > 1.2 * half_width(PrecisionRule(), following_blocks["a"].logs)
     for target, expected in ((width * 1.01, {}), (width * 0.99, {"a": True})):
-        assert missed(Rule("precision", precision=target), following_blocks, {}) == expected
+        assert missed(PrecisionRule(precision=target), following_blocks, {}) == expected

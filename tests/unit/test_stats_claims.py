@@ -19,10 +19,10 @@ from vtax.stats.claims import (
 from vtax.stats.contrasts import Contrast
 from vtax.stats.outlook import range_outlook
 from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.rules import FixedRule, OpenRule
 from vtax.stats.spread import spread_over_blocks, spread_over_points
-from vtax.stats.stopping import Rule
 
-RULE = Rule("fixed", blocks=10)
+RULE = FixedRule(blocks=10)
 
 
 def logs(ratio: float, blocks: int = 10, noise: float = 0.01, seed: int = 1) -> np.ndarray:
@@ -50,7 +50,7 @@ def test_p_values_say_what_the_interval_says():
 def test_under_the_rule_open_a_word_needs_what_holds_at_every_look():
     near = RangeTest((claimed(0.93, noise=0.026, high=0.95),), "each")
     assert judge_claims(RULE, {"one": [near]})["one"].kind == "reproduced"
-    rule = Rule("open", blocks=10)
+    rule = OpenRule(blocks=10)
     found = judge_claims(rule, {"one": [near]})["one"]
     assert (found.kind, found.alpha) == ("inconclusive", rule.alpha)
     far = RangeTest((claimed(0.8, noise=0.02, high=0.95),), "each")

@@ -11,9 +11,9 @@ import pytest
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.needed import SIZE, needed
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import FixedRule, OpenRule, PrecisionRule, VerdictRule
 
-FIXED = Rule("fixed")
+FIXED = FixedRule()
 
 
 def at_sd(sd: float, blocks: int = 5000):
@@ -44,7 +44,7 @@ def test_noise_that_few_blocks_leave_open_makes_a_range():
     assert few.equal[0] < many.equal[0] < few.equal[1]
 
 
-@pytest.mark.parametrize("rule", [Rule("open"), Rule("verdict"), Rule("precision")])
+@pytest.mark.parametrize("rule", [OpenRule(), VerdictRule(), PrecisionRule()])
 def test_looks_and_families_cost_blocks(rule):
     alone, looked, family = (
         needed(r, at_sd(0.03), 0.02, n) for r, n in ((FIXED, 1), (rule, 1), (rule, 20))

@@ -10,11 +10,11 @@ from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.judge import Contrast, analyse, missed
 from vtax.stats.ranges import at_most
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import RULES, FixedRule
 
 SPREAD = np.array([0.1, -0.8, 1.0, -1.5, 0.7, -0.3, 0.6, 0.2])
 SPREAD = (SPREAD - SPREAD.mean()) / SPREAD.std(ddof=1)
-RULE = Rule("fixed", blocks=8)
+RULE = FixedRule(blocks=8)
 
 
 def contrast(mean: float, se: float, better: str = "higher", **options) -> Contrast:
@@ -54,7 +54,7 @@ def test_it_is_withheld_as_every_word_is(options):
 def test_it_does_not_end_the_measuring_of_a_comparison():
     wide = {"a": contrast(0.015, 0.009)}
     for stop in ("open", "verdict"):
-        rule = Rule(stop, blocks=8)
+        rule = RULES[stop](blocks=8)
         at_margin = replace(rule, margin=0.1)
         assert analyse(at_margin, wide)["a"].verdict.kind == "equivalent"
         assert not missed(at_margin, wide, {})
@@ -64,7 +64,7 @@ def test_it_does_not_end_the_measuring_of_a_comparison():
 @pytest.mark.parametrize("stop", ["fixed", "budget", "precision", "open", "verdict"])
 def test_a_gate_passes_by_the_same_test(stop):
     random = np.random.default_rng(44)
-    rule = Rule(stop, blocks=12, budget_s=60.0)
+    rule = RULES[stop](blocks=12, budget_s=60.0)
     words = []
     for _ in range(20):
         family = {}
@@ -99,7 +99,7 @@ def test_a_loss_is_told_by_the_ends_of_its_interval():
 
 @pytest.mark.parametrize("stop", ["fixed", "budget", "precision", "open", "verdict"])
 def test_the_bounds_of_a_family_hold_for_all_at_once(stop):
-    rule = Rule(stop, blocks=8, budget_s=60.0)
+    rule = RULES[stop](blocks=8, budget_s=60.0)
     alone = analyse(rule, {"a": contrast(-0.05, 0.01)})["a"].ratio
     assert (alone.family_low, alone.family_high) == pytest.approx((alone.low, alone.high))
     family = {name: contrast(-0.05, 0.01) for name in "abcde"}

@@ -14,7 +14,7 @@ from vtax.stats.contrasts import ContrastSide, paired_contrast, unpaired_ratio_o
 from vtax.stats.judge import analyse as judge
 from vtax.stats.judge import missed
 from vtax.stats.ratio import BlockMeans, block_contrast, paired_ratio
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import FixedRule, VerdictRule
 
 positive = st.floats(1e-3, 1e6)
 
@@ -88,13 +88,13 @@ def test_no_verdict_is_given_where_a_side_did_nothing_in_a_block(value):
     treatment = [value + each / 12 for each in wobble]
     whole = paired_contrast(side([*treatment, value]), baseline, "higher")
     partly = paired_contrast(side([*treatment, 0.0]), baseline, "higher")
-    answers = judge(Rule("fixed", margin=0.02), {"whole": whole, "partly": partly})
+    answers = judge(FixedRule(margin=0.02), {"whole": whole, "partly": partly})
     assert answers["whole"].verdict.kind != "undecided"
     assert answers["partly"].verdict.kind == "undecided"
     assert "withheld-zeros" in [note.code for note in answers["partly"].verdict.warnings]
     assert "zeros-left-out" in [note.code for note in answers["partly"].ratio.warnings]
     assert answers["partly"].ratio.n_blocks == 8
-    assert missed(Rule("verdict", margin=0.02), {"partly": partly}, {}) == {"partly": False}
+    assert missed(VerdictRule(margin=0.02), {"partly": partly}, {}) == {"partly": False}
 
 
 def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place():

@@ -14,9 +14,9 @@ from vtax.stats.judge import analyse, missed
 from vtax.stats.ranges import Claimed
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.resolution import EXACT, Figures, Resolution, resolutions_of, timer_step
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import RULES, FixedRule
 
-RULE = Rule("fixed", blocks=10)
+RULE = FixedRule(blocks=10)
 
 
 def contrast(treatment, baseline, resolution, better="lower"):
@@ -96,7 +96,7 @@ def test_no_gate_passes_by_figures_that_are_too_coarse():
 
 @pytest.mark.parametrize("stop", ["verdict", "open"])
 def test_a_rule_does_not_take_it_for_decided_and_more_blocks_do_not_help(stop):
-    rule = Rule(stop, blocks=30)
+    rule = RULES[stop](blocks=30)
     coarse = {"a": contrast([0.02] * 10, [0.02] * 10, Resolution(0.5))}
     assert missed(rule, coarse, {}) == {"a": False}
     assert missed(rule, {"a": contrast([0.02] * 10, [0.02] * 10, EXACT)}, {}) == {}

@@ -12,13 +12,13 @@ from vtax.messages import Note
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import p_above, ratio_of_logs
+from vtax.stats.rules import RULES
 from vtax.stats.sessions import (
     half_width_over_sessions,
     nested_mean,
     ratio_over_sessions,
     unpaired_over_sessions,
 )
-from vtax.stats.stopping import Rule
 
 RANDOM = np.random.default_rng(11)
 
@@ -215,7 +215,7 @@ def test_two_samples_of_sessions_are_compared_by_welch():
 @pytest.mark.parametrize("stop", ["fixed", "verdict"])
 def test_a_verdict_over_sessions_is_one_on_their_means(stop):
     logs = np.repeat([0.5, 0.52, 0.48, 0.51], 3) + np.tile([-0.01, 0.0, 0.01], 4)
-    rule = Rule(stop)  # type: ignore[arg-type]
+    rule = RULES[stop]()  # type: ignore[arg-type]
     (over,) = analyse(
         rule, {"a": Contrast(logs, "lower", sessions=np.repeat([1, 2, 3, 4], 3))}
     ).values()

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,27 +13,47 @@ from scipy import stats as scipy_stats
 from vtax.messages import Note
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Contrast, analyse
-from vtax.stats.sequential import Looks, decide_studies, nominal_levels, sequential_verdicts
-from vtax.stats.stopping import (
-    Rule,
-    decide,
-    interval_confidence,
-    look_level,
+from vtax.stats.rules import (
+    RULES,
+    BudgetRule,
+    FixedRule,
+    OpenRule,
+    PrecisionRule,
+    VerdictRule,
     rule_of,
-    within_budget,
 )
+from vtax.stats.sequential import Looks, decide_studies, nominal_levels, sequential_verdicts
+from vtax.stats.stopping import decide, within_budget
+from vtax.stats.terms import Stop
 
 QUIET = 0.001 * np.array([1.0, -1, 2, -2, 0.5, -0.5, 1.5, -1.5])
 LOUD = 100 * QUIET
 
 
+def test_the_names_of_a_study_file_are_those_of_the_rules():
+    assert get_args(Stop) == tuple(RULES)
+    assert {rule.counted_as for rule in RULES.values()} <= {n for n in RULES if RULES[n].is_counted}
+    assert {rule.timed_as for rule in RULES.values()} <= {*RULES}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_says_what_was_declared_and_how_many_blocks_it_makes(name):
+    rule = RULES[name](budget_s=60.0)
+    assert all(note.code.startswith("rule-") for note in rule.declared())
+    assert "block" in rule.planned("")
+    assert rule.fewest_blocks <= rule.most_blocks
+    assert rule.interval_confidence(9) >= rule.confidence
+    assert rule.test_level(0.01, 9) <= 0.01
+    assert rule.judged_once.margin == rule.margin
+
+
 def test_fixed_stops_at_its_number():
-    assert not decide(Rule("fixed", blocks=5), {}, 4).stop
-    assert decide(Rule("fixed", blocks=5), {}, 5).reached
+    assert not decide(FixedRule(blocks=5), {}, 4).stop
+    assert decide(FixedRule(blocks=5), {}, 5).reached
 
 
 def test_precision_stops_when_every_interval_is_narrow():
-    rule = Rule("precision", precision=0.02)
+    rule = PrecisionRule(precision=0.02)
     assert decide(rule, {"a": QUIET}, 8) == decide(rule, {"a": QUIET, "b": QUIET}, 8).__class__(
         True, True, "the contrast has an interval within ±2\N{NO-BREAK SPACE}% after 8 blocks"
     )
@@ -41,54 +62,54 @@ def test_precision_stops_when_every_interval_is_narrow():
 
 
 def test_no_rule_judges_before_its_fewest_blocks():
-    assert not decide(Rule("precision", min_blocks=5), {"a": QUIET[:4]}, 4).stop
-    assert not decide(Rule("verdict", min_blocks=5), {"a": QUIET[:4]}, 4).stop
+    assert not decide(PrecisionRule(min_blocks=5), {"a": QUIET[:4]}, 4).stop
+    assert not decide(VerdictRule(min_blocks=5), {"a": QUIET[:4]}, 4).stop
 
 
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 def test_a_target_missed_at_the_most_blocks_is_said(stop):
-    found = decide(Rule(stop, max_blocks=8), {"a": LOUD}, 8)
+    found = decide(RULES[stop](max_blocks=8), {"a": LOUD}, 8)
     assert (found.stop, found.reached, found.open) == (True, False, ("a",))
     assert found.warnings
 
 
 def test_a_contrast_that_lacks_blocks_is_not_judged_before_its_own_fewest():
     lacking = np.where(np.arange(8) < 4, math.nan, QUIET)
-    assert decide(Rule("precision"), {"a": QUIET, "b": lacking}, 8).open == ("b",)
-    assert decide(Rule("precision", min_blocks=4), {"a": QUIET, "b": lacking}, 8).reached
+    assert decide(PrecisionRule(), {"a": QUIET, "b": lacking}, 8).open == ("b",)
+    assert decide(PrecisionRule(min_blocks=4), {"a": QUIET, "b": lacking}, 8).reached
 
 
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 def test_a_contrast_that_cannot_be_judged_ends_the_wait_for_it_without_success(stop):
     refused = np.append(QUIET[:-1], math.inf)
-    alone = decide(Rule(stop), {"a": refused}, 8)
+    alone = decide(RULES[stop](), {"a": refused}, 8)
     assert (alone.stop, alone.reached, alone.open) == (True, False, ("a",))
     assert alone.reason == Note("contrast-refused")
-    both = decide(Rule(stop), {"a": refused, "b": QUIET}, 8)
+    both = decide(RULES[stop](), {"a": refused, "b": QUIET}, 8)
     assert (both.stop, both.reached, both.open) == (True, False, ("a",))
     assert both.warnings == (Note("contrasts-refused", count=1, total=2),)
-    loud = decide(Rule(stop), {"a": refused, "b": LOUD}, 8)
+    loud = decide(RULES[stop](), {"a": refused, "b": LOUD}, 8)
     assert (loud.stop, loud.open) == (False, ("b",))
-    last = decide(Rule(stop, max_blocks=8), {"a": refused, "b": LOUD}, 8)
+    last = decide(RULES[stop](max_blocks=8), {"a": refused, "b": LOUD}, 8)
     assert (last.stop, last.reached, last.open) == (True, False, ("a", "b"))
 
 
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 def test_a_contrast_without_data_keeps_the_target_open(stop):
-    assert decide(Rule(stop), {"a": QUIET, "b": np.full(8, np.nan)}, 8).open == ("b",)
+    assert decide(RULES[stop](), {"a": QUIET, "b": np.full(8, np.nan)}, 8).open == ("b",)
 
 
 def test_the_rule_verdict_looks_at_no_fewer_than_five_blocks():
     clear = math.log(0.5) + QUIET
-    early = Rule("verdict", min_blocks=2)
+    early = VerdictRule(min_blocks=2)
     assert [decide(early, {"a": clear[:n]}, n).stop for n in (2, 3, 4, 5)] == [
         False,
         False,
         False,
         True,
     ]
-    assert [interval_confidence(early, n) for n in (2, 4, 5, 9)] == [
-        interval_confidence(Rule("verdict"), n) for n in (2, 4, 5, 9)
+    assert [early.interval_confidence(n) for n in (2, 4, 5, 9)] == [
+        VerdictRule().interval_confidence(n) for n in (2, 4, 5, 9)
     ]
     for blocks in (2, 3, 4):
         found = analyse(early, {"a": Contrast(clear[:blocks], "higher")})["a"]
@@ -96,16 +117,16 @@ def test_the_rule_verdict_looks_at_no_fewer_than_five_blocks():
         assert ("few-blocks", blocks) in [
             (note.code, note.data["count"]) for note in found.verdict.warnings
         ]
-    missed = decide(Rule("verdict", min_blocks=2, max_blocks=3), {"a": clear[:3]}, 3)
+    missed = decide(VerdictRule(min_blocks=2, max_blocks=3), {"a": clear[:3]}, 3)
     assert (missed.stop, missed.reached) == (True, False)
 
 
 def test_a_budget_ends_a_run_before_the_block_that_would_break_it():
-    rule = Rule("budget", budget_s=100)
+    rule = BudgetRule(budget_s=100)
     goal = decide(rule, {}, 3)
     assert not within_budget(rule, goal, 3, elapsed_s=70, next_block_s=25).stop
     assert within_budget(rule, goal, 3, elapsed_s=80, next_block_s=25).reached
-    fixed = Rule("fixed", blocks=9, budget_s=100)
+    fixed = FixedRule(blocks=9, budget_s=100)
     bounded = within_budget(fixed, decide(fixed, {}, 3), 3, elapsed_s=80, next_block_s=25)
     assert (bounded.stop, bounded.reached) == (True, False)
 
@@ -113,15 +134,15 @@ def test_a_budget_ends_a_run_before_the_block_that_would_break_it():
 @pytest.mark.parametrize(
     ("rule", "rows", "blocks", "reason"),
     [
-        (Rule("fixed", blocks=1), [], 1, "1 of 1 block is made"),
-        (Rule("fixed", blocks=5), [], 1, "1 of 5 blocks is made"),
-        (Rule("fixed", blocks=5), [], 5, "5 of 5 blocks are made"),
-        (Rule("precision"), [QUIET], 1, "1 of at least 5 blocks is made"),
-        (Rule("verdict"), [LOUD], 8, "the contrast misses a verdict after 8 blocks"),
-        (Rule("verdict"), [LOUD, QUIET], 8, "1 of 2 contrasts misses a verdict after 8 blocks"),
-        (Rule("verdict"), [LOUD, LOUD], 8, "2 of 2 contrasts miss a verdict after 8 blocks"),
+        (FixedRule(blocks=1), [], 1, "1 of 1 block is made"),
+        (FixedRule(blocks=5), [], 1, "1 of 5 blocks is made"),
+        (FixedRule(blocks=5), [], 5, "5 of 5 blocks are made"),
+        (PrecisionRule(), [QUIET], 1, "1 of at least 5 blocks is made"),
+        (VerdictRule(), [LOUD], 8, "the contrast misses a verdict after 8 blocks"),
+        (VerdictRule(), [LOUD, QUIET], 8, "1 of 2 contrasts misses a verdict after 8 blocks"),
+        (VerdictRule(), [LOUD, LOUD], 8, "2 of 2 contrasts miss a verdict after 8 blocks"),
         (
-            Rule("verdict", max_blocks=8),
+            VerdictRule(max_blocks=8),
             [LOUD],
             8,
             "the contrast misses a verdict after 8 blocks, the most allowed",
@@ -142,7 +163,7 @@ def test_reasons_are_sentences(rule, rows, blocks, reason):
     ],
 )
 def test_a_budget_is_reported_as_people_write_it(budget_s, blocks, printed):
-    rule = Rule("budget", budget_s=budget_s)
+    rule = BudgetRule(budget_s=budget_s)
     found = within_budget(
         rule, decide(rule, {}, blocks), blocks, elapsed_s=budget_s, next_block_s=1
     )
@@ -150,14 +171,14 @@ def test_a_budget_is_reported_as_people_write_it(budget_s, blocks, printed):
 
 
 def test_time_alone_looks_at_no_figure():
-    rule = Rule("budget", budget_s=100)
+    rule = BudgetRule(budget_s=100)
     assert decide(rule, {"quiet": QUIET, "loud": LOUD}, 8).open == ()
-    assert interval_confidence(rule, 8) == 0.95
-    assert look_level(rule, 8) == pytest.approx(0.05)
+    assert rule.interval_confidence(8) == 0.95
+    assert rule.look_level(8) == pytest.approx(0.05)
 
 
 def test_what_is_decided_under_open_is_measured_no_more():
-    rule, contrasts = Rule("open", blocks=20), {"quiet": QUIET, "loud": LOUD}
+    rule, contrasts = OpenRule(blocks=20), {"quiet": QUIET, "loud": LOUD}
 
     def found_with(missing):
         return decide(rule, contrasts, 8, missed_by=lambda _: missing)
@@ -181,9 +202,9 @@ def test_what_is_decided_under_open_is_measured_no_more():
 )
 def test_rules_that_cannot_be_followed_are_refused(settings_):
     with pytest.raises(StatsError):
-        Rule("fixed", **settings_)
+        FixedRule(**settings_)
     with pytest.raises(StatsError):
-        Rule("budget")
+        BudgetRule()
 
 
 def test_boundaries_agree_with_published_pocock_and_obrien_fleming_like_ones():
@@ -242,12 +263,12 @@ def test_the_look_at_which_a_time_ends_a_run_spends_what_is_left():
 def test_a_run_that_its_time_ended_decides_more_and_only_of_what_stood_to_the_end():
     apart = math.log(0.9) + 0.1 * np.array([1.0, -1, 1, -1, 0.5, -0.5, 0.2, -0.2])
     over = within_budget(
-        Rule("verdict", budget_s=60), decide(Rule("verdict"), {"a": apart}, 8), 8, 55, 9
+        VerdictRule(budget_s=60), decide(VerdictRule(), {"a": apart}, 8), 8, 55, 9
     ).reason
     rule = rule_of({"stop": "verdict", "budget": 60.0}, over)
     assert (rule.ended, rule_of({"stop": "verdict"}, "interrupted").ended) == (8, None)
-    assert interval_confidence(rule, 8) < interval_confidence(rule.going_on, 8)
-    assert interval_confidence(rule, 7) == interval_confidence(rule.going_on, 7)
+    assert rule.interval_confidence(8) < rule.going_on.interval_confidence(8)
+    assert rule.interval_confidence(7) == rule.going_on.interval_confidence(7)
     lost, left = apart.copy(), apart.copy()
     lost[2], left[7] = (
         np.nan,
@@ -270,11 +291,11 @@ def test_a_run_that_its_time_ended_decides_more_and_only_of_what_stood_to_the_en
 
 
 def test_sequential_levels_are_stricter_than_a_single_look():
-    rule = Rule("verdict", min_blocks=5, max_blocks=30)
-    assert all(interval_confidence(rule, n) > 0.95 for n in range(5, 31))
-    assert interval_confidence(Rule("precision", min_blocks=20), 20) < interval_confidence(
-        Rule("precision"), 20
-    )
+    rule = VerdictRule(min_blocks=5, max_blocks=30)
+    assert all(rule.interval_confidence(n) > 0.95 for n in range(5, 31))
+    assert PrecisionRule(min_blocks=20).interval_confidence(
+        20
+    ) < PrecisionRule().interval_confidence(20)
 
 
 @settings(max_examples=40, deadline=None)
@@ -288,8 +309,8 @@ def test_sequential_levels_are_stricter_than_a_single_look():
 def test_any_blocks_give_a_decision(rows):
     contrasts = {str(i): np.array(row) for i, row in enumerate(rows)}
     for stop in ("precision", "verdict"):
-        found = decide(Rule(stop, max_blocks=8), contrasts, 8)
+        found = decide(RULES[stop](max_blocks=8), contrasts, 8)
         assert found.stop
         assert found.reached == (not found.open)
-    found = decide(Rule("budget", budget_s=60), contrasts, 8)
+    found = decide(BudgetRule(budget_s=60), contrasts, 8)
     assert (found.stop, found.open) == (False, ())

@@ -9,10 +9,10 @@ from scipy import stats
 
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import FixedRule
 from vtax.stats.typical import FEWEST_BLOCKS, trimmed_mean, typical_ratio
 
-RULE = Rule("fixed")
+RULE = FixedRule()
 
 
 def comparison(logs, medians, better="higher", rule=RULE, trials=8):
@@ -97,7 +97,7 @@ def test_the_side_that_pauses_is_the_one_whose_average_is_worse(sign, better, pa
 
 def test_a_pause_within_the_margin_is_none():
     averages, medians = pausing()
-    found = comparison(averages, medians, rule=Rule("fixed", margin=0.2)).typical
+    found = comparison(averages, medians, rule=FixedRule(margin=0.2)).typical
     assert found.pauses == ""
     assert found.warnings == ()
 

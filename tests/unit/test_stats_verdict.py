@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from vtax.stats.checks import StatsError
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import RULES
 from vtax.stats.verdict import holm, judge, judge_family, p_equivalence
 
 rng = np.random.default_rng(7)
@@ -111,7 +111,7 @@ def test_a_contrast_without_an_answer_does_not_spoil_the_family():
         "bad": Contrast(np.full(8, np.nan), "lower"),
     }
     for stop in ("fixed", "precision", "verdict"):
-        found = analyse(Rule(stop), contrasts)
+        found = analyse(RULES[stop](), contrasts)
         assert isinstance(found["bad"], StatsError)
         good = found["good"]
         assert good.verdict.kind == "slower"
@@ -120,7 +120,7 @@ def test_a_contrast_without_an_answer_does_not_spoil_the_family():
 def test_intervals_are_wider_under_rules_that_look():
     contrasts = {"a": Contrast(math.log(0.9) + 0.01 * SPREAD, "higher")}
     half = {
-        stop: analyse(Rule(stop), contrasts)["a"].ratio.half_width
+        stop: analyse(RULES[stop](), contrasts)["a"].ratio.half_width
         for stop in ("fixed", "precision", "verdict")
     }
     assert half["fixed"] < half["precision"] < half["verdict"]

@@ -16,7 +16,6 @@ from vtax.campaign.prepare import Manifest, Refused, read_manifest, verify
 from vtax.campaign.settings import Launch, Settings, Wanted
 from vtax.errors import BadInput
 from vtax.host.removal import remove_tree
-from vtax.stats.stopping import rule_of
 from vtax.study.load import LoadedStudy, load_smaller
 
 CANARY_SCALE = "quick"
@@ -35,7 +34,7 @@ def check_study(loaded: LoadedStudy, wanted: Wanted) -> None:
         raise BadInput(
             "the study has sessions of its own", where=f"{source}: design.sessions", hint=hint
         )
-    if not rule_of(study.design.model_dump()).takes_more or study.design.order == "sequential":
+    if not study.design.rule_class.takes_more or study.design.order == "sequential":
         raise BadInput(
             "runs of this study cannot be combined",
             where=f"{source}: design",

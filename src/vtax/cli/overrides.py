@@ -95,7 +95,7 @@ def boot_changes(
         tables |= {boot["name"]: boot for boot in boots}
         return {"boot": list(tables.values())}
     design: dict[str, Any] = {"stop": "fixed"}
-    if study.design.stop != "fixed" and blocks is None:
+    if not study.design.rule_class.has_known_end and blocks is None:
         design["blocks"] = study.design.max_blocks
     design["sessions"] = blocks or design.get("blocks") or study.design.blocks
     return {"boot": boots, "design": design}

@@ -151,7 +151,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     for change in plan.study.changed_by:
         notify(f"changed by {change}")
     notify(
-        f"cells: {len(plan.cells)}, on {', '.join(available)}; {_rule(plan)}, "
+        f"cells: {len(plan.cells)}, on {', '.join(available)}; {design.rule.planned(_sessions(plan))}, "
         f"{design.order} order, seed {plan.seed}"
     )
     notify(f"about {format_duration(block_s)} per block{_total_duration(plan)}; {_source(plan)}")
@@ -165,9 +165,8 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     compared = (
         f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}"
     )
-    if design.stop not in ("verdict", "budget"):
-        more = "--blocks" if design.is_counted else "min_blocks ="
-        compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
+    more = "--blocks" if design.rule.is_counted else "min_blocks ="
+    compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
     notify(compared)
     if design.budget is not None:
         affordable = int(design.budget / block_s)
@@ -190,27 +189,12 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         notify(line)
 
 
-def _rule(plan: Plan) -> str:
-    """Return how many blocks the rule of a study makes."""
-    design = plan.study.design
-    if design.stop == "fixed":
-        return f"{format_count(design.blocks, 'block')}{_sessions(plan)}"
-    if design.stop == "open":
-        return f"{format_count(design.blocks, 'block')}{_sessions(plan)}, and more whenever wanted"
-    if design.stop == "budget":
-        return f"as many blocks as the budget allows{_sessions(plan)}"
-    blocks = f"{design.min_blocks}-{design.max_blocks} blocks"
-    if design.stop == "verdict":
-        return f"{blocks} until every comparison is decided"
-    return f"{blocks} until every interval is within ±{plain_percent(design.precision)}"
-
-
 def _sessions(plan: Plan) -> str:
     """Return ` in 3 sessions of 4, 3 and 3 blocks`; empty for a single session."""
     design = plan.study.design
     if design.sessions == 1:
         return ""
-    if design.stop == "budget":
+    if design.rule.needs_budget:
         session_s = (design.budget or 0.0) / design.sessions
         return f" in {design.sessions} sessions of {format_duration(session_s)} each"
     counts = Counter(blocks_of_sessions(design))
@@ -432,12 +416,12 @@ def longest_s(plan: Plan) -> float:
 
 def _total_duration(plan: Plan) -> str:
     """Return the estimated duration of all blocks; empty under a time budget."""
-    design, block_s = plan.study.design, plan.expected_block_s()
-    if design.stop == "budget":
+    rule, block_s = plan.study.design.rule, plan.expected_block_s()
+    if rule.needs_budget:
         return ""
-    if design.is_counted:
-        return f", {format_duration(design.blocks * block_s)} in total"
-    shortest, longest = design.min_blocks * block_s, design.max_blocks * block_s
+    shortest, longest = rule.fewest_blocks * block_s, rule.most_blocks * block_s
+    if rule.is_counted:
+        return f", {format_duration(longest)} in total"
     return f", {format_duration(shortest)} to {format_duration(longest)} in total"
 
 

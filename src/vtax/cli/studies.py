@@ -97,7 +97,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     """Return what a study is, as (name, text); some texts are empty."""
     design = study.design
     blocks = f"min_blocks = {design.min_blocks}"
-    if design.is_counted:
+    if design.rule_class.is_counted:
         blocks = f"blocks = {design.blocks}"
     trials = f"trials = {design.trials}, warmup = {design.warmup}, order = {design.order}"
     guest = f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}"

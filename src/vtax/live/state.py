@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Row, func, select
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring
 from vtax.live.events import Event, EventReader, RunProgress
+from vtax.stats.rules import rule_class
 from vtax.store import schema
 from vtax.store.counts import counts_of, last_position
 from vtax.store.rows import fetch, reading_rows
@@ -104,7 +105,7 @@ def _stored(store: Store, run: RunHandle, before: LiveState | None = None) -> Li
             select(func.max(schema.trial.c.block)).where(schema.trial.c.run_id == run.id)
         ).scalar()
     design = run.declared.get("design", {})
-    blocks = design.get("blocks") if design.get("stop") in ("fixed", "open") else None
+    blocks = design.get("blocks") if rule_class(design).is_counted else None
     progress = RunProgress(
         block=guest.block if guest else block,
         blocks=blocks,

@@ -107,6 +107,15 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "{count} blocks are too few for a verdict; at least {minimum} are needed",
     ),
     "time-is-left": "time is left",
+    "rule-fixed": "The number of blocks ({blocks}) was declared before the run.",
+    "rule-open": "Declared before the run: blocks and sessions may be added whenever wanted; intervals and verdicts hold "
+    "at every look, and what is decided is measured no more.",
+    "rule-precision": "Declared before the run: stop when every ratio's interval is within ±{precision}\N{NO-BREAK SPACE}%, "
+    "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for repeated looks.",
+    "rule-verdict": "Declared before the run: stop when every comparison has its verdict, after {minimum} to {maximum} "
+    "blocks, with group-sequential boundaries for repeated looks; what is decided is measured no more.",
+    "rule-verdict-ended": "Its time ended it, so its last look spends all the error that the earlier ones had left.",
+    "rule-budget": "Declared before the run: as many whole blocks as fit into the time budget.",
     "one-block-made": (
         "{count} of {total} block is made",
         "{count} of {total} block are made",

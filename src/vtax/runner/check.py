@@ -185,9 +185,10 @@ def _check_metrics(check: CheckTable) -> tuple[str, ...]:
 
 def _refuse_no_budget(loaded: LoadedStudy) -> None:
     """Raise BadInput when a time is to end a run and none is given, neither in the study nor by --budget."""
-    if loaded.study.design.stop == "budget" and loaded.study.design.budget is None:
+    design = loaded.study.design
+    if design.rule_class.needs_budget and design.budget is None:
         raise BadInput(
-            "the rule 'budget' needs a time",
+            f"the rule {design.stop!r} needs a time",
             where=f"{loaded.source}: [design], key budget",
             hint="budget = '2h', or --budget 2h",
         )

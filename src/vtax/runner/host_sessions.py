@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vtax.errors import BadInput
 from vtax.host.journal import boot_id
 from vtax.messages import Note
-from vtax.stats.stopping import UNBOUNDED, Rule, rule_of, takes_more_blocks
+from vtax.stats.rules import UNBOUNDED, Rule, takes_more_blocks
 from vtax.store.run import RunHandle
 from vtax.study.model import DesignTable
 from vtax.units import format_duration
@@ -29,7 +29,7 @@ def rule_in(design: DesignTable, session: int) -> Rule:
 
     Sessions beyond those of the study have as many blocks as the first one, or as much time. Raises StatsError.
     """
-    rule, planned = rule_of(design.model_dump()), design.sessions
+    rule, planned = design.rule, design.sessions
     budget_s = None if rule.budget_s is None else rule.budget_s * session / planned
     if not rule.is_counted or (planned == 1 and session == 1):
         return replace(rule, budget_s=budget_s)
@@ -63,14 +63,14 @@ def check_next(run: RunHandle, design: DesignTable) -> Note | None:
         )
     if run.status == "paused":
         return None
-    takes_more = rule_of(design.model_dump()).takes_more
+    takes_more = design.rule_class.takes_more
     if not takes_more or design.order == "sequential":
         how = "sequential order" if takes_more else f"stop = {design.stop!r}"
         raise BadInput(
             f"{run.name} cannot have another session: its study has {how}",
             hint="start a new run with --sessions, by 'fixed', 'open' or 'budget'",
         )
-    if design.stop == "open":
+    if design.rule_class.allows_for_looks:
         return None
     return Note("session-added", session=number + 1, count=planned)
 
@@ -109,14 +109,14 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> Note | Non
             where="--budget",
             hint="raise it",
         )
-    if design.stop == "open":
+    if design.rule_class.allows_for_looks:
         return None
     return Note("blocks-added", blocks=blocks)
 
 
 def why_no_more_blocks(run: RunHandle, design: DesignTable) -> str:
     """Return what a finished run has that allows no further blocks; empty where they may follow."""
-    rule, sessions = rule_of(design.model_dump()), run.session.number
+    rule, sessions = design.rule, run.session.number
     if takes_more_blocks(rule, design.order, sessions):
         return ""
     if not rule.takes_more:
@@ -128,8 +128,11 @@ def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: Note | None) ->
     """Return the plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
     if added:
         run.add_warning(added)
-    rule = {"blocks": UNBOUNDED} if plan.study.design.stop == "open" else {"stop": "budget"}
-    more = {**rule, "budget": run.spent_s() + more_s}
+    more = {
+        "stop": plan.study.design.rule_class.timed_as,
+        "blocks": UNBOUNDED,
+        "budget": run.spent_s() + more_s,
+    }
     design = plan.study.design.model_copy(update=more)
     return replace(plan, study=plan.study.model_copy(update={"design": design}))
 

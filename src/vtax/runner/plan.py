@@ -27,7 +27,6 @@ from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.elsewhere import check_other_machines
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
 from vtax.runner.untested import host_obstacle, platform_obstacle
-from vtax.stats.stopping import UNBOUNDED
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
 from vtax.study.fields import Privilege, Scratch
@@ -132,10 +131,7 @@ class Plan:
     @property
     def max_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
-        design = self.study.design
-        if design.is_counted:
-            return design.blocks
-        return UNBOUNDED if design.stop == "budget" else design.max_blocks
+        return self.study.design.rule.most_blocks
 
     def resources_of(self, session: GuestLife, number: int = 0) -> Resources:
         """Return what a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
@@ -154,8 +150,7 @@ class Plan:
     @property
     def min_blocks(self) -> int:
         """The number of blocks that are made whatever their outcome, unless a time ends the run."""
-        design = self.study.design
-        return design.blocks if design.is_counted else design.min_blocks
+        return self.study.design.rule.fewest_blocks
 
     def sequential_sessions(self) -> Iterator[GuestLife]:
         """Yield all fresh guests of a run in sequential order: every block of one platform, then of the next."""
@@ -413,11 +408,13 @@ def _refuse_nothing_to_compare(
                 where=f"{source}: key baseline",
                 hint=entry.probe.hint or another,
             )
-    if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
+    if study.design.rule_class.ends_by_verdicts and not any(
+        entry.probe.available for entry in others
+    ):
         reasons = [f"{entry.platform.name}: {entry.probe.reason}" for entry in others]
         here = f" here ({'; '.join(reasons)})" if reasons else ""
         raise BadInput(
-            f"the rule 'verdict' has nothing to compare with {study.baseline}{here}",
+            f"the rule {study.design.stop!r} has nothing to compare with {study.baseline}{here}",
             where=f"{source}: [design], key stop",
             hint="name further platforms, or use stop = 'precision'",
         )

@@ -151,7 +151,7 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     block = _last_block(plan, {(key, block) for key, block, _ in trials})
     later = "" if run.ended_at is None else f" {format_duration(time.time() - run.ended_at)} later"
     place, parted = "in or after", set[str]()
-    if plan.study.design.is_counted:
+    if plan.study.design.rule_class.is_counted:
         place = "after"
         for session in plan.sessions(block):
             keys = [cell.key for cell in session.cells]

@@ -24,7 +24,8 @@ from vtax.stats.judge import Contrast, missed
 from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
-from vtax.stats.stopping import Decision, decide, within_budget
+from vtax.stats.rules import Decision
+from vtax.stats.stopping import decide, within_budget
 from vtax.stats.terms import is_rate, is_time
 
 
@@ -65,7 +66,7 @@ class Stopping:
     @property
     def max_blocks(self) -> int:
         """The number of blocks up to the end of the session when no rule ends it earlier."""
-        return self._rule.blocks if self._rule.is_counted else self._plan.max_blocks
+        return self._rule.most_blocks
 
     @property
     def budget_s(self) -> float | None:

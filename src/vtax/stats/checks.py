@@ -10,22 +10,13 @@ import numpy.typing as npt
 from vtax.messages import Note
 from vtax.stats.terms import MINIMUM_BLOCKS as MINIMUM_BLOCKS
 from vtax.stats.terms import Better as Better
+from vtax.stats.terms import StatsError as StatsError
 
 Array = npt.NDArray[np.float64]
 Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
 LARGEST = 1e90  # that is computed with: third powers of a million of such numbers still sum
-
-
-class StatsError(ValueError):
-    """A question that has no answer, in one sentence: the caller shows it in place of the figure."""
-
-    @property
-    def note(self) -> Note:
-        """The sentence with its code and data; one that has no code of its own is `no-answer`."""
-        given = self.args[0] if self.args else ""
-        return given if isinstance(given, Note) else Note("no-answer", text=str(given))
 
 
 def as_array(values: Values, what: str = "values") -> Array:

@@ -31,8 +31,8 @@ from vtax.stats.ranges import (
     range_verdict,
 )
 from vtax.stats.resolution import coarsened
+from vtax.stats.rules import Rule
 from vtax.stats.sessions import unpaired_over_sessions
-from vtax.stats.stopping import Rule, interval_confidence
 
 Word = Literal["reproduced", "contradicted", "inconclusive"]
 Needs = Literal["each", "most"]
@@ -125,7 +125,7 @@ def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
     samples = claimed.apart
     if samples is None:
         return StatsError(claimed.why_not)
-    level = interval_confidence(rule, min(len(logs) for logs, _ in samples))
+    level = rule.interval_confidence(min(len(logs) for logs, _ in samples))
     try:
         over_sessions = unpaired_over_sessions(*samples, level)
         ratio = over_sessions or unpaired_ratio_of_logs(samples[0][0], samples[1][0], level)

@@ -25,16 +25,9 @@ from vtax.stats.ranges import (
 )
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.stats.resolution import coarsened
+from vtax.stats.rules import Rule
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.stats.stopping import (
-    LOOKS_AGAIN,
-    Rule,
-    interval_confidence,
-    look_level,
-    test_level,
-    tests_of,
-)
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, single_look, with_outlook
 from vtax.stats.withholding import for_clock, for_resolution, for_zeros, is_for_good, warranted
@@ -168,19 +161,20 @@ def _family_verdicts(
     rules, ratios, contrasts: by the name of the contrast.
     """
     better = [contrasts[name].better for name in ratios]
-    alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
-    family = judge_family(list(ratios.values()), rule.margin, better, alpha, tests_of(rule))
+    alpha = rule.look_level(max((ratio.n_blocks for ratio in ratios.values()), default=0))
+    family = judge_family(list(ratios.values()), rule.margin, better, alpha, rule.valid_p)
     verdicts = dict(zip(ratios, family, strict=True))
     has_one_session = all(ratio.n_sessions == 1 for ratio in ratios.values())
-    has_boundaries = rule.stop == "verdict" and has_one_session
-    if has_boundaries:
+    if rule.looks is not None and not has_one_session:
+        return verdicts
+    looks = [own.looks for name, own in rules.items() if name in ratios and own.looks]
+    if rule.looks is not None:
         logs = [contrasts[name].logs for name in ratios]
-        looks = [rules[name].looks for name in ratios]
         words = sequential_verdicts(logs, rule.margin, rule.alpha, looks)
         for name, word in zip(ratios, words, strict=True):
             kind = _kind(word, contrasts[name].better)
             verdicts[name] = replace(verdicts[name], kind=kind)
-    if has_boundaries or rule.stop == "open":
+    if rule.allows_for_looks:
         for name, verdict in verdicts.items():
             verdicts[name] = _with_levels(verdict, ratios[name], rule)
     return verdicts
@@ -189,10 +183,8 @@ def _family_verdicts(
 def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
     if contrast.sessions is None:
         blocks = np.count_nonzero(~np.isnan(contrast.logs))
-        return ratio_of_logs(contrast.logs, interval_confidence(rule, int(blocks)))
-    return ratio_over_sessions(
-        contrast.logs, contrast.sessions, lambda units: interval_confidence(rule, units)
-    )
+        return ratio_of_logs(contrast.logs, rule.interval_confidence(int(blocks)))
+    return ratio_over_sessions(contrast.logs, contrast.sessions, rule.interval_confidence)
 
 
 def missed(
@@ -222,7 +214,7 @@ def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None])
     for name, answer in answers.items():
         if answer is None or misses(rule, answer):
             helps[name] = not (
-                rule.stop in LOOKS_AGAIN
+                rule.allows_for_looks
                 and isinstance(answer, Comparison)
                 and is_for_good(answer.verdict)
             )
@@ -233,9 +225,10 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
     """Return whether a contrast misses the target of `precision`, `verdict` or `open`; one without an answer does."""
     if isinstance(answer, StatsError):
         return True
-    if rule.stop in LOOKS_AGAIN:
+    wanted = rule.target_half_width
+    if wanted is None:
         return not answer.verdict.is_settled
-    return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= rule.precision
+    return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= wanted
 
 
 def _without_assumptions(
@@ -287,7 +280,7 @@ def _typical(
         contrast = contrasts[name]
         if contrast.medians is None or ratio.n_sessions > 1:
             continue
-        level = interval_confidence(rules[name], ratio.n_blocks)
+        level = rules[name].interval_confidence(ratio.n_blocks)
         typical = typical_ratio(ratio, contrast.logs, contrast.medians, contrast.trials, level)
         if typical is not None:
             typicals[name] = typical
@@ -316,7 +309,7 @@ def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> floa
     if ratio.n_blocks < 2 or ratio.se_log == 0 or ratio.n_sessions > 1:
         return 0.0
     levels = single_look(verdict.alpha, verdict.family)
-    if rule.stop in LOOKS_AGAIN:
+    if rule.allows_for_looks:
         levels = _levels(verdict, rule)
     blocks, sd = ratio.n_blocks + more, ratio.se_log * math.sqrt(ratio.n_blocks)
     at = np.array([levels(blocks) if blocks >= MINIMUM_BLOCKS else (0.0, 0.0)])
@@ -333,9 +326,9 @@ def _levels(verdict: Verdict, rule: Rule) -> Levels:
     """Return the levels of a rule that looks again and again, after every number of blocks."""
 
     def levels(blocks: int) -> tuple[float, float]:
-        if rule.stop == "verdict" and not rule.looks.first <= blocks <= rule.looks.last:
+        if not rule.has_look(blocks):
             return 0.0, 0.0
         error, going_on = rule.alpha / verdict.family, rule.going_on
-        return test_level(going_on, error / 2, blocks), test_level(going_on, error, blocks)
+        return going_on.test_level(error / 2, blocks), going_on.test_level(error, blocks)
 
     return levels

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from vtax.stats.checks import StatsError
+from vtax.stats.terms import StatsError
 
 
 def check_margin(margin: float) -> None:

@@ -20,7 +20,7 @@ from vtax.stats.margin import log_margin
 from vtax.stats.outlook import Needed
 from vtax.stats.planning import POWER
 from vtax.stats.ratio import Ratio
-from vtax.stats.stopping import Rule, look_level, test_level
+from vtax.stats.rules import Rule
 
 SIZE = 0.05  # the difference, or 2.5 times the margin where that is larger
 NOISE_LIMITS = 0.1, 0.9  # of the noise, in probability
@@ -57,10 +57,10 @@ def _reach(rule: Rule, family: int) -> tuple[npt.NDArray[np.int64], Array, Array
     exact = np.arange(MINIMUM_BLOCKS, 200)
     ns = np.unique(np.concatenate([exact, np.geomspace(200, FARTHEST, 400)]).astype(np.int64))
     both, one = special.ndtri((1 + POWER) / 2), special.ndtri(POWER)
-    error = look_level(rule, MINIMUM_BLOCKS) / family
+    error = rule.look_level(MINIMUM_BLOCKS) / family
     equal, different = np.full((2, ns.size), np.inf)
     for k, n in enumerate(ns.tolist()):
-        level, half = test_level(rule, error, n), test_level(rule, error / 2, n)
+        level, half = rule.test_level(error, n), rule.test_level(error / 2, n)
         root = math.sqrt(n)
         if level > 0:
             se, df = allow_for_dependence(1.0, n - 1.0, n, unseen_correlation(n))

@@ -17,7 +17,7 @@ from vtax.stats.contrasts import Contrast
 from vtax.stats.margin import edges, margin_between
 from vtax.stats.outlook import Outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
-from vtax.stats.stopping import Rule, interval_confidence, tests_of
+from vtax.stats.rules import Rule
 from vtax.stats.verdict import Kind, Verdict, holm
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros, warranted
 
@@ -109,7 +109,7 @@ def at_most(
 
 def range_level(rule: Rule, blocks: int) -> float:
     """Return the error rate of a family whose ratios are tested against ranges after so many blocks."""
-    return rule.alpha if rule.stop == "open" else 1 - interval_confidence(rule, blocks)
+    return rule.plain_level(blocks)
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,7 @@ def p_values(ratio: Ratio, claimed: Claimed, rule: Rule) -> tuple[float, float]:
         inside, outside = p_above(ratio, low), p_below(ratio, low)
     if math.isfinite(high):
         inside, outside = max(inside, p_below(ratio, high)), min(outside, p_above(ratio, high))
-    valid = tests_of(rule)
-    return min(1.0, 2 * valid(inside, ratio)), min(1.0, 2 * valid(outside, ratio))
+    return min(1.0, 2 * rule.valid_p(inside, ratio)), min(1.0, 2 * rule.valid_p(outside, ratio))
 
 
 def range_verdict(
@@ -194,5 +193,5 @@ def range_verdict(
     if tested.claimed.apart:
         return for_failures(verdict, contrast)
     at_bound = replace(contrast, logs=contrast.logs - bound)
-    once = replace(rule, stop="open" if rule.stop == "open" else "fixed")
+    once = rule.of_findings
     return warranted(verdict, moved, at_bound, once, is_absence=is_inside and low < 0 < high)

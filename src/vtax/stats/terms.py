@@ -6,15 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
+from vtax.messages import Note
+
 Better = Literal["higher", "lower"]  # which way a metric is better
 MetricRole = Literal["speed", "cost", "size", "count"]
 """Role of a metric: `speed` of rates and times, `cost` of what is spent, `size` of magnitudes, `count` of numbers and
 shares. A speed is slower or faster, a cost is more or less; sizes and counts are neither, so that no verdict is on
 them."""
-Stop = Literal[
-    "fixed", "open", "precision", "verdict", "budget"
-]  # rules that end a run, see stopping.Rule
-COUNTED = ("fixed", "open")  # rules that end a run after `blocks`
+Stop = Literal["fixed", "open", "precision", "verdict", "budget"]  # the names of rules.RULES
 MINIMUM_BLOCKS = 5  # of a verdict: with fewer, Student's t is at the mercy of the noise's shape
 WORDS_OF_COST: Mapping[str, str] = {
     "slower": "costs-more",
@@ -22,6 +21,16 @@ WORDS_OF_COST: Mapping[str, str] = {
     "equivalent": "equal-cost",
 }
 """Verdict on a speed -> that on a cost."""
+
+
+class StatsError(ValueError):
+    """A question that has no answer, in one sentence: the caller shows it in place of the figure."""
+
+    @property
+    def note(self) -> Note:
+        """The sentence with its code and data; one that has no code of its own is `no-answer`."""
+        given = self.args[0] if self.args else ""
+        return given if isinstance(given, Note) else Note("no-answer", text=str(given))
 
 
 def has_words(role: str) -> bool:

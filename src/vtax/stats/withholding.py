@@ -16,7 +16,7 @@ from vtax.stats.contrasts import Contrast
 from vtax.stats.margin import holds_interval
 from vtax.stats.ratio import Ratio, exp, widened
 from vtax.stats.resolution import Resolution, band
-from vtax.stats.stopping import Rule, test_level
+from vtax.stats.rules import Rule
 from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
@@ -135,8 +135,8 @@ def _stands(verdict: Verdict, ratio: Ratio, rule: Rule) -> bool:
     """Return whether the tests of this ratio support the verdict, in its family and at this look."""
     error = verdict.alpha / verdict.family
     if verdict.kind == "equivalent":
-        return p_equivalence(ratio, verdict.margin) <= test_level(rule, error, ratio.n_blocks)
-    return ratio.p_value <= 2 * test_level(rule, error / 2, ratio.n_blocks)
+        return p_equivalence(ratio, verdict.margin) <= rule.test_level(error, ratio.n_blocks)
+    return ratio.p_value <= 2 * rule.test_level(error / 2, ratio.n_blocks)
 
 
 def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast) -> Note | None:

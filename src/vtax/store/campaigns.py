@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Engine, delete, literal, select, true, update
 
 from vtax.messages import Note
+from vtax.stats.rules import rule_class
 from vtax.store import schema
 from vtax.store.database import insert_new, reading, writing
 from vtax.store.merging import Watch, extend, merge, merged_identity, unwatched
@@ -102,7 +103,7 @@ def merge_campaign(
         extend(store, merged, new, watch)
         merged = store.open_run(merged.name)
     planned, before = _planned(record), _planned(merged.provenance.get(CAMPAIGN) or {})
-    if 0 < before < planned and merged.declared.get("design", {}).get("stop") != "open":
+    if 0 < before < planned and not rule_class(merged.declared.get("design", {})).allows_for_looks:
         merged.add_warning(Note("session-added", session=before + 1, count=before))
     with writing(store.engine) as connection:
         connection.execute(insert_new(connection, campaign).values(name=record["name"]))

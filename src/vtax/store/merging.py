@@ -16,7 +16,7 @@ from sqlalchemy import Connection, insert, select, update
 from vtax.errors import BadInput
 from vtax.foreign_text import clean
 from vtax.messages import Note, columns_of, packed
-from vtax.stats.stopping import rule_of
+from vtax.stats.rules import rule_class
 from vtax.store import schema
 from vtax.store.appending import append, describe_platforms
 from vtax.store.database import writing
@@ -161,7 +161,7 @@ def _check(runs: Sequence[RunHandle]) -> None:
                 f"{run.name} is not finished: {run.status}", hint=f"sudo vtax resume {run.name}"
             )
     design = first.declared.get("design", {})
-    if not rule_of(design).takes_more or design.get("order") == "sequential":
+    if not rule_class(design).takes_more or design.get("order") == "sequential":
         raise BadInput(
             f"{first.study} has no sessions to merge: stop = {design.get('stop')!r}, order = {design.get('order')!r}",
             hint="measure with stop = 'fixed', 'open' or 'budget', in randomized order; vtax compare RUN,RUN "

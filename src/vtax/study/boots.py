@@ -64,7 +64,7 @@ def check(
 
 
 def _check_design(design: DesignTable, must_match: object) -> None:
-    if design.stop != "fixed" or design.budget is not None:
+    if not design.rule_class.has_known_end or design.budget is not None:
         raise disagreement(
             "a study of several boots needs stop = 'fixed' without a budget", "design", "stop"
         )

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
 from vtax.levels import Level
-from vtax.stats.terms import COUNTED, Stop
+from vtax.stats.rules import RULES, readers_of
 from vtax.study import limits, text
 from vtax.study.check import checked
 from vtax.study.claim_names import known_platforms, unknown_names
@@ -29,7 +29,7 @@ from vtax.study.variants import Variant, with_protocol, with_scale
 SHIPPED = Path(__file__).parent / "studies"
 _DOCS_HINT = "docs/study-files.md explains every key; vtax schema prints them for an editor"
 _FILE_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
-_KEYS_OF_RULES = {"blocks": COUNTED, "max_blocks": ("precision", "verdict")}
+_KEYS_OF_RULES = ("blocks", "max_blocks")  # that a file may not have under another rule
 
 
 @dataclass(frozen=True)
@@ -182,16 +182,20 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(design, Mapping):
         return dict(declared)
     stop = design.get("stop", "fixed")
-    read = {key: value for key, value in design.items() if stop in _KEYS_OF_RULES.get(key, (stop,))}
+    read = {}
+    for key, value in design.items():
+        if key not in _KEYS_OF_RULES or stop in readers_of(key):
+            read[key] = value
     return {**declared, "design": read}
 
 
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
     """Yield a problem for each key of [design] that the rule which the file itself declares would never look at."""
     stop = design.get("stop", "fixed") if isinstance(design, Mapping) else None
-    if stop not in get_args(Stop):
+    if stop not in RULES:
         return
-    for key, rules in _KEYS_OF_RULES.items():
+    for key in _KEYS_OF_RULES:
+        rules = readers_of(key)
         if key in design and stop not in rules:
             belongs = " and ".join(map(repr, rules))
             yield BadInput(
@@ -316,12 +320,12 @@ def design_overrides(
     """Return what --blocks, --sessions and --budget change in a study."""
     design: dict[str, Any] = {}
     if blocks is not None:
-        design = {"stop": "open" if study.design.stop == "open" else "fixed", "blocks": blocks}
+        design = {"stop": study.design.rule_class.counted_as, "blocks": blocks}
         if study.design.budget is not None:
             design["budget"] = None
     if budget is not None:
-        if study.design.stop == "fixed" and blocks is None:
-            design["stop"] = "budget"
+        if blocks is None:
+            design["stop"] = study.design.rule_class.timed_as
         design["budget"] = budget
     if sessions is not None:
         design["sessions"] = sessions

@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from vtax.levels import Level, link_factors
-from vtax.stats.terms import COUNTED, MINIMUM_BLOCKS, Stop
+from vtax.stats.rules import RULES, Rule, rule_of
+from vtax.stats.terms import MINIMUM_BLOCKS, Stop
 from vtax.study import boots, limits
 from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
@@ -128,9 +129,14 @@ class DesignTable(StudyTable):
     )
 
     @property
-    def is_counted(self) -> bool:
-        """Whether the run ends after `blocks`."""
-        return self.stop in COUNTED
+    def rule_class(self) -> type[Rule]:
+        """The rule that ends the run, without its settings."""
+        return RULES[self.stop]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that ends the run. Raises StatsError on one that cannot be followed, such as one without its time."""
+        return rule_of(self.model_dump())
 
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:
@@ -139,10 +145,11 @@ class DesignTable(StudyTable):
                 f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})",
                 "max_blocks",
             )
-        if self.stop == "verdict" and self.max_blocks < MINIMUM_BLOCKS:
+        if self.rule_class.ends_by_verdicts and self.max_blocks < MINIMUM_BLOCKS:
             what = f"max_blocks ({self.max_blocks}) leaves nothing to judge: below {MINIMUM_BLOCKS} blocks"
             raise disagreement(f"{what} there is no verdict", "max_blocks")
-        if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
+        has_known_end = self.rule_class.has_known_end and self.budget is None
+        if self.order == "sequential" and not has_known_end:
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
             raise disagreement(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
         return self
@@ -151,11 +158,11 @@ class DesignTable(StudyTable):
     def _sessions_hold_blocks(self) -> DesignTable:
         if self.sessions == 1:
             return self
-        if self.is_counted and self.sessions > self.blocks:
+        if self.rule_class.is_counted and self.sessions > self.blocks:
             raise disagreement(
                 f"{self.sessions} sessions are more than {self.blocks} blocks", "sessions"
             )
-        if self.stop in ("precision", "verdict"):
+        if not self.rule_class.takes_more:
             what = "judges the blocks of one session while they are made"
             raise disagreement(
                 f"'{self.stop}' {what}; several sessions need 'fixed', 'open' or 'budget'",
@@ -418,11 +425,7 @@ class Study(StudyTable):
             what = f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MAX_CELLS}"
             raise disagreement(what, "platforms")
         design = self.design
-        blocks = design.max_blocks
-        if design.is_counted:
-            blocks = design.blocks
-        elif design.stop == "budget":
-            blocks = 1
+        blocks = 1 if design.rule_class.needs_budget else design.rule.most_blocks
         trials = cells * blocks * (design.trials + design.warmup)
         if trials > limits.MAX_TRIALS:
             raise disagreement(

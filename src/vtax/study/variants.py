@@ -22,6 +22,7 @@ from vtax.levels import (
 )
 from vtax.messages import Note, packed
 from vtax.question import Selection
+from vtax.stats.rules import rule_class
 from vtax.study import limits
 from vtax.study.changes import ChangedPart, changed_by
 from vtax.study.claims import ClaimSide, side_of
@@ -364,12 +365,10 @@ def _limit_blocks(data: Mapping[str, Any], blocks: int | None) -> dict[str, Any]
     if blocks is None:
         return None
     design = data.get("design", {})
-    stop = design.get("stop", "fixed")
-    if stop not in ("fixed", "open"):
-        stop = "fixed"
-    elif design.get("blocks", 5) <= blocks:
+    rule = rule_class(design)
+    if rule.is_counted and design.get("blocks", 5) <= blocks:
         return None
-    return {**_design_for_fixed(data), "stop": stop, "blocks": blocks}
+    return {**_design_for_fixed(data), "stop": rule.counted_as, "blocks": blocks}
 
 
 def _design_for_fixed(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from vtax.report.document import joined, levels_of, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import RangeTest
 from vtax.stats.ranges import Sample
-from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.rules import Rule
 
 
 def check_against(
@@ -166,14 +166,14 @@ def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
 def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | None) -> Rule:
     """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
     levels = [
-        interval_confidence(cell.run.rule, cell.row.block_means.size)
+        cell.run.rule.interval_confidence(cell.row.block_means.size)
         for pair in pairs
         for side in pair.cells
         for cell in side
     ]
     smallest = min(run.rule.margin for run in runs) if margin is None else margin
     confidence = max([run.rule.confidence for run in runs] + levels)
-    return replace(runs[0].rule, stop="fixed", confidence=confidence, margin=smallest)
+    return replace(runs[0].rule.judged_once, confidence=confidence, margin=smallest)
 
 
 def _finding(pair: Compared, margin: float) -> RangeTest:

@@ -29,7 +29,7 @@ from vtax.stats.margin import log_margin
 from vtax.stats.planning import detectable_log
 from vtax.stats.ranges import Sample, Tested, at_most
 from vtax.stats.ratio import LARGEST_LOG, Loss, Ratio
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import Rule
 from vtax.store.store import Store
 from vtax.units import format_percent
 

@@ -12,7 +12,7 @@ from vtax.messages import Note
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, every_row
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.judge import decided_after
-from vtax.stats.stopping import takes_more_blocks
+from vtax.stats.rules import takes_more_blocks
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold
 _MINUTE_S = 60

@@ -14,7 +14,6 @@ from vtax.report.analysis.workload import WorkloadMetric, figures_of, weighted_o
 from vtax.stats import scores
 from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.intervals import Interval
-from vtax.stats.stopping import interval_confidence
 from vtax.store.records import MARKS, PlatformRecord
 
 
@@ -92,7 +91,7 @@ def _cost(
             1.0, float(effects.df), int(complete.sum()), correlation
         )
         effects = scores.Effects(effects.means, effects.errors, max(1, math.floor(df)), widening)
-    level = interval_confidence(analysis.rule, max(effects.df + 1, 1))
+    level = analysis.rule.interval_confidence(max(effects.df + 1, 1))
     found = effects.interval(np.ones(1), 0, None, level)
     with np.errstate(over="ignore"):
         low, middle, high = (

@@ -45,8 +45,8 @@ from vtax.stats.judge import analyse as judge
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
+from vtax.stats.rules import Rule, rule_of
 from vtax.stats.sessions import Unit, half_width_over_sessions
-from vtax.stats.stopping import Rule, rule_of
 from vtax.stats.terms import has_words, is_rate, is_time
 from vtax.stats.verdict import worded
 from vtax.store.query import Floats, Ints, RunData, load

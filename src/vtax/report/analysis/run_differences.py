@@ -11,6 +11,7 @@ from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import joined, msg
+from vtax.stats.rules import readers_of
 from vtax.store.records import CellRecord
 from vtax.study.declared import with_units
 from vtax.study.fields import Scratch
@@ -18,16 +19,7 @@ from vtax.study.model import DesignTable, GuestTable
 from vtax.units import about_size
 
 _MAX_NAMED = 5  # fields of a fact
-_ADAPTIVE = ("precision", "verdict")
-_READERS: Mapping[str, tuple[str, ...]] = {
-    "blocks": (),
-    "sessions": (),
-    "min_blocks": _ADAPTIVE,
-    "max_blocks": _ADAPTIVE,
-    "precision": ("precision",),
-}
-"""Key of a design -> the stopping rules that read it; all where it is not here. Of blocks and sessions, what was
-made is compared instead."""
+_AS_MADE = ("blocks", "sessions")  # keys of a design in whose place what was made is compared
 _UNITS: Mapping[str, str] = {
     "_mbit_s": "Mbit/s",
     "_bytes": "bytes",
@@ -108,15 +100,12 @@ def _of_hosts(key: str, treatment: Any, baseline: Any) -> doc.Inline:
 
 def _of_designs(a: Analysis, b: Analysis) -> Iterator[doc.Inline]:
     """Yield what differs in the keys that both rules read, and in the blocks and sessions that were made."""
-    stops = {a.rule.stop, b.rule.stop}
-    designs = [
-        {
-            key: value
-            for key, value in (run.declared.get("design") or {}).items()
-            if stops <= {*_READERS.get(key, stops)}
-        }
-        for run in (a, b)
-    ]
+    rules = {a.rule.name, b.rule.name}
+    designs = []
+    for run in (a, b):
+        design = run.declared.get("design") or {}
+        keys = [key for key in design if key not in _AS_MADE and rules <= {*readers_of(key)}]
+        designs.append({key: design[key] for key in keys})
     yield from _unlike("design", *(with_units(DesignTable, design) for design in designs))
     if a.blocks != b.blocks:
         yield msg(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vtax.stats.ratio import BlockMeans
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import Rule
 from vtax.store.query import RunData
-
-_LEAVING = ("open", "verdict", "precision")  # rules that measure no more what is settled
 
 
 def settled(data: RunData, rule: Rule) -> dict[int, frozenset[int]]:
@@ -17,7 +15,7 @@ def settled(data: RunData, rule: Rule) -> dict[int, frozenset[int]]:
     Such a block holds neither a trial of the cell nor a guest of its platform that failed, and the last one before it
     that holds either went well: a platform that was lost is missing.
     """
-    if rule.stop not in _LEAVING:
+    if not rule.leaves_settled:
         return {}
     trials = data.trials
     made = np.unique(trials.block[trials.block >= 0]).tolist()

@@ -12,11 +12,11 @@ from vtax.report import document as doc
 from vtax.report.analysis.warnings import place_of
 from vtax.report.document import joined, msg, plural, term
 from vtax.stats.judge import Comparison, missed_of
-from vtax.stats.stopping import Decision, Rule, decide, half_width
+from vtax.stats.rules import Decision, Rule
+from vtax.stats.stopping import decide, half_width
 from vtax.store.query import RunData
 
 _MOST_NAMED = 4
-_MISSES = {"precision", "verdict"}  # rules with a target for every contrast
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     is_plain = not any(answer and answer.ratio.n_sessions == 1 for answer in known.values())
     logs = {a.name: a.logs for a in aims}
     decision = decide(rule, logs, blocks, families, None if is_plain else missed_by)
-    return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
+    return Targets(decision, frozenset(decision.open if rule.has_targets else ()))
 
 
 def missed_targets(
@@ -62,12 +62,12 @@ def missed_targets(
     """Return the missed targets of a finished run. because: why it stopped."""
     if targets.decision.reached:
         return []
-    if rule.stop == "budget":
+    if rule.needs_budget:
         return [] if blocks else [because]
     if not targets.missed:
         return [joined([_reason(rule, blocks, targets), because], ": ")]
     missed = [aim for aim in aims if aim.name in targets.missed]
-    if rule.stop == "verdict" and len(missed) > _MOST_NAMED:
+    if rule.target_half_width is None and len(missed) > _MOST_NAMED:
         total = doc.Count(len(aims))
         return [
             plural(
@@ -128,9 +128,9 @@ def failures(data: RunData) -> list[doc.Inline]:
 
 def _lack(rule: Rule, aim: Aim) -> doc.Inline:
     made = int((~np.isnan(aim.logs)).sum())
-    if rule.stop == "verdict":
+    if rule.target_half_width is None:
         return msg("no verdict")
-    wanted = doc.Share(rule.precision, "declared")
+    wanted = doc.Share(rule.target_half_width, "declared")
     if not made:
         return msg("no interval, requested ±{wanted}", wanted=wanted)
     if made < rule.min_blocks:

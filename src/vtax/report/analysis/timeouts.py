@@ -10,7 +10,7 @@ import numpy as np
 from vtax.messages import part_of
 from vtax.stats.censoring import Timeouts, slower_at_least
 from vtax.stats.ratio import BlockMeans
-from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.rules import Rule
 from vtax.store.query import RunData
 
 
@@ -25,7 +25,7 @@ def timeouts_of(data: RunData, rule: Rule) -> dict[int, Timeouts]:
     for cell in cells:
         base = _baseline_of(data, cell)
         times, blocks = 0.0, int(np.unique(data.trials.block[data.trials.cell == cell]).size)
-        level = 1 - (1 - interval_confidence(rule, blocks)) / len(cells)
+        level = 1 - (1 - rule.interval_confidence(blocks)) / len(cells)
         if base is not None and base not in ended:
             times = slower_at_least(
                 _durations(data, cell, ended[cell]), _durations(data, base, {}), level

@@ -24,8 +24,8 @@ from vtax.stats.judge import say_at_most
 from vtax.stats.ranges import Sample, at_most
 from vtax.stats.ratio import Ratio
 from vtax.stats.resolution import coarsened, coarsest
+from vtax.stats.rules import FixedRule
 from vtax.stats.sessions import unpaired_over_sessions
-from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Verdict, judge_family, worded
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
 from vtax.store.query import Floats, Ints
@@ -52,7 +52,7 @@ def unpaired(
             result[number] = replace(pooled, reason=error.note)
     used = [cell for pair in result if not pair.reason for side in pair.cells for cell in side]
     level = max(
-        (interval_confidence(c.run.rule, c.row.block_means.size) for c in used), default=confidence
+        (c.run.rule.interval_confidence(c.row.block_means.size) for c in used), default=confidence
     )
     common = shared_baseline(sides)
     for number, pair in enumerate(pairs):
@@ -109,7 +109,7 @@ def _verdicts(
         verdicts[name] = for_clock(verdict) if trials[name].clock_is_wrong else verdict
     no_samples: tuple[Sample, Sample] = (((), ()), ((), ()))
     claims = {name: at_most(contrast, margin, no_samples) for name, contrast in trials.items()}
-    rule = Rule("fixed", margin=margin, confidence=level)
+    rule = FixedRule(margin=margin, confidence=level)
     said = say_at_most(verdicts, judged, claims, rule, 1 - level)
     return {int(name): verdict for name, verdict in said.items()}
 

@@ -23,7 +23,7 @@ from vtax.stats.intervals import Interval
 from vtax.stats.planning import detectable_overhead
 from vtax.stats.ratio import BlockMeans, Loss, Ratio
 from vtax.stats.resolution import EXACT, Resolution
-from vtax.stats.stopping import Rule
+from vtax.stats.rules import Rule
 from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
 from vtax.store.annotations import Annotations

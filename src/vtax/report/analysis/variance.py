@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 from typing import Annotated
 
@@ -32,7 +31,6 @@ from vtax.report.analysis.waits import Waited, Waits
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.planning import of_ratio
 from vtax.stats.steadiness import Drift, find_drift
-from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MAX_BLOCKS, Components, Replication, components, plan
 from vtax.stats.verdict import holm
 from vtax.store.costs import Cost, costs
@@ -225,22 +223,15 @@ def _planned(
     made = replace(made, half_width=ratio.half_width)
     joint = of_ratio(ratio.se_log**2 * ratio.n_blocks, ratio.n_blocks, sides)
     made = replace(made, noise=joint)
-    fewest = (
-        MINIMUM_BLOCKS
-        if rule.is_counted
-        else rule.looks.first
-        if rule.stop == "verdict"
-        else rule.min_blocks
-    )
     try:
         best = plan(
             joint,
             cost.block_s,
             cost.trial_s,
             rule.precision,
-            partial(interval_confidence, rule),
-            settled=rule.looks.last if rule.stop == "verdict" else 0,
-            min_blocks=fewest,
+            rule.interval_confidence,
+            settled=rule.looks.last if rule.looks else 0,
+            min_blocks=rule.fewest_planned,
             noise_confidence=rule.confidence,
         )
     except StatsError as error:

@@ -13,7 +13,7 @@ from vtax.report.document import joined, listed, msg
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
 from vtax.stats.margin import holds_interval
-from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.rules import Rule
 
 
 def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
@@ -68,15 +68,14 @@ def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.In
             "at figures to decide what else to measure",
             level=low if low == high else doc.Range(low, high),
             confidence=analysis.level,
-            rule=analysis.rule.stop,
+            rule=analysis.rule.name,
         )
 
 
 def _level(rule: Rule, row: Row, blocks: int) -> float:
     """Return the level of a row's interval: that of the last look where the row stands in the last block."""
-    return interval_confidence(
-        rule.of_blocks(blocks, int(row.blocks[-1]) if row.blocks.size else -1), blocks
-    )
+    last = int(row.blocks[-1]) if row.blocks.size else -1
+    return rule.of_blocks(blocks, last).interval_confidence(blocks)
 
 
 def _is_undecided_by_correction(row: Row) -> bool:

@@ -215,40 +215,8 @@ def _order(analysis: Analysis) -> doc.Inline:
 
 def _rule(analysis: Analysis) -> Iterator[doc.Inline]:
     rule = analysis.rule
-    if rule.stop == "fixed":
-        yield msg(
-            "The number of blocks ({blocks}) was declared before the run.",
-            blocks=doc.Count(rule.blocks),
-        )
-        yield from _added_sessions(analysis)
-    elif rule.stop == "open":
-        yield msg(
-            "Declared before the run: blocks and sessions may be added whenever wanted; intervals and verdicts hold "
-            "at every look, and what is decided is measured no more."
-        )
-    elif rule.stop == "precision":
-        yield msg(
-            "Declared before the run: stop when every ratio's interval is within ±{precision}, "
-            "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for "
-            "repeated looks.",
-            precision=doc.Share(rule.precision, "declared"),
-            minimum=doc.Count(rule.min_blocks),
-            maximum=doc.Count(rule.max_blocks),
-        )
-    elif rule.stop == "verdict":
-        yield msg(
-            "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
-            "{maximum} blocks, with group-sequential boundaries for repeated looks; what is decided is measured no "
-            "more.",
-            minimum=doc.Count(rule.looks.first),
-            maximum=doc.Count(rule.looks.last),
-        )
-        if rule.looks.ended is not None:
-            yield msg(
-                "Its time ended it, so its last look spends all the error that the earlier ones had left."
-            )
-    else:
-        yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
+    yield from rule.declared()
+    if not rule.allows_for_looks:
         yield from _added_sessions(analysis)
     if rule.budget_s:
         yield msg("The time budget is {budget}.", budget=doc.Duration(rule.budget_s))

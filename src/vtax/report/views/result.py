@@ -198,8 +198,8 @@ def _unmarked(section: Section) -> Section:
 def _section(section: Section, source: Source, options: Options) -> doc.Titled:
     analysis = source.analysis
     cost = cost_section(section, analysis)
-    is_by_verdict = analysis.rule.stop == "verdict"  # there undecided says it
-    shown = _unmarked(section) if is_by_verdict else section
+    says_undecided = analysis.rule.target_half_width is None
+    shown = _unmarked(section) if says_undecided else section
     table = result_table(
         shown, analysis.level, analysis.baseline, analysis.colours, analysis.blocks, cost
     )
