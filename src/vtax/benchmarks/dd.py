@@ -44,7 +44,7 @@ from vtax.study.model import Size
 
 _SECTOR_BYTES = 512
 _MEGA = 1e6
-_EXPECTED_BYTES_PER_S = 2e8
+_EXPECTED_BYTES_PER_S = 5e8
 _SUMMARY = re.compile(r"^(\d+) bytes .*copied, ([0-9.e+-]+) s(?:econds)?, ", re.MULTILINE)
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from vtax.benchmarks.base import SHORTEST_S, Benchmark, Context, Metric, Parameters, WorkParameter
@@ -85,6 +86,19 @@ def read_parameters(benchmark: Benchmark, stored: Mapping[str, Any]) -> Paramete
         given = {name: value for name, value in given.items() if value is not None}
         given.pop(DURATION, None)
     return benchmark.Parameters.model_validate(given)
+
+
+def found_count(benchmark: Benchmark, stored: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the parameter and the count that a platform found for trials of equal time; None where there is none."""
+    if TRIAL_TIME not in stored:
+        return None
+    try:
+        counted = benchmark.counted(read_parameters(benchmark, stored))
+    except ValidationError:  # of another version of vtax
+        return None
+    if counted is None or stored.get(counted.parameter) is None:
+        return None
+    return counted.parameter, stored[counted.parameter]
 
 
 def comparable_metrics(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:

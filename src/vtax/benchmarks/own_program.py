@@ -20,7 +20,7 @@ _CLOCK_ROOM = (
     1.01  # a program's time is part of the guest's time of it, but both are read at another moment
 )
 _CLOCK_ROOM_S = 0.01
-_SHORT_S = 0.1
+_SHORT_S = 0.05
 _MAX_CHARACTERS = 1 << 16  # of a report
 
 

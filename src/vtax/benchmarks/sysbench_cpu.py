@@ -172,7 +172,9 @@ class SysbenchCpu(Benchmark):
                 (result.user_s + result.system_s) * 1000 / effective["events"]
             )
         counted = {"latency": [float(effective["events"])]}
-        return Outcome(values, effective, tuple(_warnings(effective, context)), histograms=counted)
+        return Outcome(
+            values, effective, tuple(_warnings(effective, parameters, context)), histograms=counted
+        )
 
 
 def _refuse_old(output: str) -> None:
@@ -184,8 +186,11 @@ def _refuse_old(output: str) -> None:
         )
 
 
-def _warnings(effective: Mapping[str, int], context: Context) -> list[str]:
+def _warnings(
+    effective: Mapping[str, int], parameters: SysbenchCpuParameters, context: Context
+) -> list[str]:
+    """Return the warnings of a trial. Few events are one of a fixed time, which cuts the last of them off."""
     warnings = thread_warnings(effective["threads"], context)
-    if effective["events"] < _FEW_EVENTS:
+    if parameters.events is None and effective["events"] < _FEW_EVENTS:
         warnings.append(Note("few-events", found=effective["events"]))
     return warnings

@@ -137,7 +137,7 @@ def _describe_point(point: Point) -> dict[str, Any]:
         "benchmark": point.benchmark.name,
         "label": point.label,
         "levels": dict(point.levels),
-        "parameters": point.parameters.model_dump(mode="json"),
+        "parameters": point.stored_parameters,
         "topology": point.topology,
         "link": point.link.model_dump(mode="json") if point.link else {},
     }
@@ -384,6 +384,8 @@ def _factor_lines(plan: Plan) -> list[str]:
             line += f" ({table.name})"
         if topologies[label]:
             line += f", {topologies[label]}"
+        if table.trial_time is not None:
+            line += f", trials of {table.trial_time:g} s"
         if table.varied:
             line += f": {format_factors(table)}"
         lines.append(line)

@@ -22,7 +22,7 @@ SHORT_S = 1.0
 
 @dataclass(frozen=True)
 class LeastWork:
-    """The counters of a trial of the least work, and its number of operations; None where it failed or there is none."""
+    """The counters of a trial of the least work, and its number of operations; None where its tool counts none."""
 
     counted: Mapping[tuple[str, str], float]
     number: float | None
@@ -39,6 +39,7 @@ class LeastWork:
 NOTHING = LeastWork({}, 0.0)
 """For trials whose start is part of their work, hardly counts, or is that of a program outside of the guest."""
 UNKNOWN = LeastWork({}, None)
+"""Where that trial failed, or there is nothing less to do: the costs of a short trial are then not known."""
 
 
 def has_costly_start(point: Point, context: Context) -> bool:
@@ -58,4 +59,5 @@ def with_least(cell: PlannedCell) -> PlannedCell | None:
     parameters = with_least_work(cell.point.benchmark, cell.point.parameters)
     if parameters is None or parameters == cell.point.parameters:
         return None
-    return replace(cell, point=replace(cell.point, parameters=parameters))
+    least = replace(cell.point, parameters=parameters, trial_time_s=None)
+    return replace(cell, point=least)

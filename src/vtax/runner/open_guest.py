@@ -192,7 +192,7 @@ class OpenGuest:
         if result.error:
             return UNKNOWN
         work = cell.point.benchmark.work
-        return LeastWork(result.counters, work.number(result.outcome) if work else 0.0)
+        return LeastWork(result.counters, work.number(result.outcome) if work else None)
 
     def unstored_trial(self, cell: PlannedCell, least: LeastWork = NOTHING) -> TrialResult:
         """Run one trial of a cell in this guest, which has started. least: a trial of the least work in it."""

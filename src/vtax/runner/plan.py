@@ -22,6 +22,7 @@ from vtax.messages import Note
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
+from vtax.platforms.confinement import Isolation
 from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.elsewhere import check_other_machines
@@ -32,6 +33,10 @@ from vtax.study.expand import Colocation, key_of
 from vtax.study.fields import Privilege, Scratch
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
+
+_START_S: Mapping[Isolation, float] = {"nothing": 0.2, "confined": 0.5, "kernel": 3.0}
+"""Seconds of a guest's start and end, by what isolates it. Those of the user's own machines are not known."""
+_EMULATED_START_S, _EMULATED_TRIAL_S = 3.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -188,9 +193,9 @@ class Plan:
     def expected_block_s(self) -> float:
         """Return an estimate of a block's length.
 
-        By stored costs, warm-up as it was there. Without these by defaults, too long for containers and too short for
-        some machines: expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial (the measured
-        overhead of `vtax run` with the urschei2007 studies).
+        By stored costs, warm-up as it was there. Without these by defaults, from runs of the shipped studies on a
+        host of two CPUs: expected times of the tools, the start of a guest by what isolates it, and what emulated CPUs
+        add to each.
         """
         if self.stored_costs is not None:
             block_s = 0.0
@@ -203,10 +208,18 @@ class Plan:
         for entry in self.platforms:
             if "emulated" in entry.probe.marks:
                 emulated.add(entry.platform.name)
-        trial_s = 0.0
+        trials_s = 0.0
         for cell in self.cells:
-            trial_s += cell.point.expected_s(context) + (cell.platform.name in emulated)
-        return trial_s * self.trials_per_cell + 3.0 * len(self.sessions(0))
+            trials_s += cell.point.expected_s(context)
+            if cell.platform.name in emulated:
+                trials_s += _EMULATED_TRIAL_S
+        starts_s = 0.0
+        for session in self.sessions(0):
+            platform = session.platform
+            starts_s += _START_S[platform.driver.isolation(platform.options)]
+            if platform.name in emulated:
+                starts_s += _EMULATED_START_S
+        return trials_s * self.trials_per_cell + starts_s
 
     @cached_property
     def _cells_by_guest(self) -> list[tuple[PlannedCell, ...]]:

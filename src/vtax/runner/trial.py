@@ -37,7 +37,7 @@ from vtax.runner.containment import Failure, contained, named_packages
 from vtax.runner.costs import compare_with_host_disks, costs_of
 from vtax.runner.counting import Counting, Endpoint, program_usage
 from vtax.runner.lanes import Lane, LaneRun, naming_guest, naming_lost, run_lanes
-from vtax.runner.least_work import NOTHING, LeastWork
+from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork
 from vtax.runner.out_of_memory import MemoryWatch
 from vtax.runner.parsers import TIMEOUT_S, Parsers
 from vtax.runner.plan import PlannedCell
@@ -164,7 +164,7 @@ def examine_links(
     """Return cost and size of packets, and whether the trial measured something else than was asked."""
     metrics = point.own_metrics
     values: dict[str, float] = {}
-    if least.number is not None:
+    if least is not UNKNOWN:
         values |= cpu_per_gigabyte(least.subtract_from(counted), metrics)
     means = packets.mean_packet_bytes(counted)
     if means and PACKET_BYTES in metrics:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
+from vtax.benchmarks.length import found_count
 from vtax.benchmarks.registry import benchmarks
 from vtax.report import document as doc
 from vtax.report.analysis.facts import fact_name, fact_value
@@ -157,6 +158,10 @@ def setting_differences(
     )
     benchmark = benchmarks().get(treatment_cell.benchmark)
     if benchmark is not None:
+        for side in parameters:
+            found = found_count(benchmark, side)
+            if found:  # trials of equal time: each side has a count of its own
+                del side[found[0]]
         parameters = [with_units(benchmark.Parameters, each) for each in parameters]
     yield from _unlike(treatment_cell.label, *parameters)
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
