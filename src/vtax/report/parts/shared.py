@@ -138,8 +138,9 @@ def metric_of(section: Section) -> doc.Inline:
 
 
 def subtitle_of(section: Section) -> doc.Inline:
-    """Return which way is better, and the tool."""
-    return joined([direction_of(section), tool_of(section)], ", ")
+    """Return which way is better, where its metric is judged, and the tool."""
+    direction = direction_of(section) if has_words(section.metric.role) else ""
+    return joined([direction, tool_of(section)], ", ")
 
 
 def tool_of(section: Section) -> str:
