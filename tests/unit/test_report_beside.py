@@ -64,7 +64,7 @@ def test_where_nothing_is_equivalent_nothing_is_said_of_slow_blocks(store):
 
 def test_a_check_and_a_comparison_of_two_platforms_say_it_too(store):
     found = analysed(store, CLOSE)
-    passed = " ".join(drawn(check_document(check(None, found, 0.05))).split())
+    passed = " ".join(drawn(check_document(check(None, found, {"speed": 0.05}))).split())
     assert "passed as far as 10 blocks show: if fewer than 26 % are slow" in passed
     compared = " ".join(
         drawn(contrast_document(contrast(store, "other", "native", run=found))).split()

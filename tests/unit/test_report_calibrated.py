@@ -48,7 +48,7 @@ def measure(
 
 
 def gate(store: Store, margin: float) -> Checks:
-    return check(store, source_of(store, "tour-1").analysis, margin)
+    return check(store, source_of(store, "tour-1").analysis, {"speed": margin})
 
 
 def summary(found: Checks) -> str:

@@ -49,21 +49,27 @@ def outcomes(found: Checks) -> dict[str, set[str]]:
 
 def test_slower_means_beyond_the_margin():
     analysis = run_of(0.9, 0.97)
-    found = check(None, analysis, 0.05)
+    found = check(None, analysis, {"speed": 0.05})
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
     assert (found.status, found.families) == ("failed", (4,))
-    assert outcomes(check(None, analysis, 0.15)) == {"first": {"passed"}, "second": {"passed"}}
-    assert outcomes(check(None, analysis, 0.01)) == {"first": {"slower"}, "second": {"slower"}}
+    assert outcomes(check(None, analysis, {"speed": 0.15})) == {
+        "first": {"passed"},
+        "second": {"passed"},
+    }
+    assert outcomes(check(None, analysis, {"speed": 0.01})) == {
+        "first": {"slower"},
+        "second": {"slower"},
+    }
 
 
 def test_at_the_margin_it_is_undecided_and_says_why():
-    found = check(None, run_of(0.95, noise=0.02), 0.05)
+    found = check(None, run_of(0.95, noise=0.02), {"speed": 0.05})
     assert outcomes(found)["first"] == {"undecided"}
     assert found.status == "undecided"
     each = found.compared[0]
-    assert each.p_slower is not None
+    assert each.p_beyond is not None
     assert each.p_passed is not None
-    assert min(each.p_slower, each.p_passed) > found.alpha
+    assert min(each.p_beyond, each.p_passed) > found.alpha
     assert each.detectable is not None
     assert each.detectable > 0.05
 
@@ -71,19 +77,20 @@ def test_at_the_margin_it_is_undecided_and_says_why():
 def test_p_values_are_corrected_for_the_family():
     analysis = run_of(0.93, 0.95, noise=0.012)
     alone = replace(analysis, platforms=analysis.platforms[:2])
-    many, few = (check(None, each, 0.05).compared[0] for each in (analysis, alone))
+    many, few = (check(None, each, {"speed": 0.05}).compared[0] for each in (analysis, alone))
     assert (many.ratio.low, many.ratio.high) == (few.ratio.low, few.ratio.high)
     assert (
         many.loss.at_most == few.loss.at_most < few.loss.at_most_family < many.loss.at_most_family
     )
-    assert many.p_slower is not None
-    assert few.p_slower is not None
-    assert many.p_slower > few.p_slower
+    assert many.p_beyond is not None
+    assert few.p_beyond is not None
+    assert many.p_beyond > few.p_beyond
 
 
 def test_noise_raises_what_is_detectable():
     quiet, noisy = (
-        check(None, run_of(noise=each), 0.05).compared[0].detectable for each in (0.002, 0.05)
+        check(None, run_of(noise=each), {"speed": 0.05}).compared[0].detectable
+        for each in (0.002, 0.05)
     )
     assert quiet is not None
     assert noisy is not None
@@ -91,11 +98,11 @@ def test_noise_raises_what_is_detectable():
 
 
 def test_few_blocks_decide_nothing():
-    found = check(None, run_of(0.5, blocks=3), 0.05)
+    found = check(None, run_of(0.5, blocks=3), {"speed": 0.05})
     assert {each.outcome for each in found.compared} == {"undecided"}
     assert Note("few-blocks", count=3, minimum=5) in found.compared[0].reasons
     assert found.compared[0].detectable is None
-    one = document_of(check(None, run_of(0.5, blocks=1), 0.05))
+    one = document_of(check(None, run_of(0.5, blocks=1), {"speed": 0.05}))
     assert "undecided" in drawn(one)
     assert as_json(one)["comparisons"][0]["efficiency"]["high"] is None
 
@@ -104,7 +111,7 @@ def test_a_treatment_without_values_fails():
     def value(platform: str, size: int, block: int, number: int) -> float:
         return math.nan if platform == "first" and size == 64 else 100.0 + block + size
 
-    found = check(None, measured(value)[1], 0.05)
+    found = check(None, measured(value)[1], {"speed": 0.05})
     lost = [each for each in found.compared if each.outcome == "no-result"]
     assert [each.pair.treatment.cell.key for each in lost] == ["first-64"]
     assert lost[0].reasons == (Note("treatment-without-values"),)
@@ -121,7 +128,9 @@ def test_more_failures_of_the_treatment_are_no_pass():
         replace(p, rows=tuple(replace(r, failed=4 * (r.platform.name == "first")) for r in p.rows))
         for p in section.points
     )
-    found = check(None, replace(analysis, sections=(replace(section, points=points),)), 0.05)
+    found = check(
+        None, replace(analysis, sections=(replace(section, points=points),)), {"speed": 0.05}
+    )
     assert outcomes(found)["first"] == {"undecided"}
     first = [each for each in found.compared if each.pair.treatment.platform.name == "first"]
     assert {each.reasons[0].code for each in first} == {"withheld-failures"}
@@ -129,7 +138,7 @@ def test_more_failures_of_the_treatment_are_no_pass():
 
 
 def test_what_a_word_assumes_stands_beside_it():
-    found = check(None, run_of(0.975, noise=0.012, blocks=6), 0.05)
+    found = check(None, run_of(0.975, noise=0.012, blocks=6), {"speed": 0.05})
     words = {each.outcome for each in found.compared if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)
@@ -150,7 +159,9 @@ def test_a_wrong_clock_is_no_pass():
         )
         for p in section.points
     )
-    found = check(None, replace(analysis, sections=(replace(section, points=points),)), 0.05)
+    found = check(
+        None, replace(analysis, sections=(replace(section, points=points),)), {"speed": 0.05}
+    )
     assert outcomes(found) == {"first": {"undecided"}, "second": {"passed"}}
     assert Note("withheld-clock-check") in found.compared[0].reasons
     assert "undecided, wrong clock" in drawn(document_of(found))
@@ -161,7 +172,9 @@ def test_the_limit_of_a_time_is_that_of_its_share_of_the_baseline(time, outcome)
     analysis = run_of(time, noise=0.001)
     metric = replace(analysis.sections[0].metric, better="lower", unit="s")
     section = replace(analysis.sections[0], metric=metric)
-    found = check(None, replace(analysis, sections=(section,)), 0.05)  # 1 / 0.95 is 1.0526
+    found = check(
+        None, replace(analysis, sections=(section,)), {"speed": 0.05}
+    )  # 1 / 0.95 is 1.0526
     assert outcomes(found)["first"] == {outcome}
 
 
@@ -169,7 +182,7 @@ def test_a_time_is_slower_above_one():
     analysis = run_of(1.2)
     metric = replace(analysis.sections[0].metric, better="lower", unit="s")
     section = replace(analysis.sections[0], metric=metric)
-    found = check(None, replace(analysis, sections=(section,)), 0.05)
+    found = check(None, replace(analysis, sections=(section,)), {"speed": 0.05})
     assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
     efficiency = found.compared[0].efficiency
     assert efficiency.estimate == pytest.approx(1 / 1.2, abs=0.02)
@@ -192,6 +205,6 @@ def test_junit_holds_what_xml_can():
 
 
 def test_junit_speaks_the_language():
-    text = junit(document_of(check(None, run_of(0.9), 0.05)), language("pt-BR"))
+    text = junit(document_of(check(None, run_of(0.9), {"speed": 0.05})), language("pt-BR"))
     assert "falha abaixo de 95" in text
     assert 'type="slower"' in text

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from xml.etree import ElementTree
 
+import click
 import pytest
 from a_run import ARun, a_run
 from shown import drawn, page, result
 
+from vtax.cli.gate import ConditionCommand, margins_of
+from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.answers import answers, sentence_of
+from vtax.report.analysis.check import check
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
+from vtax.report.parts.check import document_of
 from vtax.report.renderers.format import english
+from vtax.report.renderers.json import plain
+from vtax.report.renderers.junit import junit
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
@@ -94,13 +102,13 @@ def test_a_cost_stands_below_its_benchmark_where_benchmarks_go_down(store, width
     text = drawn(result(run.analysed(store)), width)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     at = next(n for n, line in enumerate(lines) if line.startswith("nginx size=1"))
-    assert lines[at + 1].startswith("· CPU per request size=1 125.0 % [")
+    assert lines[at + 1].startswith("· host CPU per request size=1 125.0 % [")
     assert lines[at + 2].startswith("nginx size=2")
 
 
 def test_a_report_has_a_table_of_the_cost_and_no_word_of_speed_about_it(found):
     text = page(found)
-    assert "CPU per request" in text
+    assert "host CPU per request" in text
     chapter = text[text.index('id="result-1"') :]
     shown = re.sub("<[^>]*>", " ", chapter[: chapter.index("</table>")])
     assert "costs more" in shown
@@ -120,3 +128,94 @@ def test_a_run_that_counted_no_host_cpu_answers_as_before(store):
     assert plain.costs == ()
     assert "host CPU" not in drawn(result(plain), 100)
     assert english(sentence_of(plain)) == f"docker: equivalent within ±2{SPACE}%."
+
+
+@pytest.fixture
+def filtered(store: Store) -> Analysis:
+    """docker costs a quarter more at the speed of native."""
+    return web({"docker": times(1.25)}, {}).analysed(store)
+
+
+@pytest.mark.parametrize(
+    ("margins", "outcomes", "status"),
+    [
+        ({"speed": 0.05, "cost": 0.05}, {"speed": "passed", "cost": "costs-more"}, "failed"),
+        ({"speed": 0.05}, {"speed": "passed"}, "passed"),
+        ({"cost": 0.3}, {"cost": "passed"}, "passed"),
+        ({"speed": 0.05, "cost": 0.3}, {"speed": "passed", "cost": "passed"}, "passed"),
+    ],
+)
+def test_a_gate_judges_speed_and_cost_unless_told_otherwise(filtered, margins, outcomes, status):
+    found = check(None, filtered, margins)
+    assert {each.quantity: each.outcome for each in found.compared} == outcomes
+    assert (found.status, found.exit_status) == (status, int(status == "failed"))
+    assert found.margins == margins
+
+
+def test_a_gate_says_which_of_both_it_fails_by(filtered):
+    document = document_of(check(None, filtered, {"speed": 0.05, "cost": 0.05}))
+    said = " ".join(drawn(document, 200).split())
+    assert "fails below 95.2 % of native or above 105 % of native in cost" in said
+    assert (
+        "The check failed: 1 comparison costs more, above 105 % of native in cost: docker" in said
+    )
+    assert "· 1 comparison is above 95.2 % of native" in said
+    suite = ElementTree.fromstring(junit(document)).find("testsuite")
+    assert suite is not None
+    named = {each.get("name"): each.get("value") for each in suite.iter("property")}
+    assert (named["slower-by"], named["costs-more-by"]) == ("5 %", "5 %")
+    (failure,) = suite.iter("failure")
+    assert failure.get("type") == "costs-more"
+    values = plain(document.data)
+    assert [each["role"] for each in values["comparisons"]] == ["speed", "cost"]
+    assert values["margins"] == {"speed": 0.05, "cost": 0.05}
+
+
+def test_a_gate_of_cost_needs_a_cost_and_one_of_a_size_has_no_meaning(store):
+    run = a_run("plain-1").platforms("native", "docker").benchmark("nginx").metric("requests")
+    run = run.metric("packet_bytes", "bytes")
+    plain_run = run.blocks(6).values(
+        lambda cell, block, _: {"requests": 1000.0 * NOISE[block], "packet_bytes": 100.0}
+    )
+    found = plain_run.analysed(store)
+    with pytest.raises(BadInput, match="counted no host CPU"):
+        check(None, found, {"cost": 0.05})
+    with pytest.raises(BadInput, match="packet_bytes is a size"):
+        check(None, found, metric="packet_bytes")
+    assert check(None, found).margins == {"speed": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("texts", "margins"),
+    [
+        (("5%",), {"speed": 0.05, "cost": 0.05}),
+        (("slower-by 5%",), {"speed": 0.05}),
+        (("costs-more-by=10%",), {"cost": 0.1}),
+        (("slower-by 5%", "costs-more-by 10%"), {"speed": 0.05, "cost": 0.1}),
+        ((), None),
+    ],
+)
+@pytest.mark.parametrize("option", ["--fail-if", "--check"])
+def test_a_condition_is_spelled_alike_in_both_commands(texts, margins, option):
+    context = click.Context(click.Command("any"))
+    assert margins_of(context, click.Option([option]), texts) == margins
+
+
+@pytest.mark.parametrize("texts", [("faster-by 5%",), ("slower-by",), ("5%", "slower-by 5%")])
+def test_a_condition_that_is_none_or_is_given_twice_is_refused(texts):
+    with pytest.raises(BadInput):
+        margins_of(click.Context(click.Command("any")), click.Option(["--check"]), texts)
+
+
+def test_two_words_of_a_condition_are_one_and_may_be_repeated():
+    given = []
+
+    @click.command(cls=ConditionCommand)
+    @click.option("--check", multiple=True)
+    @click.option("--strict", is_flag=True)
+    def command(check: tuple[str, ...], strict: bool) -> None:
+        given.extend([*check, strict])
+
+    words = ["--check", "slower-by", "5%", "--check", "costs-more-by", "10%", "--strict"]
+    command.main(words, standalone_mode=False)
+    assert given == ["slower-by 5%", "costs-more-by 10%", True]

@@ -1,55 +1,33 @@
-"""`vtax compare`: compares platforms, levels and runs, and fails where something is slower, for CI."""
+"""`vtax compare`: compares platforms, levels and runs, and fails where one is slower or costs more, for CI."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from vtax.cli.arguments import share_of_option
 from vtax.cli.completion import run_names, sides
-from vtax.cli.gate import detect_option, junit_option, limits_of, run_gate
+from vtax.cli.gate import (
+    ConditionCommand,
+    detect_option,
+    junit_option,
+    limits_of,
+    margins_of,
+    run_gate,
+)
 from vtax.cli.output import existing_store, json_option
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput, VtaxError
+from vtax.stats.terms import Margins
 
 if TYPE_CHECKING:
     from vtax.report.analysis.compared import Contrasts
     from vtax.store.store import Store
 
-_OPTION, _SLOWER = "--fail-if", "slower-by"
-_CONDITION = re.compile(r"(?:([a-z][a-z-]*)(?:[ =]|$))?(.*)", re.DOTALL)
 
-
-class _Gate(click.Command):
-    """Takes the two words of `--fail-if slower-by 5%` as one."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Join the words, unless another option follows the first."""
-        if args[-1:] == [_OPTION]:
-            args = [*args, _SLOWER]
-        for at in range(len(args) - 3, -1, -1):
-            if args[at : at + 2] == [_OPTION, _SLOWER] and not args[at + 2].startswith("--"):
-                args = [*args[: at + 1], f"{_SLOWER} {args[at + 2]}", *args[at + 3 :]]
-        return super().parse_args(ctx, args)
-
-
-def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """Return 0.05 of `slower-by 5%`, `slower-by=5%` or `5%`. Raises BadInput for another condition, and for what is no
-    share."""
-    if text is None:
-        return None
-    word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
-    if word not in (None, _SLOWER) or not share:
-        what = "slower-by has no share" if word == _SLOWER else f"unknown condition {word!r}"
-        raise BadInput(what, where=_OPTION, hint="write --fail-if slower-by 5%")
-    return share_of_option(share, f"{_OPTION} {_SLOWER}")
-
-
-@click.command("compare", cls=_Gate)
+@click.command("compare", cls=ConditionCommand)
 @click.argument("treatment", metavar="[A]", default="", shell_complete=sides)
 @click.argument("baseline", metavar="[B]", default="", shell_complete=sides)
 @click.option(
@@ -62,11 +40,13 @@ def _margin(_: click.Context, __: click.Parameter, text: str | None) -> float | 
     help="The run of a side that names none.",
 )
 @click.option(
-    _OPTION,
+    "--fail-if",
     "fail_if",
-    callback=_margin,
-    metavar="slower-by SHARE",
-    help="Exit with 1 if A is slower than B by more than this, such as slower-by 5% or 5%.",
+    callback=margins_of,
+    multiple=True,
+    metavar="[slower-by|costs-more-by] SHARE",
+    help="Exit with 1 if A is slower than B, or costs more host CPU, by more than this, such as 5% or "
+    "slower-by 5%.",
 )
 @detect_option
 @click.option(
@@ -88,7 +68,7 @@ def command(
     treatment: str,
     baseline: str,
     run_name: str,
-    fail_if: float | None,
+    fail_if: Margins | None,
     detect: str | None,
     strict: bool,
     metric: str,
@@ -109,13 +89,14 @@ def command(
       vtax compare tour-1,tour-2,tour-3 tour-4,tour-5,tour-6
 
     With --fail-if, --detect or --strict it is a gate. A comparison fails if its interval, corrected
-    for all comparisons of a metric, lies below the limit: slower-by 5% is 1 / 1.05 of B's rates, or
-    1.05 of its times. It passes if the interval lies above the limit, and is undecided if noise allows neither. A gate also accepts
-    one run, whose platforms are compared with its baseline, and bundles:
+    for all comparisons of a metric, lies beyond the limit: slower-by 5% is 1 / 1.05 of B's rates, or
+    1.05 of its times, and costs-more-by 5% is 1.05 of its host CPU for the same work; 5% is both.
+    It passes if the interval lies on the other side, and is undecided if noise allows neither. A
+    gate also accepts one run, whose platforms are compared with its baseline, and bundles:
 
     \b
-      vtax compare tour-1 --fail-if slower-by 5% --detect 10% --junit check.xml
-      vtax compare tour-4,tour-5 tour-1,tour-2 --fail-if slower-by 5%
+      vtax compare tour-1 --fail-if 5% --detect 10% --junit check.xml
+      vtax compare tour-4,tour-5 tour-1,tour-2 --fail-if slower-by 5% --fail-if costs-more-by 10%
       vtax compare tour-1 main.vtax.gz --fail-if slower-by 5%
 
     Runs that share no block are judged by their ratios to the baseline of both; if a side has only
@@ -169,7 +150,7 @@ def _compare(
 
     treatment, baseline = written_sides
     if not treatment:
-        hint = "vtax compare podman docker, or vtax compare RUN --fail-if slower-by 5% for all of a run"
+        hint = "vtax compare podman docker, or vtax compare RUN --fail-if 5% for all of a run"
         raise BadInput("vtax compare needs two sides", hint=hint)
     run = analyse(store, home_run(store, written_sides, run_name))
     if not baseline:

@@ -1,11 +1,15 @@
-"""The gate of `vtax compare --fail-if` and `vtax run --check`: whether anything became slower."""
+"""The gate of `vtax compare --fail-if` and `vtax run --check`: whether anything became slower or costs more.
+
+Both options take a condition: `slower-by SHARE`, `costs-more-by SHARE`, or a share alone, which stands for both.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +18,7 @@ import click
 from vtax.cli.arguments import share_of_option
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
+from vtax.stats.terms import BOTH, CONDITIONS, Margins, Quantity
 
 if TYPE_CHECKING:
     from vtax.report.analysis.check import Checks
@@ -23,18 +28,20 @@ if TYPE_CHECKING:
     from vtax.store.store import Store
 
 _MOST_NAMED = 4  # differences of runs in an error
+_OPTIONS = ("--fail-if", "--check")
+_CONDITION = re.compile(r"(?:([a-z][a-z-]*)(?:[ =]|$))?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class GateLimits:
     """Shares from 0 to 1.
 
-    margin: largest slowdown that passes; None for the study's.
+    margins: what is judged, and the largest slowdown or extra cost that passes; None for the study's.
     detect: a slowdown that every comparison has to be able to find; None for none.
     strict: whether what is undecided ends the command with 3.
     """
 
-    margin: float | None = None
+    margins: Margins = field(default_factory=lambda: BOTH)
     detect: float | None = None
     strict: bool = False
 
@@ -51,16 +58,64 @@ def junit_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--junit", type=OutputFile(), metavar="FILE", help=text)(command)
 
 
-def limits_of(margin: float | None, detect: str | None, *, strict: bool) -> GateLimits:
-    """Return the limits. margin, strict: see GateLimits. detect: as written. Raises BadInput for what is no share, or
-    within the margin."""
-    if detect is None:
-        return GateLimits(margin, strict=strict)
-    from vtax.report.analysis.check import refuse_within_margin
+class ConditionCommand(click.Command):
+    """Takes the two words of `--fail-if slower-by 5%` as one."""
 
-    limits = GateLimits(margin, share_of_option(detect, "--detect"), strict)
-    if margin is not None:
-        refuse_within_margin(limits.detect, margin)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the words, unless another option follows the first."""
+        joined = list(args)
+        for at in range(len(joined) - 3, -1, -1):
+            option, word, share = joined[at : at + 3]
+            if option in _OPTIONS and word in CONDITIONS and not share.startswith("--"):
+                joined[at + 1 : at + 3] = [f"{word} {share}"]
+        if joined and joined[-1] in _OPTIONS:
+            joined.append("")
+        return super().parse_args(ctx, joined)
+
+
+def margins_of(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> Margins | None:
+    """Return what the conditions of an option say; None without one. Raises BadInput.
+
+    A callback of click. `slower-by 5%` is `slower-by=5%`; `5%` stands for both conditions.
+    """
+    option = parameter.opts[0]
+    margins: dict[Quantity, float | None] = {}
+    for text in texts:
+        word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
+        if word is not None and word not in CONDITIONS:
+            raise BadInput(f"unknown condition {word!r}", where=option, hint=_hint(option))
+        if not share:
+            what = f"{word or option} has no share"
+            raise BadInput(what, where=option, hint=_hint(option))
+        margin = share_of_option(share, " ".join(filter(None, (option, word))))
+        for quantity in (CONDITIONS[word],) if word else BOTH:
+            if quantity in margins:
+                what = f"{option} says twice by how much"
+                raise BadInput(what, where=f"{option} {text}", hint=_hint(option))
+            margins[quantity] = margin
+    return margins or None
+
+
+def _hint(option: str) -> str:
+    return f"write {option} 5%, {option} slower-by 5% or {option} costs-more-by 5%"
+
+
+def limits_of(margins: Margins | None, detect: str | None, *, strict: bool) -> GateLimits:
+    """Return the limits. margins: of `margins_of`; None for those of the study. detect: as written.
+
+    Raises BadInput for what is no share, or within a margin.
+    """
+    chosen = BOTH if margins is None else margins
+    if detect is None:
+        return GateLimits(chosen, strict=strict)
+    from vtax.report.analysis.check import refuse_within_margins
+
+    limits = GateLimits(chosen, share_of_option(detect, "--detect"), strict)
+    if margins is not None:
+        known = {name: margin for name, margin in margins.items() if margin is not None}
+        refuse_within_margins(limits.detect, known)
     return limits
 
 
@@ -149,7 +204,7 @@ def check_sides(
     checks = check(
         store,
         source.analysis,
-        limits.margin,
+        limits.margins,
         platform,
         base,
         metric,
@@ -212,7 +267,7 @@ def _against(
     checks = check_against(
         [source.analysis for source in sources],
         [_analysis_of(store, name) for name, _ in others],
-        limits.margin,
+        limits.margins,
         "".join(platforms),
         metric,
         label=label,

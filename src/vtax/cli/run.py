@@ -11,9 +11,17 @@ import click
 
 from vtax import __version__
 from vtax.cli import overrides
-from vtax.cli.arguments import listed, share_of_option
+from vtax.cli.arguments import listed
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
-from vtax.cli.gate import GateLimits, detect_option, judge, junit_option, limits_of
+from vtax.cli.gate import (
+    ConditionCommand,
+    GateLimits,
+    detect_option,
+    judge,
+    junit_option,
+    limits_of,
+    margins_of,
+)
 from vtax.cli.host_boots import measure_boot
 from vtax.cli.measure import (
     budget_s,
@@ -50,6 +58,7 @@ from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
 from vtax.runner.machines import held_machines
 from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
+from vtax.stats.terms import Margins
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
@@ -66,7 +75,7 @@ def _tags(
         return checked_tags(listed(context, parameter, given))
 
 
-@click.command("run")
+@click.command("run", cls=ConditionCommand)
 @click.argument("study", required=False, shell_complete=study_names)
 @click.option(
     "--platforms",
@@ -182,9 +191,11 @@ def _tags(
 )
 @click.option(
     "--check",
-    metavar="SHARE",
-    help="Judge this run: exit with 1 if a platform is slower than the baseline by more than this, "
-    "such as 5%.",
+    callback=margins_of,
+    multiple=True,
+    metavar="[slower-by|costs-more-by] SHARE",
+    help="Judge this run: exit with 1 if a platform is slower than the baseline, or costs more host CPU, by more "
+    "than this, such as 5% or slower-by 5%.",
 )
 @detect_option
 @junit_option
@@ -217,7 +228,7 @@ def command(
     tune_host: bool,
     wait: str | None,
     strict: bool,
-    check: str | None,
+    check: Margins | None,
     detect: str | None,
     junit: Path | None,
     as_json: bool,
@@ -316,7 +327,7 @@ def command(
 
 
 def _limits(
-    check: str | None, detect: str | None, junit: Path | None, *, strict: bool
+    check: Margins | None, detect: str | None, junit: Path | None, *, strict: bool
 ) -> GateLimits | None:
     """Return the gate, or None without one. Raises BadInput as `limits_of`, and for a file without a gate."""
     if check is None and (detect or junit):
@@ -324,7 +335,7 @@ def _limits(
         raise BadInput(what, where="vtax run", hint="add --check 5%")
     if check is None:
         return None
-    return limits_of(share_of_option(check, "--check"), detect, strict=strict)
+    return limits_of(check, detect, strict=strict)
 
 
 def _require_one_part(study: Study, pause_s: float | None) -> None:
@@ -334,7 +345,7 @@ def _require_one_part(study: Study, pause_s: float | None) -> None:
         raise BadInput(
             what,
             where="--check",
-            hint="add --pause, or judge it later: vtax compare RUN --fail-if slower-by 5%",
+            hint="add --pause, or judge it later: vtax compare RUN --fail-if 5%",
         )
 
 

@@ -15,6 +15,12 @@ shares. A speed is slower or faster, a cost is more or less; sizes and counts ar
 them."""
 Stop = Literal["fixed", "open", "precision", "verdict", "budget"]  # the names of rules.RULES
 MINIMUM_BLOCKS = 5  # of a verdict: with fewer, Student's t is at the mercy of the noise's shape
+Quantity = Literal["speed", "cost"]  # the roles that a gate judges
+CONDITIONS: Mapping[str, Quantity] = {"slower-by": "speed", "costs-more-by": "cost"}
+"""Condition of a gate -> the quantity that it judges."""
+Margins = Mapping[Quantity, float | None]
+"""Quantity that a gate judges -> the largest difference that passes; None for the margin of the run."""
+BOTH: Margins = {"speed": None, "cost": None}
 WORDS_OF_COST: Mapping[str, str] = {
     "slower": "costs-more",
     "faster": "costs-less",

@@ -19,7 +19,11 @@ from vtax.report.analysis.check import (
     NotTested,
     finding,
     judged,
-    refuse_within_margin,
+    known_margins,
+    margin_of,
+    of_pairs,
+    refuse_other_role,
+    refuse_within_margins,
     require_block,
     untested,
 )
@@ -33,12 +37,13 @@ from vtax.stats.checks import StatsError
 from vtax.stats.claims import RangeTest
 from vtax.stats.ranges import Sample
 from vtax.stats.rules import Rule
+from vtax.stats.terms import BOTH, Margins
 
 
 def check_against(
     runs: Sequence[Analysis],
     others: Sequence[Analysis],
-    margin: float | None = None,
+    margins: Margins = BOTH,
     platform: str = "",
     metric: str = "",
     *,
@@ -48,8 +53,8 @@ def check_against(
 ) -> Checks:
     """Every platform of some runs against itself in others, at every point that both have.
 
-    margin: 0 to 1; by default the smallest of all runs. platform: the only one. metric: by default the primary ones.
-    label: of the one benchmark. detect, strict: see Checks.
+    margins: what is judged, 0 to 1 each; None for the smallest of all runs. platform: the only one. metric: by default
+    those that answer. label: of the one benchmark. detect, strict: see Checks.
 
     Nothing is compared where the runs do not measure the same; `not_tested` says why. Raises BadInput for runs
     without a block or a baseline in common, and for names that do not exist.
@@ -68,12 +73,18 @@ def check_against(
     pairs = [
         pair
         for pair in pairs_of(*sides, metric, label)
-        if pair.treatment.platform.name in treatments
+        if pair.treatment.platform.name in treatments and pair.section.metric.role in margins
     ]
     alike, unlike = _split(pairs)
-    rule = _rule([*runs, *others], alike, margin)
-    refuse_within_margin(detect, rule.margin)
-    compared, alpha = judged(rule, alike, rule.margin, lambda pair: _finding(pair, rule.margin))
+    every = (*runs, *others)
+    rule = _rule(every, alike)
+    limits = known_margins(margins, min(run.rule.margin for run in every))
+    refuse_within_margins(detect, limits)
+    refuse_other_role(every, metric, limits)
+    limits = of_pairs(limits, pairs) or limits
+    compared, alpha = judged(
+        rule, alike, limits, lambda pair: _finding(pair, margin_of(pair, limits))
+    )
     not_tested = (
         *untested(lead, {platform} if platform else None, baseline),
         *unlike,
@@ -85,7 +96,7 @@ def check_against(
         lead,
         shown,
         baseline,
-        rule.margin,
+        limits,
         tuple(compared),
         not_tested,
         alpha,
@@ -163,7 +174,7 @@ def _at(levels: Mapping[str, Level], reason: doc.Inline) -> doc.Inline:
     return joined([doc.Factor(levels_of(levels)), reason], ": ") if levels else reason
 
 
-def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | None) -> Rule:
+def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared]) -> Rule:
     """One rule for all: of the strictest level that the rule of any run asks for after the blocks it made."""
     levels = [
         cell.run.rule.interval_confidence(cell.row.block_means.size)
@@ -171,9 +182,8 @@ def _rule(runs: Sequence[Analysis], pairs: Sequence[Compared], margin: float | N
         for side in pair.cells
         for cell in side
     ]
-    smallest = min(run.rule.margin for run in runs) if margin is None else margin
     confidence = max([run.rule.confidence for run in runs] + levels)
-    return replace(runs[0].rule.judged_once, confidence=confidence, margin=smallest)
+    return replace(runs[0].rule.judged_once, confidence=confidence)
 
 
 def _finding(pair: Compared, margin: float) -> RangeTest:

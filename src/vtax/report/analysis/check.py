@@ -1,8 +1,8 @@
-"""Whether nothing became slower by more than a margin: each comparison of a run passed, slower or undecided.
+"""Whether nothing became slower, or costs more, by more than a margin: each comparison of a run with its outcome.
 
 A comparison is judged as a published finding is (`stats.claims`), with one bound: the finding is that the ratio lies
-on the better side of the margin. It passes when its interval lies there, it is slower when the interval lies beyond
-the margin. Families are those of the result: all comparisons of a metric of a benchmark.
+on the better side of the margin. It passes when its interval lies there; it is slower, or costs more, when the
+interval lies beyond the margin. Families are those of the result: all comparisons of a metric of a benchmark.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from vtax.stats.planning import detectable_log
 from vtax.stats.ranges import Sample, Tested, at_most
 from vtax.stats.ratio import LARGEST_LOG, Loss, Ratio
 from vtax.stats.rules import Rule
+from vtax.stats.terms import BOTH, CONDITIONS, Margins, Quantity
 from vtax.store.store import Store
 from vtax.units import format_percent
 
-Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
-Kind = Literal["passed", "slower", "undecided", "no-result", "not-tested", "blind"]
+Outcome = Literal["passed", "slower", "costs-more", "undecided", "no-result", "not-tested"]
+Kind = Literal["passed", "slower", "costs-more", "undecided", "no-result", "not-tested", "blind"]
 """An outcome, or of an undecided comparison that it could not have shown `detect`."""
 Status = Literal["failed", "blind", "undecided", "passed"]
 STATUS_OF: Mapping[Kind, Status] = {
     "slower": "failed",
+    "costs-more": "failed",
     "no-result": "failed",
     "blind": "blind",
     "undecided": "undecided",
@@ -72,23 +74,25 @@ class Checked:
             "metric.unit",
             "metric.better",
             "metric.is_primary",
+            "metric.role",
         ),
     ]
-    outcome: Annotated[Outcome, Means("`passed`, `slower`, `undecided` or `no-result`")]
+    outcome: Annotated[
+        Outcome, Means("`passed`, `slower`, `costs-more`, `undecided` or `no-result`")
+    ]
     ratio: Annotated[
         Ratio | None,
         Means("treatment / baseline, for this comparison alone; null without a result"),
     ] = None
-    p_slower: Annotated[
+    p_beyond: Annotated[
         float | None, Means("p-value of being beyond the margin, Holm-adjusted over its family")
     ] = None
     p_passed: Annotated[float | None, Means("the same of being on its other side")] = None
     detectable: Annotated[
         float | None,
         Means(
-            "the smallest slowdown, as a share of the time of the baseline, that it would have found with a "
-            "probability of 0.8, in its family; null below five blocks",
-            name="detectable_slowdown",
+            "the smallest slowdown, as a share of the time of the baseline, or the smallest extra cost, that it would "
+            "have found with a probability of 0.8, in its family; null below five blocks",
         ),
     ] = None
     blocks_needed_low: Annotated[
@@ -105,7 +109,9 @@ class Checked:
     noise: float | None = None
     assumptions: Annotated[
         tuple[str, ...],
-        Means("what `passed` or `slower` rests on beside the blocks, one sentence each"),
+        Means(
+            "what `passed`, `slower` or `costs-more` rests on beside the blocks, one sentence each"
+        ),
     ] = ()
     family: Annotated[
         int,
@@ -123,6 +129,11 @@ class Checked:
     ]:
         """The bounds of what it costs, which hold without any margin."""
         return self.ratio.loss(self.pair.section.better) if self.ratio else None
+
+    @property
+    def quantity(self) -> Quantity:
+        """Whether a speed or a cost is judged."""
+        return "cost" if self.pair.section.metric.role == "cost" else "speed"
 
     @property
     def efficiency(
@@ -195,7 +206,7 @@ class Against:
 
 
 _STATUS = Means(
-    "`failed`: a comparison is slower, or has no result; `blind`: one could not have shown `detect`; `undecided`: "
+    "`failed`: a comparison is slower or costs more, or has no result; `blind`: one could not have shown `detect`; `undecided`: "
     "one is undecided or not tested; `passed`; the first that holds"
 )
 
@@ -207,8 +218,12 @@ class Checks:
     analysis: Analysis
     treatments: Annotated[tuple[str, ...], Means("the treatments as they were written")]
     baseline: Annotated[str, Means("the baseline as it was written")]
-    margin: Annotated[
-        float, Means("the largest slowdown that passes, as a share of the time of the baseline")
+    margins: Annotated[
+        Mapping[Quantity, float],
+        Means(
+            "`speed`: the largest slowdown that passes, as a share of the time of the baseline; `cost`: the largest "
+            "extra cost, as a share of that of the baseline; what is not judged has none"
+        ),
     ]
     compared: Annotated[
         tuple[Checked, ...],
@@ -257,7 +272,7 @@ class Checks:
         return tuple(
             each
             for each in self.calibrated
-            if each.benchmark in compared and self.margin < each.sees
+            if each.benchmark in compared and self.margins.get("speed", each.sees) < each.sees
         )
 
     @property
@@ -303,7 +318,7 @@ class Checks:
 def check(
     store: Store | None,
     analysis: Analysis,
-    margin: float | None = None,
+    margins: Margins = BOTH,
     treatment: str = "",
     baseline: str = "",
     metric: str = "",
@@ -312,15 +327,15 @@ def check(
     detect: float | None = None,
     strict: bool = False,
 ) -> Checks:
-    """Every primary metric, or the one named, at every point of a run: treatments against a baseline.
+    """Every metric that answers, or the one named, at every point of a run: treatments against a baseline.
 
-    margin: 0 to 1; the run's own by default. treatment: `PLATFORM[@factor=level,...]`; every other platform by
+    margins: what is judged, 0 to 1 each. treatment: `PLATFORM[@factor=level,...]`; every other platform by
     default. baseline: likewise; the run's by default. store: needed where either is named. label: of the one
     benchmark. detect, strict: see Checks. Raises BadInput for names that do not exist, a run without a finished
     block, where nothing can be compared, and as `refuse_within_margin`.
     """
-    name, margin = analysis.name, analysis.rule.margin if margin is None else margin
-    refuse_within_margin(detect, margin)
+    name, limits = analysis.name, known_margins(margins, analysis.rule.margin)
+    refuse_within_margins(detect, limits)
     require_block(analysis)
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
@@ -331,6 +346,7 @@ def check(
         else Side(analysis.baseline, analysis, analysis.baseline, NO_LEVELS)
     )
     check_names((to, to), metric, label)
+    refuse_other_role([analysis], metric, limits)
     sides = (
         [_side(store, analysis, treatment)]
         if treatment
@@ -347,15 +363,19 @@ def check(
         p
         for side in sides
         for p in pairs_of(side, to, metric, label)
-        if p.treatment is not p.baseline
+        if p.treatment is not p.baseline and p.section.metric.role in limits
     ]
     if not pairs:
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
         raise BadInput(what, hint=f"vtax show {name} prints what was measured")
+    limits = of_pairs(limits, pairs)
     every = _family(analysis, to, pairs)
     found, alpha = judged(
-        analysis.rule, every, margin, lambda pair: finding(paired(pair, analysis), margin)
+        analysis.rule,
+        every,
+        limits,
+        lambda pair: finding(paired(pair, analysis), margin_of(pair, limits)),
     )
     chosen = {_cells(pair) for pair in pairs}
     found = [each for each in found if _cells(each.pair) in chosen]
@@ -363,7 +383,7 @@ def check(
         analysis,
         tuple(side.text for side in sides),
         to.text,
-        margin,
+        limits,
         tuple(found),
         tuple(not_tested),
         alpha,
@@ -373,8 +393,49 @@ def check(
     )
 
 
-def refuse_within_margin(detect: float | None, margin: float) -> None:
-    """Raise BadInput for a slowdown to be seen that the margin lets pass: no measurement could show it."""
+def known_margins(margins: Margins, of_run: float) -> dict[Quantity, float]:
+    """Return margins with that of the run in place of None."""
+    limits: dict[Quantity, float] = {}
+    for quantity, margin in margins.items():
+        limits[quantity] = of_run if margin is None else margin
+    return limits
+
+
+def of_pairs(margins: Mapping[Quantity, float], pairs: Sequence[Compared]) -> dict[Quantity, float]:
+    """Return the margins of what pairs are of: nothing is judged of a cost that was not counted."""
+    roles = {pair.section.metric.role for pair in pairs}
+    return {quantity: margin for quantity, margin in margins.items() if quantity in roles}
+
+
+def margin_of(pair: Compared, margins: Mapping[Quantity, float]) -> float:
+    """Return the margin of what a pair is of."""
+    return margins["cost" if pair.section.metric.role == "cost" else "speed"]
+
+
+def refuse_other_role(
+    runs: Sequence[Analysis], metric: str, margins: Mapping[Quantity, float]
+) -> None:
+    """Raise BadInput for a metric that the conditions of a gate say nothing of, and for costs that no run counted."""
+    roles = {
+        section.metric.role
+        for run in runs
+        for section in run.sections
+        if (section.metric.name == metric if metric else section.is_answer)
+    }
+    if not roles or roles & margins.keys():
+        return
+    if not metric:
+        what = f"{runs[0].name} counted no host CPU, so nothing in it can cost more"
+        raise BadInput(what, hint="write slower-by 5%, or name a cost with --metric")
+    role = roles.pop()
+    words = [word for word, quantity in CONDITIONS.items() if quantity == role]
+    hint = f"write {words[0]} 5%" if words else "a gate judges rates, times and costs"
+    raise BadInput(f"{metric} is a {role}", where="--metric", hint=hint)
+
+
+def refuse_within_margins(detect: float | None, margins: Mapping[Quantity, float]) -> None:
+    """Raise BadInput for a slowdown to be seen that a margin lets pass: no measurement could show it."""
+    margin = max(margins.values())
     if detect is not None and detect <= margin:
         raise BadInput(
             f"a slowdown of {format_percent(detect, 'g')} passes within the margin of {format_percent(margin, 'g')}, "
@@ -446,7 +507,7 @@ def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
 def judged(
     rule: Rule,
     pairs: Sequence[Compared],
-    margin: float,
+    margins: Mapping[Quantity, float],
     finding_of: Callable[[Compared], RangeTest],
 ) -> tuple[list[Checked], float]:
     """(every comparison with its outcome, the error rate of the words of each family).
@@ -461,6 +522,7 @@ def judged(
                 claims[str(number)] = [finding_of(pairs[number])]
             except StatsError as error:
                 result[number] = Checked(pairs[number], "no-result", reasons=(error.note,))
+        margin = margin_of(pairs[family[0]], margins)
         for key, judgement in judge_claims(replace(rule, margin=margin), claims).items():
             found = _checked(pairs[int(key)], judgement, margin)
             result[int(key)] = replace(found, family=judgement.family)
@@ -471,7 +533,7 @@ def judged(
 def finding(
     contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None
 ) -> RangeTest:
-    """Return the test that a ratio is better than a margin: `passed` confirms and `slower` contradicts it.
+    """Return the test that a ratio is better than a margin: `passed` confirms it, `slower` or `costs-more` does not.
 
     apart: see Claimed.
     """
@@ -483,6 +545,8 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
     if isinstance(tested, StatsError):
         return Checked(pair, "no-result", reasons=(tested.note,))
     outcome, reasons = _WORDS[judgement.kind], list(_reasons(judgement.warnings))
+    if outcome == "slower" and pair.section.metric.role == "cost":
+        outcome = "costs-more"
     blocks = judgement.blocks_low, judgement.blocks_needed
     if outcome == "passed" and pair.clock_is_wrong:
         outcome, blocks, judgement = "undecided", (None, None), replace(judgement, assumptions=())

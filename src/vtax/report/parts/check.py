@@ -1,4 +1,4 @@
-"""Whether anything became slower by more than a margin: the table, the summary, and the cases of a test report."""
+"""Whether anything became slower or costs more by more than a margin: the table, the summary, the cases of a report."""
 
 from __future__ import annotations
 
@@ -25,16 +25,23 @@ from vtax.report.document import (
 from vtax.report.document.text import Role
 from vtax.report.parts import shared
 from vtax.stats.margin import edges
+from vtax.stats.terms import CONDITIONS, Quantity
 
 _MAX_NAMED = 6
 _OUTCOMES: Mapping[str, doc.Message] = {
     "passed": msg("passed"),
     "slower": msg("slower"),
+    "costs-more": msg("costs more"),
     "undecided": msg("undecided"),
     "no-result": msg("no result"),
     "not-tested": msg("not tested"),
 }
-_ROLES: Mapping[str, Any] = {"slower": "error", "no-result": "error", "undecided": "caution"}
+_ROLES: Mapping[str, Any] = {
+    "slower": "error",
+    "costs-more": "error",
+    "no-result": "error",
+    "undecided": "caution",
+}
 _SHORT: Mapping[str, doc.Message] = {
     "withheld-likely-dependent": msg("slow blocks may come in a row"),
     "withheld-dependent": msg("neighbouring blocks are alike"),
@@ -46,7 +53,7 @@ _SHORT: Mapping[str, doc.Message] = {
     "withheld-zeros": msg("blocks of zero"),
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
-_CASES: Mapping[Kind, Any] = {"passed": "passed", "slower": "failed"}
+_CASES: Mapping[Kind, Any] = {"passed": "passed", "slower": "failed", "costs-more": "failed"}
 """Kind of a comparison -> outcome of its case; of others an error where they end the command, else skipped."""
 
 
@@ -80,29 +87,47 @@ def _lead(found: Checks) -> doc.Inline:
     if found.against:
         run, other = found.against.names
         return msg(
-            "{run} against {other}: {treatments}, each relative to {baseline}; fails below {limit}; Holm-corrected "
+            "{run} against {other}: {treatments}, each relative to {baseline}; fails {limits}; Holm-corrected "
             "over all comparisons of a metric ({families})",
             families=listed([doc.Count(each) for each in found.families]),
             run=run,
             other=other,
             treatments=joined(found.treatments),
             baseline=found.baseline,
-            limit=_limit(found),
+            limits=_limits(found),
         )
     return msg(
-        "{run}: {treatments} against {baseline}; fails below {limit}; Holm-corrected over all comparisons of a "
+        "{run}: {treatments} against {baseline}; fails {limits}; Holm-corrected over all comparisons of a "
         "metric ({families})",
         families=listed([doc.Count(each) for each in found.families]),
         run=found.analysis.name,
         treatments=joined(found.treatments),
         baseline=found.baseline,
-        limit=_limit(found, found.baseline),
+        limits=_limits(found, found.baseline),
     )
 
 
-def _limit(found: Checks, baseline: str = "") -> doc.Relative:
-    """Return the share of the baseline below which the check fails."""
-    return doc.Relative(edges(found.margin)[0], is_of="amount", baseline=baseline)
+def _limits(found: Checks, baseline: str = "") -> doc.Inline:
+    """`below 95.24 % of native or above 105 % of native in cost`: where the check fails."""
+    limits = [_beyond(quantity, found, baseline) for quantity in found.margins]
+    return (
+        limits[0] if len(limits) == 1 else msg("{one} or {other}", one=limits[0], other=limits[1])
+    )
+
+
+def _beyond(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Inline:
+    """Return where comparisons of a quantity fail."""
+    limit = _limit(quantity, found, baseline)
+    if quantity == "speed":
+        return msg("below {limit}", limit=limit)
+    return msg("above {limit} in cost", limit=limit)
+
+
+def _limit(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Relative:
+    """Return the share of the baseline beyond which comparisons of a quantity fail."""
+    lowest, highest = edges(found.margins[quantity])
+    limit = lowest if quantity == "speed" else highest
+    return doc.Relative(limit, is_of="amount", baseline=baseline)
 
 
 def _summary(found: Checks) -> doc.Titled:
@@ -131,7 +156,7 @@ def _summary(found: Checks) -> doc.Titled:
             "a margin of {margin} is below what this host can see with {count} blocks of {benchmark}: it sees {sees} "
             "({run}, the baseline against itself)",
             each.blocks,
-            margin=doc.Share(found.margin, "declared"),
+            margin=doc.Share(found.margins["speed"], "declared"),
             benchmark=each.benchmark,
             sees=doc.Share(each.sees),
             run=each.run,
@@ -192,9 +217,11 @@ def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
         if outcome == "blind"
         else [each for each in found.compared if each.outcome == outcome]
     )
-    if these:
-        text = _counted(outcome, len(these), found)
-        yield text if outcome == "passed" else joined([text, _where(these, found)], ": ")
+    for quantity in found.margins:
+        if of_quantity := [each for each in these if each.quantity == quantity]:
+            text = _counted(outcome, quantity, len(of_quantity), found)
+            is_passed = outcome == "passed"
+            yield text if is_passed else joined([text, _where(of_quantity, found)], ": ")
 
 
 def _untested(found: Checks) -> Iterator[doc.Inline]:
@@ -211,7 +238,8 @@ def _where(these: Sequence[Checked], found: Checks) -> doc.Inline:
     """`iperf3 (2), dd; worst qemu-tcg (emulated) on dd: 36 % [32, 41]`; of a single one where and how much."""
     worst = min(these, key=lambda each: each.efficiency.low if each.efficiency else 0.0)
     pair = worst.pair
-    name = shared.name_of(pair.section, (each.pair.section for each in found.compared))
+    alike = [each.pair.section for each in found.compared if each.quantity == worst.quantity]
+    name = shared.name_of(pair.section, alike)
     place = joined([name, doc.Factor(levels_of(pair.levels)) if pair.levels else ""], " ")
     of_worst: doc.Inline = msg(
         "{platforms} on {name}", platforms=shared.platform_of(pair.treatment.platform), name=place
@@ -236,29 +264,59 @@ def _counts(names: Iterable[str]) -> doc.Inline:
     return joined(first_of(texts, _MAX_NAMED))
 
 
-def _counted(outcome: str, count: int, found: Checks) -> doc.Inline:
-    limit = _limit(found, found.baseline if not found.against else "")
+def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc.Inline:
+    """Return how many comparisons of a quantity have an outcome."""
+    of_cost = quantity == "cost"
+    baseline = found.baseline if not found.against else ""
+    beyond = _beyond(quantity, found, baseline)
     if outcome == "slower":
         return plural(
-            "{count} comparison is slower, below {limit}",
-            "{count} comparisons are slower, below {limit}",
+            "{count} comparison is slower, {beyond}",
+            "{count} comparisons are slower, {beyond}",
             count,
-            limit=limit,
+            beyond=beyond,
+        )
+    if outcome == "costs-more":
+        return plural(
+            "{count} comparison costs more, {beyond}",
+            "{count} comparisons cost more, {beyond}",
+            count,
+            beyond=beyond,
         )
     if outcome == "no-result":
         return plural(
             "{count} comparison has no result", "{count} comparisons have no result", count
         )
     if outcome == "blind":
-        share = doc.Relative(1 - (found.detect or 0.0), is_of="amount")
+        if of_cost:
+            return plural(
+                "{count} comparison could not have shown a rise of its cost to {share}",
+                "{count} comparisons could not have shown a rise of their cost to {share}",
+                count,
+                share=doc.Relative(1 + (found.detect or 0.0), is_of="amount"),
+            )
         return plural(
             "{count} comparison could not have shown a fall to {share}",
             "{count} comparisons could not have shown a fall to {share}",
             count,
-            share=share,
+            share=doc.Relative(1 - (found.detect or 0.0), is_of="amount"),
         )
     if outcome == "undecided":
+        if of_cost:
+            return plural(
+                "{count} comparison of cost is undecided",
+                "{count} comparisons of cost are undecided",
+                count,
+            )
         return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
+    limit = _limit(quantity, found, baseline)
+    if of_cost:
+        return plural(
+            "{count} comparison costs at most {limit}",
+            "{count} comparisons cost at most {limit}",
+            count,
+            limit=limit,
+        )
     return plural(
         "{count} comparison is above {limit}",
         "{count} comparisons are above {limit}",
@@ -281,7 +339,7 @@ def _table(found: Checks) -> doc.Table:
         doc.Column(
             "percent", shared.percent_title(_hundred(found), _interval_title(found)), is_number=True
         ),
-        doc.Column("detectable", msg("detectable\nbelow"), is_number=True),
+        doc.Column("detectable", msg("detectable\nfrom"), is_number=True),
         doc.Column("outcome", msg("outcome"), wraps=True),
     )
     rows = [_row(each) for each in found.compared]
@@ -303,7 +361,9 @@ def _interval_title(found: Checks) -> doc.Inline:
 
 
 def _row(each: Checked) -> doc.TableRow:
-    detectable: doc.Inline = doc.Nothing() if each.detectable is None else _seen(each.detectable)
+    detectable: doc.Inline = doc.Nothing()
+    if each.detectable is not None:
+        detectable = _seen(each, each.detectable)
     platform = shared.platform_of(each.pair.treatment.platform)
     word = styled(_OUTCOMES[each.outcome], _ROLES.get(each.outcome, ""))
     outcome = joined([word, *_reason(each), *_needed(each)])
@@ -335,8 +395,10 @@ def _share(each: Checked) -> doc.Inline:
     return shared.relative_of(each.ratio, each.pair.section) if each.ratio else doc.Nothing()
 
 
-def _seen(detectable: float) -> doc.Relative:
-    return doc.Relative(1 - detectable, is_of="amount")
+def _seen(each: Checked, difference: float) -> doc.Relative:
+    """Return what share of the baseline a comparison has with a slowdown, or with an extra cost."""
+    change = difference if each.quantity == "cost" else -difference
+    return doc.Relative(1 + change, is_of="amount")
 
 
 def _why(each: NotTested) -> doc.Inline:
@@ -351,13 +413,13 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
     if (
         not each.reasons
         and each.efficiency is not None
-        and each.efficiency.high < edges(found.margin)[0]
+        and each.efficiency.high < edges(found.margins[each.quantity])[0]
     ):
         yield plural(
-            "its interval alone lies below {limit}, corrected for {count} comparison it does not",
-            "its interval alone lies below {limit}, corrected for {count} comparisons it does not",
+            "its interval alone lies {beyond}, corrected for {count} comparison it does not",
+            "its interval alone lies {beyond}, corrected for {count} comparisons it does not",
             each.family,
-            limit=_limit(found),
+            beyond=_beyond(each.quantity, found),
         )
     if each.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")
@@ -379,10 +441,10 @@ def _below(found: Checks) -> Iterator[doc.Part]:
         yield doc.Paragraph(
             msg(
                 "percent: what {run} reaches of {baseline}, relative to what {other} reaches; effects common to both "
-                "platforms cancel. Slower: the interval, corrected for all comparisons of a metric, lies below "
-                "{limit}; passed: it lies above; over sessions, of which each side needs two",
+                "platforms cancel. Slower, or costs more: the interval, corrected for all comparisons of a metric, "
+                "lies {limits}; passed: it lies on the other side; over sessions, of which each side needs two",
                 baseline=found.baseline,
-                limit=_limit(found),
+                limits=_limits(found),
                 run=run,
                 other=other,
             ),
@@ -391,9 +453,9 @@ def _below(found: Checks) -> Iterator[doc.Part]:
         return
     yield doc.Paragraph(
         msg(
-            "Slower: the interval, corrected for all comparisons of a metric, lies below {limit}; passed: it lies "
-            "above. Detectable below: what this comparison finds to be slower with a probability of 80 %",
-            limit=_limit(found),
+            "Slower, or costs more: the interval, corrected for all comparisons of a metric, lies {limits}; passed: "
+            "it lies on the other side. Detectable from: what this comparison finds with a probability of 80 %",
+            limits=_limits(found),
         ),
         "muted",
     )
@@ -404,9 +466,8 @@ def _differences_from_show(found: Checks) -> Iterator[doc.Part]:
     """Yield why words and numbers of the same comparisons are others in `vtax show`."""
     yield doc.Paragraph(
         msg(
-            "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; slower "
-            "there is below 100 %, here below {limit}",
-            limit=_limit(found),
+            "families are those of vtax show: all comparisons of a metric in the run, whichever are shown; verdicts "
+            "there are of 100 %, here of the limit",
         ),
         "muted",
     )
@@ -475,11 +536,12 @@ def _finding(each: Checked, found: Checks) -> doc.Inline:
         share = shared.relative_of(
             each.ratio, each.pair.section, found.baseline if not found.against else ""
         )
-        parts.append(msg("{share}, fails below {limit}", share=share, limit=_limit(found)))
+        limit = _beyond(each.quantity, found)
+        parts.append(msg("{share}, fails {limit}", share=share, limit=limit))
     if each.detectable is not None:
-        parts.append(msg("detectable below {share}", share=_seen(each.detectable)))
+        parts.append(msg("detectable from {share}", share=_seen(each, each.detectable)))
     if found.detect is not None and each.outcome == "undecided":
-        parts.append(msg("a fall to {share} has to be", share=_seen(found.detect)))
+        parts.append(msg("{share} has to be", share=_seen(each, found.detect)))
     return joined([*parts, *_details(each, found)], "; ")
 
 
@@ -488,7 +550,11 @@ def _properties(found: Checks) -> dict[str, doc.Inline]:
         "run": found.analysis.name,
         "study": found.analysis.study,
         "baseline": found.baseline,
-        "margin": doc.Share(found.margin, "declared"),
+        **{
+            condition: doc.Share(found.margins[quantity], "declared")
+            for condition, quantity in CONDITIONS.items()
+            if quantity in found.margins
+        },
         "confidence": found.analysis.level,
         "status": found.status,
         "exit_status": doc.Count(found.exit_status),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share
@@ -134,6 +135,8 @@ def name_of(section: Section, among: Iterable[Section]) -> str:
 
 def metric_of(section: Section) -> doc.Inline:
     """Return what a section's metric is called."""
+    if is_host_cpu(section):
+        return msg("host CPU per {unit}", unit=unit_of_work(section))
     return term(section.metric.title or section.metric.name)
 
 

@@ -12,7 +12,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Section, every_row
 from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
 from vtax.report.analysis.exported import exported
-from vtax.report.analysis.host_cpu import cost_section, unit_of_work
+from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
@@ -425,24 +425,16 @@ def _plain(share: doc.Relative, kind: str) -> doc.Inline:
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     """Return the benchmark; its metric only where it has several; below it what its cost is of."""
-    if section.metric.role == "cost" and section.is_answer and not section.metric.is_primary:
-        return muted(joined(["·", _name_of_cost(section), shared.levels(point)], " "))
+    if section.is_answer and not section.metric.is_primary:
+        return muted(joined(["·", shared.metric_of(section), shared.levels(point)], " "))
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
     return joined(
         [section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " "
     )
 
 
-def _name_of_cost(section: Section) -> doc.Inline:
-    """`CPU per request`."""
-    return msg("CPU per {unit}", unit=unit_of_work(section))
-
-
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
-    metric = shared.metric_of(section)
-    if not section.metric.is_primary:
-        metric = _name_of_cost(section)
-    details = joined([metric, shared.levels(point)])
+    details = joined([shared.metric_of(section), shared.levels(point)])
     return joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
 
 
