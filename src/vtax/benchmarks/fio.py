@@ -20,6 +20,7 @@ those of a trial of 50 ms are in steps of 2 %.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -62,6 +63,8 @@ _TITLES = {
 _DIRECTIONS = fio_jobs.DIRECTIONS
 _ASYNCHRONOUS = {"libaio", "io_uring"}
 """Engines that the filters of containers may refuse."""
+_FLUSHES = ("sync", "fsync", "fdatasync", "end_fsync", "fsync_on_close", "direct")
+"""Options of a job that keep what it writes out of the guest's page cache, or write it out."""
 _EXPECTED_BYTES_PER_S = 1e8
 _WORDS_SHOWN = 300
 
@@ -152,16 +155,30 @@ def _expected_s(job: fio_jobs.FioJob) -> float:
     return job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s
 
 
-def _latency_metric(operation: str, which: str) -> Metric:
-    """Return a metric of the times of an operation: the mean, or a percentile of them."""
-    percentile = fio_jobs.PERCENTILES.get(which)
-    return Metric(
-        f"{operation}_latency_{which}",
-        "µs",
-        "lower",
-        f"time to complete one {operation}, {_TITLES[which]}",
-        tail=None if percentile is None else Tail(operation, percentile / 100),
-    )
+def _iops_metric(direction: str) -> Metric:
+    name, title = f"{direction}_iops", f"{direction}s per second"
+    return Metric(name, "IOPS", "higher", title, primary=True, average="harmonic")
+
+
+def _bandwidth_metric(direction: str) -> Metric:
+    name, title = f"{direction}_bandwidth", f"bytes of {direction}s over the time"
+    return Metric(name, "MB/s", "higher", title, average="harmonic")
+
+
+def _latency_metrics(operation: str) -> list[Metric]:
+    """Return the metrics of the times of an operation: the mean, and percentiles of them."""
+    metrics = []
+    for which, title in _TITLES.items():
+        percentile = fio_jobs.PERCENTILES.get(which)
+        metric = Metric(
+            f"{operation}_latency_{which}",
+            "µs",
+            "lower",
+            f"time to complete one {operation}, {title}",
+            tail=None if percentile is None else Tail(operation, percentile / 100),
+        )
+        metrics.append(metric)
+    return metrics
 
 
 @register_benchmark
@@ -175,28 +192,11 @@ class Fio(Benchmark):
     work = Operations("I/O", "operations", time="µs")
     load = ("iodepth", "jobs")
     metrics: Sequence[Metric] = (
-        *(
-            Metric(
-                f"{direction}_iops",
-                "IOPS",
-                "higher",
-                f"{direction}s per second",
-                primary=True,
-                average="harmonic",
-            )
-            for direction in _DIRECTIONS
-        ),
-        *(
-            Metric(
-                f"{direction}_bandwidth",
-                "MB/s",
-                "higher",
-                f"bytes of {direction}s over the time",
-                average="harmonic",
-            )
-            for direction in _DIRECTIONS
-        ),
-        *(_latency_metric(what, which) for what in (*_DIRECTIONS, "fsync") for which in _TITLES),
+        *map(_iops_metric, _DIRECTIONS),
+        *map(_bandwidth_metric, _DIRECTIONS),
+        *_latency_metrics("read"),
+        *_latency_metrics("write"),
+        *_latency_metrics("fsync"),
     )
     version_argv = ("fio", "--version")
     version_pattern = r"\Afio-(\S+)"
@@ -233,7 +233,7 @@ class Fio(Benchmark):
 
     def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
         """See Benchmark.further_metrics: the metrics of each job of a job file."""
-        found = []
+        metrics = []
         for job in parameters.file_jobs:
             operations = {*job.directions}
             if "write" in operations:
@@ -242,26 +242,27 @@ class Fio(Benchmark):
                 operation, _, _ = metric.name.partition("_")
                 if operation in operations:
                     name, title = f"{metric.name}.{job.name}", f"{metric.title}, job {job.name}"
-                    found.append(replace(metric, name=name, title=title, tail=None))
-        return tuple(found)
+                    metrics.append(replace(metric, name=name, title=title, tail=None))
+        return tuple(metrics)
 
     def privileges(self, parameters: FioParameters) -> frozenset[Privilege]:
-        of_jobs = {job.options.get("ioengine") for job in parameters.file_jobs}
-        is_asynchronous = not _ASYNCHRONOUS.isdisjoint({parameters.engine, *of_jobs})
-        return frozenset({"asynchronous-io"}) if is_asynchronous else frozenset()
+        engines = {job.options.get("ioengine") for job in parameters.file_jobs}
+        engines.add(parameters.engine)
+        return frozenset() if _ASYNCHRONOUS.isdisjoint(engines) else frozenset({"asynchronous-io"})
 
     def files_bytes(self, parameters: FioParameters, context: Context) -> int:
         return sum(job.bytes for job in parameters.file_jobs) or parameters.jobs * parameters.size
 
     def expected_s(self, parameters: FioParameters, context: Context) -> float:
         """See Benchmark.expected_s. Making the files is part of it."""
-        if jobs := parameters.file_jobs:
-            make_s = sum(job.bytes for job in jobs) / _EXPECTED_BYTES_PER_S
-            each_s = [_expected_s(job) for job in jobs]
-            one_by_one = any(job.is_after_others for job in jobs)
-            return make_s + (sum(each_s) if one_by_one else max(each_s)) + 0.5
-        make_s = parameters.jobs * parameters.size / _EXPECTED_BYTES_PER_S
-        return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
+        make_s = self.files_bytes(parameters, context) / _EXPECTED_BYTES_PER_S
+        jobs = parameters.file_jobs
+        if not jobs:
+            return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
+        durations_s = list(map(_expected_s, jobs))
+        if any(job.is_after_others for job in jobs):
+            return make_s + sum(durations_s) + 0.5
+        return make_s + max(durations_s) + 0.5
 
     def parse(
         self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]
@@ -272,16 +273,15 @@ class Fio(Benchmark):
             return _job_file_outcome(p, context, result, report)
         job = _job(report)
         try:
-            moved = {
-                direction: job[direction]
-                for direction in _DIRECTIONS
-                if job[direction]["total_ios"]
-            }
+            moved = []
             values: dict[str, float] = {}
-            for direction, found in moved.items():
-                values |= fio_jobs.rates(direction, [found])
-                values |= _latencies(direction, found["clat_ns"])
-                _check_time(direction, found["runtime"] / 1000, result)
+            for direction in _DIRECTIONS:
+                part = job[direction]
+                if part["total_ios"]:
+                    moved.append(part)
+                    values |= fio_jobs.rates(direction, [part])
+                    values |= _latencies(direction, part["clat_ns"])
+                    _check_time(direction, part["runtime"] / 1000, result)
             flushes = job["sync"]["total_ios"]
             if flushes:
                 values |= _latencies("fsync", job["sync"]["lat_ns"])
@@ -289,7 +289,7 @@ class Fio(Benchmark):
             raise BenchmarkError(
                 f"fio's report lacks {error}; its format is not known to vtax"
             ) from error
-        io_bytes = sum(found["io_bytes"] for found in moved.values())
+        io_bytes = sum(part["io_bytes"] for part in moved)
         if not moved or (p.once and io_bytes != p.jobs * p.size):
             raise BenchmarkError(
                 f"fio moved {io_bytes} bytes where {p.jobs * p.size} were requested"
@@ -305,7 +305,7 @@ class Fio(Benchmark):
             "direct": p.direct,
             "io_bytes": io_bytes,
             "fsyncs": flushes,
-            "operations": sum(found["total_ios"] for found in moved.values()),
+            "operations": sum(part["total_ios"] for part in moved),
         }
         disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
         warnings = (*map(quoted, report.words), *_warnings(p))
@@ -318,25 +318,22 @@ def _file_command(p: FioParameters, context: Context) -> Command:
     """Return the command of a job file. Its files are in a directory of their own, which is gone after the trial."""
     jobs = p.file_jobs
     check_room("size of the jobs' files", sum(job.bytes for job in jobs), context)
-    kept, directory = (
-        f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files")
-    )
-    files = {
-        "create.fio": fio_jobs.job_file_text(jobs, directory, only_create=True),
-        "jobs.fio": fio_jobs.job_file_text(jobs, directory),
-    }
+    directory = f"{context.scratch}/vtax-fio-files-{context.flow}"
+    own_directory = f"{context.scratch}/vtax-fio-jobs-{context.flow}"
+    create, measure = f"{own_directory}/create.fio", f"{own_directory}/jobs.fio"
+    create_text = fio_jobs.job_file_text(jobs, directory, only_create=True)
+    measure_text = fio_jobs.job_file_text(jobs, directory)
     remove = ("rm", "-rf", directory)
     return Command(
         "single",
-        ("fio", "--output-format=json+", f"{kept}/jobs.fio"),
-        before=(
-            remove,
-            ("mkdir", directory),
-            ("fio", "--output-format=json", f"{kept}/create.fio"),
-        ),
+        ("fio", "--output-format=json+", measure),
+        before=(remove, ("mkdir", directory), ("fio", "--output-format=json", create)),
         after=(remove,),
-        files=tuple(GuestFile(f"{kept}/{name}", text.encode()) for name, text in files.items()),
-        directory=kept,
+        files=(
+            GuestFile(create, create_text.encode()),
+            GuestFile(measure, measure_text.encode()),
+        ),
+        directory=own_directory,
         is_cold=p.cold,
         has_ramp=any(job.ramp_s for job in jobs),
     )
@@ -346,31 +343,26 @@ def _job_file_outcome(
     p: FioParameters, context: Context, result: CommandResult, report: fio_jobs.FioReport
 ) -> Outcome:
     """Return the outcome of a job file: every job's figures, and those of all together."""
-    jobs, found = p.file_jobs, report.processes
+    jobs, processes = p.file_jobs, report.processes
     try:
-        processes = {
-            job.name: [each for each in found if each["jobname"] == job.name] for job in jobs
-        }
-        counts = {name: len(of) for name, of in processes.items()}
-        if counts != {job.name: job.processes for job in jobs} or sum(counts.values()) != len(
-            found
-        ):
-            raise BenchmarkError(
-                f"fio reports the jobs {[each['jobname'] for each in found]}"[:_WORDS_SHOWN]
-            )
-        values, moved, flushes = fio_jobs.figures(found)
+        names = [process["jobname"] for process in processes]
+        if Counter(names) != {job.name: job.processes for job in jobs}:
+            raise BenchmarkError(f"fio reports the jobs {names}"[:_WORDS_SHOWN])
+        values, moved, flushes = fio_jobs.figures(processes)
         if any(job.is_after_others for job in jobs):
             values = {name: value for name, value in values.items() if "_latency_" in name}
-        for name, of in processes.items():
-            own, own_bytes, _ = fio_jobs.figures(of)
+        for job in jobs:
+            own = [process for process in processes if process["jobname"] == job.name]
+            own_values, own_bytes, _ = fio_jobs.figures(own)
             if not own_bytes:
-                raise BenchmarkError(f"the job {name} moved no bytes")
-            values |= {f"{metric}.{name}": value for metric, value in own.items()}
+                raise BenchmarkError(f"the job {job.name} moved no bytes")
+            for metric, value in own_values.items():
+                values[f"{metric}.{job.name}"] = value
             for direction in _DIRECTIONS:
-                moved_by = [each[direction] for each in of if each[direction]["total_ios"]]
-                if moved_by:
-                    longest_s = max(each["runtime"] for each in moved_by) / 1000
-                    _check_time(direction, longest_s, result)
+                parts = fio_jobs.parts_with_operations(own, direction)
+                longest_ms = max((part["runtime"] for part in parts), default=None)
+                if longest_ms is not None:
+                    _check_time(direction, longest_ms / 1000, result)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BenchmarkError(
             f"fio's report lacks {error}; its format is not known to vtax"
@@ -382,45 +374,43 @@ def _job_file_outcome(
         "io_bytes": moved,
         "fsyncs": flushes,
         "direct": is_direct,
-        **_operations(jobs, found),
+        **_operations(jobs, processes),
     }
     disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
     return Outcome(
         values,
         effective,
         (*map(quoted, report.words), *_file_warnings(p)),
-        histograms=fio_jobs.histograms(found),
+        histograms=fio_jobs.histograms(processes),
         disk=disk,
     )
 
 
 def _operations(
-    jobs: Sequence[fio_jobs.FioJob], found: Sequence[Mapping[str, Any]]
+    jobs: Sequence[fio_jobs.FioJob], processes: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
     """Return the number of I/Os, and of jobs with a ramp how long they were counted: fio counts none of the ramp.
 
     Neither where jobs are counted at other times: no account of the host's belongs to their number.
     """
-    counted = [each[direction] for each in found for direction in _DIRECTIONS]
-    operations = {"operations": sum(each["total_ios"] for each in counted)}
+    counted = []
+    for process in processes:
+        counted += [process["read"], process["write"]]
+    operations = {"operations": sum(part["total_ios"] for part in counted)}
     if not any(job.ramp_s for job in jobs):
         return operations
     if not fio_jobs.have_one_ramp(jobs):
         return {}
-    return {**operations, MEASURED_S: max(each["runtime"] for each in counted) / 1000}
+    return {**operations, MEASURED_S: max(part["runtime"] for part in counted) / 1000}
 
 
 def _file_warnings(p: FioParameters) -> list[str]:
-    flushes = ("sync", "fsync", "fdatasync", "end_fsync", "fsync_on_close", "direct")
-    unflushed = [
-        job.name
-        for job in p.file_jobs
-        if "write" in job.directions
-        and not any(job.options.get(each, "0") != "0" for each in flushes)
-    ]
-    if not unflushed:
-        return []
-    return [Note("guest-cache-jobs", names=tuple(unflushed))]
+    names = []
+    for job in p.file_jobs:
+        is_flushed = any(job.options.get(option, "0") != "0" for option in _FLUSHES)
+        if "write" in job.directions and not is_flushed:
+            names.append(job.name)
+    return [Note("guest-cache-jobs", names=tuple(names))] if names else []
 
 
 def _job(report: fio_jobs.FioReport) -> Mapping[str, Any]:
@@ -431,13 +421,13 @@ def _job(report: fio_jobs.FioReport) -> Mapping[str, Any]:
     return jobs[0]
 
 
-def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
-    """Microseconds, by metric."""
-    of = {
-        f"{what}_latency_{which}": fio_jobs.bin_middle_us(found["percentile"][key])
-        for which, key in _PERCENTILES.items()
-    }
-    return {f"{what}_latency_avg": found["mean"] / 1000, **of}
+def _latencies(operation: str, report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean and the percentiles of the latencies of one process, in microseconds, by metric."""
+    values = {f"{operation}_latency_avg": report["mean"] / 1000}
+    for which, key in _PERCENTILES.items():
+        nanoseconds = report["percentile"][key]
+        values[f"{operation}_latency_{which}"] = fio_jobs.bin_middle_us(nanoseconds)
+    return values
 
 
 def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None:

@@ -8,6 +8,7 @@ and values have no quote, `$`, backquote or path. What is accepted runs as it wa
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,6 +25,12 @@ GLOBAL = "global"
 MAX_JOBS = 16
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 DIRECTIONS = ("read", "write")
+_LATENCY_BINS = (
+    ("read", "read", "clat_ns"),
+    ("write", "write", "clat_ns"),
+    ("fsync", "sync", "lat_ns"),
+)
+"""(operation, its part of a process's report, where that has its latencies)."""
 _BINS_OF_DOUBLING = 64
 _ALIASES = {
     "blocksize": "bs",
@@ -79,8 +86,9 @@ class FioJob:
     def directions(self) -> tuple[str, ...]:
         """The directions in which it moves data: reads, writes or both."""
         pattern = self.options.get("rw", "read").partition(":")[0]
-        both = pattern in ("rw", "randrw", "readwrite")
-        return tuple(each for each in DIRECTIONS if both or each in pattern)
+        if pattern in ("rw", "randrw", "readwrite"):
+            return DIRECTIONS
+        return tuple(direction for direction in DIRECTIONS if direction in pattern)
 
     @property
     def processes(self) -> int:
@@ -90,9 +98,8 @@ class FioJob:
     @property
     def bytes(self) -> int:
         """The size of its files, all processes together: the larger of its sizes."""
-        return self.processes * max(
-            _size_bytes(self.options.get(each, "0")) for each in ("size", "filesize")
-        )
+        size, file_size = self.options.get("size", "0"), self.options.get("filesize", "0")
+        return self.processes * max(_size_bytes(size), _size_bytes(file_size))
 
     @property
     def ramp_s(self) -> float:
@@ -102,22 +109,19 @@ class FioJob:
     @property
     def expected_s(self) -> float | None:
         """Its run time; None of one that ends when its files do."""
-        found = [
-            _time_s(self.options[each])
-            for each in ("runtime", "ramp_time", "startdelay")
-            if each in self.options
-        ]
-        return sum(found) if "runtime" in self.options else None
+        if "runtime" not in self.options:
+            return None
+        keys = ("runtime", "ramp_time", "startdelay")
+        return sum(_time_s(self.options.get(key, "0")) for key in keys)
 
     @property
     def is_after_others(self) -> bool:
         """Whether it starts later than the first job."""
-        return any(each in self.options for each in _SEQUENTIAL)
+        return any(key in self.options for key in _SEQUENTIAL)
 
 
 def jobs_of(text: str) -> tuple[FioJob, ...]:
-    """Return the jobs of a job file (fio(1), "Job file format"). Raises ValueError naming the line that is
-    refused."""
+    """Return the jobs of a job file (fio(1), "Job file format"). Raises ValueError naming the line that is refused."""
     everywhere: dict[str, str] = {}
     jobs: list[tuple[str, dict[str, str]]] = []
     section: dict[str, str] | None = None
@@ -142,13 +146,13 @@ def jobs_of(text: str) -> tuple[FioJob, ...]:
         raise ValueError("the job file has no job: a [section] other than [global]")
     if len(jobs) > MAX_JOBS:
         raise ValueError(f"the job file has {len(jobs)} jobs; at most {MAX_JOBS}")
-    found = tuple(FioJob(name, options) for name, options in jobs)
-    for job in found:
+    fio_jobs = tuple(FioJob(name, options) for name, options in jobs)
+    for job in fio_jobs:
         if job.bytes <= 0:
             raise ValueError(
                 f"the job {job.name} has no size of its files; give one in bytes, such as size=64m"
             )
-    return found
+    return fio_jobs
 
 
 def have_one_ramp(jobs: Sequence[FioJob]) -> bool:
@@ -158,11 +162,11 @@ def have_one_ramp(jobs: Sequence[FioJob]) -> bool:
 
 
 def job_file_text(jobs: Iterable[FioJob], directory: str, *, only_create: bool = False) -> str:
-    """Return the job file that fio is given: the accepted jobs, in a directory of the guest, with our form of
-    report."""
-    percentiles = ":".join(f"{each:g}" for each in PERCENTILES.values())
+    """Return the job file that fio is given: the accepted jobs, in a directory of the guest, with our form of report."""
+    percentiles = ":".join(f"{percent:g}" for percent in PERCENTILES.values())
     lines = [f"[{GLOBAL}]", f"directory={directory}", f"percentile_list={percentiles}"]
-    lines += ["create_only=1"] if only_create else []
+    if only_create:
+        lines.append("create_only=1")
     for job in jobs:
         lines += ["", f"[{job.name}]"]
         for key, value in job.options.items():
@@ -178,23 +182,34 @@ def figures(processes: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], i
     values: dict[str, float] = {}
     moved = flushes = 0
     for direction in DIRECTIONS:
-        found = [each[direction] for each in processes if each[direction]["total_ios"]]
-        if found:
-            values |= rates(direction, found)
-            values |= latencies(direction, [each["clat_ns"] for each in found])
-            moved += sum(each["io_bytes"] for each in found)
-    if synced := [each["sync"] for each in processes if each["sync"]["total_ios"]]:
-        values |= latencies("fsync", [each["lat_ns"] for each in synced])
-        flushes = sum(each["total_ios"] for each in synced)
+        parts = parts_with_operations(processes, direction)
+        if parts:
+            values |= rates(direction, parts)
+            values |= latencies(direction, [part["clat_ns"] for part in parts])
+            moved += sum(part["io_bytes"] for part in parts)
+    synced = parts_with_operations(processes, "sync")
+    if synced:
+        values |= latencies("fsync", [part["lat_ns"] for part in synced])
+        flushes = sum(part["total_ios"] for part in synced)
     return values, moved, flushes
 
 
-def rates(direction: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Operations a second and MB/s of processes together, as finely as a clock of milliseconds tells them."""
-    shortest_ms = min(each["runtime"] for each in found)
+def parts_with_operations(
+    processes: Sequence[Mapping[str, Any]], name: str
+) -> list[Mapping[str, Any]]:
+    """Return the parts of processes about reads, writes or flushes, of those that made any. name: as in a report."""
+    return [process[name] for process in processes if process[name]["total_ios"]]
+
+
+def rates(direction: str, parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return operations a second and MB/s of processes together, as finely as a clock of milliseconds tells them.
+
+    parts: those of a report about one direction.
+    """
+    shortest_ms = min(part["runtime"] for part in parts)
     sums = {
-        f"{direction}_iops": sum(each["iops"] for each in found),
-        f"{direction}_bandwidth": sum(each["bw_bytes"] for each in found) / 1e6,
+        f"{direction}_iops": sum(part["iops"] for part in parts),
+        f"{direction}_bandwidth": sum(part["bw_bytes"] for part in parts) / 1e6,
     }
     if shortest_ms <= 0:
         return sums
@@ -211,36 +226,39 @@ def histograms(processes: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]
 
     Where the report has no bins, they are numbers of operations alone.
     """
-    found: dict[str, list[float]] = {}
-    for what, key in (*((each, "clat_ns") for each in DIRECTIONS), ("sync", "lat_ns")):
-        each = [one[what] for one in processes if one[what]["total_ios"]]
-        if each:
-            bins = [
-                from_counts({int(ns) / 1000: int(n) for ns, n in one[key].get("bins", {}).items()})
-                for one in each
-            ]
-            counts = [[float(one["total_ios"])] for one in each]
-            found["fsync" if what == "sync" else what] = merge_histograms(
-                bins if all(bins) else counts
-            )
-    return found
+    by_operation: dict[str, list[float]] = {}
+    for operation, name, key in _LATENCY_BINS:
+        parts = parts_with_operations(processes, name)
+        if parts:
+            bins = [_histogram(part[key].get("bins", {})) for part in parts]
+            counts = [[float(part["total_ios"])] for part in parts]
+            by_operation[operation] = merge_histograms(bins if all(bins) else counts)
+    return by_operation
 
 
-def latencies(what: str, found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the mean and the percentiles of several histograms together, in microseconds, by metric."""
-    bins: dict[int, int] = {}
-    for each in found:
-        for nanoseconds, count in each["bins"].items():
-            bins[int(nanoseconds)] = bins.get(int(nanoseconds), 0) + int(count)
+def _histogram(bins: Mapping[str, Any]) -> list[float]:
+    """Return the histogram of the bins of a report: nanoseconds -> how many operations."""
+    return from_counts({int(ns) / 1000: int(count) for ns, count in bins.items()})
+
+
+def latencies(operation: str, reports: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the mean and the percentiles of the latencies of several processes together, in microseconds, by metric.
+
+    operation: read, write or fsync.
+    reports: what fio reports of its latencies, one of each process.
+    """
+    bins: Counter[int] = Counter()
+    for report in reports:
+        for nanoseconds, count in report["bins"].items():
+            bins[int(nanoseconds)] += int(count)
     total = sum(bins.values())
-    if total <= 0 or total != sum(each["N"] for each in found):
-        raise BenchmarkError(f"fio's report counts other {what}s than its latencies do")
-    mean = sum(each["mean"] * each["N"] for each in found) / total
-    of = {
-        f"{what}_latency_{name}": _percentile(bins, share / 100 * total)
-        for name, share in PERCENTILES.items()
-    }
-    return {f"{what}_latency_avg": mean / 1000, **of}
+    if total <= 0 or total != sum(report["N"] for report in reports):
+        raise BenchmarkError(f"fio's report counts other {operation}s than its latencies do")
+    mean = sum(report["mean"] * report["N"] for report in reports) / total
+    values = {f"{operation}_latency_avg": mean / 1000}
+    for name, percent in PERCENTILES.items():
+        values[f"{operation}_latency_{name}"] = _percentile(bins, percent / 100 * total)
+    return values
 
 
 @dataclass(frozen=True)
@@ -306,23 +324,21 @@ def _set(options: dict[str, str], key: str, value: str) -> None:
     """
     if key in _OURS:
         return
-    if key in ("directory", "filename_format") or (
-        key == "filename" and (set("/\\~") & set(value))
-    ):
+    has_path = key == "filename" and not set("/\\~").isdisjoint(value)
+    if has_path or key in ("directory", "filename_format"):
         raise ValueError(
             f"{key}={value[:60]}: files are in the scratch directory of the guest; give names without a path"
         )
     if key not in _OPTIONS:
         near = get_close_matches(key, _OPTIONS, 1)
-        raise ValueError(
-            f"option {key[:40]!r} is not accepted" + (f"; did you mean {near[0]}?" if near else "")
-        )
-    if (
-        not _VALUE.fullmatch(value.replace("/", "") if key in _WITH_SLASH else value)
-        and key != "description"
-    ):
+        suggestion = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"option {key[:40]!r} is not accepted{suggestion}")
+    if key == "description":
+        return
+    harmless = value.replace("/", "") if key in _WITH_SLASH else value
+    if not _VALUE.fullmatch(harmless):
         raise ValueError(f"{key}={value[:60]}: values have no path, quote, '$' or backquote")
-    if key == "filename" and any(each in ("", ".", "..", "-") for each in value.split(":")):
+    if key == "filename" and not {"", ".", "..", "-"}.isdisjoint(value.split(":")):
         raise ValueError(f"filename={value[:60]} names no file")
     if key == "rw" and not _PATTERN.fullmatch(value):
         raise ValueError(f"rw={value[:60]} is not accepted; reads and writes are")
@@ -334,8 +350,6 @@ def _set(options: dict[str, str], key: str, value: str) -> None:
         _size_bytes(value)
     if key in ("runtime", "ramp_time", "startdelay"):
         _time_s(value)
-    if key == "description":
-        return
     options.pop(key, None)
     options[key] = value
 

@@ -24,10 +24,10 @@ _FIGURES = re.compile(
 )  # how lines of JSON begin
 
 
-def message_of(text: str, longest: int = LONGEST) -> str:
+def message_of(text: str) -> str:
     """Return what an output says in words, on one line; empty where it has figures alone."""
     words = [line for line in lines_of(text) if not _is_data(line)]
-    return shortened("; ".join(words), longest)
+    return shortened("; ".join(words))
 
 
 def lines_of(text: str) -> list[str]:
@@ -37,17 +37,15 @@ def lines_of(text: str) -> list[str]:
     return [line for line in map(str.strip, text.splitlines()) if line]
 
 
-def own_message(result: CommandResult, longest: int = LONGEST) -> str:
+def own_message(result: CommandResult) -> str:
     """Return a program's own message: of its standard error, else the end of its output."""
-    return message_of(result.stderr, longest) or shortened(
-        "; ".join(lines_of(result.stdout)), longest, last=True
-    )
+    return message_of(result.stderr) or shortened("; ".join(lines_of(result.stdout)), last=True)
 
 
-def complaint_of(result: CommandResult, longest: int = LONGEST) -> str:
+def complaint_of(result: CommandResult) -> str:
     """Return what a program that ended well says is wrong: on standard error, or in words for that in its output."""
     lines = [line for line in lines_of(result.stdout) if _COMPLAINS.search(line)]
-    return message_of(result.stderr, longest) or message_of("\n".join(lines), longest)
+    return message_of(result.stderr) or message_of("\n".join(lines))
 
 
 def shortened(text: str, longest: int = LONGEST, *, last: bool = False) -> str:

@@ -106,10 +106,10 @@ def write_directory(campaign: Campaign, target: Path) -> None:
         )
 
 
-def slurm_line(directory: Path, hosts: str = "HOSTS") -> str:
-    """Return the command by which Slurm starts the script once on each of so many hosts, alone there."""
+def slurm_line(directory: Path) -> str:
+    """Return the command by which Slurm starts the script once on each of HOSTS hosts, alone there."""
     script = shlex.quote(str(directory.absolute() / SCRIPT))
-    return f"sbatch --nodes={hosts} --ntasks-per-node=1 --exclusive --wrap={shlex.quote(f'srun sudo {script} 1')}"
+    return f"sbatch --nodes=HOSTS --ntasks-per-node=1 --exclusive --wrap={shlex.quote(f'srun sudo {script} 1')}"
 
 
 def load_directory(campaign: Campaign, directory: Path, loader: Loader) -> Iterator[BundleOutcome]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,12 +151,10 @@ def _free_bytes(directory: Path) -> int:
     return 0
 
 
-def agents(
-    proc: Path = Path("/proc"), names: Sequence[str] | frozenset[str] = AGENTS
-) -> tuple[Agent, ...]:
+def agents(proc: Path = Path("/proc")) -> tuple[Agent, ...]:
     """Return the resident agents among the processes of a host, by name."""
-    known = {name[:_COMM]: name for name in names}
-    known.update((name, name) for name in names)
+    known = {name[:_COMM]: name for name in AGENTS}
+    known.update((name, name) for name in AGENTS)
     cpu_s: dict[str, list[float]] = {}
     for directory in proc.iterdir():
         name = _agent(directory, known) if directory.name.isdigit() else ""

@@ -34,9 +34,10 @@ _NO_SUCH_UNIT = (1, 4, 5)
 _SHARES, _WEIGHT = 1024, 100
 
 
-def most_processes(proc: Path = Path("/proc/sys/kernel")) -> int:
+def most_processes() -> int:
     """Return how many processes and threads a guest may have: a quarter of the host's ids, so that others can start."""
-    return min(int((proc / name).read_text()) for name in ("pid_max", "threads-max")) // 4
+    kernel = Path("/proc/sys/kernel")
+    return min(int((kernel / name).read_text()) for name in ("pid_max", "threads-max")) // 4
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class GuestMemory:
     cgroup_bytes: int | None = None
 
 
-def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
+def pss_bytes(pids: Iterable[int]) -> int | None:
     """Return the bytes of processes, by their shares of pages; None when no process can be read.
 
     Processes that ended meanwhile are left out.
@@ -33,14 +34,14 @@ def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
     total = None
     for pid in pids:
         with suppress(OSError, ValueError):
-            for line in (proc / str(pid) / "smaps_rollup").read_text().splitlines():
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
                     total = (total or 0) + int(line.split()[1]) * 1024
     return total
 
 
-def merged_bytes(ksm: Path = KSM, page_bytes: int = 4096) -> int:
+def merged_bytes() -> int:
     """Return how many bytes KSM saves on the whole host now (`pages_sharing`); 0 where it is off."""
     with suppress(OSError, ValueError):
-        return int((ksm / "pages_sharing").read_text()) * page_bytes
+        return int((KSM / "pages_sharing").read_text()) * resource.getpagesize()
     return 0

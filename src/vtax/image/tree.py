@@ -8,7 +8,7 @@ in it by chroot. mmdebstrap works in a mount namespace of its own, so a killed b
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,9 +143,7 @@ def bootstrap(
     tag: str,
     *,
     variant: str = "minbase",
-    components: str = "main",
     options: Iterable[str] = (),
-    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Make a directory a tree of a Debian suite, from the mirror that this host's apt uses.
 
@@ -153,8 +151,6 @@ def bootstrap(
     target: the directory.
     tag: of the processes, in the journal already (resources.TaggedProcesses).
     variant, options: of mmdebstrap(1).
-    components: of the archive.
-    environment: more variables of mmdebstrap and of the packages' scripts.
 
     Raises ImageError.
     """
@@ -165,14 +161,10 @@ def bootstrap(
     argv += [*options, f"--include={','.join(packages)}", "--format=directory", suite, str(target)]
     mirror = host_mirror()
     if mirror:
-        argv.append(f"deb {mirror} {suite} {components}")
+        argv.append(f"deb {mirror} {suite} main")
+    environment = {"TMPDIR": str(target.parent)}
     try:
-        run(
-            argv,
-            timeout_s=_BUILD_TIMEOUT_S,
-            tag=tag,
-            environment={"TMPDIR": str(target.parent), **(environment or {})},
-        )
+        run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, environment=environment)
     except CommandFailed as error:
         raise ImageError(
             "mmdebstrap could not make the file system",
