@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from vtax.benchmarks.base import Benchmark, Context, Metric, Outcome, Role, metrics_of
 from vtax.benchmarks.words import complaint_of
@@ -28,17 +28,14 @@ SECONDS: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "
 LARGEST: Mapping[str, float] = {"Mbit/s": 1e7, "MB/s": 1e8, "Mflop/s": 1e9, "IOPS": 1e9}
 """Rates beyond every machine there is, by unit."""
 _LARGEST_RATE = 1e12  # a second, of anything else: several a cycle of every CPU
-_CLOCK_ROOM, _CLOCK_ROOM_S = (
-    1.01,
-    0.1,
-)  # the tool's clock is the guest's, the trial's the controller's
+# the tool's clock is the guest's, the trial's the controller's
+_CLOCK_ROOM, _CLOCK_ROOM_S = 1.01, 0.1
 _CPU_ROOM = 1.2  # a tool reads the CPU time and the time at different moments
 _RATE_ROOM = 1.05  # both ends time themselves
 _LATENCY_ROOM = 1.15  # percentiles are those of the bins of a histogram
 _IN_BUFFERS_BYTES = 16 << 20  # sent before the time that is counted, and arrived in it
-_IN_QUEUES_BYTES = (
-    2 << 20
-)  # of datagrams: sent within the time, and neither arrived nor lost at its end
+_IN_QUEUES_BYTES = 2 << 20
+"""Bytes of datagrams that are sent within the time, and have neither arrived nor are lost at its end."""
 _LOSS_ROOM = 0.1
 
 
@@ -64,22 +61,26 @@ class PossibleValues:
             return f"is below {self.low:g}"
         if value == self.low and self.is_open:
             return f"is not above {self.low:g}: nothing was done"
-        if value > self.high:
-            return f"is above {self.high:.6g}{self.reason and f', {self.reason}'}"
-        return ""
+        if value <= self.high:
+            return ""
+        return (
+            f"is above {self.high:.6g}, {self.reason}"
+            if self.reason
+            else f"is above {self.high:.6g}"
+        )
 
 
 def bounds_of(metric: Metric, context: Context, trial_s: float) -> PossibleValues:
     """Return the bounds of a metric, by its unit. trial_s: how long the tool ran, 0 unknown."""
     is_open = metric.better == "higher" and not metric.may_be_zero
-    cpus = max(context.vcpus, context.peer_vcpus) if metric.most == "cpus" else 1
-    if metric.most == "unknown" or (metric.most == "cpus" and not context.bounded):
+    is_of_cpus = metric.most == "cpus"
+    cpus = max(context.vcpus, context.peer_vcpus) if is_of_cpus else 1
+    if metric.most == "unknown" or (is_of_cpus and not context.bounded):
         return PossibleValues(0.0, math.inf, is_open)
+    if metric.unit == "%" and is_of_cpus:
+        return PossibleValues(0.0, 100.0 * cpus * _CPU_ROOM, is_open, f"all of {cpus} CPUs")
     if metric.unit == "%":
-        high = 100.0 * cpus * (_CPU_ROOM if metric.most == "cpus" else 1)
-        return PossibleValues(
-            0.0, high, is_open, f"all of {cpus} CPUs" if metric.most == "cpus" else ""
-        )
+        return PossibleValues(0.0, 100.0, is_open)
     if metric.unit in SECONDS:
         longest_s = trial_s * _CLOCK_ROOM + _CLOCK_ROOM_S if trial_s else math.inf
         high = longest_s * cpus / SECONDS[metric.unit]
@@ -115,8 +116,9 @@ def check_outcome(
             )
         warnings.append(Note("figure-left-out", text=refusals[0]))
         del values[metric.name]
-    if contradiction := next(_contradictions(values, trial_s), ""):
-        raise BenchmarkError(f"{benchmark.tool} reports {contradiction}")
+    contradictions = list(_contradictions(values, trial_s))
+    if contradictions:
+        raise BenchmarkError(f"{benchmark.tool} reports {contradictions[0]}")
     for name, value in outcome.effective.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise BenchmarkError(f"{benchmark.tool} reports {value} for {name}, which is no number")
@@ -125,12 +127,15 @@ def check_outcome(
 
 def _refusals(metric: Metric, outcome: Outcome, bounds: PossibleValues) -> Iterator[str]:
     """Yield what is impossible of a metric: its value, and values within the trial, of which some may be 0."""
-    value = outcome.values.get(metric.name, math.inf)
-    if metric.name in outcome.values and _is_number(value) and (why := bounds.refusal_of(value)):
-        yield f"{metric.name} {value:.6g} {metric.unit}, which {why}"
+    value = outcome.values.get(metric.name)
+    if _is_number(value):
+        why = bounds.refusal_of(value)
+        if why:
+            yield f"{metric.name} {value:.6g} {metric.unit}, which {why}"
     within = replace(bounds, is_open=False)
-    for sample in outcome.samples.get(metric.name, ()):
-        if _is_number(sample) and (why := within.refusal_of(sample)):
+    for sample in filter(_is_number, outcome.samples.get(metric.name, ())):
+        why = within.refusal_of(sample)
+        if why:
             yield f"{metric.name} {sample:.6g} {metric.unit} within the trial, which {why}"
 
 
@@ -138,7 +143,7 @@ def _is_zero(metric: Metric, outcome: Outcome) -> bool:
     return outcome.values.get(metric.name) == 0
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     """Return whether a value can be compared; what cannot is refused as no outcome."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -164,7 +169,7 @@ def _more_than_sent(values: Mapping[str, float], trial_s: float) -> Iterator[str
 
 def _contradicted_loss(values: Mapping[str, float], trial_s: float) -> Iterator[str]:
     """Yield a loss that does not explain what did not arrive. Only tools of datagrams report one."""
-    received, sent, loss = (values.get(name) for name in ("throughput", "sent", "loss"))
+    received, sent, loss = values.get("throughput"), values.get("sent"), values.get("loss")
     if received is None or sent is None or loss is None or trial_s <= 0:
         return
     least = sent * (1 - loss / 100 - _LOSS_ROOM) - _mbit_s(_IN_QUEUES_BYTES, trial_s)
@@ -186,17 +191,19 @@ def _contradicted_order(values: Mapping[str, float]) -> Iterator[str]:
     """Yield statistics of the same quantity in an order that none can have, such as a mean above the maximum."""
     families: dict[tuple[str, str], dict[str, str]] = {}
     for name in values:
-        if match := _STATISTIC.fullmatch(name):
-            families.setdefault((match["of"], match["job"]), {})[match["name"]] = name
+        match = _STATISTIC.fullmatch(name)
+        if match:
+            family = families.setdefault((match["of"], match["job"]), {})
+            family[match["name"]] = name
     for family in families.values():
-        percentiles = sorted((n for n in family if n[0] == "p"), key=lambda n: float(f"0.{n[1:]}"))
-        orders = (
+        percentiles = [statistic for statistic in family if statistic.startswith("p")]
+        percentiles.sort(key=lambda percentile: float(f"0.{percentile[1:]}"))
+        for order in (
             ("min", "avg", "max"),
             ("min", "mean", "max"),
             ("min", *percentiles, "max"),
-        )
-        for order in orders:
-            names = [family[each] for each in order if each in family]
+        ):
+            names = [family[statistic] for statistic in order if statistic in family]
             for lower, upper in pairwise(names):
                 if values[lower] > values[upper] * _LATENCY_ROOM:
                     yield f"{lower} {values[lower]:.6g}, which is above {upper} {values[upper]:.6g}"

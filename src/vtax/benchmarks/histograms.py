@@ -10,13 +10,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 Histogram = Sequence[float]
-_WIDTH, _MOST = 0.01, 500  # of a bin, of its lower edge; bins between two values that a tool prints
+_BIN_SHARE = 0.01
+"""Width of a bin, as a share of its lower edge."""
+_MOST_BINS = 500
+"""Bins between two values that a tool prints."""
 
 
 def from_counts(counts: Mapping[float, float]) -> list[float]:
     """Return the histogram of values that came so often. counts: value -> how often."""
-    came = sorted((value, count) for value, count in counts.items() if count)
-    return [float(number) for pair in came for number in pair]
+    histogram: list[float] = []
+    for value, count in sorted(counts.items()):
+        if count:
+            histogram += [float(value), float(count)]
+    return histogram
 
 
 def from_cumulated(counts: Mapping[float, int]) -> list[float]:
@@ -29,13 +35,14 @@ def from_cumulated(counts: Mapping[float, int]) -> list[float]:
     for value, count in sorted(counts.items()):
         new = count - done
         if new > 0:
-            wanted = math.ceil((value / below - 1) / _WIDTH) if below > 0 else 1
-            parts = min(wanted, new, _MOST)
-            edges = [round(new * part / parts) for part in range(parts + 1)]
+            wanted = math.ceil((value / below - 1) / _BIN_SHARE) if below > 0 else 1
+            parts = min(wanted, new, _MOST_BINS)
+            spread = 0
             for part in range(1, parts + 1):
-                bins[below + (value - below) * part / parts if part < parts else value] = (
-                    edges[part] - edges[part - 1]
-                )
+                edge = below + (value - below) * part / parts
+                at_most = round(new * part / parts)
+                bins[edge if part < parts else value] = at_most - spread
+                spread = at_most
         below, done = value, max(done, count)
     return from_counts(bins)
 
@@ -50,21 +57,24 @@ def count_requests(histogram: Histogram) -> float:
     return histogram[0] if len(histogram) == 1 else sum(histogram[1::2])
 
 
-def merge_histograms(each: Sequence[Histogram]) -> list[float]:
+def merge_histograms(histograms: Sequence[Histogram]) -> list[float]:
     """Return the histogram of the requests of several histograms."""
-    if any(len(one) == 1 for one in each):
-        return [sum(map(count_requests, each))]
+    if any(len(histogram) == 1 for histogram in histograms):
+        return [sum(map(count_requests, histograms))]
     counts: Counter[float] = Counter()
-    for one in each:
-        for value, count in zip(one[::2], one[1::2], strict=True):
+    for histogram in histograms:
+        for value, count in zip(histogram[::2], histogram[1::2], strict=True):
             counts[value] += count  # type: ignore[assignment]
     return from_counts(counts)
 
 
-def merge_by_name(each: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
+def merge_by_name(outcomes: Sequence[Mapping[str, Histogram]]) -> dict[str, list[float]]:
     """Return the merged histograms of outcomes that ran at once, by name; of names that all of them have."""
-    names = [name for name in each[0] if all(name in one for one in each)] if each else []
-    return {name: merge_histograms([one[name] for one in each]) for name in names}
+    merged = {}
+    for name in outcomes[0] if outcomes else ():
+        if all(name in histograms for histograms in outcomes):
+            merged[name] = merge_histograms([histograms[name] for histograms in outcomes])
+    return merged
 
 
 def percentile(histogram: Histogram, share: float) -> float | None:

@@ -31,17 +31,17 @@ def rest_of_number(pattern: re.Pattern[str], match: re.Match[str], unit: str) ->
     before, after = text[max(start - _REACH, 0) : start], text[end : end + 40]
     if before[-1:].isdigit() or after[:1].isdigit():
         return "more digits stand beside it"
-    for form, found, offset in (
+    for form, neighbour, offset in (
         ("a separator of thousands, or decimals,", _BEFORE.search(before), start - len(before)),
         ("a sign", _SIGN.search(before), start - len(before)),
         ("decimals, or thousands,", _AFTER.match(after), end),
         ("an exponent", _EXPONENT.match(after), end),
         ("a suffix, such as k or M,", _suffix(after, unit), end),
     ):
-        if found:
-            group = next(n for n in range(1, len(found.groups()) + 1) if found[n])
-            if not _is_named(pattern, match, offset + found.start(group)):
-                return f"{form} {found[group]!r} stands beside it"
+        if neighbour:
+            group = neighbour.lastindex or 0
+            if not _is_named(pattern, match, offset + neighbour.start(group)):
+                return f"{form} {neighbour[group]!r} stands beside it"
     return ""
 
 
@@ -52,9 +52,8 @@ def form_of(text: str) -> str:
         return "separators of thousands"
     if re.fullmatch(rf"[-+]?[0-9.{_THOUSANDS}]+,[0-9]+", text):
         return "a decimal comma"
-    if match := re.fullmatch(r"[-+]?[0-9.]+ ?([kKMGTPmunµ%][A-Za-z/]*)", text):
-        return f"a suffix ({match[1]})"
-    return ""
+    match = re.fullmatch(r"[-+]?[0-9.]+ ?([kKMGTPmunµ%][A-Za-z/]*)", text)
+    return f"a suffix ({match[1]})" if match else ""
 
 
 def _suffix(after: str, unit: str) -> re.Match[str] | None:

@@ -56,6 +56,9 @@ _LATE = 0.03  # of a step, that a timer may be late
 _MOST_BESIDE = 4.0  # times as long as its rate is of, that a client runs
 _SEE_OUTPUT = "vtax show RUN --raw all prints what the program wrote"
 _NEAR = 100  # characters of a line beside a figure
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # of an array, in a JSON Pointer
+_ROLES: Mapping[str, Role] = {"guest": "single", "client": "client", "server": "server"}
+"""Key of [program.argv] -> the role of its command."""
 
 
 class ProgramBenchmark(Benchmark):
@@ -70,32 +73,23 @@ class ProgramBenchmark(Benchmark):
         self._table = table
         self._contents = tuple(contents)
         self._argv: Mapping[str, Sequence[str]] = table.argv.roles
-        served = table.argv.server if table.server_in == "guest" else None
-        words = table.argv.guest or served or table.argv.client or [""]
-        program = (words[1:] or [table.name])[0] if words[0] == f"{{{ENTRY}}}" else words[0]
         self.name = table.name
         self.title = table.title or f"{table.name}, a program of the study"
-        self.tool = PurePosixPath(program).name
+        self.tool = PurePosixPath(_program_of(table)).name
         self.needs_network = table.needs_network
         self.Parameters: type[Parameters] = _parameters(table)
-        self.metrics: Sequence[Metric] = tuple(
-            Metric(
-                m.name,
-                m.unit,
-                m.better,
-                m.title,
-                number == 0,
-                average=m.average,
-                over_flows=m.over_flows,
-                may_be_zero=m.zero,
-                most="unknown",
-                role=m.role,
-            )
-            for number, m in enumerate(table.metric)
+        primary, *others = table.metric
+        self.metrics: Sequence[Metric] = (
+            _metric(primary, is_primary=True),
+            *(_metric(other, is_primary=False) for other in others),
         )
-        self.work = Operations("run") if table.metric[0].elapsed else None
-        self.version_argv = tuple(table.version or (OF_IMAGE if table.is_of_image else ("true",)))
+        self.work = Operations("run") if primary.elapsed else None
         self.packages = tuple(table.packages)
+        self.version_argv = ("true",)
+        if table.version:
+            self.version_argv = tuple(table.version)
+        elif table.is_of_image:
+            self.version_argv = tuple(OF_IMAGE)
 
     @property
     def definition(self) -> str:
@@ -109,12 +103,12 @@ class ProgramBenchmark(Benchmark):
         }
         if self._table.server_in == "guest":
             defining["server_in"] = "guest"
-        further = {
-            "environment": self._table.environment,
-            "packages": self._table.packages,
-            "privileges": sorted(self._table.privileges),
-        }
-        defining |= {name: value for name, value in further.items() if value}
+        if self._table.environment:
+            defining["environment"] = self._table.environment
+        if self._table.packages:
+            defining["packages"] = self._table.packages
+        if self._table.privileges:
+            defining["privileges"] = sorted(self._table.privileges)
         return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
 
     def privileges(self, parameters: Any) -> frozenset[Privilege]:
@@ -123,12 +117,15 @@ class ProgramBenchmark(Benchmark):
     @property
     def command_line(self) -> str:
         """The commands, the names of packages, the privileges and the environment, for people."""
-        commands = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
+        parts = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
+        if self.packages:
+            parts.append(f"packages: {', '.join(self.packages)}")
+        if self._table.privileges:
+            parts.append(f"privileges: {', '.join(sorted(self._table.privileges))}")
         variables = [f"{name}={value}" for name, value in self._table.environment.items()]
-        privileges = sorted(self._table.privileges)
-        lists = {"packages": self.packages, "privileges": privileges, "with": variables}
-        further = [f"{what}: {', '.join(names)}" for what, names in lists.items() if names]
-        return "; ".join([*commands, *further])
+        if variables:
+            parts.append(f"with: {', '.join(variables)}")
+        return "; ".join(parts)
 
     @property
     def host_files(self) -> dict[Path, str]:
@@ -140,12 +137,13 @@ class ProgramBenchmark(Benchmark):
         if self._table.version is None and not self._table.is_of_image:
             digests = [hashlib.sha256(data).hexdigest()[:_DIGITS] for data in self._contents]
             return f"sha256:{'+'.join(digests)}"
-        if not (lines := output.strip().splitlines()):
+        lines = output.strip().splitlines()
+        if not lines:
             raise BenchmarkError(f"{shlex.join(self.version_argv)} printed no version")
         return one_line(lines[0], _LONGEST_VERSION)
 
     def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
-        made = []
+        commands = []
         for role, argv in sorted(self._argv.items(), reverse=True):
             is_server = role == "server"
             at_peer = is_server == (self._table.server_in == "peer") and role != "guest"
@@ -163,27 +161,22 @@ class ProgramBenchmark(Benchmark):
                 "peer_address": context.peer_address,
                 "port": port,
             }
-            files = tuple(
-                GuestFile(f"{directory}/{path.name}", data, 0o755) for path, data in self._files()
+            files = []
+            for path, content in self._files():
+                files.append(GuestFile(f"{directory}/{path.name}", content, 0o755))
+            variables = self._table.environment
+            command = Command(
+                _ROLES[role],
+                tuple(filled(argument, values) for argument in argv),
+                place="peer" if at_peer else "guest",
+                ready_port=port if is_server and self._table.port else None,
+                environment={name: filled(text, values) for name, text in variables.items()},
+                files=tuple(files),
+                directory=directory if files else "",
+                timeout_s=None if is_server else self._table.timeout,
             )
-            kind: Role = "server" if is_server else "client"
-            if role == "guest":
-                kind = "single"
-            made.append(
-                Command(
-                    kind,
-                    tuple(filled(argument, values) for argument in argv),
-                    place="peer" if at_peer else "guest",
-                    ready_port=port if is_server and self._table.port else None,
-                    environment={
-                        name: filled(v, values) for name, v in self._table.environment.items()
-                    },
-                    files=files,
-                    directory=directory if files else "",
-                    timeout_s=None if is_server else self._table.timeout,
-                )
-            )
-        return made
+            commands.append(command)
+        return commands
 
     def expected_s(self, parameters: Any, context: Context) -> float:
         """See Benchmark.expected_s. The study declares it."""
@@ -200,29 +193,25 @@ class ProgramBenchmark(Benchmark):
             words = own_message(result) or "it printed nothing"
             raise BenchmarkError(f"{program} failed with {result.ended_with}: {words}")
         self._check_success(program, texts.values())
-        values = {m.name: _figure(m, texts[m.output], result) for m in self._table.metric}
-        ticks = {
-            m.name: _client_tick(result, values[m.name])
-            for m in self._table.metric
-            if is_rate(m.unit)
-        }
-        return Outcome(values, resolutions=ticks)
+        values: dict[str, float] = {}
+        resolutions: dict[str, float] = {}
+        for metric in self._table.metric:
+            value = _figure(metric, texts[metric.output], result)
+            values[metric.name] = value
+            if is_rate(metric.unit):
+                resolutions[metric.name] = _client_tick(result, value)
+        return Outcome(values, resolutions=resolutions)
 
     def _check_success(self, program: str, texts: Iterable[str]) -> None:
         """Raise BenchmarkError for an output that shows a failure, or does not show the success that it must."""
-        fails_if, must_match = self._table.fails_if, self._table.must_match
         texts = list(texts)
-        if fails_if is not None:
-            matches = (re.search(fails_if, text, re.MULTILINE) for text in texts)
-            failure = next(filter(None, matches), None)
-            if failure is not None:
-                raise BenchmarkError(
-                    f"{program} reports a failure (fails_if): {_excerpt(failure[0])}",
-                    hint=_SEE_OUTPUT,
-                )
-        if must_match is not None and not any(
-            re.search(must_match, text, re.MULTILINE) for text in texts
-        ):
+        failure = _search(self._table.fails_if, texts)
+        if failure is not None:
+            raise BenchmarkError(
+                f"{program} reports a failure (fails_if): {_excerpt(failure[0])}",
+                hint=_SEE_OUTPUT,
+            )
+        if self._table.must_match is not None and not _search(self._table.must_match, texts):
             raise BenchmarkError(
                 f"{program} reports no success: must_match matches nothing in {_excerpt(''.join(texts))}",
                 hint=_SEE_OUTPUT,
@@ -230,6 +219,39 @@ class ProgramBenchmark(Benchmark):
 
     def _files(self) -> list[tuple[Path, bytes]]:
         return list(zip(map(Path, self._table.files), self._contents, strict=False))
+
+
+def _program_of(table: ProgramTable) -> str:
+    """Return the program that is measured; of an image's own, what its entry is given first."""
+    served = table.argv.server if table.server_in == "guest" else None
+    first, *others = table.argv.guest or served or table.argv.client or [""]
+    if first != f"{{{ENTRY}}}":
+        return first
+    return others[0] if others else table.name
+
+
+def _metric(table: MetricTable, *, is_primary: bool) -> Metric:
+    return Metric(
+        table.name,
+        table.unit,
+        table.better,
+        table.title,
+        is_primary,
+        average=table.average,
+        over_flows=table.over_flows,
+        may_be_zero=table.zero,
+        most="unknown",
+        role=table.role,
+    )
+
+
+def _search(pattern: str | None, texts: Iterable[str]) -> re.Match[str] | None:
+    """Return the first match of a pattern in several texts; None without one, or without a pattern."""
+    for text in texts:
+        match = re.search(pattern, text, re.MULTILINE) if pattern is not None else None
+        if match:
+            return match
+    return None
 
 
 def load_program(table: ProgramTable) -> ProgramBenchmark:
@@ -266,10 +288,10 @@ def _content(path: Path, limit: int) -> bytes:
 
 def _parameters(table: ProgramTable) -> type[Parameters]:
     """Return a model in which every parameter has its default and the default's type."""
-    declared: dict[str, Any] = {
-        name: (type(value), value) for name, value in table.parameters.items()
-    }
-    return create_model("ProgramParameters", __base__=Parameters, **declared)
+    fields: dict[str, Any] = {}
+    for name, value in table.parameters.items():
+        fields[name] = (type(value), value)
+    return create_model("ProgramParameters", __base__=Parameters, **fields)
 
 
 def _figure(metric: MetricTable, text: str, result: CommandResult) -> float:
@@ -297,7 +319,8 @@ def _number_by_pattern(metric: MetricTable, pattern: str, text: str) -> float:
         )
     (match,) = matches
     value = _number(metric, match[1] or "")
-    if rest := rest_of_number(compiled, match, metric.unit):
+    rest = rest_of_number(compiled, match, metric.unit)
+    if rest:
         raise BenchmarkError(
             f"the pattern of {metric.name} matches {match[1][:_LONGEST_MATCH]!r}, a part of a number: {rest}, in "
             f"{_line_of(text, match)!r}",
@@ -341,14 +364,12 @@ def _number_by_pointer(metric: MetricTable, text: str) -> float:
             f"{metric.output} is not JSON, where {metric.name} is: {_excerpt(text)}"
         ) from error
     pointer = metric.pointer or ""
-    for token in (each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]):
+    for part in pointer.split("/")[1:]:
+        token = part.replace("~1", "/").replace("~0", "~")
+        is_index = isinstance(value, list) and _INDEX.fullmatch(token) is not None
         if isinstance(value, dict) and token in value:
             value = value[token]
-        elif (
-            isinstance(value, list)
-            and re.fullmatch("0|[1-9][0-9]{0,8}", token)
-            and int(token) < len(value)
-        ):
+        elif is_index and int(token) < len(value):
             value = value[int(token)]
         else:
             raise BenchmarkError(
@@ -364,12 +385,11 @@ def _number(metric: MetricTable, value: Any) -> float:
         number = value
     elif not isinstance(value, bool) and NUMBER.fullmatch(text):
         number = printed(text)
-    if not math.isfinite(number):
-        form = form_of(value) if isinstance(value, str) else ""
-        raise BenchmarkError(
-            f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number{form and f': it has {form}'}"
-        )
-    return number
+    if math.isfinite(number):
+        return number
+    what = f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number"
+    form = form_of(value) if isinstance(value, str) else ""
+    raise BenchmarkError(f"{what}: it has {form}" if form else what)
 
 
 def _excerpt(text: str) -> str:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
+from typing import cast
 
 from vtax.benchmarks.base import Benchmark, Resource
 from vtax.errors import BadInput
@@ -15,8 +16,7 @@ from vtax.host.plugins import Origin, discover, origins
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
     """Return all benchmarks by name."""
-    found: Mapping[str, Benchmark] = discover("benchmark", Benchmark)
-    return found
+    return cast(Mapping[str, Benchmark], discover("benchmark", Benchmark))
 
 
 def foreign() -> Mapping[str, Origin]:
@@ -26,8 +26,11 @@ def foreign() -> Mapping[str, Origin]:
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     """Return the Debian packages of the tools of benchmarks; unknown names are left out."""
-    found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
-    return tuple(package for benchmark in found for package in benchmark.packages)
+    packages: list[str] = []
+    for name in dict.fromkeys(names):
+        if name in benchmarks():
+            packages += benchmarks()[name].packages
+    return tuple(packages)
 
 
 def resource_of(name: str) -> Resource:
@@ -47,7 +50,5 @@ def get(name: str, further: Iterable[str] = ()) -> Benchmark:
     if name in benchmarks():
         return benchmarks()[name]
     near = get_close_matches(name, [*further, *benchmarks()], 3)
-    raise BadInput(
-        f"there is no benchmark {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        hint="vtax benchmarks lists them",
-    )
+    suggestion = f"; did you mean {', '.join(near)}?" if near else ""
+    raise BadInput(f"there is no benchmark {name!r}{suggestion}", hint="vtax benchmarks lists them")
