@@ -56,7 +56,7 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "no-shared-block": "no block holds both sides",
     "dependent-blocks": "neighbouring blocks resemble each other: {blocks} are worth about {effective}, so the interval is wider",
     "unequal-noise": "one side is {times} times noisier than the other, so the interval is wider",
-    "withheld-noisier": "no verdict: the side that would win is {times} times noisier, and rare slow blocks may have been missed",
+    "withheld-noisier": "no verdict: one side is {times} times noisier, and it may have rare slow blocks that were missed",
     "withheld-likely-dependent": "no verdict: slow blocks may come in a row, and then it would not hold",
     "assumes-independent-runs": "the change point takes runs as independent: where neighbouring ones are alike, as on a host that wanders "
     "slowly, one may be found though nothing changed",

@@ -20,7 +20,7 @@ from vtax.stats.rules import Rule
 from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
-ROOM = 40.0  # standard deviations of blocks, divided by their number, between interval and bound: see `_has_room`
+ROOMY = 10  # blocks, from which one standard deviation of a block is room enough, see `room_of`
 GUARDED, WARNED = 1.0, 3.0
 """Standard errors above its estimate: for a correlation that a verdict allows for, and for its warning."""
 _CLOCK, _COARSE, _TIMER = "withheld-clock", "withheld-resolution", "withheld-timer"
@@ -155,13 +155,21 @@ def _agrees(verdict: Verdict, low: float, high: float) -> bool:
     return low > 1 or high < 1
 
 
+def room_of(blocks: int) -> float:
+    """Return the room that a verdict for the noisier side needs, in standard deviations of a block.
+
+    Of ten blocks none was slow, so at most about three in ten are (the rule of three, at 95 %): the mean moves by one
+    standard deviation if those are about three slower. Fewer blocks show less of a skewed noise, and their own
+    standard deviation is too small. bench/statistics/room.py simulates it.
+    """
+    return max(1.0, (ROOMY / blocks) ** 2)
+
+
 def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast) -> bool:
     """Return whether the interval supports the verdict from so far that unseen slow blocks cannot undo it.
 
-    Of n blocks none was slow, so at most about 3 in n are (the rule of three, at 95 %); were each so many standard
-    deviations slower, the mean would move by ROOM / n of them. Noise of 0.1 % that is all on one side has no weight
-    beside a margin of 2 %. bench/statistics/room.py simulates it.
+    Noise of 0.1 % that is all on one side has no weight beside a margin of 2 %.
     """
     logs = contrast.logs[contrast.logs == contrast.logs]
-    room = ROOM / logs.size * float(logs.std(ddof=1)) if logs.size > 1 else math.inf
+    room = room_of(logs.size) * float(logs.std(ddof=1)) if logs.size > 1 else math.inf
     return _agrees(verdict, ratio.low * exp(-room), ratio.high * exp(room))
