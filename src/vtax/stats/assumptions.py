@@ -18,6 +18,8 @@ from vtax.stats.intervals import t_quantile
 FEWEST_TO_TEST = 8  # blocks
 OWN_LEVEL, POOLED_LEVEL = 0.05, 0.10
 """Levels of the tests for dependence: of one contrast, and of its family's average."""
+MANY, LEVEL_OF_MANY = 40, 0.01
+"""Blocks that show dependence well, and the level of both tests from there on: bench/statistics/guard.py."""
 FEWEST_TO_POOL = 3  # contrasts
 UPPER = 1.645  # standard errors: the upper 95 % limit of a correlation that a test has found
 PRIOR_SD = 0.2  # of the correlation of neighbouring blocks, before they are seen
@@ -42,17 +44,25 @@ def dependence(family: Sequence[Array]) -> list[float]:
     shared = 0.0
     if len(known) >= FEWEST_TO_POOL:
         n, mean = min(sizes), sum(known) / len(known)
-        if mean > _limit(n, POOLED_LEVEL, _share(len(known))):
+        if mean > _limit(n, _pooled_level(n), _share(len(known))):
             shared = _unbiased(mean, n)
     correlations = []
     for logs, lag in zip(family, lags, strict=True):
         correlation = 0.0
         if lag is not None:
-            is_own = lag > _limit(logs.size, OWN_LEVEL)
+            is_own = lag > _limit(logs.size, _own_level(logs.size))
             own = plausible_correlation(logs, UPPER) if is_own else 0.0
             correlation = max(own, shared)
         correlations.append(correlation)
     return correlations
+
+
+def _own_level(blocks: int) -> float:
+    return LEVEL_OF_MANY if blocks >= MANY else OWN_LEVEL
+
+
+def _pooled_level(blocks: int) -> float:
+    return LEVEL_OF_MANY if blocks >= MANY else POOLED_LEVEL
 
 
 def plausible_correlation(logs: Array, errors: float) -> float:
