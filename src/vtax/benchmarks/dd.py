@@ -12,6 +12,8 @@ What a figure includes is chosen by `cache`:
 It does not measure random access, several requests at once, nor file systems other than the root's. Its trap is what
 serves the request: a cache of the guest, or one of the host below it, which only `cold` empties. Below the host may
 be another one yet: that of a disk, or of a machine that this host is a guest of.
+
+A short trial (a small `file_size`) also holds the opening of the file and, where it is flushed, the end of the flush.
 """
 
 from __future__ import annotations

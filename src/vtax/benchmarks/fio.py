@@ -16,6 +16,8 @@ serves reads and keeps writes, and a flush may reach no device. So a virtual mac
 The filters of system calls of containers refuse `io_uring`, and Podman's `libaio`, too: a run with one of them has the
 privilege `asynchronous-io` on all platforms alike, without the runtime's own filter. Rates are timed in milliseconds:
 those of a trial of 50 ms are in steps of 2 %.
+
+A short trial also holds the first requests of every job; fio needs longer to start and to end than it measures.
 """
 
 from __future__ import annotations

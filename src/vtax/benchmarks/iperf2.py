@@ -7,6 +7,8 @@ in rounded numbers, but has no exact rates); the other tools do.
 
 It does not measure single messages or their delay. Its trap is UDP: the sender's own rate is not what arrived, and
 the rate that is asked for (`rate`), not the layer, may be the limit.
+
+A short trial also holds the slow start of TCP, and what was under way at its end is sent after it.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ they belong: what was sent at the sender, what arrived at the receiver; the rece
 
 It does not measure the delay of messages. Its trap is that segments of 64 KiB cross a virtual interface whole when
 offloads are on: the figure then shows little of what a packet costs, and an MTU has no effect.
+
+It measures whole seconds: netperf and iperf 2 take short trials.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ Its trap is the guest's clock, which may be emulated and is read at a cost of it
 timed as a whole on the controller's clock: that is `time`. The distribution is by the guest's clock, over batches: of
 one operation where loops are at most 10 000, else of loops/10 000, whose extremes are means of a few operations. One
 reading of the clock (about 30 ns natively) is part of every batch, so measure system calls with many loops.
+
+A short trial (`loops`, `trial_time`) also holds a round trip to the guest, by the controller's clock.
 """
 
 from __future__ import annotations

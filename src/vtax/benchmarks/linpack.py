@@ -7,6 +7,8 @@ what the CPU can do at most: that takes a blocked algorithm and vector instructi
 Its trap is to compare figures of different solvers, orders or compilers, which differ more than platforms do:
 compiler and flags are part of the recorded version. The residual is checked, and a wrong solution fails the trial.
 The rate is by the guest's clock: where that differs from the controller's, the trial has a warning.
+
+A short trial (`repetitions`, `trial_time`) also holds the first solution, whose memory is in no cache yet.
 """
 
 from __future__ import annotations

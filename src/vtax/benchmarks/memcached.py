@@ -5,6 +5,8 @@ measure evictions (the cache holds all values), misses, nor UDP.
 
 Its trap is the client, which is one program for all connections: one that has used up its CPUs is a warning. It
 prints latencies as powers of two, from which no honest percentile follows: average and max are reported.
+
+A short trial (`requests`, `trial_time`) also holds the first requests of every connection.
 """
 
 from __future__ import annotations

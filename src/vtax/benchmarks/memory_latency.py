@@ -8,6 +8,8 @@ Its trap is the size of pages: with small ones a large working set misses the TL
 pays. Huge pages may be requested (`pages`); what the kernel really gave is read back and recorded, and less than
 was asked for is a warning. The time is the controller's, around a fixed number of loads; building the chain is
 subtracted.
+
+A short trial (`loads`, `trial_time`) also holds a round trip to the guest, by the controller's clock.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ netperf's, which is their mean: its latencies are of the last iteration alone.
 
 It does not measure what a real server does between request and answer. Its trap is a small message size in a stream:
 TCP joins writes, so that fewer and larger packets cross the link than messages were sent.
+
+A short trial (`count`, `trial_time`) of a stream also holds the slow start of TCP; its connection is made before.
 """
 
 from __future__ import annotations

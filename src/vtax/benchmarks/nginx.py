@@ -7,6 +7,8 @@ measure TLS, new connections, nor a page that is computed: the file is in the pa
 Its trap is the load generator. One that has used up its CPUs is a warning. A paced client counts the latency from
 when a request was sent: where a server stalls, requests that it held up were not sent, and their wait is in no
 percentile; the rate that was reached shows it, and is a warning below 95 % of the requested one.
+
+A short trial holds nothing else than a long one: connections are made and used in `warm_up_s` before.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ waits for fsync). It does not measure TPC-B as its rules ask, replication, nor a
 Its trap is `scale`: with fewer branches than clients, `tpcb` measures how they wait for one row. The other is the
 client: one that has used up its CPUs is a warning, and in the guest it shares them with the server. With a `rate`,
 the latency counts from when a transaction was due, so a server that stalls is seen.
+
+A short trial (`transactions`, `trial_time`) is one of a server that was just started: its cache is nearly empty.
 """
 
 from __future__ import annotations

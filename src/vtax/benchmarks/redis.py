@@ -10,6 +10,8 @@ is a warning. With `threads` that many clients of one thread share requests and 
 look for the end at every 250 ms alone; the rate is over the time of the longest. It counts milliseconds. It prints
 how many requests a latency is not exceeded by, in steps of 0.1 ms and at ever finer percentiles: percentiles of
 several trials together are exact to such a step.
+
+A short trial (`requests`, `trial_time`) also holds the first requests of every connection.
 """
 
 from __future__ import annotations

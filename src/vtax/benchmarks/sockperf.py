@@ -6,6 +6,8 @@ upper percentiles; `ping-pong` waits for every answer. All times are full round 
 It does not measure throughput. Its trap is a load that the path cannot carry: then the figure is the length of a
 queue, and messages that were dropped have no delay at all. Up to 200 000 answers are logged when the time is over,
 and counted by interval and round trip; the CPU time of a message includes that.
+
+It measures whole seconds: netperf's transactions take short trials.
 """
 
 from __future__ import annotations

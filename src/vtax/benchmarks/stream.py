@@ -7,6 +7,8 @@ last-level cache; where the guest's memory does not allow that, the default arra
 result says so. The cache is the host's own: the size that a guest sees may be wrong. The rate is that of the best
 repetition by the guest's clock, or, with clock = "outside", by the controller's: one second of the guest is then as
 long as the whole program says, whose time both clocks take.
+
+A short trial has two repetitions, of which one counts: making the arrays and touching them first is in no rate.
 """
 
 from __future__ import annotations

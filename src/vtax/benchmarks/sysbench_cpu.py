@@ -7,6 +7,8 @@ It measures integer division and square roots in a loop that needs no memory. It
 instructions or the kernel. Its trap is the version: sysbench 0.4 and 1.x do different work per event and print other
 reports, so their figures cannot be compared. The version is recorded, and a report of 0.4 is refused. The limit of
 primes matters as much: an event up to 200 000 is about thirty times the work of one up to 20 000.
+
+A short trial (`events`, `trial_time`) also holds the start of its threads, which the tool's own clock times.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ Its trap is where the client runs. In the guest it takes CPU time from the serve
 the network, and one that has used up its CPUs is a warning. The second trap is the cache: where `buffer_pool` holds
 the table, a point select reads no disk. The rows are loaded once, when the image is built; every
 trial has a fresh copy of them, so the page cache of the guest is warm and the buffer pool is empty.
+
+A short trial (`events`, `trial_time`) is one of a server that was just started: its buffer pool is nearly empty.
 """
 
 from __future__ import annotations
