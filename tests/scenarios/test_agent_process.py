@@ -174,15 +174,13 @@ def test_what_a_program_leaves_behind_does_not_delay_its_end_and_lives_on(guest)
     os.kill(int(result.stdout), signal.SIGKILL)
 
 
-def test_a_missing_program_is_an_error_that_leaves_the_guest_usable(guest):
-    with pytest.raises(
-        GuestError, match=r"^the guest could not run: no such program: no-such-tool$"
-    ):
+def test_a_missing_program_is_an_error_that_leaves_the_guest_usable(guest, golden):
+    with pytest.raises(GuestError) as caught:
         guest.run(["no-such-tool"])
-    with pytest.raises(
-        GuestError, match=r"^the guest could not run: No such file or directory: /no/such/tool$"
-    ):
+    golden(str(caught.value), "1")
+    with pytest.raises(GuestError) as caught:
         guest.run(["/no/such/tool"])
+    golden(str(caught.value), "2")
     with pytest.raises(GuestError, match="No such file"):
         guest.run(["true"], cwd="/no/such/directory")
     assert guest.run(["pwd"]).stdout == "/\n"
@@ -243,9 +241,10 @@ def test_a_port_is_waited_for(guest):
     guest.stop(handle)
 
 
-def test_waiting_for_a_port_ends_with_the_time_or_with_the_server(guest):
-    with pytest.raises(GuestError, match="nothing listens on TCP port 1 "):
+def test_waiting_for_a_port_ends_with_the_time_or_with_the_server(guest, golden):
+    with pytest.raises(GuestError) as caught:
         guest.wait_port(1, timeout_s=0.05)
+    golden(str(caught.value))
     handle = guest.start(["true"])
     started_at = time.monotonic()
     with pytest.raises(GuestError, match="nothing listens"):
@@ -356,12 +355,13 @@ def test_a_termination_signal_ends_the_agent_at_once(agent):
     assert agent.process.wait(5) == 0
 
 
-def test_an_agent_that_dies_gives_one_clear_error_and_then_the_same(agent):
+def test_an_agent_that_dies_gives_one_clear_error_and_then_the_same(agent, golden):
     agent.process.kill()
     with pytest.raises(GuestError, match="closed its channel"):
         agent.guest.run(["true"])
-    with pytest.raises(GuestError, match="accepts no further requests"):
+    with pytest.raises(GuestError) as caught:
         agent.guest.run(["true"])
+    golden(str(caught.value))
     assert agent.guest.lost
 
 

@@ -93,11 +93,10 @@ def test_a_machine_says_whether_there_was_something_to_remove(status, removed):
     assert Remote("web1", "/var/tmp/x", ("sh", "-c", f"exit {status}")).remove() is removed
 
 
-def test_a_machine_that_does_not_answer_keeps_its_entry():
-    with pytest.raises(
-        VtaxError, match="web1 did not confirm that it removed /var/tmp/x: no route"
-    ) as caught:
+def test_a_machine_that_does_not_answer_keeps_its_entry(golden):
+    with pytest.raises(VtaxError) as caught:
         Remote("web1", "/var/tmp/x", ("sh", "-c", "echo no route >&2; exit 255")).remove()
+    golden(str(caught.value))
     assert "run vtax clean" in caught.value.hint
 
 

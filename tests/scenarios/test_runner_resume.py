@@ -26,10 +26,11 @@ HOST: dict[str, Any] = {
 }
 
 
-def test_another_machine_cannot_go_on_with_a_run(store):
+def test_another_machine_cannot_go_on_with_a_run(store, golden):
     run = begin(store, host=HOST)
-    with pytest.raises(BadInput, match="tour-1 was started on another machine"):
+    with pytest.raises(BadInput) as caught:
         check_host(run, {**HOST, "machine_id": "b2"})
+    golden(str(caught.value))
     assert check_host(run, {**HOST, "measured_at": "now"}) == ""
 
 

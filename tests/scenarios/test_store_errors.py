@@ -76,12 +76,13 @@ def test_a_damaged_store_is_reported_as_damaged(file, page):
         read(file)
 
 
-def test_a_database_of_another_program_is_not_written_into(file):
+def test_a_database_of_another_program_is_not_written_into(file, golden):
     with sqlite3.connect(file) as other:
         other.execute("CREATE TABLE recipe (name TEXT)")
     before = file.read_bytes()
-    with pytest.raises(StoreError, match="belongs to another application"):
+    with pytest.raises(StoreError) as caught:
         Store.open(url(file))
+    golden(str(caught.value))
     with sqlite3.connect(file) as other:
         assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["recipe"]
     assert len(file.read_bytes()) == len(before)

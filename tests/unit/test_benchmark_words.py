@@ -148,11 +148,12 @@ def test_pgbench_14_counts_no_failed_transactions():
     assert found.values == pgbench(lambda text: text).values
 
 
-def test_pgbench_13_is_refused_by_its_version_and_17_for_what_it_lacks():
+def test_pgbench_13_is_refused_by_its_version_and_17_for_what_it_lacks(golden):
     with pytest.raises(BenchmarkError, match="pgbench 13"):
         pgbench(lambda text: "pgbench (13.1)\n" + without_failed(text.partition("\n")[2]))
-    with pytest.raises(BenchmarkError, match="number of failed transactions"):
+    with pytest.raises(BenchmarkError) as caught:
         pgbench(lambda text: "pgbench (17.1)\n" + without_failed(text.partition("\n")[2]))
+    golden(str(caught.value))
 
 
 def test_transactions_that_the_log_has_as_failed_are_counted():

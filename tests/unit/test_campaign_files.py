@@ -72,9 +72,10 @@ def test_a_mistake_in_the_settings_is_named_with_its_key(tmp_path, line, said):
     assert caught.value.where.startswith(f"{file}: ")
 
 
-def test_what_is_no_campaign_is_said(tmp_path):
-    with pytest.raises(BadInput, match="no directory of a campaign"):
+def test_what_is_no_campaign_is_said(tmp_path, golden):
+    with pytest.raises(BadInput) as caught:
         Settings.read(tmp_path / "campaign.toml")
+    golden(str(caught.value))
 
 
 @pytest.mark.timeout(20)
@@ -248,7 +249,7 @@ def test_a_host_that_is_there_twice_is_named(tmp_path, printed, on_path):
         read_inventory(tmp_path / "hosts.yml")
 
 
-def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch, installed):
+def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch, installed, golden):
     with pytest.raises(BadInput, match="no such inventory"):
         read_inventory(tmp_path / "hosts.yml")
     (tmp_path / "hosts.yml").touch()
@@ -256,10 +257,12 @@ def test_an_inventory_that_is_not_there_or_cannot_be_read(tmp_path, monkeypatch,
     with pytest.raises(BadInput, match=r"ansible-inventory .*PATH"):
         read_inventory(tmp_path / "hosts.yml")
     monkeypatch.setattr(inventory, "needed_program", lambda name: "/bin/echo")
-    with pytest.raises(BadInput, match="ansible-inventory cannot read it"):
+    with pytest.raises(BadInput) as caught:
         read_inventory(tmp_path / "hosts.yml")
-    with pytest.raises(BadInput, match="inventory has no host"):
+    golden(str(caught.value), "1")
+    with pytest.raises(BadInput) as caught:
         hosts_of({"_meta": {"hostvars": {}}}, "hosts.yml")
+    golden(str(caught.value), "2")
 
 
 @pytest.mark.parametrize(

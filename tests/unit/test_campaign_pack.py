@@ -36,6 +36,7 @@ from vtax.study.named_files import files_beside
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 WHEELS = ("vtax-0.1.0-py3-none-any.whl", "pip-26.0-py3-none-any.whl")
+DAMAGED = "the pack is damaged: "
 
 
 @pytest.fixture
@@ -193,7 +194,7 @@ def test_the_same_files_make_the_same_pack(tmp_path):
 @pytest.mark.parametrize("content", [None, b"another content", b"the content of study/mine.tomL"])
 def test_a_pack_with_a_changed_or_missing_file_installs_nothing(root, tmp_path, member, content):
     pack, _ = packed(tmp_path)
-    with pytest.raises(Refused, match="the pack is damaged: ") as refused:
+    with pytest.raises(Refused, match=DAMAGED) as refused:
         prepare.prepare(rewritten(pack, member, content), root)
     assert refused.value.status == 2
     assert not [*root.glob("packs/*/*")]
@@ -205,7 +206,7 @@ def test_a_pack_with_a_file_more_or_a_compressed_one_is_refused(root, tmp_path):
         rewritten(pack, "study/more", b"x"),
         rewritten(pack, "study/mine.toml", b"the content of study/mine.toml", ZIP_DEFLATED),
     ):
-        with pytest.raises(Refused, match="the pack is damaged: "):
+        with pytest.raises(Refused, match=DAMAGED):
             prepare.prepare(changed, root)
 
 
@@ -221,7 +222,7 @@ def test_no_name_in_a_manifest_leaves_its_directory(root, tmp_path, name, place)
         values["wheels"][PYTHON] = {name: "ab" * 32}
     else:
         values[place] = name
-    with pytest.raises(Refused, match="the pack is damaged: "):
+    with pytest.raises(Refused, match=DAMAGED):
         prepare.prepare(rewritten(pack, MANIFEST, json.dumps(values).encode()), root)
 
 
@@ -230,14 +231,14 @@ def test_no_name_in_a_manifest_leaves_its_directory(root, tmp_path, name, place)
 )
 def test_what_is_no_manifest_is_refused(root, tmp_path, text):
     pack, _ = packed(tmp_path)
-    with pytest.raises(Refused, match="the pack is damaged: "):
+    with pytest.raises(Refused, match=DAMAGED):
         prepare.prepare(rewritten(pack, MANIFEST, text), root)
 
 
 def test_a_manifest_that_is_long_or_becomes_so_is_not_read(root, tmp_path):
     pack, _ = packed(tmp_path)
     for compression in (ZIP_STORED, ZIP_DEFLATED):
-        with pytest.raises(Refused, match="damaged: its manifest is too long"):
+        with pytest.raises(Refused, match=f"{DAMAGED}its manifest "):
             prepare.prepare(rewritten(pack, MANIFEST, b" " * (2 << 20), compression), root)
 
 
@@ -253,7 +254,7 @@ def test_a_pack_of_another_python_machine_format_or_digest_is_refused(root, tmp_
         prepare.prepare(pack, root, "0" * 64)
     text = pack.read_bytes()
     (tmp_path / "half").write_bytes(text[: len(text) // 2])
-    with pytest.raises(Refused, match="damaged: it cannot be read"):
+    with pytest.raises(Refused, match=f"{DAMAGED}it cannot "):
         prepare.prepare(tmp_path / "half", root)
     with pytest.raises(Refused, match="is no file"):
         prepare.prepare(tmp_path, root)

@@ -18,6 +18,7 @@ from vtax.store.database import writing
 from vtax.store.store import Store
 
 HOSTS = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa"}, {"cpus": 8, "machine_id": "bbbbbbbbbbbb"})
+UPDATED = "after the BIOS update"
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +47,20 @@ def annotations(run: str) -> tuple[list[str], list[str]]:
 
 
 def test_notes_and_tags_are_shown_wherever_the_run_is(set_locale):
-    output_of("note", "tour-1", "after", "the BIOS update", "--tag", "paper", "--tag", "quiet")
-    assert output_of("note", "tour-1") == "tags: paper, quiet\n1. after the BIOS update\n"
+    output_of("note", "tour-1", *UPDATED.split(" ", 1), "--tag", "paper", "--tag", "quiet")
+    assert output_of("note", "tour-1") == f"tags: paper, quiet\n1. {UPDATED}\n"
     shown = output_of("show", "tour-1")
     assert "tags: paper, quiet" in shown
-    assert "note: after the BIOS update" in shown
+    assert f"note: {UPDATED}" in shown
     result = json.loads(output_of("show", "tour-1", "--json"))
-    assert (result["tags"], result["notes"]) == (["paper", "quiet"], ["after the BIOS update"])
+    assert (result["tags"], result["notes"]) == (["paper", "quiet"], [UPDATED])
     line = next(line for line in output_of("list").splitlines() if line.startswith("tour-1"))
     assert "paper, quiet" in line
-    assert "after the BIOS update" in line
+    assert UPDATED in line
     set_locale("pt_BR")
     assert "etiquetas: paper, quiet" in output_of("show", "tour-1")
     output_of("report", "tour-1", "-o", "x.html")
-    assert "after the BIOS update" in Path("x.html").read_text()
+    assert UPDATED in Path("x.html").read_text()
 
 
 def test_a_run_is_found_by_its_tag_its_note_and_its_host():

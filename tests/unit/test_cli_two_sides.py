@@ -157,14 +157,15 @@ def test_a_scale_and_a_protocol_come_before_the_two_sides():
     ]
 
 
-def test_a_study_of_several_boots_is_refused(tmp_path):
+def test_a_study_of_several_boots_is_refused(tmp_path, golden):
     file = tmp_path / "boots.toml"
     file.write_text(
         'name = "boots"\nplatforms = ["native", "podman"]\n[[boot]]\nname = "a"\nentry = "a"\nplatforms = ["native"]'
         '\n[[boot]]\nname = "b"\nentry = "b"\nplatforms = ["podman"]\n[[benchmark]]\nname = "stream"\n'
     )
-    with pytest.raises(BadInput, match="several boots of the host"):
+    with pytest.raises(BadInput) as caught:
         study_of(str(file), "podman,podman:runtime=crun")
+    golden(str(caught.value))
 
 
 @pytest.mark.usefixtures("unmade_home")

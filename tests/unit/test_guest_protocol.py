@@ -118,9 +118,10 @@ def test_an_audit_of_lists_is_not_too_deep():
     assert received(encode(header)).header == header
 
 
-def test_endless_console_text_is_given_up():
-    with pytest.raises(GuestError, match="none of them is the agent's greeting"):
+def test_endless_console_text_is_given_up(golden):
+    with pytest.raises(GuestError) as caught:
         received(b"x" * 60000, skip=1000)
+    golden(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -149,9 +150,10 @@ def test_headers_that_are_not_objects_of_finite_numbers_are_refused(text):
         received(frame(text)).number("a")
 
 
-def test_requests_too_large_or_not_unicode_are_refused_before_they_are_sent():
-    with pytest.raises(GuestError, match="larger than a frame may be"):
+def test_requests_too_large_or_not_unicode_are_refused_before_they_are_sent(golden):
+    with pytest.raises(GuestError) as caught:
         encode({"a": "x" * MAX_HEADER})
+    golden(str(caught.value))
     with pytest.raises(GuestError, match="cannot be sent"):
         encode({"a": "\ud800"})
     with pytest.raises(GuestError, match="cannot be sent"):

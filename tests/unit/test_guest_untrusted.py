@@ -89,13 +89,14 @@ def test_a_bootstrap_that_never_greets_fails_in_the_given_time():
     stranger.close()
 
 
-def test_an_interrupted_call_breaks_the_guest_instead_of_mixing_answers():
+def test_an_interrupted_call_breaks_the_guest_instead_of_mixing_answers(golden):
     guest = answering()
     guest._channel.read = raise_interrupt
     with pytest.raises(KeyboardInterrupt):
         guest.clock()
-    with pytest.raises(GuestError, match="no further requests: KeyboardInterrupt"):
+    with pytest.raises(GuestError) as caught:
         guest.clock()
+    golden(str(caught.value))
 
 
 def raise_interrupt(*_):

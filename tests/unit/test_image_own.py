@@ -62,10 +62,11 @@ def test_what_cannot_be_unpacked_is_said_in_one_line_with_its_source(tmp_path):
     assert refused.value.hint == f"tar --list --file {tmp_path}/shop.tar"
 
 
-def test_a_program_that_unpacks_is_named_with_its_package(installed):
+def test_a_program_that_unpacks_is_named_with_its_package(installed, golden):
     installed(but="umoci")
-    with pytest.raises(BadInput, match="umoci is not installed") as refused:
+    with pytest.raises(BadInput) as refused:
         FileSource.of("shop", "podman:localhost/shop")
+    golden(str(refused.value))
     assert refused.value.hint == "apt install umoci"
     assert FileSource.of("shop", "dir:/usr") == FileSource("dir", "/usr")
 
@@ -117,18 +118,18 @@ def test_programs_are_found_as_in_the_guest(tmp_path):
     )
 
 
-def test_a_program_of_another_processor_is_refused(tmp_path):
+def test_a_program_of_another_processor_is_refused(tmp_path, golden):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/sh").write_bytes(
         b"\x7fELF\x02\x01\x01" + bytes(11) + (183).to_bytes(2, "little")
     )
-    with pytest.raises(
-        BadInput, match="/bin/sh is a program for aarch64, and guests here need x86_64"
-    ):
+    with pytest.raises(BadInput) as caught:
         own._refuse_foreign_programs(tmp_path)
+    golden(str(caught.value), "1")
     (tmp_path / "bin/sh").write_bytes(b"\x7fELF\x02\x02\x01" + bytes(11) + (22).to_bytes(2, "big"))
-    with pytest.raises(BadInput, match="/bin/sh is a program for s390x"):
+    with pytest.raises(BadInput) as caught:
         own._refuse_foreign_programs(tmp_path)
+    golden(str(caught.value), "2")
     (tmp_path / "bin/sh").write_bytes(
         b"\x7fELF\x02\x01\x01" + bytes(11) + (62).to_bytes(2, "little")
     )

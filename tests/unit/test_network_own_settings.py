@@ -57,9 +57,10 @@ def test_it_is_listed_and_its_bounds_are_checked():
         registry.settings("multi-nic", {"interfaces": 9})
 
 
-def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path):
-    with pytest.raises(BadInput, match="router has no such setting") as caught:
+def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path, golden):
+    with pytest.raises(BadInput) as caught:
         planned(tmp_path, STUDY.replace('"multi-nic"', '"router"'))
+    golden(str(caught.value))
     assert caught.value.where.endswith(
         "[[benchmark]] number 1 (iperf3), key link_factors.interfaces"
     )

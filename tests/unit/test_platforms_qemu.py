@@ -318,15 +318,16 @@ def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_pat
     )
 
 
-def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):
+def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path, golden):
     with pytest.raises(ImageError) as caught:
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
     assert "6.1.0-1-amd64 is not on this host" in caught.value.what
     assert "linux-image-6.1.0-1-amd64" in caught.value.hint
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/vmlinuz-6.1.0-1-amd64").touch()
-    with pytest.raises(ImageError, match="modules of this host's kernel"):
+    with pytest.raises(ImageError) as caught:
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
+    golden(str(caught.value))
 
 
 def test_the_hosts_kernel_gets_an_initrd_of_its_own_modules_once(tmp_path, monkeypatch):

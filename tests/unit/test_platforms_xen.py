@@ -337,9 +337,10 @@ def test_only_a_domain_of_type_hvm_has_emulated_devices():
         registry.make("mine", "xen", {"type": "pv", "devices": "emulated"})
 
 
-def test_a_domain_of_type_hvm_boots_the_images_kernel():
-    with pytest.raises(BadInput, match="type hvm boots the image's kernel"):
+def test_a_domain_of_type_hvm_boots_the_images_kernel(golden):
+    with pytest.raises(BadInput) as caught:
         registry.make("mine", "xen", {"type": "hvm", "kernel": "host"})
+    golden(str(caught.value))
 
 
 def test_text_that_the_configuration_cannot_quote_is_refused():

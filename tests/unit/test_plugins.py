@@ -75,16 +75,17 @@ def test_a_broken_package_is_named_and_left_out(source, printed, install):
     assert "fine" in result.output
 
 
-def test_an_entry_point_of_something_in_a_module_is_refused_with_a_hint(install, tmp_path):
+def test_an_entry_point_of_something_in_a_module_is_refused_with_a_hint(install, tmp_path, golden):
     install("whole", good("whole", "{'whole': {}}"))
     (tmp_path / "whole-1.5.dist-info/entry_points.txt").write_text(
         "[vtax.platforms]\nwhole = whole:Made\n"
     )
     message: list[str] = []
     assert "whole" not in discover("platform", Driver, message.append)
-    assert message[0].endswith(": whole:Made is not a module; write whole")
-    with pytest.raises(BadInput, match="whole:Made is not a module; write whole"):
+    assert "whole:Made" in message[0]
+    with pytest.raises(BadInput) as caught:
         find("whole")
+    golden(str(caught.value))
 
 
 def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path, unmade_home):

@@ -40,6 +40,7 @@ def test_a_cost_is_weighed_where_it_is_named(metric, cost):
     assert [each.name for each in recommend(run).resources] == ["application"]
 
 
-def test_a_run_without_the_cost_says_that_it_does_not_measure_it():
-    with pytest.raises(BadInput, match="does not measure guest-memory"):
+def test_a_run_without_the_cost_says_that_it_does_not_measure_it(golden):
+    with pytest.raises(BadInput) as caught:
         recommend(measured(), {"guest-memory": 1})
+    golden(str(caught.value))

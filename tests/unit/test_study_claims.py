@@ -174,15 +174,15 @@ def test_hosts_are_numbers_of_sides_that_are_ratios(check, what, tmp_path):
     assert what in str(refusal(tmp_path, f"[[claim.check]]\n{check}\n"))
 
 
-def test_a_trend_needs_levels_that_are_numbers(tmp_path):
+def test_a_trend_needs_levels_that_are_numbers(tmp_path, golden):
     check = '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'
     more = '[[benchmark]]\nname = "iperf3"\nlabel = "i"\nfactors = { direction = ["send", "receive"] }\n'
-    assert "no two levels that are positive numbers" in str(refusal(tmp_path, check, more))
+    golden(str(refusal(tmp_path, check, more)))
 
 
-def test_a_claim_is_checked_or_says_why_not(tmp_path):
+def test_a_claim_is_checked_or_says_why_not(tmp_path, golden):
     assert "no [[claim.check]], and no not_tested" in str(refusal(tmp_path, ""))
-    assert "and this one has" in str(refusal(tmp_path, 'not_tested = "needs two runs"\n' + CHECK))
+    golden(str(refusal(tmp_path, 'not_tested = "needs two runs"\n' + CHECK)))
     assert load(str(written(tmp_path, 'not_tested = "needs two runs"'))).study.claim[0].check == []
 
 
@@ -191,16 +191,14 @@ def test_two_claims_of_one_name_are_refused(tmp_path):
     assert "two claims 'one'" in str(refusal(tmp_path, CHECK, again))
 
 
-def test_published_numbers_name_what_the_study_has(tmp_path):
+def test_published_numbers_name_what_the_study_has(tmp_path, golden):
     table = '[[published]]\nsource = "t"\nbenchmark = "{0}"\nmetric = "throughput"\nvalues = {{ {1} = 1.0 }}\n{2}'
     assert "no benchmark 'x'" in str(refusal(tmp_path, CHECK, table.format("x", "native", "")))
     assert "no platform 'lxc'" in str(refusal(tmp_path, CHECK, table.format("netperf", "lxc", "")))
     deviation = table.format("netperf", "native", "plus_minus = { podman = 1.0 }")
-    assert "plus_minus names 'podman', which has no value" in str(
-        refusal(tmp_path, CHECK, deviation)
-    )
+    golden(str(refusal(tmp_path, CHECK, deviation)), "1")
     where = table.format("netperf", "native", "where = { link.mtu = 9000 }")
-    assert "no level of link.mtu, '9000'" in str(refusal(tmp_path, CHECK, where))
+    golden(str(refusal(tmp_path, CHECK, where)), "2")
 
 
 def test_an_unknown_metric_is_refused_before_a_run(tmp_path):

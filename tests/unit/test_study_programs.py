@@ -156,6 +156,7 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path, capsys):
 
 
 ELSEWHERE = ("../secret", "/etc/shadow", "down/../../secret", "link", "out/secret", "loop")
+OUTSIDE = "not in the directory of the study"
 
 
 @pytest.fixture
@@ -174,10 +175,10 @@ def surrounded(tmp_path) -> Path:
 def test_a_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surrounded, named):
     path = Path(written(surrounded))
     path.write_text(path.read_text().replace('files = ["f"]', f'files = ["{named}"]'))
-    with pytest.raises(BadInput, match="not in the directory of the study") as refused:
+    with pytest.raises(BadInput, match=OUTSIDE) as refused:
         load(str(path))
     assert "[[program]] number 1, key files" in refused.value.where
-    with pytest.raises(BadInput, match="not in the directory of the study"):
+    with pytest.raises(BadInput, match=OUTSIDE):
         files_beside(path)
 
 
@@ -190,7 +191,7 @@ def test_a_job_file_that_is_not_in_the_studys_directory_is_read_by_nothing(surro
     )
     with pytest.raises(BadInput) as refused:
         load(str(path))
-    assert "not in the directory of the study" in refused.value.what
+    assert OUTSIDE in refused.value.what
     assert "root:" not in str(refused.value)
 
 

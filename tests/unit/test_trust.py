@@ -277,8 +277,10 @@ def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(tmp_pat
     native = {"native": Probe(True)}
     plan = make_plan(loaded, image=NOWHERE, seed=1, probes=native, dry=True)
     assert not trace.exists()
-    with pytest.raises(BadInput, match="machine a cannot be reached"):
+    with pytest.raises(BadInput) as caught:
         make_plan(loaded, image=NOWHERE, seed=1, probes=native, consented=plan.programs)
+    assert caught.value.where == "test: link setting peer of iperf3"
+    assert caught.value.hint.startswith("make this work: ssh -o BatchMode=yes a ")
     assert trace.exists()
 
 
@@ -374,12 +376,13 @@ def test_a_terminal_is_requested_and_shown_what_would_run(answer, taken, private
     assert has_consent(private_home, [PROGRAM.identity], "a") is taken
 
 
-def test_only_root_can_read_and_write_consents(private_home):
+def test_only_root_can_read_and_write_consents(private_home, golden):
     record_consent(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
     assert stat.S_IMODE(private_home.consents.stat().st_mode) == 0o600
     private_home.consents.chmod(0o666)
-    with pytest.raises(BadInput, match="other users could have written"):
+    with pytest.raises(BadInput) as caught:
         has_consent(private_home, [PROGRAM.identity], "a")
+    golden(str(caught.value))
 
 
 @pytest.mark.parametrize(
