@@ -95,17 +95,17 @@ class Iperf2(NetworkPair):
         p, udp = parameters, parameters.protocol == "udp"
         check_socket_buffer("window", p.window)
         port = PORT + context.flow
-        both = ["-p", str(port), "-y", "C"]
+        shared = ["-p", str(port), "-y", "C"]
         if udp:
-            both += ["-u"]
+            shared.append("-u")
         for flag, value in (("-w", p.window), ("-M", p.mss)):
             if value is not None:
-                both += [flag, str(value)]
+                shared += [flag, str(value)]
         length = ["-l", str(p.length)] if p.length is not None else []
-        client = ["iperf", "-c", context.peer_address, *both, *length]
+        client = ["iperf", "-c", context.peer_address, *shared, *length]
         client += ["-t", f"{p.duration_s:g}", "-P", str(p.parallel)]
         if p.no_delay:
-            client += ["-N"]
+            client.append("-N")
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
         if udp:
             client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _NO_RATE_LIMIT]
@@ -113,7 +113,7 @@ class Iperf2(NetworkPair):
         # it would end (iperf 2.1.8: "read tcp header too large").
         # A UDP server that is not bound answers from the address of its route, which the client's socket refuses
         # where that is another than it sent to (guest-to-host behind translation).
-        serving = ["iperf", "-s", *both]
+        serving = ["iperf", "-s", *shared]
         if not udp:
             server = Command("server", tuple(serving), place="peer", ready_port=port)
             return server, Command("client", tuple(client))

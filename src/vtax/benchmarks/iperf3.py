@@ -100,26 +100,27 @@ class Iperf3(NetworkPair):
     def commands(self, parameters: Iperf3Parameters, context: Context) -> Sequence[Command]:
         p = parameters
         check_socket_buffer("window", p.window)
-        options: list[str] = ["-J", "-t", str(p.duration_s), "-i", f"{_interval_s(p):g}"]
-        for flag, value in (
-            ("-O", p.omit_s or None),
-            ("-P", p.parallel if p.parallel > 1 else None),
-            ("-l", p.length),
-            ("-w", p.window),
-            ("-M", p.mss),
-        ):
-            options += [flag, str(value)] if value is not None else []
+        port = PORT + context.flow
+        client = ["iperf3", "-c", context.peer_address, "-p", str(port)]
+        client += ["-J", "-t", str(p.duration_s), "-i", f"{_interval_s(p):g}"]
+        if p.omit_s:
+            client += ["-O", str(p.omit_s)]
+        if p.parallel > 1:
+            client += ["-P", str(p.parallel)]
+        for flag, value in (("-l", p.length), ("-w", p.window), ("-M", p.mss)):
+            if value is not None:
+                client += [flag, str(value)]
         if p.protocol == "udp" or p.rate_mbit_s:
-            options += ["-b", str(round(p.rate_mbit_s * _MEGA))]
-        options += ["-N"] if p.no_delay else []
-        options += ["-u"] if p.protocol == "udp" else []
-        options += {"send": [], "receive": ["-R"], "both": ["--bidir"]}[p.direction]
-        port = str(PORT + context.flow)
+            client += ["-b", str(round(p.rate_mbit_s * _MEGA))]
+        if p.no_delay:
+            client.append("-N")
+        if p.protocol == "udp":
+            client.append("-u")
+        client += {"send": [], "receive": ["-R"], "both": ["--bidir"]}[p.direction]
+        serve = ("iperf3", "-s", "-p", str(port))
         return (
-            Command(
-                "server", ("iperf3", "-s", "-p", port), place="peer", ready_port=PORT + context.flow
-            ),
-            Command("client", ("iperf3", "-c", context.peer_address, "-p", port, *options)),
+            Command("server", serve, place="peer", ready_port=port),
+            Command("client", tuple(client)),
         )
 
     def expected_s(self, parameters: Iperf3Parameters, context: Context) -> float:
@@ -134,22 +135,20 @@ class Iperf3(NetworkPair):
             values = _rates(end, parameters)
             cpu = end["cpu_utilization_percent"]
             values |= {"cpu_guest": cpu["host_total"], "cpu_peer": cpu["remote_total"]}
-            effective, samples = (
-                _effective(report, parameters, context),
-                _samples(report["intervals"], parameters),
-            )
+            effective = _effective(report, parameters, context)
+            samples = _samples(report["intervals"], parameters)
             warnings = [*map(quoted, words), *_warnings(effective, parameters, context)]
             if parameters.protocol == "udp":
-                warnings += rate_warnings(
-                    parameters.rate_mbit_s * parameters.parallel, _sent(end, parameters)
-                )
+                requested = parameters.rate_mbit_s * parameters.parallel
+                warnings += rate_warnings(requested, _sent(end, parameters))
         except (KeyError, IndexError, TypeError) as error:
             raise BenchmarkError(
                 f"iperf3's report lacks {error}; its format is not known to vtax"
             ) from error
         for direction in ("send", "receive"):
             check_link(values.get(f"throughput_{direction}"), context, parameters.duration_s)
-        effective |= {INTERVAL_S: _interval_s(parameters)} if samples else {}
+        if samples:
+            effective[INTERVAL_S] = _interval_s(parameters)
         return Outcome(values, effective, tuple(warnings), samples)
 
 
@@ -159,10 +158,12 @@ def _interval_s(p: Iperf3Parameters) -> float:
 
 def _report(client: CommandResult) -> tuple[dict[str, Any], Sequence[str]]:
     """Return the report, and what else iperf3 said."""
-    found = read_report("iperf3", client, "end")
-    report = found.content
-    words = [*found.words, *lines_of(client.stderr)]
-    errors = [*filter(None, [report.get("error")]), *lines_of_errors(words, "iperf3")]
+    output = read_report("iperf3", client, "end")
+    report = output.content
+    words = [*output.words, *lines_of(client.stderr)]
+    errors = list(lines_of_errors(words, "iperf3"))
+    if report.get("error"):
+        errors.insert(0, report["error"])
     if errors or client.status != 0:
         message = shortened("; ".join(map(str, errors or words)))
         raise BenchmarkError(f"iperf3 failed with {client.ended_with}: {message or 'no message'}")
@@ -174,15 +175,19 @@ def _report(client: CommandResult) -> tuple[dict[str, Any], Sequence[str]]:
 
 
 def _sums(p: Iperf3Parameters) -> dict[str, str]:
-    """How the report's sums of each direction end. With `both` the plain ones are those of the guest's sending."""
+    """Return how the report's sums of each direction end.
+
+    With `both` the plain ones are those of the guest's sending.
+    """
     return {"send": "", "receive": "_bidir_reverse"} if p.direction == "both" else {p.direction: ""}
 
 
 def _sent(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
-    """Mbit/s at the sender, by direction."""
-    return {
-        way: end[f"sum_sent{suffix}"]["bits_per_second"] / _MEGA for way, suffix in _sums(p).items()
-    }
+    """Return the Mbit/s at the sender, by direction."""
+    rates = {}
+    for direction, suffix in _sums(p).items():
+        rates[direction] = end[f"sum_sent{suffix}"]["bits_per_second"] / _MEGA
+    return rates
 
 
 def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
@@ -216,10 +221,12 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
     if p.protocol == "udp" and p.direction != "receive":
         return {}
     names = ("sum", "sum_bidir_reverse") if p.direction == "both" else ("sum",)
-    counted = _measured_intervals(intervals, names)
-    longest = max((i["sum"]["seconds"] for i in counted), default=0.0)
-    whole = [i for i in counted if i["sum"]["seconds"] >= longest / 2]
-    rates = [sum(i[name]["bits_per_second"] for name in names) / _MEGA for i in whole]
+    measured = _measured_intervals(intervals, names)
+    longest_s = max((interval["sum"]["seconds"] for interval in measured), default=0.0)
+    rates = []
+    for interval in measured:
+        if interval["sum"]["seconds"] >= longest_s / 2:
+            rates.append(sum(interval[name]["bits_per_second"] for name in names) / _MEGA)
     return {"throughput": rates} if 2 <= len(rates) <= MAX_SAMPLES else {}
 
 
@@ -227,7 +234,11 @@ def _measured_intervals(
     intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)
 ) -> list[Mapping[str, Any]]:
     """Return the intervals of the time measured: those before it are marked as omitted."""
-    return [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
+    measured = []
+    for interval in intervals:
+        if all(name in interval and not interval[name]["omitted"] for name in names):
+            measured.append(interval)
+    return measured
 
 
 def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> dict[str, Any]:
@@ -242,15 +253,15 @@ def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context)
         "congestion": end.get("sender_tcp_congestion"),
         "receiver_congestion": end.get("receiver_tcp_congestion"),
     }
-    rates = [
-        interval["sum"]["bits_per_second"] / _MEGA
-        for interval in _measured_intervals(report["intervals"])
-    ]
+    measured = _measured_intervals(report["intervals"])
+    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in measured]
     if rates:
-        effective |= {"interval_min_mbit_s": min(rates), "interval_max_mbit_s": max(rates)}
-    rtts = [s["sender"]["mean_rtt"] for s in end["streams"] if s.get("sender", {}).get("mean_rtt")]
-    if rtts:
-        effective["mean_rtt_us"] = sum(rtts) / len(rtts)
+        effective["interval_min_mbit_s"] = min(rates)
+        effective["interval_max_mbit_s"] = max(rates)
+    rtts_us = [stream.get("sender", {}).get("mean_rtt") for stream in end["streams"]]
+    rtts_us = [rtt_us for rtt_us in rtts_us if rtt_us]
+    if rtts_us:
+        effective["mean_rtt_us"] = sum(rtts_us) / len(rtts_us)
     return {name: value for name, value in effective.items() if value is not None}
 
 

@@ -60,7 +60,9 @@ def read_report(tool: str, result: CommandResult, key: str) -> JsonReport:
                 reports += reports_beside
             else:
                 problem = problem or f"it has no {key!r}"
-    words = [line for gap in (*gaps, text[end:]) for line in lines_of(gap)]
+    words: list[str] = []
+    for gap in (*gaps, text[end:]):
+        words += lines_of(gap)
     if len(reports) > 1:
         raise BenchmarkError(f"{tool} printed {len(reports)} reports where one was requested")
     if not reports:
@@ -75,14 +77,15 @@ def _joined(text: str, position: int, key: str) -> tuple[list[dict[str, Any]], i
     position: where the first report ended.
     key: every report has it.
     """
-    found: list[dict[str, Any]] = []
-    while len(found) < _MOST_BEGINNINGS and text[position : position + 1] == "{":
+    reports: list[dict[str, Any]] = []
+    while len(reports) < _MOST_BEGINNINGS and text[position : position + 1] == "{":
         try:
             content, position = _DECODER.raw_decode(text, position)
         except (json.JSONDecodeError, RecursionError):
             break
-        found += [content] if key in content else []
-    return found, position
+        if key in content:
+            reports.append(content)
+    return reports, position
 
 
 def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:
@@ -95,8 +98,9 @@ def _problem(text: str, start: int, error: json.JSONDecodeError) -> str:
     if error.pos >= len(text.rstrip()):
         return f"it is cut off after {len(text) - start} characters"
     near = shortened(text[max(error.pos - _NEAR, start) : error.pos + _NEAR])
-    if found := _NO_NUMBER.match(text, error.pos):
-        return f"it holds {found[0]}, which is no number: {near}"
+    word = _NO_NUMBER.match(text, error.pos)
+    if word:
+        return f"it holds {word[0]}, which is no number: {near}"
     has_begun = text[start + 1 : start + 20].lstrip().startswith('"')
     return f"it is no JSON: {near}" if has_begun else ""
 

@@ -19,9 +19,9 @@ class Printed(float):
 
     def __new__(cls, value: float, step: float) -> Printed:
         """step: of the last digit, in the unit of the number."""
-        made = super().__new__(cls, value)
-        made.step = step
-        return made
+        number = super().__new__(cls, value)
+        number.step = step
+        return number
 
     def __reduce__(self) -> tuple[type[float], tuple[float]]:
         """Become a plain float in another process."""

@@ -74,6 +74,8 @@ _REPORT = re.compile(r"====== (\w+) ======(.*?)(?======= |\Z)", re.DOTALL)
 _PROGRESS = re.compile(r"(SET|GET): rps=([0-9.]+) \(overall: ")
 _RATE = re.compile(r"throughput summary: ([0-9.]+) requests per second")
 _SUMMARY = re.compile(r"avg +min +p50 +p95 +p99 +max\s+" + r" +".join([r"([0-9.]+)"] * 6))
+_COLUMNS = ("avg", "min", "p50", "p95", "p99", "max")
+"""The six numbers of a summary."""
 _AT_MOST = re.compile(r"% <= ([0-9.]+) milliseconds \(cumulative count (\d+)\)")
 
 
@@ -130,6 +132,18 @@ def _latency_metric(test: str, which: str) -> Metric:
     )
 
 
+def _rate_metric(test: str) -> Metric:
+    return Metric(
+        test,
+        "requests/s",
+        "higher",
+        f"{test.upper()} requests per second",
+        primary=True,
+        average="harmonic",
+        over_flows="sum",
+    )
+
+
 @register_benchmark
 class Redis(Service):
     name = "redis"
@@ -140,19 +154,8 @@ class Redis(Service):
     work = Operations("request", "all_requests", time="µs")
     load = ("clients",)
     metrics: Sequence[Metric] = (
-        *(
-            Metric(
-                name,
-                "requests/s",
-                "higher",
-                f"{name.upper()} requests per second",
-                primary=True,
-                average="harmonic",
-                over_flows="sum",
-            )
-            for name in _TESTS
-        ),
-        *(_latency_metric(name, which) for name in _TESTS for which in _TITLES),
+        *map(_rate_metric, _TESTS),
+        *(_latency_metric(test, which) for test in _TESTS for which in _TITLES),
     )
     version_argv = ("redis-server", "--version")
     version_pattern = r"\ARedis server v=(\S+)"
@@ -205,26 +208,26 @@ class Redis(Service):
         reports: dict[str, list[str]] = {}
         for name, text in _REPORT.findall(result.stdout):
             reports.setdefault(name.lower(), []).append(text)
-        if list(reports) != list(_TESTS) or any(len(of) != len(shares) for of in reports.values()):
+        counts = {test: len(texts) for test, texts in reports.items()}
+        if list(counts.items()) != [(test, len(shares)) for test in _TESTS]:
             raise BenchmarkError(
                 "redis-benchmark printed no report that vtax knows", where=result.stdout[-200:]
             )
         values: dict[str, float] = {}
         steps: dict[str, float] = {}
         histograms: dict[str, list[float]] = {}
-        for name, texts in reports.items():
-            of_clients = [
-                _read_test(text, requests)
-                for text, (requests, _) in zip(texts, shares, strict=True)
-            ]
-            of_test, histograms[name] = _merge_clients(of_clients, p.requests)
-            values[name] = of_test.pop("rate")
-            values |= {f"{name}_latency_{which}": ms for which, ms in of_test.items()}
-            steps[name] = values[name] ** 2 * _CLOCK_S / p.requests
-        if min(values[name] for name in _TESTS) > 0:
-            at_least_s = sum(p.requests / values[name] for name in _TESTS)
-        else:
-            at_least_s = math.inf
+        at_least_s = 0.0
+        for test, texts in reports.items():
+            clients = []
+            for text, (requests, _) in zip(texts, shares, strict=True):
+                clients.append(_read_test(text, requests))
+            figures, histograms[test] = _merge_clients(clients, p.requests)
+            rate = figures.pop("rate")
+            values[test] = rate
+            for which, latency_ms in figures.items():
+                values[f"{test}_latency_{which}"] = latency_ms
+            steps[test] = rate**2 * _CLOCK_S / p.requests
+            at_least_s += p.requests / rate if rate > 0 else math.inf
         if at_least_s > result.outside_s * 1.05 + 0.1:
             raise BenchmarkError(
                 f"redis-benchmark reports {at_least_s:g} s or more, but it ran for {result.outside_s:.3f} s"
@@ -239,36 +242,42 @@ class Redis(Service):
             "clients": p.clients,
             "pipeline": p.pipeline,
         }
-        rates: dict[str, list[float]] = {name: [] for name in _TESTS}
-        for name, rate in _PROGRESS.findall(result.stdout):
-            rates[name.lower()].append(float(rate))
-        is_alone = len(shares) == 1  # several clients print their intervals one after the other
-        samples = {
-            name: each[1:]
-            for name, each in rates.items()
-            if is_alone and 2 < len(each) <= MAX_SAMPLES
-        }
-        effective |= {INTERVAL_S: _PROGRESS_S} if samples else {}
+        # several clients print their intervals one after the other
+        samples = _progress(result.stdout) if len(shares) == 1 else {}
+        if samples:
+            effective[INTERVAL_S] = _PROGRESS_S
         return Outcome(values, effective, tuple(warnings), samples, histograms, resolutions=steps)
 
 
+def _progress(output: str) -> dict[str, list[float]]:
+    """Return the rates of the whole intervals of every test that has several."""
+    rates: dict[str, list[float]] = {test: [] for test in _TESTS}
+    for name, rate in _PROGRESS.findall(output):
+        rates[name.lower()].append(float(rate))
+    samples = {}
+    for test, test_rates in rates.items():
+        if 2 < len(test_rates) <= MAX_SAMPLES:
+            samples[test] = test_rates[1:]
+    return samples
+
+
 def _merge_clients(
-    of_clients: Sequence[tuple[dict[str, float], list[float]]], requests: int
+    clients: Sequence[tuple[dict[str, float], list[float]]], requests: int
 ) -> tuple[dict[str, float], list[float]]:
     """Return values and histogram of a test that several clients began at once; it lasts until the last has ended.
 
-    of_clients: what `_read_test` returned for each.
+    clients: what `_read_test` returned for each.
     requests: of all of them.
     """
-    if len(of_clients) == 1:
-        return of_clients[0]
-    times_s = [count_requests(histogram) / found["rate"] for found, histogram in of_clients]
-    histogram = merge_histograms([histogram for _, histogram in of_clients])
-    found = {"rate": requests / max(times_s)}
+    if len(clients) == 1:
+        return clients[0]
+    times_s = [count_requests(histogram) / figures["rate"] for figures, histogram in clients]
+    merged = merge_histograms([histogram for _, histogram in clients])
+    values = {"rate": requests / max(times_s)}
     for name in _TITLES:
         share = 1.0 if name == "max" else int(name[1:]) / 100
-        found[name] = percentile(histogram, share) or 0.0
-    return found, histogram
+        values[name] = percentile(merged, share) or 0.0
+    return values, merged
 
 
 def _read_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]:
@@ -278,23 +287,18 @@ def _read_test(text: str, requests: int) -> tuple[dict[str, float], list[float]]
     requests: that it must be of, otherwise it raises BenchmarkError.
     """
     rate, summary = _RATE.search(text), _SUMMARY.search(text)
-    counts = {
-        float(ms): int(count)
-        for ms, count in sorted(_AT_MOST.findall(text), key=lambda each: int(each[1]))
-    }
-    if (
-        not rate
-        or not summary
-        or float(rate[1]) <= 0
-        or max(counts.values(), default=0) != requests
-    ):
+    counts: dict[float, int] = {}
+    for latency_ms, count in _AT_MOST.findall(text):
+        counts[float(latency_ms)] = max(counts.get(float(latency_ms), 0), int(count))
+    is_whole = max(counts.values(), default=0) == requests
+    if not rate or not summary or float(rate[1]) <= 0 or not is_whole:
         raise BenchmarkError("redis-benchmark printed no report that vtax knows", where=text[-200:])
-    found = dict(
-        zip(("avg", "min", "p50", "p95", "p99", "max"), map(printed, summary.groups()), strict=True)
-    )
+    latencies_ms = dict(zip(_COLUMNS, map(printed, summary.groups()), strict=True))
     for which in ("p50", "p95", "p99"):  # what it rounds up to, where no line of its own says so
-        counts[found[which]] = max(
-            counts.get(found[which], 0), -(-requests * int(which[1:]) // 100)
-        )
-    values = {"rate": float(rate[1]), **{name: found[name] for name in _TITLES}}
+        latency = latencies_ms[which]
+        at_most = -(-requests * int(which[1:]) // 100)
+        counts[latency] = max(counts.get(latency, 0), at_most)
+    values = {"rate": float(rate[1])}
+    for name in _TITLES:
+        values[name] = latencies_ms[name]
     return values, from_cumulated(counts)

@@ -99,16 +99,18 @@ def timed_by_log(
 ) -> tuple[str, tuple[str, ...], tuple[GuestFile, ...]]:
     """Return a client that logs the time of every request, for those that print no percentiles.
 
-    column: of the log, from 0, that has the microseconds. ended: the moment of the answer in microseconds, put
-    together of columns, such as "4*1000000+5*1". duration_s: measured, the last ones before the last answer; 0 for a
-    count of requests, which has no intervals. "{log}"
-    in argv is replaced by the beginning of the logs' names. Returns the directory of its files, the command line, and
-    its program, which runs argv, reads the logs and prints on its last line of standard error what `read_log` reads.
+    It is the directory of its files, the command line, and its program, which runs argv, reads the logs and prints on
+    its last line of standard error what `read_log` reads.
+
+    column: of the log, from 0, that has the microseconds.
+    ended: the moment of the answer in microseconds, put together of columns, such as "4*1000000+5*1".
+    duration_s: measured, the last ones before the last answer; 0 for a count of requests, which has no intervals.
+    argv: "{log}" in it is replaced by the beginning of the logs' names.
     """
     directory = f"{scratch}/vtax-client-{flow}"
     log, program = f"{directory}/log", f"{directory}/timed_by_log.py"
-    filled = [argument.replace("{log}", log) for argument in argv]
-    line = ("python3", program, log, str(column), ended, f"{duration_s:g}", *filled)
+    client = [argument.replace("{log}", log) for argument in argv]
+    line = ("python3", program, log, str(column), ended, f"{duration_s:g}", *client)
     return directory, line, (GuestFile(program, _TIMED_BY_LOG),)
 
 
@@ -118,35 +120,34 @@ def read_log(tool: str, result: CommandResult) -> dict[str, Any]:
     failed: requests that the log has without a time.
     """
     lines = result.stderr.strip().splitlines()
+    names = {metric.name for metric in latencies("request")}
     try:
-        found: dict[str, Any] = parse_json(lines[-1])
-        if not found["count"] or not found["ms"].keys() >= {
-            metric.name for metric in latencies("request")
-        }:
+        results: dict[str, Any] = parse_json(lines[-1])
+        if not results["count"] or not results["ms"].keys() >= names:
             raise ValueError("no request")
     except (ValueError, LookupError, TypeError) as error:
         raise BenchmarkError(f"{tool} logged no request", where=own_message(result)) from error
-    return found
+    return results
 
 
-def histograms_of(found: Mapping[str, Any]) -> dict[str, list[float]]:
+def histograms_of(results: Mapping[str, Any]) -> dict[str, list[float]]:
     """Return the histogram of what `read_log` gives, ms."""
-    of_us = found.get("us")
-    if not of_us:
-        return {LATENCY: [float(found["count"])]}
-    return {LATENCY: from_counts({int(us) / 1000: int(count) for us, count in of_us.items()})}
+    bins = results.get("us")
+    if not bins:
+        return {LATENCY: [float(results["count"])]}
+    return {LATENCY: from_counts({int(us) / 1000: int(count) for us, count in bins.items()})}
 
 
 def samples_of(
-    found: Mapping[str, Any], metric: str, duration_s: float
+    results: Mapping[str, Any], metric: str, duration_s: float
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
     """Return the rates of all intervals as samples, and the effective setting with the length of an interval.
 
-    found: what `read_log` returned.
+    results: what `read_log` returned.
     metric: whose samples they are.
     duration_s: measured.
     """
-    rates = [float(rate) for rate in found.get("per_s", ())]
+    rates = [float(rate) for rate in results.get("per_s", ())]
     return ({metric: rates}, {INTERVAL_S: duration_s / INTERVALS}) if rates else ({}, {})
 
 
@@ -165,7 +166,7 @@ def check_cache(name: str, size_bytes: int, context: Context) -> None:
 
 
 def cpus_of(place: Place, context: Context) -> int:
-    """CPUs that a program at that place can use."""
+    """Return how many CPUs a program at a place can use."""
     return context.vcpus if place == "guest" else context.peer_vcpus
 
 

@@ -79,6 +79,7 @@ status=$?
 rm -f "$log"
 exit $status
 """
+_COMPLAINS = re.compile("ERROR|No messages|Invalid")
 _COUNTED = re.compile(r"^interval (\d+) ([0-9.e+]+) (\d+)$", re.MULTILINE)
 
 
@@ -140,37 +141,25 @@ class Sockperf(NetworkPair):
         p, tcp = parameters, parameters.protocol == "tcp"
         check_socket_buffer("socket_buffer", p.socket_buffer)
         port = PORT + context.flow
-        both = ["-i", context.peer_address, "-p", str(port)]
+        shared = ["-i", context.peer_address, "-p", str(port)]
         if tcp:
-            both += ["--tcp"]
+            shared.append("--tcp")
         if p.socket_buffer is not None:
-            both += ["--buffer-size", str(p.socket_buffer)]
-        client = [
-            "sockperf",
-            p.mode,
-            *both,
-            "-t",
-            str(p.duration_s),
-            "-m",
-            str(p.message_size),
-            "--full-rtt",
-        ]
+            shared += ["--buffer-size", str(p.socket_buffer)]
+        client = ["sockperf", p.mode, *shared]
+        client += ["-t", str(p.duration_s), "-m", str(p.message_size), "--full-rtt"]
         if p.mode == "under-load":
             client += ["--mps", str(p.messages_per_second), "--reply-every", str(p.reply_every)]
         if _answers(p) <= _MOST_LOGGED:
             log = f"{context.scratch}/vtax-sockperf-{context.flow}.log"
             client = ["sh", "-c", _LOGGED, "sh", log, f"{_interval_s(p):g}", _COUNT, *client]
-        return (
-            Command(
-                "server",
-                ("sockperf", "server", *both),
-                place="peer",
-                ready_port=port if tcp else None,
-            ),
-            Command(
-                "client", tuple(client), before=() if tcp else (("sleep", _UDP_SERVER_START_S),)
-            ),
-        )
+        serve = ("sockperf", "server", *shared)
+        if tcp:
+            server = Command("server", serve, place="peer", ready_port=port)
+            return server, Command("client", tuple(client))
+        wait = ("sleep", _UDP_SERVER_START_S)
+        server = Command("server", serve, place="peer")
+        return server, Command("client", tuple(client), before=(wait,))
 
     def expected_s(self, parameters: SockperfParameters, context: Context) -> float:
         return parameters.duration_s + _BESIDE_S
@@ -184,30 +173,22 @@ class Sockperf(NetworkPair):
         p, client = parameters, results["client"]
         text = _COLOUR.sub("", client.stdout + client.stderr)
         if client.status != 0 or "Summary:" not in text:
-            messages = [
-                line
-                for line in text.splitlines()
-                if "ERROR" in line or "No messages" in line or "Invalid" in line
-            ]
+            messages = list(filter(_COMPLAINS.search, text.splitlines()))
             raise BenchmarkError(
                 f"sockperf failed with {client.ended_with}: {'; '.join(messages) or text[-300:]}"
             )
-        values = {
-            name: _number_after(rf"percentile {number} = *([0-9.]+)", text)
-            for name, number in _PERCENTILES.items()
-        }
+        values: dict[str, float] = {}
+        for name, number in _PERCENTILES.items():
+            values[name] = _number_after(rf"percentile {number} = *([0-9.]+)", text)
         values["latency_mean"] = _number_after(r"Round trip is ([0-9.]+) usec", text)
         values["latency_max"] = _number_after(r"<MAX> observation = *([0-9.]+)", text)
         total = _line(text, "[Total Run]")
-        run_s, sent = (
-            _number_after(rf"{name}=([0-9.]+)", total) for name in ("RunTime", "SentMessages")
-        )
+        run_s = _number_after(r"RunTime=([0-9.]+)", total)
+        sent = _number_after(r"SentMessages=([0-9.]+)", total)
         values["messages"] = sent / run_s
-        answered, counted = (
-            _number_after(r"Total ([0-9]+) observations", text),
-            _number_after(r"dropped messages = ([0-9]+)", text),
-        )
-        values["dropped"] = 100 * counted / max(answered + counted, 1)
+        answered = _number_after(r"Total ([0-9]+) observations", text)
+        dropped = _number_after(r"dropped messages = ([0-9]+)", text)
+        values["dropped"] = 100 * dropped / max(answered + dropped, 1)
         _check_link(total, run_s, p, context)
         effective: dict[str, Any] = {"observations": int(answered), "sent_messages": int(sent)}
         warnings = list[str]()
@@ -217,22 +198,22 @@ class Sockperf(NetworkPair):
             effective[f"{prefix}send_buffer"] = send or NOT_REPORTED
             effective[f"{prefix}receive_buffer"] = receive or NOT_REPORTED
             warnings += window_warnings(p.socket_buffer, send, receive, end)
-        if (
-            p.mode == "under-load"
-            and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second
-        ):
-            rates = {"requested": p.messages_per_second, "found": round(values["messages"])}
-            warnings.append(Note("load-lower", **rates))
+        requested, sent_per_s = p.messages_per_second, values["messages"]
+        if p.mode == "under-load" and sent_per_s < (1 - _RATE_TOLERANCE) * requested:
+            warnings.append(Note("load-lower", requested=requested, found=round(sent_per_s)))
         histogram, medians = _read_log(text, answered, _interval_s(p))
-        samples = {"latency_p50": medians} if len(medians) > 1 else {}
-        effective |= {INTERVAL_S: _interval_s(p)} if samples else {}
+        samples = {}
+        if len(medians) > 1:
+            samples["latency_p50"] = medians
+            effective[INTERVAL_S] = _interval_s(p)
         return Outcome(values, effective, tuple(warnings), samples, {"latency": histogram})
 
 
 def _answers(p: SockperfParameters) -> float:
     """Return about how many there are."""
-    every = p.messages_per_second / p.reply_every if p.mode == "under-load" else _PING_PONGS_PER_S
-    return p.duration_s * every
+    if p.mode == "under-load":
+        return p.duration_s * p.messages_per_second / p.reply_every
+    return p.duration_s * _PING_PONGS_PER_S
 
 
 def _interval_s(p: SockperfParameters) -> float:
@@ -244,20 +225,23 @@ def _read_log(text: str, answered: float, interval_s: float) -> tuple[list[float
 
     Raises BenchmarkError for a log of other answers.
     """
-    found: dict[int, dict[float, float]] = {}
+    counts: dict[int, dict[float, float]] = {}
     for interval, round_trip, count in _COUNTED.findall(text):
-        found.setdefault(int(interval), {})[float(round_trip)] = float(count)
-    if not found:
+        counts.setdefault(int(interval), {})[float(round_trip)] = float(count)
+    if not counts:
         return [answered], []
-    each = {interval: from_counts(counts) for interval, counts in sorted(found.items())}
-    whole = merge_histograms(list(each.values()))
+    histograms = {interval: from_counts(counts[interval]) for interval in sorted(counts)}
+    whole = merge_histograms(list(histograms.values()))
     if count_requests(whole) != answered:
         raise BenchmarkError(f"sockperf logged {count_requests(whole):g} answers of {answered:g}")
-    intervals = int(_number_after(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)
-    if not all(interval in each for interval in range(intervals)):
-        return whole, []
-    medians = [percentile(each[interval], 0.5) for interval in range(intervals)]
-    return whole, [median for median in medians if median is not None]
+    medians: list[float] = []
+    for interval in range(int(_number_after(r"logged ([0-9.e+-]+) s", text) / interval_s + 0.01)):
+        if interval not in histograms:
+            return whole, []
+        median = percentile(histograms[interval], 0.5)
+        if median is not None:
+            medians.append(median)
+    return whole, medians
 
 
 def _check_link(total: str, run_s: float, p: SockperfParameters, context: Context) -> None:
@@ -276,8 +260,8 @@ def _buffers(result: CommandResult | None) -> tuple[int | None, int | None]:
 
     The last ones are those of the connection: a TCP server reports its listening socket first.
     """
-    found = _BUFFERS.findall(result.stdout + result.stderr) if result else []
-    return (int(found[-1][0]), int(found[-1][1])) if found else (None, None)
+    sizes = _BUFFERS.findall(result.stdout + result.stderr) if result else []
+    return (int(sizes[-1][0]), int(sizes[-1][1])) if sizes else (None, None)
 
 
 def _line(text: str, beginning: str) -> str:

@@ -84,13 +84,14 @@ def last_level_cache_bytes(cpu: Path = Path("/sys/devices/system/cpu/cpu0")) -> 
             kind, text = (index / "type").read_text().strip(), (index / "size").read_text().strip()
         except OSError:
             continue
-        if kind != "Instruction" and (match := re.fullmatch(r"(\d+)([KM]?)", text)):
+        match = re.fullmatch(r"(\d+)([KM]?)", text)
+        if match and kind != "Instruction":
             sizes.append(int(match[1]) * {"": 1, "K": 1024, "M": _MEBIBYTE}[match[2]])
     return max(sizes, default=None)
 
 
 def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
-    """Four times the last-level cache where three such arrays fit in the guest, else what fits; whole MiB."""
+    """Return four times the last-level cache where three such arrays fit in the guest, else what fits; whole MiB."""
     rest_stays = max(memory_bytes * _DEFAULT_SHARE, memory_bytes - _REST_BYTES)
     fits = int(min(rest_stays, memory_bytes * _MAX_SHARE) / _ARRAYS)
     wanted = fits if cache_bytes is None else CACHE_MULTIPLE * cache_bytes
@@ -152,13 +153,17 @@ class StreamBenchmark(OwnProgram):
                 "STREAM's arrays hold wrong values: the guest computed or stored them wrongly"
             )
         report = successful_result("vtax-stream", results).stdout.splitlines()
-        rows = [line.split() for line in report if line.strip()]
-        lines = {name: words for name, *words in rows}
+        lines: dict[str, list[str]] = {}
+        for line in filter(str.strip, report):
+            words = line.split()
+            lines[words[0]] = words[1:]
+        effective: dict[str, Any] = {}
+        values: dict[str, float] = {}
         try:
-            effective: dict[str, Any] = {
-                name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")
-            }
-            values = {kernel: printed(lines[kernel][0]) for kernel in KERNELS}
+            for name in ("threads", "array_bytes", "repetitions"):
+                effective[name] = int(lines[name][0])
+            for kernel in KERNELS:
+                values[kernel] = printed(lines[kernel][0])
             shortest_s = min(float(lines[kernel][2]) for kernel in KERNELS)
             lines["valid"]
         except (KeyError, IndexError, ValueError) as error:
@@ -168,12 +173,10 @@ class StreamBenchmark(OwnProgram):
         check_cpu("vtax-stream", result, context)
         if parameters.clock == "outside":
             effective["clock"] = "outside"
-            values = {
-                kernel: rate * result.inside_s / result.outside_s for kernel, rate in values.items()
-            }
-        effective["moved_bytes"] = (
-            effective["array_bytes"] * _WORDS_MOVED * effective["repetitions"]
-        )
+            for kernel in KERNELS:
+                values[kernel] = values[kernel] * result.inside_s / result.outside_s
+        moved_bytes = effective["array_bytes"] * _WORDS_MOVED * effective["repetitions"]
+        effective["moved_bytes"] = moved_bytes
         effective["last_level_cache_bytes"] = last_level_cache_bytes()
         return Outcome(values, effective, tuple(_warnings(effective, shortest_s)))
 
@@ -201,9 +204,9 @@ def _warnings(effective: Mapping[str, Any], shortest_s: float) -> list[str]:
     if cache_bytes is None:
         warnings.append(Note("cache-size-unknown"))
     elif effective["array_bytes"] < CACHE_MULTIPLE * cache_bytes:
-        sizes = {"size": effective["array_bytes"], "cache": cache_bytes}
-        shown = {name: f"{value // _MEBIBYTE} MiB" for name, value in sizes.items()}
-        warnings.append(Note("array-in-cache", times=CACHE_MULTIPLE, **shown))
+        size = f"{effective['array_bytes'] // _MEBIBYTE} MiB"
+        cache = f"{cache_bytes // _MEBIBYTE} MiB"
+        warnings.append(Note("array-in-cache", times=CACHE_MULTIPLE, size=size, cache=cache))
     if shortest_s < _MIN_S:
         warnings.append(Note("kernel-short"))
     return warnings
