@@ -32,6 +32,7 @@ from vtax.errors import BadInput
 from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
+from vtax.runner import execute as execution
 from vtax.runner.counting import Counting
 from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
@@ -86,7 +87,13 @@ class Watch(Observer):
         self._began = time.monotonic()
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         wall_s = time.monotonic() - self._began
         if error or figure is None:
@@ -115,6 +122,7 @@ def measure(platforms: list[str], rounds: int, blocks: int, longer: int) -> Watc
             yield
 
     Counting.around = around  # type: ignore[method-assign]
+    execution.UNREAD_S = 0.0  # each trial is read and stored before the next
     declared = {
         "name": "counting-cost",
         "baseline": platforms[0],

@@ -7,6 +7,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -78,13 +79,24 @@ def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -
     """A vtax command in this process, telling its stages. probes: what platforms said, of those that said it."""
     printed = Recorded(pipe)
     printed.notify("planning")
-    add, probe = RunHandle.add_trial, Platform.probe
+    add, together, probe = RunHandle.add_trial, RunHandle.together, Platform.probe
+    added: list[TrialRecord] = []
 
     def recorded_trial(run: RunHandle, trial: TrialRecord) -> int:
-        printed.notify("commit")
-        number = add(run, trial)
-        printed.notify(f"committed {trial.cell_key} {trial.block} {trial.number}")
-        return number
+        if not added:
+            printed.notify("commit")
+        added.append(trial)
+        return add(run, trial)
+
+    @contextmanager
+    def recorded_together(run: RunHandle) -> Iterator[None]:
+        is_outer = run._connection is None
+        with together(run):
+            yield
+        if is_outer:
+            for trial in added:
+                printed.notify(f"committed {trial.cell_key} {trial.block} {trial.number}")
+            added.clear()
 
     def recorded_execute(
         plan: Plan,
@@ -100,6 +112,7 @@ def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -
 
     patch.object(Platform, "probe", known_or_probed).start()
     patch.object(RunHandle, "add_trial", recorded_trial).start()
+    patch.object(RunHandle, "together", recorded_together).start()
     patch.object(Guest, "hello", _reported_before(printed, "agent hello", Guest.hello)).start()
     patch.object(
         OpenGuest, "_take_down", _reported_before(printed, "guest stop", OpenGuest._take_down)

@@ -124,9 +124,9 @@ def shares(data: RunData, controller_s: float) -> Shares:
     trials = data.trials
     order = sorted(range(len(trials.id)), key=lambda number: trials.started_at[number])
     cells = [data.run.cells[trials.cell[number]] for number in order]
-    guests: dict[tuple[str, int, str], GuestRow] = {}
+    guests: dict[tuple[str, int], GuestRow] = {}
     for guest in data.guests:
-        guests[guest.platform, guest.block, guest.topology] = guest
+        guests[guest.platform, guest.block] = guest
     within: dict[str, list[float]] = defaultdict(list)
     to: dict[str, list[float]] = defaultdict(list)
     beyond: dict[str, list[float]] = defaultdict(list)
@@ -157,10 +157,10 @@ def shares(data: RunData, controller_s: float) -> Shares:
     )
 
 
-def _guest(data: RunData, number: int) -> tuple[str, int, str]:
-    """Return what tells the guests of a run apart in which a trial may have run."""
+def _guest(data: RunData, number: int) -> tuple[str, int]:
+    """Return what tells the guests of a run apart: each block has one of each platform."""
     cell = data.run.cells[data.trials.cell[number]]
-    return cell.platform, int(data.trials.block[number]), cell.topology
+    return cell.platform, int(data.trials.block[number])
 
 
 def _line(name: str, gaps: Gaps) -> str:

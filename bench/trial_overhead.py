@@ -1,9 +1,9 @@
 """What vtax adds to a trial: wall time around a whole trial of `true`, minus the time `true` itself took.
 
 A real run of a real study through the real runner and store, on fresh guests in random order; only the benchmark is
-the bench's own. A trial's wall time is from just before its first request to just after its commit: the counters at
-both ends, the agent's exchange, the parser and the database are all in it. The tool's own time is the agent's account
-of the program (`inside_s`).
+the bench's own. The wall time of the trials of a guest is from just before the first request of the first to just
+after their commit: counters, the agent's exchanges, the parser and the database are all in it, and it is shared among
+them. The tool's own time is the agent's account of the program (`inside_s`).
 
     sudo .venv/bin/python bench/trial_overhead.py [--platform native ...] [--trials 10] [--blocks 5] [--json]
 
@@ -40,7 +40,7 @@ from vtax.study.load import LoadedStudy, validate
 
 @dataclass(frozen=True)
 class Sample:
-    """One trial: its wall time, and the program's by both clocks, in seconds."""
+    """One trial: its share of its guest's wall time, and the program's by both clocks, in seconds."""
 
     wall_s: float
     outside_s: float
@@ -74,30 +74,54 @@ class TrueBenchmark(Benchmark):
 
 
 class Watch(Observer):
-    """Times every trial from its start to its commit."""
+    """Times the trials of every guest together: from the start of its first to when all of them are stored."""
 
     def __init__(self) -> None:
-        self._began = 0.0
-        self._ended: list[tuple[str, float, str]] = []
+        self._began: float | None = None
+        self._ended_at = 0.0
+        self._ended: list[tuple[str, str]] = []
+        self._guests: list[tuple[int, float]] = []
         self.samples: dict[str, list[Sample]] = defaultdict(list)
         self.errors: list[str] = []
 
+    def guest_starting(self, platform: str, block: int) -> None:
+        self._end_guest()
+
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        self._began = time.monotonic()
+        if self._began is None:
+            self._began = time.monotonic()
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
-        self._ended.append((platform, time.monotonic() - self._began, error))
+        self._ended.append((platform, error))
+        self._ended_at = time.monotonic()
+
+    def _end_guest(self) -> None:
+        if self._began is not None:
+            self._guests.append((len(self._ended), self._ended_at - self._began))
+            self._began = None
 
     def read(self, trials: Trials) -> None:
         """Add the stored times of every trial, in the order of their ends."""
-        stored = zip(self._ended, trials.outside_s, trials.inside_s, strict=True)
-        for (platform, wall_s, error), outside_s, inside_s in stored:
-            if error:
-                self.errors.append(f"{platform}: {error}")
-            else:
+        self._end_guest()
+        first = 0
+        for last, guest_s in self._guests:
+            wall_s = guest_s / (last - first)
+            for number in range(first, last):
+                platform, error = self._ended[number]
+                if error:
+                    self.errors.append(f"{platform}: {error}")
+                    continue
+                outside_s, inside_s = trials.outside_s[number], trials.inside_s[number]
                 self.samples[platform].append(Sample(wall_s, float(outside_s), float(inside_s)))
+            first = last
 
 
 def measure(platforms: list[str], trials: int, blocks: int) -> Watch:

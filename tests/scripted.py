@@ -145,6 +145,11 @@ class WiredBenchmark(ScriptBenchmark):
     needs_network = True
 
 
+def store_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every trial stored when it ends, as one of a second is."""
+    monkeypatch.setattr("vtax.runner.execute.UNREAD_S", 0.0)
+
+
 class StopAfter(Observer):
     """An observer that asks vtax to stop once so many trials have ended. made: the platforms of those that have."""
 

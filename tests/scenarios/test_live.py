@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from a_run import begin as begin_synthetic
 from a_run import fill
-from scripted import executed, plan_of, study
+from scripted import executed, plan_of, store_each_trial, study
 
 from vtax.cli.watch import command
 from vtax.errors import BadInput
@@ -50,6 +50,7 @@ def place(home: Home) -> str:
 
 @pytest.mark.usefixtures("driver", "measuring")
 def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(store, home, monkeypatch):
+    store_each_trial(monkeypatch)
     plan = plan_of(study(design={"blocks": 2, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     seen = Seen(LiveRun(place(home), home))
@@ -153,6 +154,7 @@ def test_a_reader_follows_a_file_that_began_anew(tmp_path, monkeypatch):
         log.trial_ended(
             "podman",
             "cpu",
+            "",
             (1.5, "s"),
             "",
             Progress(3, 5, number, 100, 1.0, 2.0, False, number // 2),
@@ -185,7 +187,7 @@ def test_a_line_that_is_no_event_is_passed_over(tmp_path, line):
 
 def test_escape_sequences_of_tools_do_not_come_through(tmp_path):
     log = EventLog(tmp_path / "events", "r-1", "id")
-    log.trial_ended("podman", "cpu", None, "\x1b[2Jbroken", PROGRESS)
+    log.trial_ended("podman", "cpu", "", None, "\x1b[2Jbroken", PROGRESS)
     event = EventReader(tmp_path / "events").read().events[-1]
     assert "\x1b" not in english(happened(event))
     assert "broken" in english(happened(event))

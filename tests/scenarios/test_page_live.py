@@ -42,7 +42,7 @@ def test_a_live_run_is_followed_to_its_end(tmp_path):
         thread = threading.Thread(target=lambda: seen.extend(line.decode() for line in stream))
         thread.start()
         log.trial_ended(
-            "docker", "iperf3", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0)
+            "docker", "iperf3", "", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0)
         )
         fill(run, finishes=False)
         until = time.monotonic() + 60

@@ -21,6 +21,7 @@ from scripted import (
     StopAfter,
     executed,
     plan_of,
+    store_each_trial,
     study,
 )
 from sqlalchemy import select
@@ -186,8 +187,9 @@ def test_a_platform_that_cannot_run_here_is_noted_not_dropped(driver, store, hom
 
 
 def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan(
-    driver, store, home
+    driver, store, home, monkeypatch
 ):
+    store_each_trial(monkeypatch)
     plan = plan_of(study())
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(RunInterrupted):
@@ -206,10 +208,45 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
     assert len(set(zip(trials.cell.tolist(), trials.block.tolist(), strict=True))) == 12
 
 
+class StopAtStart(Observer):
+    """Asks vtax to stop before the second trial is measured, and notes what the store has when trials are reported."""
+
+    def __init__(self, run):
+        self.run, self.starting, self.stored = run, 0, []
+
+    def trial_starting(self, *_):
+        self.starting += 1
+        if self.starting == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def trial_ended(self, *_):
+        self.stored.append(len(self.run.done()))
+
+
+def test_short_trials_are_stored_with_their_guest_and_reported_afterwards(driver, store, home):
+    plan = plan_of(study())
+    run = begin(store, plan, vtax_version="test")
+    watching = StopAtStart(run)
+    watching.starting = 2  # ask for nothing
+    execute(plan, run, home, watching)
+    assert watching.stored == [3] * 3 + [6] * 3 + [9] * 3 + [12] * 3
+
+
+def test_a_request_to_stop_keeps_short_trials_that_were_measured(driver, store, home):
+    plan = plan_of(study())
+    run = begin(store, plan, vtax_version="test")
+    watching = StopAtStart(run)
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, watching)
+    assert watching.stored == [1]
+    assert load_run(store.engine, run).guests[0].ready_s is not None
+
+
 @pytest.mark.parametrize(("spent_s", "trials"), [(60.0, 12), (90.0, 11)])
 def test_a_budget_of_a_resumed_run_need_not_hold_again_what_is_made(
     driver, store, home, monkeypatch, spent_s, trials
 ):
+    store_each_trial(monkeypatch)
     plan = plan_of(study(design={"blocks": 2, "budget": 92, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(RunInterrupted):
@@ -247,7 +284,13 @@ class Recording(Observer):
         self.messages.append(text)
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         self.progress.append(progress)
 

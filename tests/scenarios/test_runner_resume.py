@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from a_run import begin
-from scripted import StopAfter, install, plan_of, study
+from scripted import StopAfter, install, plan_of, store_each_trial, study
 from shown import sentence
 
 from vtax.counters.host import host_facts
@@ -72,6 +72,7 @@ def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
     store, tmp_path, monkeypatch, design, trials, printed
 ):
     install(monkeypatch)
+    store_each_trial(monkeypatch)
     plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter(trials)
     note_resumption(run := running.begin(store, plan, vtax_version="test"), plan)
     with pytest.raises(RunInterrupted):

@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 from lying_guest import Lie, LyingGuest
-from scripted import ScriptBenchmark, ScriptedDriver, ScriptedOptions, executed, plan_of, study
+from scripted import (
+    ScriptBenchmark,
+    ScriptedDriver,
+    ScriptedOptions,
+    executed,
+    plan_of,
+    store_each_trial,
+    study,
+)
 
 from vtax.errors import ImageError, PlatformError, RunInterrupted, StoreError
 from vtax.guest.guest import Guest
@@ -83,6 +91,7 @@ def test_a_parser_that_does_not_end_costs_its_trial(driver, store, home, monkeyp
 def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(
     error, driver, store, home, monkeypatch
 ):
+    store_each_trial(monkeypatch)
     true = Guest.counted
 
     def counted(call: int, guest: Guest, *samples: Any) -> dict[str, float]:
@@ -301,6 +310,7 @@ def locked_run(
 ) -> tuple[RunHandle, Locked]:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 100)
     monkeypatch.setattr(stored, "BUSY_TIMEOUT_S", allowed_s)
+    store_each_trial(monkeypatch)
     with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as store:
         plan = plan_of(study(**ONE))
         run = begin(store, plan, vtax_version="test")

@@ -287,7 +287,9 @@ def test_a_bar_is_drawn_as_it_is_last_and_never_queues(stalled, monkeypatch):
     with BarProgress(stream) as bar:
         for number in range(500):
             bar.trial_starting("native", EVIL, f"size={number}")
-        bar.trial_ended("native", "dd", None, f"{EVIL}\nmore", Progress(0, 2, 1, 4, 1.0, 3.0))
+        bar.trial_ended(
+            "native", "dd", "size=499", None, f"{EVIL}\nmore", Progress(0, 2, 1, 4, 1.0, 3.0)
+        )
         assert stream._queue.qsize() < 10
         printed = read_all(reading, stream)
     assert "size=499 failed: �]0;owned" in printed

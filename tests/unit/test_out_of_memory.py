@@ -98,7 +98,9 @@ def end(kills, *, own_kernel=False, limit=256 * MIB):
 
 
 def killed(ends, counted=None, *, has_failed=True):
-    found = MemoryWatch(ends).killed(counted or {}, 512 * MIB, has_failed=has_failed)
+    watch = MemoryWatch(ends)
+    watch.look(has_failed=has_failed)
+    found = watch.killed(counted or {}, 512 * MIB)
     return [(each.role, each.count, each.memory) for each in found]
 
 
@@ -116,7 +118,9 @@ def test_kills_that_a_kernel_counts_are_of_the_guest_where_it_is_its_own():
 
 
 def test_the_error_names_the_limit_before_what_failed():
-    (found,) = MemoryWatch({"guest": end([0, 1])}).killed({}, 0, has_failed=True)
+    watch = MemoryWatch({"guest": end([0, 1])})
+    watch.look(has_failed=True)
+    (found,) = watch.killed({}, 0)
     note = found.explain("python3 failed with signal 9 (SIGKILL)")
     assert (note.code, note.data["memory"]) == ("out-of-memory", "256 MiB")
     assert note.startswith(

@@ -49,9 +49,6 @@ def observer() -> PlainProgress | BarProgress:
 class PlainProgress(Observer):
     """Prints one line per trial on stderr, for logs and pipes."""
 
-    def __init__(self) -> None:
-        self._levels = ""
-
     def __enter__(self) -> Self:
         return self
 
@@ -71,19 +68,21 @@ class PlainProgress(Observer):
         """Print that a fresh guest is ready."""
         notify(f"{platform}: fresh guest ready in {ready_s:.2f} s")
 
-    def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Keep the levels for the line at the trial's end."""
-        self._levels = levels
-
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         """Print the trial's outcome."""
         outcome = f"FAILED: {error.splitlines()[0]}" if error else figure_text(figure)
         number = f"{progress.done_trials}/{progress.total_trials}"
         if progress.is_warmup:
             number = "warm-up"
-        what = f"{label} {self._levels}".rstrip()
+        what = f"{label} {levels}".rstrip()
         left = f"about {format_duration(progress.left_s)} left"
         notify(f"[{block_text(progress)}, {number}] {platform} {what}: {outcome} ({left})")
 
@@ -98,7 +97,6 @@ class BarProgress(PlainProgress):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        super().__init__()
         self._stream = stream
         self._console = Console(file=cast(IO[str], stream), highlight=False)
         where = TextColumn("{task.fields[where]}", markup=False, style="")
@@ -129,15 +127,20 @@ class BarProgress(PlainProgress):
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Show the trial beside the bar."""
-        self._levels = levels
         self._draw(now=f"{platform}: {label} {levels}")
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         """Advance the bar; print a failure on its own line."""
         if error:
-            what = f"{label} {self._levels}".rstrip()
+            what = f"{label} {levels}".rstrip()
             self.message(f"{platform} {what} failed: {error.splitlines()[0]}")
         self._bar.update(self._task, completed=progress.done_trials, total=progress.total_trials)
         self._draw(

@@ -189,7 +189,6 @@ def _trial_starting(now: RunProgress, data: dict[str, Any]) -> RunProgress:
 
 
 def _trial_ended(now: RunProgress, data: dict[str, Any]) -> RunProgress:
-    data["levels"] = now.trial[1] if now.trial else ""
     return replace(
         now,
         trial=None,

@@ -83,6 +83,7 @@ class Counting:
         parts = endpoints[GUEST].running.parts if GUEST in endpoints else ()
         self._parts = LayerParts(parts)
         self._followed_cpu: list[tuple[float, dict[tuple[str, str], float]]] = []
+        self._readings: tuple[_Reading, _Reading] | None = None
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[Note, ...] = ()
 
@@ -93,7 +94,7 @@ class Counting:
         is_followed: whether `cpu_of_last` is asked afterwards.
 
         Guests are asked first and last, so that the answers are in no account of the host. What was read is parsed
-        when the second reading is over.
+        by `compare`, when there is time.
         """
         guests = self._ask()
         layers = self._read()
@@ -103,9 +104,9 @@ class Counting:
                 yield
         except Exception:
             with suppress(Exception):
-                self._compare(_Reading(guests, layers, host), self._read_again())
+                self._readings = _Reading(guests, layers, host), self._read_again()
             raise
-        self._compare(_Reading(guests, layers, host), self._read_again())
+        self._readings = _Reading(guests, layers, host), self._read_again()
 
     def cpu_of_last(self, seconds: float) -> dict[tuple[str, str], float]:
         """Return the CPU time of guests and layers in the last seconds of what was followed; nothing where it was
@@ -162,7 +163,15 @@ class Counting:
         layers = self._read()
         return _Reading(self._ask(), layers, host)
 
-    def _compare(self, first: _Reading, last: _Reading) -> None:
+    def compare(self) -> None:
+        """Parse what was read, once: `differences` and `warnings` are known then. Nothing was read: there are none.
+
+        Of several countings, what was counted first is to be compared first.
+        """
+        if self._readings is None:
+            return
+        first, last = self._readings
+        self._readings = None
         before, after = self._counted(first), self._counted(last)
         clocks = clock_counters(first.clock, last.clock)
         self.differences = {**differences(before, after), **_at(GUEST, clocks)}

@@ -58,13 +58,26 @@ class EventLog(Observer):
         self._write("trial_starting", platform=platform, label=label, levels=levels)
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         """Write this event."""
         value, unit = figure or (None, "")
         outcome = {"value": value, "unit": unit, "error": _short(error)}
         self._trial = [
-            self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))
+            self._write(
+                "trial_ended",
+                platform=platform,
+                label=label,
+                levels=levels,
+                **outcome,
+                **vars(progress),
+            )
         ]
 
     def ended(self, status: str, because: str) -> None:

@@ -41,10 +41,16 @@ class Observer:
         """Take note that the agent of the guest is ready."""
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Take note of a trial before it begins."""
+        """Take note of a trial before it begins. Others may begin before it is committed."""
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         """Take note of a committed trial. figure: its primary metric, None without one; error: why it failed, or
         empty."""
@@ -73,11 +79,17 @@ class SafeObserver(Observer):
         self._notify(lambda observer: observer.trial_starting(platform, label, levels))
 
     def trial_ended(
-        self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress
+        self,
+        platform: str,
+        label: str,
+        levels: str,
+        figure: Figure | None,
+        error: str,
+        progress: Progress,
     ) -> None:
         """Forward this event."""
         self._notify(
-            lambda observer: observer.trial_ended(platform, label, figure, error, progress)
+            lambda observer: observer.trial_ended(platform, label, levels, figure, error, progress)
         )
 
     def _notify(self, call: Callable[[Observer], None]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from vtax.benchmarks.printed import Printed
@@ -18,7 +19,7 @@ from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, Sto
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
-from vtax.host.interrupts import insist, stop_requests
+from vtax.host.interrupts import deferred_interrupts, insist, stop_requests
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
 from vtax.image import contents
@@ -41,13 +42,15 @@ from vtax.runner.records import (
 )
 from vtax.runner.run_health import FailedStarts, SameSettings, TrialFailures
 from vtax.runner.stopping import Stopping
-from vtax.runner.trial import TrialResult
+from vtax.runner.trial import MeasuredTrial, TrialResult
 from vtax.runner.trial_length import CalibrationFailed, TrialLengths
 from vtax.store.records import CLOCK_RATE, REFUSED, TrialRecord
 from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
 
 AUDIT_BLOCK = -1  # of guests that are only audited
+UNREAD_S = 1.0
+"""Once trials of a guest that are not stored have lasted so long, they are: reading them is a hundredth of that."""
 
 
 def begin(
@@ -157,6 +160,16 @@ def _then_resume(hint: str, run: RunHandle) -> str:
     return f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
 
 
+@dataclass(frozen=True)
+class _Unread:
+    """A trial of the guest that is there, measured and not read. position: block, number, position, is_warmup."""
+
+    cell: PlannedCell
+    position: tuple[int, int, int, bool]
+    trial: MeasuredTrial
+    is_first: bool
+
+
 class _Execution:
     """The execution of a plan and its progress."""
 
@@ -193,6 +206,7 @@ class _Execution:
         self._warmup = plan.study.design.warmup
         self._starts = FailedStarts(plan)
         self._failures = TrialFailures()
+        self._unread: list[_Unread] = []
         # trials of guests that did not start
         self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []
         self._same_settings = SameSettings()
@@ -275,13 +289,16 @@ class _Execution:
         while remaining:
             with self._open(session) as opened:
                 self._note_start(opened, session)
-                while remaining and not opened.lost:
-                    insist()
-                    pending = self._pending(remaining[0], session.block)
-                    if pending:
-                        self._trial(opened, remaining[0], session.block, pending[0])
-                    else:
-                        remaining.pop(0)
+                try:
+                    while remaining and not opened.lost:
+                        insist()
+                        pending = self._pending(remaining[0], session.block)
+                        if pending:
+                            self._trial(opened, remaining[0], session.block, pending[0])
+                        else:
+                            remaining.pop(0)
+                finally:
+                    self._store_measured(opened)
 
     def _note_start(self, opened: OpenGuest, session: GuestLife) -> None:
         """Store trials of guests that did not start once another guest has started: until then, the host may be the
@@ -293,8 +310,8 @@ class _Execution:
             self._starts.failed(session.platform.name, opened.start_error)
 
     def _store_failed_starts(self) -> None:
-        while self._unstored:
-            self._commit(*self._unstored.pop(0))
+        self._commit(self._unstored)
+        self._unstored = []
 
     def _pending(self, cell: PlannedCell, block: int) -> list[int]:
         """Return the numbers of a cell's trials in a block that are not made."""
@@ -305,27 +322,60 @@ class _Execution:
         self._note_version(opened, cell)
         is_warmup = number < self._warmup
         self._observer.trial_starting(cell.platform.name, cell.point.label, str(cell.point.levels))
-        result = self._measure(opened, cell)
-        record = trial_record(
-            cell, block, number, self._position, is_warmup, opened.guest_id, result
-        )
+        measured = self._measure(opened, cell)
+        position = block, number, self._position, is_warmup
         self._done.add((cell.key, block, number))
         self._position += 1
-        if opened.has_started:
-            opened.is_spoilt |= self._failures.spoils_guest(
-                cell.key, result.error, is_first=opened.trials == 1
-            )
-            self._commit(record, cell, result)
-        else:
-            self._unstored.append((record, cell, result))
+        if isinstance(measured, TrialResult):
+            record = trial_record(cell, *position, opened.store(), measured)
+            if opened.has_started:
+                self._store_measured(opened)
+                self._judge_guest(opened, cell, measured, opened.trials == 1)
+                self._commit([(record, cell, measured)])
+            else:
+                self._unstored.append((record, cell, measured))
+            return
+        self._unread.append(_Unread(cell, position, measured, opened.trials == 1))
+        unread_s = sum(unread.trial.outside_s for unread in self._unread)
+        if measured.has_failed or unread_s >= UNREAD_S:
+            self._store_measured(opened)
 
-    def _measure(self, opened: OpenGuest, cell: PlannedCell) -> TrialResult:
+    def _store_measured(self, opened: OpenGuest) -> None:
+        """Read the trials that were measured in a guest, and store them with it in one transaction."""
+        unread, self._unread = self._unread, []
+        if not unread:
+            return
+        with deferred_interrupts():
+            results = []
+            for measured in unread:
+                result = measured.trial.read(self._parsers)
+                self._judge_guest(opened, measured.cell, result, measured.is_first)
+                results.append(result)
+            trials = []
+            with self._run.together():
+                guest_id = opened.store()
+                for measured, result in zip(unread, results, strict=True):
+                    record = trial_record(measured.cell, *measured.position, guest_id, result)
+                    self._run.add_trial(record)
+                    trials.append((record, measured.cell, result))
+            for trial in trials:
+                self._report(*trial)
+
+    def _judge_guest(
+        self, opened: OpenGuest, cell: PlannedCell, result: TrialResult, is_first: bool
+    ) -> None:
+        """Have a guest replaced whose trial failed. is_first: it was the guest's first."""
+        opened.is_spoilt |= bool(result.traceback)
+        opened.is_spoilt |= self._failures.spoils_guest(cell.key, result.error, is_first=is_first)
+
+    def _measure(self, opened: OpenGuest, cell: PlannedCell) -> MeasuredTrial | TrialResult:
         """Run a trial; before the first one of a cell whose trials are of equal time, find out how much they do."""
         counted = cell.point.counted
         if counted is None or not opened.has_started:
-            return opened.trial(cell)
+            return opened.measure(cell)
         known = self._lengths.known(cell)
         if known is None:
+            self._store_measured(opened)
             try:
                 known = self._lengths.find_out(cell, opened.unstored_trial)
             except CalibrationFailed as error:
@@ -333,10 +383,20 @@ class _Execution:
                 return error.result
             parameters = known.point.parameters.model_dump(mode="json")
             self._run.set_parameter(cell.key, counted.parameter, parameters[counted.parameter])
-        return opened.trial(known)
+        return opened.measure(known)
 
-    def _commit(self, record: TrialRecord, cell: PlannedCell, result: TrialResult) -> None:
-        self._run.add_trial(record)
+    def _commit(self, trials: Sequence[tuple[TrialRecord, PlannedCell, TrialResult]]) -> None:
+        """Store trials in one transaction, then report them."""
+        if not trials:
+            return
+        with self._run.together():
+            for record, _, _ in trials:
+                self._run.add_trial(record)
+        for trial in trials:
+            self._report(*trial)
+
+    def _report(self, record: TrialRecord, cell: PlannedCell, result: TrialResult) -> None:
+        """Take a stored trial into account."""
         self._made += 1
         self._here_done += 1
         self._measured += not record.is_warmup
@@ -350,6 +410,7 @@ class _Execution:
         self._observer.trial_ended(
             cell.platform.name,
             cell.point.label,
+            str(cell.point.levels),
             figure(cell, result),
             result.error,
             self._progress(record.block, record.is_warmup),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,7 +42,7 @@ from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork, has_costly_start
 from vtax.runner.neighbour import Neighbour
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
-from vtax.runner.trial import TrialResult, failed, run_trial
+from vtax.runner.trial import MeasuredTrial, TrialResult, failed, measure_trial
 from vtax.store.store import RunHandle
 
 READY_TIMEOUT_S = 120.0
@@ -78,7 +79,8 @@ class OpenGuest:
         self._start_failure = Failure()
         self.is_spoilt = False  # its guests are not trusted any more
         self.trials = 0  # made so far
-        self._least_work: dict[str, LeastWork] = {}
+        self._least_work: dict[str, Callable[[], LeastWork]] = {}
+        self._started_at = 0.0
         self._ended: dict[str, Any] = {
             "ready_s": None,
             "clock_offset_s": None,
@@ -86,14 +88,13 @@ class OpenGuest:
             "notes": (),
             "error": "",
         }
-        self.guest_id: int | None = None
+        self._guest_id: int | None = None
 
     def __enter__(self) -> Self:
         """Start everything. A failure to start is kept, and becomes the error of every trial of this guest."""
         name = self._session.platform.name
-        topology = self._session.networked.topology if self._session.networked else ""
         self._observer.guest_starting(name, self._session.block)
-        self.guest_id = self._run.begin_guest(name, self._session.block, topology, time.time())
+        self._started_at = time.time()
         try:
             with contained(self._start_failure, "guest-not-started"):
                 self._start()
@@ -168,43 +169,74 @@ class OpenGuest:
             return {}
         return topology_registry.get(point.topology).machines(point.link)
 
+    def store(self) -> int:
+        """Store the guest, unless it is stored already; returns its id."""
+        if self._guest_id is None:
+            topology = self._session.networked.topology if self._session.networked else ""
+            name, block = self._session.platform.name, self._session.block
+            with self._run.together():
+                guest_id = self._run.begin_guest(name, block, topology, self._started_at)
+                self._run.end_guest(guest_id, **self._ended)
+            self._guest_id = guest_id
+        return self._guest_id
+
     def trial(self, cell: PlannedCell) -> TrialResult:
-        """Run one trial of a cell in this guest. Any failure is the error of the result."""
+        """Run one trial of a cell in this guest and read it. Any failure is the error of the result."""
+        return self._read(self.measure(cell))
+
+    def _read(self, trial: MeasuredTrial | TrialResult) -> TrialResult:
+        return trial.read(self._parsers) if isinstance(trial, MeasuredTrial) else trial
+
+    def measure(self, cell: PlannedCell) -> MeasuredTrial | TrialResult:
+        """Run one trial of a cell in this guest; read already where that takes no time. Any failure is its error."""
         self.trials += 1
         if self._start_failure:
             return failed(self._start_failure)
         if cell.point.benchmark.stages:
             return self._trial_of_starts(cell)
-        return self.unstored_trial(cell, self._least_of(cell))
+        return self._measure(cell, self._least_of(cell))
 
-    def _least_of(self, cell: PlannedCell) -> LeastWork:
-        """Return what the least work of a cell costs in this guest, measured once."""
+    def _least_of(self, cell: PlannedCell) -> Callable[[], LeastWork]:
+        """Return what the least work of a cell costs in this guest, measured once and read when it is asked for."""
         if cell.key not in self._least_work:
-            measured = NOTHING
-            if has_costly_start(cell.point, self._plan.context()):
-                least = with_least(cell)
-                measured = UNKNOWN if least is None else self._measure_least(least)
-            self._least_work[cell.key] = measured
+            self._least_work[cell.key] = self._measure_least(cell)
         return self._least_work[cell.key]
 
-    def _measure_least(self, cell: PlannedCell) -> LeastWork:
-        result = self.unstored_trial(cell)
-        if result.error:
-            return UNKNOWN
-        work = cell.point.benchmark.work
-        return LeastWork(result.counters, work.number(result.outcome) if work else None)
+    def _measure_least(self, cell: PlannedCell) -> Callable[[], LeastWork]:
+        if not has_costly_start(cell.point, self._plan.context()):
+            return lambda: NOTHING
+        least = with_least(cell)
+        if least is None:
+            return lambda: UNKNOWN
+        measured = self._measure(least)
 
-    def unstored_trial(self, cell: PlannedCell, least: LeastWork = NOTHING) -> TrialResult:
-        """Run one trial of a cell in this guest, which has started. least: a trial of the least work in it."""
+        @cache
+        def read() -> LeastWork:
+            result = self._read(measured)
+            if result.error:
+                return UNKNOWN
+            work = cell.point.benchmark.work
+            return LeastWork(result.counters, work.number(result.outcome) if work else None)
+
+        return read
+
+    def unstored_trial(self, cell: PlannedCell) -> TrialResult:
+        """Run one trial of a cell in this guest, which has started, and read it."""
+        return self._read(self._measure(cell))
+
+    def _measure(
+        self, cell: PlannedCell, least: Callable[[], LeastWork] = lambda: NOTHING
+    ) -> MeasuredTrial | TrialResult:
+        """Run one trial of a cell in this guest, which has started. least: see `measure_trial`."""
         failure = Failure()
+        result: MeasuredTrial | TrialResult | None = None
         with contained(failure):
             links = self._links if cell.point.link else None
             ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
             load = None
             if self._neighbour:
                 load = self._neighbour.loading(cell.point.colocation.neighbour)
-            result = run_trial(
-                self._parsers,
+            measured = measure_trial(
                 cell,
                 self._lanes(cell),
                 ends | self._colocated,
@@ -214,10 +246,11 @@ class OpenGuest:
                 margin=self._plan.study.design.margin,
                 least=least,
             )
-            result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
-        if failure:
+            result = replace(measured, more_warnings=self._overcommit(cell))
+            failure.traceback = measured.failure.traceback
+        if result is None:
             result = failed(failure)
-        self.is_spoilt = bool(result.traceback)
+        self.is_spoilt = bool(failure.traceback)
         return result
 
     def _trial_of_starts(self, cell: PlannedCell) -> TrialResult:
@@ -476,8 +509,7 @@ class OpenGuest:
         finally:
             if failure:
                 self._observer.message(f"{self._session.platform.name}: {failure.error}")
-            if self.guest_id is not None:
-                self._run.end_guest(self.guest_id, **self._ended)
+            self.store()
 
 
 def _run_checked(guest: Guest, argv: Sequence[str]) -> str:

@@ -42,23 +42,27 @@ class KilledProcesses:
 
 
 class MemoryWatch:
-    """Kills for lack of memory in the guests of a trial, from when it was made on."""
+    """Kills for lack of memory in the guests of a trial: from when it was made on until it looked last."""
 
     def __init__(self, ends: Mapping[str, Endpoint]) -> None:
         self._ends = ends
         self._before = {role: end.running.oom_kills() or 0 for role, end in ends.items()}
+        self._after = self._before
 
-    def killed(
-        self, counted: Counted, memory_bytes: int, *, has_failed: bool
-    ) -> Iterator[KilledProcesses]:
+    def look(self, *, has_failed: bool) -> None:
+        """Count anew. has_failed: whether the trial did: then the kernel's log is read, too, which outlives a guest."""
+        self._after = {}
+        for role, end in self._ends.items():
+            self._after[role] = end.running.oom_kills(has_ended=has_failed) or 0
+
+    def killed(self, counted: Counted, memory_bytes: int) -> Iterator[KilledProcesses]:
         """Yield the guests in which something was killed.
 
         counted: counters of the trial.
         memory_bytes: of a guest, where its platform does not know the limit in force.
-        has_failed: whether the trial did: then the kernel's log is read, too, which outlives a guest.
         """
         for role, end in self._ends.items():
-            count = (end.running.oom_kills(has_ended=has_failed) or 0) - self._before[role]
+            count = self._after[role] - self._before[role]
             if end.running.has_own_kernel:
                 count = max(count, int(counted.get((role, _KILLS), 0)))
             if count > 0:

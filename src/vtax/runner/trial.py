@@ -7,8 +7,9 @@ as a failed trial with its reason and whatever raw output there is; it never end
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from vtax.benchmarks.base import (
     MEASURED_S,
     PACKET_BYTES,
     WIRE_SHARE,
+    Context,
     Metric,
     OneAtATime,
     Outcome,
@@ -73,8 +75,99 @@ def failed(failure: Failure) -> TrialResult:
     return TrialResult(time.time(), Outcome({}), {}, None, {}, (), failure.error, failure.traceback)
 
 
-def run_trial(
-    parsers: Parsers,
+@dataclass(frozen=True)
+class MeasuredTrial:
+    """A trial that was run, of which nothing that programs printed or kernels counted is read yet.
+
+    Reading takes longer than a gap between two trials should, so it waits until nothing else is to be measured in
+    the guest.
+
+    links: as they were in the trial.
+    extra: settings of what ran beside it.
+    merged_memory_bytes: what the host had merged at its end, where guests ran side by side.
+    least: returns what the least work of its cell costs in its guest.
+    failure: why it failed, as far as is known.
+    more_warnings: by whoever ran it.
+    """
+
+    cell: PlannedCell
+    context: Context
+    started_at: float
+    lanes: Sequence[LaneRun]
+    counting: Counting
+    memory: MemoryWatch
+    links: Links | None
+    extra: Mapping[str, Any]
+    merged_memory_bytes: int
+    least: Callable[[], LeastWork]
+    failure: Failure
+    more_warnings: tuple[Note, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it failed, or one of its programs did."""
+        return bool(self.failure) or _has_failed(self.lanes)
+
+    @property
+    def outside_s(self) -> float:
+        """How long its measured program ran; 0 where it did not end."""
+        foreground = self.lanes[0].foreground if self.lanes else None
+        return foreground.outside_s if foreground else 0.0
+
+    def read(self, parsers: Parsers) -> TrialResult:
+        """Return the result. Trials of a guest are read once each, in their order, while the guest is there."""
+        failure, outcome, on_links = replace(self.failure), Outcome({}), LinkFindings()
+        if not failure:
+            with contained(failure), named_packages(self.cell.point.benchmark):
+                outcome, on_links = self._outcome(parsers)
+        with contained(Failure()):  # a trial that failed may lack readings
+            self.counting.compare()
+        counted = self.counting.differences
+        killed = list(self.memory.killed(counted, self.context.memory_bytes))
+        if failure:
+            if killed:
+                failure.error = killed[0].explain(failure.error)
+            killed = []
+        results, cut = bounded_outputs(_by_role(self.lanes))
+        foreground = results.get("single") or results.get("client")
+        warnings = (
+            *map(quoted, outcome.warnings),
+            *(self.links.warnings if self.links else ()),
+            *on_links.warnings,
+            *self.counting.warnings,
+            *(processes.warning for processes in killed),
+            *_guest_warnings(self.cell, self.context, foreground),
+            *cut,
+        )
+        usage = program_usage(filter(None, (lane.foreground for lane in self.lanes)))
+        return TrialResult(
+            started_at=self.started_at,
+            outcome=outcome,
+            results=results,
+            foreground=foreground,
+            counters={**counted, **usage},
+            warnings=(*tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS], *self.more_warnings),
+            error=failure.error,
+            traceback=failure.traceback,
+        )
+
+    def _outcome(self, parsers: Parsers) -> tuple[Outcome, LinkFindings]:
+        """Return the outcome, and what its links say of it."""
+        least = self.least()  # counters are read in the order in which they were counted
+        self.counting.compare()
+        outcome = _outcome(parsers, self.cell, self.lanes, self.counting, least)
+        effective = {**outcome.effective, **self.extra}
+        if self.merged_memory_bytes:
+            effective["ksm_merged_bytes"] = self.merged_memory_bytes
+        outcome = replace(outcome, effective=effective)
+        if self.links is None:
+            return outcome, LinkFindings()
+        counted = self.counting.differences
+        on_links = examine_links(self.links, counted, outcome, self.cell.point, least)
+        return on_links.add_to(outcome, self.links.effective), on_links
+
+
+def measure_trial(
     cell: PlannedCell,
     lanes: Sequence[Lane],
     ends: Mapping[str, Endpoint],
@@ -83,59 +176,58 @@ def run_trial(
     beside: AbstractContextManager[Mapping[str, Any]] | None = None,
     *,
     margin: float = 1.0,
-    least: LeastWork = NOTHING,
-) -> TrialResult:
-    """Run one trial of a cell, all its lanes at once; parsers read what they print.
+    least: Callable[[], LeastWork] = lambda: NOTHING,
+) -> MeasuredTrial:
+    """Run one trial of a cell, all its lanes at once, and read nothing of it yet.
 
     ends: everything whose counters are read, by role.
     links: of its topology, None for no network.
     timeout_s: of a foreground command.
     beside: what runs beside the foreground commands; its settings are known when it ends.
     margin: of the study, by which the rate of the guest's clock may be off.
-    least: a trial of the least work in the same guest.
+    least: returns what the least work of the cell costs in the same guest.
     """
     started_at = time.time()
     counted = Counting(ends, links, margin)
     memory = MemoryWatch(ends)
     started: list[LaneRun] = []
-    failure, outcome, on_links = Failure(), Outcome({}), LinkFindings()
+    extra: Mapping[str, Any] = {}
+    failure = Failure()
     with contained(failure), named_packages(cell.point.benchmark), naming_lost(ends, links):
         started += (LaneRun(lane, cell.point) for lane in lanes)
         around = counted.around(is_followed=any(lane.has_ramp for lane in started))
         extra = run_lanes(started, timeout_s, around, _meanwhile(beside, links))
-        outcome = _outcome(parsers, cell, started, counted, least)
-        outcome = replace(outcome, effective={**outcome.effective, **extra})
-        if links is not None:
-            on_links = examine_links(links, counted.differences, outcome, cell.point, least)
-            outcome = on_links.add_to(outcome, links.effective)
-    memory_bytes = lanes[0].context.memory_bytes
-    killed = list(memory.killed(counted.differences, memory_bytes, has_failed=bool(failure)))
-    if failure:
-        if killed:
-            failure.error = killed[0].explain(failure.error)
-        killed = []
-    results, cut = bounded_outputs(_by_role(started))
-    foreground = results.get("single") or results.get("client")
-    warnings = (
-        *map(quoted, outcome.warnings),
-        *(links.warnings if links else ()),
-        *on_links.warnings,
-        *counted.warnings,
-        *(processes.warning for processes in killed),
-        *_guest_warnings(cell, lanes[0], foreground),
-        *cut,
-    )
-    usage = program_usage(filter(None, (lane.foreground for lane in started)))
-    return TrialResult(
+    memory.look(has_failed=bool(failure) or _has_failed(started))
+    return MeasuredTrial(
+        cell=cell,
+        context=lanes[0].context,
         started_at=started_at,
-        outcome=outcome,
-        results=results,
-        foreground=foreground,
-        counters={**counted.differences, **usage},
-        warnings=tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS],
-        error=failure.error,
-        traceback=failure.traceback,
+        lanes=tuple(started),
+        counting=counted,
+        memory=memory,
+        links=copy(links),  # the next trial may change them
+        extra=extra,
+        merged_memory_bytes=merged_bytes() if cell.point.colocation.is_counted else 0,
+        least=least,
+        failure=failure,
     )
+
+
+def run_trial(
+    parsers: Parsers,
+    cell: PlannedCell,
+    lanes: Sequence[Lane],
+    ends: Mapping[str, Endpoint],
+    links: Links | None,
+    timeout_s: float,
+) -> TrialResult:
+    """Run one trial as `measure_trial` does, and read it at once."""
+    return measure_trial(cell, lanes, ends, links, timeout_s).read(parsers)
+
+
+def _has_failed(lanes: Sequence[LaneRun]) -> bool:
+    """Return whether a program of a trial ended with an error."""
+    return any(result.status != 0 for lane in lanes for result in lane.results.values())
 
 
 @dataclass(frozen=True)
@@ -308,18 +400,14 @@ def _combine(point: Point, outcomes: Sequence[Outcome], lanes: Sequence[LaneRun]
     if not point.colocation.is_counted:
         return combine_flows(outcomes, metrics)
     outcome = density.combine_guests(outcomes, metrics)
-    effective = dict(outcome.effective)
-    merged_memory = merged_bytes()
-    if merged_memory:
-        effective["ksm_merged_bytes"] = merged_memory
-    return replace(outcome, values={**outcome.values, **lanes[0].memory}, effective=effective)
+    return replace(outcome, values={**outcome.values, **lanes[0].memory})
 
 
 def _guest_warnings(
-    cell: PlannedCell, lane: Lane, foreground: CommandResult | None
+    cell: PlannedCell, context: Context, foreground: CommandResult | None
 ) -> Iterator[Note]:
     """Yield notes on a cache below the guest's disk that held its files, and its clock against the outside one."""
-    cache_note = disk_room.host_cache_note(cell.point, lane.context, cell.platform)
+    cache_note = disk_room.host_cache_note(cell.point, context, cell.platform)
     if cache_note:
         yield cache_note
     skew = skew_warning(foreground) if foreground else None

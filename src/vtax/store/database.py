@@ -1,7 +1,7 @@
 """Connections to SQLite or PostgreSQL; their errors become StoreError.
 
-SQLite runs in WAL mode with `synchronous=FULL`: a trial that `add_trial` returned from has survived SIGKILL and a
-power cut; it costs one fsync per trial, which is cheap beside the trial. Writers take the lock when they begin
+SQLite runs in WAL mode with `synchronous=FULL`: what a transaction wrote that has ended has survived SIGKILL and a
+power cut; short trials of a guest share one, since it costs an fsync. Writers take the lock when they begin
 (`BEGIN IMMEDIATE`), so that two processes wait for each other instead of failing half-way.
 
 Looking needs no root: of a SQLite file that this user may not write a copy is read while there is a write-ahead log

@@ -62,6 +62,7 @@ class RunHandle:
 
     def __init__(self, engine: Engine, run_id: int) -> None:
         self._engine = engine
+        self._connection: Connection | None = None  # of `together`
         self.id = run_id
         with reading_rows(engine) as connection:
             (row,) = fetch(connection, select(schema.run).where(schema.run.c.id == run_id))
@@ -171,7 +172,7 @@ class RunHandle:
             )
 
     def add_trial(self, trial: TrialRecord) -> int:
-        """Store a trial in one transaction; it is on disk when this returns its id.
+        """Store a trial in one transaction and return its id; it is on disk then, or after the block of `together`.
 
         A value that is not a finite number fails the trial (it cannot be averaged); such a counter is left out.
         Raises StoreError: disk full, damaged, or this trial is stored already.
@@ -379,7 +380,23 @@ class RunHandle:
         return self._active_before_s + time.monotonic() - self._reopened
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """Within the block everything that is written is one transaction, which is on disk after the block."""
+        if self._connection is not None:
+            yield
+            return
+        with self._writing() as connection:
+            self._connection = connection
+            try:
+                yield
+            finally:
+                self._connection = None
+
+    @contextmanager
     def _writing(self) -> Iterator[Connection]:
+        if self._connection is not None:
+            yield self._connection
+            return
         deadline = time.monotonic() + BUSY_TIMEOUT_S
         with ExitStack() as stack:
             while True:
