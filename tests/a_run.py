@@ -106,6 +106,8 @@ DECLARED: dict[str, Any] = {
     ],
 }
 STARTED_AT = 1_700_000_000.0
+FAILED = "iperf3: unable to connect to server"
+"""What the one failed trial of the tour ended with."""
 SPEED = {"native": 1.0, "docker": 0.998, "lxc": 1.001, "qemu-tcg": 0.135}
 MEMORY: Mapping[str, Any] = {
     "study": "study",
@@ -518,7 +520,7 @@ def fill(
                             is_warmup=number < warmup,
                             values={} if failed else values,
                             status="failed" if failed else "ok",
-                            error="iperf3: unable to connect to server" if failed else "",
+                            error=FAILED if failed else "",
                             warnings=(Note("clock-skew", inside=1.1, outside=1.0),)
                             if platform.name == "qemu-tcg" and number == warmup and block == 0
                             else (),

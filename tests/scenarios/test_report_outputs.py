@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from a_run import DECLARED, begin, fill, trial
+from a_run import DECLARED, FAILED, begin, fill, trial
 from shown import english, sentence, terminal
 from shown import page as page_of
 
@@ -306,7 +306,7 @@ def test_the_csv_has_a_row_for_every_value_and_every_failed_trial(store, tmp_pat
         "receive",
         "4",
         "",
-        "iperf3: unable to connect to server",
+        FAILED,
     )
     assert sum(row["is_warmup"] == "true" for row in rows) == len(rows) // 3
     assert [int(row["position"]) for row in rows] == sorted(int(row["position"]) for row in rows)

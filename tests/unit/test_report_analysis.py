@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from a_run import DECLARED, PLATFORMS, a_run, begin, cells, fill, trial
+from a_run import DECLARED, FAILED, PLATFORMS, a_run, begin, cells, fill, trial
 from shown import english, sentence, source_of, values
 
 from vtax.messages import Note
@@ -69,7 +69,7 @@ def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counte
     assert worst.failed == 1
     assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in missed_targets(filled)
     (warning,) = [w for w in filled.warnings if w.code == "failed-trial"]
-    assert sentence(warning) == "iperf3: unable to connect to server"
+    assert sentence(warning) == FAILED
     assert [english(place.inline) for place in warning.places] == [
         "qemu-tcg, iperf3, direction=receive, block 4"
     ]
