@@ -1,11 +1,16 @@
 """Cells that leave once they are decided: error rates of the rules, and what the tour gains.
 
-    python bench/statistics/leaving.py [--studies 400] [--only errors|tour]
+    python bench/statistics/leaving.py [--studies 400] [--only errors|tour|slow]
 
 Every study is run block by block by `vtax.stats.stopping.decide` and judged by `vtax.stats.judge.analyse`, as a
 run and its report do. Errors: families of six of one table, where nothing differs, or all are exactly at the margin,
 until all is decided and in the time of eight even blocks; percent of studies with any false word, percent of
 intervals that hold the truth at the end.
+
+Slow: families of six, of which five are equal to native and one is fifteen times slower, in the time of twelve even
+blocks; what lies beyond a factor of two leaves after three blocks (`vtax.stats.early`). Percent of studies with any
+false word, and with one that stands on the first blocks; blocks of the slow one and of the others. Noise of factors
+of two and more from block to block is there to see what it takes to forge one.
 
 The tour: costs and noise of the run in docs/examples (a guest's start, a trial; SD of the log-ratio, pooled over the
 containers of a benchmark, and parts of it as of quieter hosts), containers equal to native, the emulated machine as
@@ -18,7 +23,6 @@ import argparse
 import math
 import tempfile
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -40,6 +44,8 @@ TOUR = Path(__file__).resolve().parents[2] / "docs" / "examples" / "tour.vtax.gz
 MARGIN, FAMILY = 0.02, 6
 TOUR_S = 300.0
 ROUND_S = 8.0 * (FAMILY + 1)  # eight even blocks of cells that take a second each
+SLOW_S = 15.0  # a block of the slow one; of any other 1 s
+SLOW_TIME_S = 12 * (SLOW_S + FAMILY)
 RULES = (VerdictRule(), VerdictRule(budget_s=ROUND_S), OpenRule(blocks=30))
 Words = dict[str, Comparison]
 
@@ -75,7 +81,7 @@ def run(
             cost_s.get(key, 0.0) for key in {key for name in held for key in (name, *_guests(name))}
         )
         if spent_s > time_s and not goal.stop:
-            judged_by = replace(rule, ended=block)
+            judged_by = rule.ended_after(block)
         if goal.stop or spent_s > time_s or block == logs.shape[1]:
             break
         for k in map(names.index, held):
@@ -127,6 +133,31 @@ def errors(rule: Rule, sd: float, truth: float, shape: str, studies: int) -> str
         + " | ".join(f"{x:.1f}" for x in cells)
         + " |"
     )
+
+
+def slow(rule: Rule, sd: float, shape: str, studies: int) -> str:
+    """Return the row of families with one slow platform."""
+    rng = np.random.default_rng([12, int(1e4 * sd), len(shape)])
+    families = {str(k): "one" for k in range(FAMILY)}
+    costs = dict.fromkeys([*families, "guest native"], 1.0) | {"0": SLOW_S}
+    truth = np.zeros((FAMILY, 1))
+    truth[0] = -math.log(SLOW_S)
+    wrong, early, blocks_slow, blocks = 0, 0, 0.0, 0.0
+    for _ in range(studies):
+        sides = rng.standard_normal((FAMILY + 1, 60))
+        if shape == "exponential":
+            sides = -rng.standard_exponential((FAMILY + 1, 60))
+        logs = truth + sd / math.sqrt(2) * (sides[1:] - sides[0])
+        found = run(rule, logs, families, costs, SLOW_TIME_S)
+        like = [each for name, each in found.items() if name != "0"]
+        false = [each for each in like if each.verdict.kind in ("slower", "faster")]
+        wrong += bool(false)
+        early += any(each.is_early for each in false)
+        blocks_slow += found["0"].ratio.n_blocks
+        blocks += np.mean([each.ratio.n_blocks for each in like])
+    shares = (100 * wrong / studies, 100 * early / studies, blocks_slow / studies, blocks / studies)
+    numbers = " | ".join(f"{x:.1f}" for x in shares)
+    return f"| {rule.name} | {shape} | {sd:.0%} | {numbers} |"
 
 
 def tour() -> tuple[dict[str, str], dict[str, float], dict[str, float], dict[str, float]]:
@@ -183,6 +214,19 @@ def print_errors(studies: int) -> None:
                 print(errors(rule, sd, truth, shape, studies), flush=True)
 
 
+def print_slow(studies: int) -> None:
+    print(
+        "| rule | noise | SD of a block | any false word | of first blocks | blocks, slow | others |"
+    )
+    print("|" + "---|" * 7)
+    time_s = SLOW_TIME_S
+    rules = (BudgetRule(budget_s=time_s), VerdictRule(max_blocks=60, budget_s=time_s))
+    for rule in (*rules, OpenRule(blocks=60, budget_s=time_s)):
+        for shape in ("normal", "exponential"):
+            for sd in (0.05, 0.2, 0.7, 2.0):
+                print(slow(rule, sd, shape, studies), flush=True)
+
+
 def print_tour(studies: int) -> None:
     families, cost, truth, sd = tour()
     print("| noise | rule | decided of the tour | blocks of a comparison |\n|---|---|---|---|")
@@ -203,14 +247,16 @@ def print_tour(studies: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--studies", type=int, default=400)
-    parser.add_argument("--only", choices=("errors", "tour"))
+    parser.add_argument("--only", choices=("errors", "tour", "slow"))
     options = parser.parse_args()
     with patch(
         "vtax.stats.verdict.outlook", lambda *_: Outlook(None, None)
     ):  # it takes most of the time
-        if options.only != "tour":
+        if options.only in (None, "errors"):
             print_errors(options.studies)
-        if options.only != "errors":
+        if options.only in (None, "slow"):
+            print_slow(options.studies)
+        if options.only in (None, "tour"):
             print_tour(options.studies)
 
 

@@ -97,6 +97,15 @@ def test_a_loss_is_told_by_the_ends_of_its_interval():
     assert ratio_of_logs([0.1]).loss("higher").at_most is None
 
 
+def test_a_large_family_of_few_blocks_has_no_bounds_and_still_answers():
+    """Under `open` no interval of five blocks is as certain as one of thirty comparisons must be."""
+    logs = 0.01 * np.array([1.0, -1, 2, -2, 0.5])
+    contrasts = {str(n): Contrast(logs, "higher") for n in range(30)}
+    ratio = analyse(RULES["open"](), contrasts)["0"].ratio
+    assert (ratio.family_low, ratio.family_high) == (0, math.inf)
+    assert 0 < ratio.low < ratio.high
+
+
 @pytest.mark.parametrize("stop", ["fixed", "budget", "precision", "open", "verdict"])
 def test_the_bounds_of_a_family_hold_for_all_at_once(stop):
     rule = RULES[stop](blocks=8, budget_s=60.0)

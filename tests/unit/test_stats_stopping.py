@@ -186,7 +186,9 @@ def test_what_is_decided_under_open_is_measured_no_more():
     assert (found_with({"loud": True}).stop, found_with({"loud": True}).open) == (False, ("loud",))
     assert (found_with({}).stop, found_with({}).reached) == (True, True)
     assert decide(rule, contrasts, 8).open == ()  # of several sessions, and of one platform
-    assert decide(rule, contrasts, 4, missed_by=lambda _: {"loud": True}).open == ()
+    assert decide(rule, contrasts, 2, missed_by=lambda _: {"loud": True}).open == ()
+    early = decide(rule, contrasts, 3, missed_by=lambda _: {"loud": True})
+    assert (early.stop, early.open) == (False, ("loud",))
     assert decide(rule, contrasts, 20, missed_by=lambda _: {"loud": True}).stop
 
 

@@ -114,6 +114,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for repeated looks.",
     "rule-verdict": "Declared before the run: stop when every comparison has its verdict, after {minimum} to {maximum} "
     "blocks, with group-sequential boundaries for repeated looks; what is decided is measured no more.",
+    "rule-early": "A comparison whose whole interval, corrected for its family, lies beyond a factor of two after three "
+    "blocks is decided then, and measured no more.",
     "rule-verdict-ended": "Its time ended it, so its last look spends all the error that the earlier ones had left.",
     "rule-budget": "Declared before the run: as many whole blocks as fit into the time budget.",
     "one-block-made": (

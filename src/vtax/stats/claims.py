@@ -114,7 +114,8 @@ def judge_claims(
 def _tested(rule: Rule, claimed: Claimed, answer: Comparison | StatsError) -> Tested | StatsError:
     if isinstance(answer, StatsError):
         return answer
-    return Tested(claimed, answer.ratio, *p_values(answer.ratio, claimed, rule))
+    ps = p_values(answer.ratio, claimed, rule)
+    return Tested(claimed, answer.ratio, *ps, is_early=answer.is_early)
 
 
 def _tested_apart(rule: Rule, claimed: Claimed) -> Tested | StatsError:
@@ -194,7 +195,7 @@ def _judgement(
     answers = list(chain.from_iterable(tested))
     judged = [answer for answer in answers if isinstance(answer, Tested)]
     fewest = min(judged, key=lambda answer: answer.ratio.n_blocks, default=None)
-    if fewest and fewest.ratio.n_blocks < MINIMUM_BLOCKS:
+    if fewest and fewest.ratio.n_blocks < MINIMUM_BLOCKS and not fewest.is_early:
         minimum = MINIMUM_BLOCKS * fewest.claimed.blocks_each
         notes.append(Note("few-blocks-for-claim", count=fewest.n_blocks, minimum=minimum))
     notes += [answer.note for answer in answers if isinstance(answer, StatsError)]
@@ -240,7 +241,8 @@ def _with_outlook(answer: Tested | StatsError, level: float, count: int) -> Test
     ratio, times = answer.ratio, answer.claimed.blocks_each
     if ratio.n_blocks < 2 or ratio.n_sessions > 1 or answer.claimed.apart:
         return replace(answer, outlook=Outlook(None, None))
-    if ratio.n_blocks >= MINIMUM_BLOCKS and min(answer.p_inside, answer.p_outside * count) <= level:
+    has_blocks = answer.is_early or ratio.n_blocks >= MINIMUM_BLOCKS
+    if has_blocks and min(answer.p_inside, answer.p_outside * count) <= level:
         return answer
     if ratio.se_log == 0.0:
         missing = max(0, MINIMUM_BLOCKS - ratio.n_blocks) * times or None

@@ -12,6 +12,7 @@ from vtax.messages import Note
 from vtax.stats.assumptions import allow_for_dependence, dependence, effective_blocks, skewness_of
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
+from vtax.stats.early import decided_early
 from vtax.stats.needed import needed
 from vtax.stats.outlook import Levels, settled
 from vtax.stats.ranges import (
@@ -30,7 +31,14 @@ from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, single_look, with_outlook
-from vtax.stats.withholding import for_clock, for_resolution, for_zeros, is_for_good, warranted
+from vtax.stats.withholding import (
+    for_clock,
+    for_failures,
+    for_resolution,
+    for_zeros,
+    is_for_good,
+    warranted,
+)
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,13 @@ class Comparison:
     verdict: over the family it was judged in. Under the rule "verdict" its kind comes from the boundaries, and its
         p-values are those of a single look.
     typical: beside the ratio, where trials and blocks suffice; no verdict looks at it.
+    is_early: whether the verdict stands on the first blocks alone, which lie beyond doubt (`stats.early`).
     """
 
     ratio: Ratio
     verdict: Verdict
     typical: Typical | None = None
+    is_early: bool = False
 
 
 def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparison | StatsError]:
@@ -58,16 +68,23 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     ratios = _with_family_bounds(ratios, rules, contrasts)
     for name, ratio in ratios.items():
         ratios[name] = replace(ratio, confidence=rule.confidence)
-    verdicts = _family_verdicts(rule, rules, ratios, contrasts)
+    early = _decided_early(rule, ratios, contrasts)
+    verdicts = _family_verdicts(rule, rules, ratios, contrasts, early)
     for name, ratio in ratios.items():
-        verdicts[name] = _as_warranted(verdicts[name], ratio, contrasts[name], rules[name])
+        if name in early:
+            verdicts[name] = for_zeros(
+                for_failures(verdicts[name], contrasts[name]), contrasts[name]
+            )
+        else:
+            verdicts[name] = _as_warranted(verdicts[name], ratio, contrasts[name], rules[name])
     blocks = max((ratio.n_blocks for ratio in ratios.values()), default=0)
     claims = {name: at_most(contrasts[name], rule.margin) for name in ratios}
     verdicts = say_at_most(verdicts, ratios, claims, rule, range_level(rule, blocks))
     typical = _typical(rules, ratios, contrasts)
     answers: dict[str, Comparison | StatsError] = dict(errors)
     for name, ratio in ratios.items():
-        answers[name] = Comparison(ratio, verdicts[name], typical.get(name))
+        is_early = name in early and verdicts[name].is_settled
+        answers[name] = Comparison(ratio, verdicts[name], typical.get(name), is_early)
     return {name: answers[name] for name in contrasts}
 
 
@@ -91,7 +108,10 @@ def _ratios(
 def _with_family_bounds(
     ratios: Mapping[str, Ratio], rules: Mapping[str, Rule], contrasts: Mapping[str, Contrast]
 ) -> dict[str, Ratio]:
-    """Return the ratios with the bounds that hold for all of them at once, by Bonferroni."""
+    """Return the ratios with the bounds that hold for all of them at once, by Bonferroni.
+
+    So few blocks that no interval is as certain have no bounds.
+    """
     in_family = {}
     for name in ratios:
         confidence = 1 - rules[name].alpha / len(ratios)
@@ -100,8 +120,10 @@ def _with_family_bounds(
     wider, _ = _ratios(in_family, members)
     result = {}
     for name, ratio in ratios.items():
-        bounds = wider[name]
-        result[name] = replace(ratio, family_low=bounds.low, family_high=bounds.high)
+        low, high = 0.0, math.inf
+        if name in wider:
+            low, high = wider[name].low, wider[name].high
+        result[name] = replace(ratio, family_low=low, family_high=high)
     return result
 
 
@@ -137,6 +159,24 @@ def say_at_most(
     return result
 
 
+def _decided_early(
+    rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
+) -> dict[str, str]:
+    """Return the contrasts beyond doubt, with the side on which they lie, under a rule that lets them leave."""
+    early: dict[str, str] = {}
+    for name, ratio in ratios.items():
+        if rule.leaves_early and ratio.n_sessions == 1:
+            side = decided_early(
+                contrasts[name].logs,
+                rule.alpha / 2 / len(ratios),
+                step=contrasts[name].resolution.share,
+                goes_on=not rule.leaves_settled,
+            )
+            if side:
+                early[name] = side
+    return early
+
+
 def _as_warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
     """Return a verdict as far as its blocks warrant it; an undecided one with what would decide it."""
     verdict = warranted(verdict, ratio, contrast, rule)
@@ -154,11 +194,15 @@ def _family_verdicts(
     rules: Mapping[str, Rule],
     ratios: Mapping[str, Ratio],
     contrasts: Mapping[str, Contrast],
+    early: Mapping[str, str],
 ) -> dict[str, Verdict]:
     """Return the verdict on every ratio, before any is withheld.
 
+    Those that are decided early leave the family to the others, as those that Holm's step-down has rejected do.
+
     rule: of the run.
     rules, ratios, contrasts: by the name of the contrast.
+    early: sides of those beyond doubt.
     """
     better = [contrasts[name].better for name in ratios]
     alpha = rule.look_level(max((ratio.n_blocks for ratio in ratios.values()), default=0))
@@ -167,16 +211,22 @@ def _family_verdicts(
     has_one_session = all(ratio.n_sessions == 1 for ratio in ratios.values())
     if rule.looks is not None and not has_one_session:
         return verdicts
-    looks = [own.looks for name, own in rules.items() if name in ratios and own.looks]
+    others = [name for name in ratios if name not in early]
+    looks = [look for look in (rules[name].looks for name in others) if look]
     if rule.looks is not None:
-        logs = [contrasts[name].logs for name in ratios]
+        logs = [contrasts[name].logs for name in others]
         words = sequential_verdicts(logs, rule.margin, rule.alpha, looks)
-        for name, word in zip(ratios, words, strict=True):
+        for name, word in zip(others, words, strict=True):
             kind = _kind(word, contrasts[name].better)
             verdicts[name] = replace(verdicts[name], kind=kind)
     if rule.allows_for_looks:
         for name, verdict in verdicts.items():
             verdicts[name] = _with_levels(verdict, ratios[name], rule)
+    for name, side in early.items():
+        kind = _kind(side, contrasts[name].better)
+        verdicts[name] = replace(
+            verdicts[name], kind=kind, warnings=(), blocks_needed=0, blocks_needed_low=0
+        )
     return verdicts
 
 
@@ -226,6 +276,10 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
     if isinstance(answer, StatsError):
         return True
     wanted = rule.target_half_width
+    if answer.is_early:
+        return False
+    if rule.leaves_early and not rule.leaves_settled:
+        return True
     if wanted is None:
         return not answer.verdict.is_settled
     return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= wanted

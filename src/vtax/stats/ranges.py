@@ -64,6 +64,7 @@ class Tested:
 
     p_inside, p_outside: at most 1 - confidence where the interval lies inside or outside the range.
     outlook: how many further blocks decide.
+    is_early: whether its blocks lie beyond doubt, so that a word may rest on fewer than others need (`early`).
     """
 
     claimed: Claimed
@@ -71,6 +72,7 @@ class Tested:
     p_inside: Annotated[float, Means("of the ratio being inside the range, unadjusted")]
     p_outside: Annotated[float, Means("of it being outside")]
     outlook: Outlook = DECIDED
+    is_early: bool = False
 
     @property
     def n_blocks(self) -> Annotated[int, Means("blocks of the ratio", name="blocks")]:
@@ -80,7 +82,7 @@ class Tested:
     @property
     def p_of_word(self) -> tuple[float, float]:
         """Both p-values, as far as a word may rest on them: 1 of too few blocks."""
-        if self.ratio.n_blocks < MINIMUM_BLOCKS:
+        if self.ratio.n_blocks < MINIMUM_BLOCKS and not self.is_early:
             return 1.0, 1.0
         return self.p_inside, self.p_outside
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vtax.messages import Note
 from vtax.stats.margin import check_margin
-from vtax.stats.terms import MINIMUM_BLOCKS, StatsError, Stop
+from vtax.stats.terms import EARLY_BLOCKS, MINIMUM_BLOCKS, StatsError, Stop
 from vtax.units import format_count
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Rule(ABC):
     """Whether its levels hold over all looks: a result may be looked at, and added to, at any time."""
     leaves_settled: ClassVar[bool] = True
     """Whether a contrast that is settled is not measured again."""
+    leaves_early: ClassVar[bool] = False
+    """Whether one that is beyond doubt is decided after EARLY_BLOCKS, and not measured again (`stats.early`)."""
     has_targets: ClassVar[bool] = False
     """Whether it asks something of every contrast."""
     ends_by_verdicts: ClassVar[bool] = False
@@ -276,6 +278,7 @@ class OpenRule(_Counted):
     name = "open"
     counted_as = "open"
     allows_for_looks = True
+    leaves_early = True
 
     @property
     def of_findings(self) -> Rule:
@@ -291,13 +294,15 @@ class OpenRule(_Counted):
     ) -> Decision:
         """Return the decision by the number of blocks; and by figures, once all contrasts are settled."""
         counted = self.counted(blocks)
-        if counted.stop or not has_answers or blocks < MINIMUM_BLOCKS:
+        if counted.stop or not has_answers or blocks < EARLY_BLOCKS:
             return counted
         goal = judged()
         return goal if goal.stop else replace(counted, open=goal.open)
 
     def interval_confidence(self, blocks: int) -> float:
-        """Return that of a repeated interval (Jennison & Turnbull 1984)."""
+        """Return that of a repeated interval (Jennison & Turnbull 1984); of EARLY_BLOCKS, the plain one."""
+        if blocks == EARLY_BLOCKS:
+            return self.confidence
         return 1 - 2 * self.test_level(self.alpha / 2, blocks)
 
     def plain_level(self, blocks: int) -> float:
@@ -311,7 +316,9 @@ class OpenRule(_Counted):
         return anytime.level(alpha, blocks)
 
     def valid_p(self, p: float, ratio: Ratio) -> float:
-        """Return the p-value that holds after any block."""
+        """Return the p-value that holds after any block; the plain one of EARLY_BLOCKS, see `stats.early`."""
+        if ratio.n_blocks == EARLY_BLOCKS and ratio.n_sessions == 1:
+            return p
         from vtax.stats import anytime
 
         numbers = {ratio.df + 1, *(level.count for level in ratio.nesting[1:])}
@@ -323,7 +330,7 @@ class OpenRule(_Counted):
 
     def declared(self) -> tuple[Note, ...]:
         """Return that more may be added."""
-        return (Note("rule-open"),)
+        return Note("rule-open"), Note("rule-early")
 
 
 class _Adaptive(Rule):
@@ -339,11 +346,15 @@ class _Adaptive(Rule):
         judged: Callable[[], Decision],
         has_answers: bool,
     ) -> Decision:
-        """Return the decision by figures, once the fewest blocks are made."""
-        if blocks < self.min_blocks:
-            reason = Note("fewest-blocks-made", count=blocks, minimum=self.min_blocks)
+        """Return the decision by figures, once the fewest blocks are made, and of those beyond doubt before."""
+        if blocks >= self.min_blocks:
+            return judged()
+        reason = Note("fewest-blocks-made", count=blocks, minimum=self.min_blocks)
+        is_early = blocks >= EARLY_BLOCKS and self.min_blocks <= MINIMUM_BLOCKS
+        if not (is_early and self.leaves_early and has_answers):
             return Decision(False, False, reason, names)
-        return judged()
+        goal = judged()
+        return goal if goal.reached else Decision(False, False, reason, goal.open or names)
 
 
 class PrecisionRule(_Adaptive):
@@ -395,6 +406,7 @@ class VerdictRule(_Adaptive):
 
     name = "verdict"
     allows_for_looks = True
+    leaves_early = True
     ends_by_verdicts = True
 
     @property
@@ -459,16 +471,26 @@ class VerdictRule(_Adaptive):
     def declared(self) -> tuple[Note, ...]:
         """Return the numbers of blocks, and what it means that a time ended the run."""
         rule = Note("rule-verdict", minimum=self.looks.first, maximum=self.looks.last)
-        return (rule,) if self.looks.ended is None else (rule, Note("rule-verdict-ended"))
+        notes = [rule, Note("rule-early")]
+        if self.looks.ended is not None:
+            notes.append(Note("rule-verdict-ended"))
+        return tuple(notes)
 
 
 class BudgetRule(Rule):
-    """When the next block would end after `budget_s`, which bounds the other rules too: every contrast stands in every
-    block."""
+    """When the next block would end after `budget_s`, which bounds the other rules too.
+
+    Every contrast stands in every block, save those that lie beyond doubt (`stats.early`): a platform that is ten times
+    slower would take the time of all others. Whether one leaves depends on its own blocks alone, and what is left of
+    the time goes to all others alike, so the number of their blocks depends on none of their own figures, and their
+    single look at the end is that of a number fixed before. A platform shares its baseline with others, but the factor
+    of two is far beyond what the baseline's noise moves. The family keeps the size it was declared with.
+    """
 
     name = "budget"
     takes_more = True
     leaves_settled = False
+    leaves_early = True
     needs_budget = True
 
     @property
@@ -483,8 +505,12 @@ class BudgetRule(Rule):
         judged: Callable[[], Decision],
         has_answers: bool,
     ) -> Decision:
-        """Return that a block may follow."""
-        return Decision(False, False, Note("time-is-left"))
+        """Return that a block may follow, until all contrasts are beyond doubt."""
+        going_on = Decision(False, False, Note("time-is-left"))
+        if blocks < EARLY_BLOCKS or not has_answers or not names:
+            return going_on
+        goal = judged()
+        return goal if goal.stop else replace(going_on, open=goal.open)
 
     def planned(self, sessions: str) -> str:
         """Return `as many blocks as the budget allows`."""
@@ -492,7 +518,7 @@ class BudgetRule(Rule):
 
     def declared(self) -> tuple[Note, ...]:
         """Return that a time was declared."""
-        return (Note("rule-budget"),)
+        return Note("rule-budget"), Note("rule-early")
 
 
 RULES: Mapping[str, type[Rule]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vtax.messages import Note, together
-from vtax.stats.checks import Array, without_missing
+from vtax.stats.checks import MINIMUM_BLOCKS, Array, without_missing
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.rules import OVER, Decision, Rule
 from vtax.stats.sequential import Looks, sequential_verdicts
@@ -67,7 +67,11 @@ def _judged(
     else:
         missed = dict.fromkeys(_undecided(rule, rule.looks, judged, families or {}), True)
     left_out: dict[str, list[str]] = {"refused": [], "lost": [], "withheld": []}
-    left_out["refused"] += [name for name in contrasts if name not in judged]
+    refused = [name for name in contrasts if name not in judged]
+    if rule.leaves_early and (blocks < MINIMUM_BLOCKS or not rule.leaves_settled):
+        kept = tuple(name for name in contrasts if name in missed or name in refused)
+        return _towards(rule, tuple(contrasts), kept, left_out, blocks)
+    left_out["refused"] += refused
     open_ = []
     for name, may_help in missed.items():
         if _is_lost(judged[name]):

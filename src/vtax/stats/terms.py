@@ -21,6 +21,7 @@ CONDITIONS: Mapping[str, Quantity] = {"slower-by": "speed", "costs-more-by": "co
 Margins = Mapping[Quantity, float | None]
 """Quantity that a gate judges -> the largest difference that passes; None for the margin of the run."""
 BOTH: Margins = {"speed": None, "cost": None}
+EARLY_BLOCKS = 3  # of a verdict on a difference beyond doubt, see stats.early
 WORDS_OF_COST: Mapping[str, str] = {
     "slower": "costs-more",
     "faster": "costs-less",

@@ -15,7 +15,7 @@ def settled(data: RunData, rule: Rule) -> dict[int, frozenset[int]]:
     Such a block holds neither a trial of the cell nor a guest of its platform that failed, and the last one before it
     that holds either went well: a platform that was lost is missing.
     """
-    if not rule.leaves_settled:
+    if not (rule.leaves_settled or rule.leaves_early):
         return {}
     trials = data.trials
     made = np.unique(trials.block[trials.block >= 0]).tolist()

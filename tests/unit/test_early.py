@@ -1,0 +1,113 @@
+"""What lies beyond doubt is decided after three blocks, and not measured again: runner, result and gate agree."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from a_run import a_run
+
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.report.analysis.check import check
+from vtax.runner.plan import make_plan
+from vtax.runner.stopping import Stopping
+from vtax.stats.early import FACTOR, decided_early
+from vtax.stats.judge import Contrast, analyse
+from vtax.stats.rules import RULES
+from vtax.study.load import LoadedStudy, validate
+
+NOISE = (0.0, 0.04, -0.04, 0.02, -0.02, 0.03, -0.03, 0.01, -0.01, 0.02)
+LEAVING = {"open", "verdict", "budget"}
+SLOW = 1 / 15
+PLATFORMS = ("native", "docker", "slow")
+SPEED = {"native": 1.0, "docker": 1.0, "slow": SLOW}
+
+
+def speed(platform: str, block: int) -> float:
+    noise = {"native": 0.0, "docker": NOISE[block], "slow": NOISE[-1 - block]}[platform]
+    return 100 * SPEED[platform] * math.exp(noise)
+
+
+def stopping(stop: str, blocks: int) -> Stopping:
+    declared = {
+        "name": "s",
+        "platforms": list(PLATFORMS),
+        "design": {"stop": stop, "seed": 7, "budget": "10h"},
+        "platform": [{"name": "slow", "driver": "podman"}],
+        "benchmark": [{"name": "sysbench-cpu"}],
+    }
+    plan = make_plan(
+        LoadedStudy(validate(declared, "test"), "test"),
+        image=Image("key", Path("/nowhere")),
+        probes={name: Probe(True) for name in PLATFORMS},
+    )
+    already = []
+    for cell in plan.cells:
+        for block in range(blocks):
+            value = speed(cell.platform.name, block)
+            already.append((cell.key, block, "events_per_s", value, 0.0))
+    return Stopping(plan, already)
+
+
+@pytest.mark.parametrize("stop", RULES)
+@pytest.mark.parametrize("blocks", [2, 3, 4])
+def test_a_platform_beyond_doubt_leaves_after_three_blocks(stop, blocks):
+    found = stopping(stop, blocks)
+    decision = found.decide(blocks, elapsed_s=1.0)
+    held = {cell.platform.name for cell in found._plan.cells if cell.key in found.pending(decision)}
+    leaves = stop in LEAVING and blocks >= 3
+    assert held == {"native", "docker", *(() if leaves else ("slow",))}
+    assert not decision.stop
+
+
+@pytest.mark.parametrize("stop", RULES)
+def test_its_verdict_stands_on_three_blocks_in_the_result_and_at_the_gate(stop):
+    """The others have eight."""
+    run = a_run().platforms(*PLATFORMS).benchmark("tool").metric("speed").blocks(8).with_guests()
+
+    def trial(cell, block, number):
+        if cell.platform == "slow" and block >= 3:
+            return None
+        return {"values": {"speed": speed(cell.platform, block)}}
+
+    analysis = run.design(stop=stop, blocks=8, budget=60.0, margin=0.02).trials(trial).analysis()
+    (rows,) = [point.rows for point in analysis.sections[0].points]
+    (row,) = [row for row in rows if row.platform.name == "slow"]
+    codes = {note.code for note in row.verdict.warnings}
+    outcomes = {
+        one.pair.treatment.platform.name: one.outcome
+        for one in check(None, analysis, {"speed": 0.05}).compared
+    }
+    if stop in LEAVING:
+        assert (row.ratio.n_blocks, row.verdict.kind, codes) == (3, "slower", set())
+        assert outcomes["slow"] == "slower"
+    else:
+        assert (row.verdict.kind, codes) == ("undecided", {"few-blocks"})
+        assert outcomes["slow"] == "undecided"
+
+
+@pytest.mark.parametrize("stop", sorted(LEAVING))
+def test_a_word_once_given_stands(stop):
+    """Whatever later blocks show: those of a cell that another metric keeps in the run."""
+    first = math.log(SLOW) + 0.01 * np.array([0.0, 1.0, -1.0])
+    later = np.concatenate([first, 5.0 * np.array([1, -1, 1, -1, 1])])
+    rule = RULES[stop](budget_s=60.0)
+    for blocks in (3, 4, 8):
+        answer = analyse(rule, {"a": Contrast(later[:blocks], "higher")})["a"]
+        assert (answer.is_early, answer.verdict.kind) == (True, "slower")
+
+
+def test_nothing_below_a_factor_of_two_is_decided_early():
+    near = np.log(1 / FACTOR) + 1e-6 * np.array([1.0, 0.0, -1.0])
+    assert decided_early(near + 0.01, 0.01) is None
+    assert decided_early(near - 0.01, 0.01) == "below"
+    assert decided_early(0.01 - near, 0.01) == "above"
+    assert decided_early(near - 0.01, 0.01, step=0.05) is None
+
+
+def test_a_noisy_one_is_asked_again_from_five_blocks_on_only_where_no_other_rule_looks():
+    noisy = math.log(SLOW) + 0.4 * np.array([1.0, -1, 0.8, -0.9, 0.5, -0.6, 0.7, -0.7, 0.1, 0.0])
+    assert decided_early(noisy, 0.004) is None
+    assert decided_early(noisy[:4], 0.004, goes_on=True) is None
+    assert decided_early(noisy, 0.004, goes_on=True) == "below"
