@@ -191,6 +191,7 @@ PACKET_BYTES = Metric(
     "bytes",
     "higher",
     "mean size of the IP packets that carried the data, at the hop with the largest",
+    per_unit=True,
 )
 """Counts of the links. Every network benchmark has them: the runner counts at every hop outside of guests."""
 
@@ -199,6 +200,7 @@ WIRE_SHARE = Metric(
     "%",
     "lower",
     "8 KiB there and back over the link, of what a wire of its rate and delay carries",
+    per_unit=True,
 )
 """Share of a wire that a link with a rate or delay carries; above 100 % it is faster than one."""
 

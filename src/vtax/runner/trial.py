@@ -375,7 +375,7 @@ def _outcome(
     costs = costs_of(cell.point.benchmark.work, outcomes, spent, least)
     values = {**outcome.values, **costs}
     if cell.point.trial_time_s is not None:
-        comparable = {metric.name for metric in cell.point.own_metrics}
+        comparable = {metric.name for metric in cell.point.metrics}
         values = {name: value for name, value in values.items() if name in comparable}
     return replace(outcome, values=values)
 

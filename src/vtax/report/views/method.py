@@ -77,7 +77,12 @@ def method(analysis: Analysis) -> Iterator[doc.Inline]:
 
 
 def _counts(analysis: Analysis) -> Iterator[str]:
-    """Yield how much a trial did on each platform: `sysbench-cpu events: native 163, podman 161`."""
+    """Yield how much a trial did on each platform: `sysbench-cpu events: native 163, podman 161`.
+
+    Nothing of a run over several hosts, each of which has counts of its own.
+    """
+    if len(of_hosts(analysis.sessions)) > 1:
+        return
     counts: dict[str, list[str]] = {}
     for cell in analysis.cells:
         benchmark = benchmarks().get(cell.benchmark)
