@@ -86,9 +86,9 @@ class VirtualBoxIo:
         return self.directory / "console.log"
 
 
-def environment(made: VirtualBoxIo) -> Mapping[str, str]:
+def environment(io: VirtualBoxIo) -> Mapping[str, str]:
     """Return what makes every program of VirtualBox use a service and settings of the guest's own."""
-    return {"VBOX_USER_HOME": str(made.settings), "VBOX_IPC_SOCKETID": made.name}
+    return {"VBOX_USER_HOME": str(io.settings), "VBOX_IPC_SOCKETID": io.name}
 
 
 def service_directory(name: str) -> Path:
@@ -96,93 +96,43 @@ def service_directory(name: str) -> Path:
     return Path(f"/tmp/.vbox-{name}-ipc")
 
 
-def commands(
-    options: VirtualBoxOptions, resources: Resources, made: VirtualBoxIo
-) -> list[list[str]]:
+def commands(options: VirtualBoxOptions, resources: Resources, io: VirtualBoxIo) -> list[list[str]]:
     """Return the arguments of VBoxManage, call by call, that make the machine."""
-    name = made.name
+    name = io.name
+    create = ["createvm", "--name", name, "--basefolder", str(io.settings)]
+    disk = ["createmedium", "disk", "--filename", str(io.disk), "--format", "VDI"]
+    hardware = [*_hardware(options, resources), *_serial_lines(io), *_network(options, io)]
+    ide = ["storagectl", name, "--name", "ide", "--add", "ide", "--controller", "PIIX4"]
     calls = [
-        [
-            "createvm",
-            "--name",
-            name,
-            "--basefolder",
-            str(made.settings),
-            "--ostype",
-            "Linux_64",
-            "--register",
-        ],
-        [
-            "modifyvm",
-            name,
-            *_hardware(options, resources),
-            *_serial_lines(made),
-            *_network(options, made),
-        ],
-        [
-            "createmedium",
-            "disk",
-            "--filename",
-            str(made.disk),
-            "--format",
-            "VDI",
-            "--diffparent",
-            str(made.base),
-        ],
-        [
-            "storagectl",
-            name,
-            "--name",
-            "ide",
-            "--add",
-            "ide",
-            "--controller",
-            "PIIX4",
-            "--bootable",
-            "on",
-        ],
-        [
-            "storageattach",
-            name,
-            *_place("ide", 1),
-            "--type",
-            "dvddrive",
-            "--medium",
-            str(made.boot_medium),
-        ],
+        [*create, "--ostype", "Linux_64", "--register"],
+        ["modifyvm", name, *hardware],
+        [*disk, "--diffparent", str(io.base)],
+        [*ide, "--bootable", "on"],
+        _attach(name, "ide", 1, "dvddrive", io.boot_medium),
     ]
     if options.disk == "sata":
         kind = ["--add", "sata", "--controller", "IntelAhci", "--portcount", "1"]
         calls.append(["storagectl", name, "--name", "sata", *kind])
-    return [
-        *calls,
-        [
-            "storageattach",
-            name,
-            *_place(options.disk, 0),
-            "--type",
-            "hdd",
-            "--medium",
-            str(made.disk),
-        ],
-        ["setextradata", name, "VBoxInternal/PowerOffInsteadOfReset", "1"],
-    ]
+    calls.append(_attach(name, options.disk, 0, "hdd", io.disk))
+    calls.append(["setextradata", name, "VBoxInternal/PowerOffInsteadOfReset", "1"])
+    return calls
 
 
 def kernel_command_line(
     options: VirtualBoxOptions, *, emulated: bool = False, tsc_khz: int | None = None
 ) -> str:
-    """As every machine's, on its first serial line.
+    """Return the command line of the guest's kernel, with its first serial line as console.
 
     The stream's line is a console too, since that sets its speed; `loglevel=1` leaves nothing to write but a panic.
-    emulated: whether the host's CPU is; then the kernel skips what such a CPU is slow at, too. tsc_khz: see
-    virtual_machine.emulation_words.
+
+    options: of the machine.
+    emulated: whether the host's CPU is; then the kernel skips what such a CPU is slow at, too.
+    tsc_khz: see virtual_machine.emulation_words.
     """
     consoles = f"ttyS1,{_SPEED} console=ttyS0,{_SPEED}"
-    words = [
-        "loglevel=1",
-        *(virtual_machine.emulation_words(tsc_khz, _ON_EMULATED_CPU) if emulated else ()),
-    ]
+    words = ["loglevel=1"]
+    if emulated:
+        words += virtual_machine.emulation_words(tsc_khz, _ON_EMULATED_CPU)
     return virtual_machine.kernel_command_line(
         consoles, options.modules, options.root_device, STREAM, words
     )
@@ -201,16 +151,16 @@ def loader_configuration(command_line: str) -> str:
     return "\n".join((*lines, f"  APPEND {command_line}", ""))
 
 
-def boot_medium(boot: virtual_machine.Boot, made: VirtualBoxIo) -> list[str | Path]:
+def boot_medium(boot: virtual_machine.Boot, io: VirtualBoxIo) -> list[str | Path]:
     """Return the command that writes the CD. References: xorriso(1), and ISOLINUX's documentation."""
     files = {
         **_LOADER,
-        "isolinux/isolinux.cfg": made.loader_configuration,
+        "isolinux/isolinux.cfg": io.loader_configuration,
         "kernel": boot.kernel,
         "initrd": boot.initrd,
     }
     return [
-        *("xorriso", "-as", "mkisofs", "-quiet", "-o", made.boot_medium),
+        *("xorriso", "-as", "mkisofs", "-quiet", "-o", io.boot_medium),
         *("-b", "isolinux/isolinux.bin", "-c", "isolinux/boot.cat"),
         *("-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", "-graft-points"),
         *(f"{name}={path}" for name, path in files.items()),
@@ -218,8 +168,10 @@ def boot_medium(boot: virtual_machine.Boot, made: VirtualBoxIo) -> list[str | Pa
 
 
 def base_disk(raw: Path, size_bytes: int) -> str:
-    """Return a VMDK descriptor of a raw disk (VMware Virtual Disk Format 1.1, monolithicFlat). Raises ValueError for
-    a path that it cannot have."""
+    """Return a VMDK descriptor of a raw disk (VMware Virtual Disk Format 1.1, monolithicFlat).
+
+    Raises ValueError for a path that it cannot have.
+    """
     if '"' in str(raw) or "\n" in str(raw):
         raise ValueError(f"a VMDK descriptor cannot name {str(raw)!r}")
     return (
@@ -234,73 +186,45 @@ def _hardware(options: VirtualBoxOptions, resources: Resources) -> list[str]:
     return [
         *("--memory", str(resources.memory_bytes >> 20), "--cpus", str(resources.vcpus)),
         *("--chipset", options.chipset, "--firmware", "bios", "--ioapic", "on"),
-        *(
-            "--nested-paging",
-            _switch(options.nested_paging),
-            "--large-pages",
-            _switch(options.large_pages),
-        ),
+        *("--nested-paging", _switch(options.nested_paging)),
+        *("--large-pages", _switch(options.large_pages)),
         *("--paravirt-provider", options.paravirt_provider, "--rtc-use-utc", "on"),
-        *(
-            "--graphicscontroller",
-            "vboxvga",
-            "--vram",
-            "8",
-            "--audio-enabled",
-            "off",
-            "--usb-ohci",
-            "off",
-        ),
-        *(
-            "--bios-boot-menu",
-            "disabled",
-            "--bios-logo-fade-in",
-            "off",
-            "--bios-logo-fade-out",
-            "off",
-        ),
+        *("--graphicscontroller", "vboxvga", "--vram", "8"),
+        *("--audio-enabled", "off", "--usb-ohci", "off"),
+        *("--bios-boot-menu", "disabled"),
+        *("--bios-logo-fade-in", "off", "--bios-logo-fade-out", "off"),
         *("--boot1", "dvd", "--boot2", "none", "--boot3", "none", "--boot4", "none"),
     ]
 
 
-def _serial_lines(made: VirtualBoxIo) -> list[str]:
+def _serial_lines(io: VirtualBoxIo) -> list[str]:
     return [
-        *("--uart1", "0x3F8", "4", "--uart-mode1", "file", str(made.console)),
-        *("--uart2", "0x2F8", "3", "--uart-mode2", "server", str(made.stream)),
+        *("--uart1", "0x3F8", "4", "--uart-mode1", "file", str(io.console)),
+        *("--uart2", "0x2F8", "3", "--uart-mode2", "server", str(io.stream)),
     ]
 
 
-def _network(options: VirtualBoxOptions, made: VirtualBoxIo) -> list[str]:
-    if not made.interfaces:
+def _network(options: VirtualBoxOptions, io: VirtualBoxIo) -> list[str]:
+    if not io.interfaces:
         return ["--nic1", "none"]
     words: list[str] = []
-    for number, interface in enumerate(made.interfaces, start=1):
-        if made.bridged:
-            words += [
-                f"--nic{number}",
-                "bridged",
-                f"--bridge-adapter{number}",
-                made.bridged[number - 1],
-            ]
+    for number, interface in enumerate(io.interfaces, start=1):
+        if io.bridged:
+            bridged = io.bridged[number - 1]
+            words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", bridged]
         else:
-            words += [
-                f"--nic{number}",
-                "nat",
-                f"--nat-net{number}",
-                str(ip_interface(interface.addresses[0]).network),
-            ]
-        words += [
-            f"--nic-type{number}",
-            options.nic,
-            f"--mac-address{number}",
-            interface.mac.replace(":", ""),
-        ]
+            network = str(ip_interface(interface.addresses[0]).network)
+            words += [f"--nic{number}", "nat", f"--nat-net{number}", network]
+        mac = interface.mac.replace(":", "")
+        words += [f"--nic-type{number}", options.nic, f"--mac-address{number}", mac]
         words += [f"--cable-connected{number}", "on"]
     return words
 
 
-def _place(controller: str, port: int) -> list[str]:
-    return ["--storagectl", controller, "--port", str(port), "--device", "0"]
+def _attach(name: str, controller: str, port: int, kind: str, medium: Path) -> list[str]:
+    """Return the arguments that attach a medium. kind: as VBoxManage calls what it is a medium of."""
+    where = ["--storagectl", controller, "--port", str(port), "--device", "0"]
+    return ["storageattach", name, *where, "--type", kind, "--medium", str(medium)]
 
 
 def _switch(value: bool) -> str:

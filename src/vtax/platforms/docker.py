@@ -79,22 +79,19 @@ class Docker(LaunchedDriver):
         version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch_program, is_temporary=True)
         probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
-        if (
-            "apparmor_parser" in probe.reason
-        ):  # a kernel with AppArmor, but not its tools: Docker refuses every start
+        if "apparmor_parser" in probe.reason:
+            # a kernel with AppArmor, but not its tools: Docker refuses every start
             probe = replace(probe, hint=packages_hint("apparmor"))
         if daemon:
             probe = replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
             return oci_runtime.with_version(probe, daemon.runtimes[options.runtime])
         if not probe.available:
             return probe
-        return oci_runtime.with_version(
-            replace(probe, version=f"{probe.version}, a private daemon"), options.runtime
-        )
+        probe = replace(probe, version=f"{probe.version}, a private daemon")
+        return oci_runtime.with_version(probe, options.runtime)
 
     def network_limits(self, options: DockerOptions) -> NetworkLimits:
-        """See platforms.base.Driver. Docker makes a container's network namespace in the moment when a sandbox
-        reads it."""
+        """See platforms.base.Driver. Docker makes a container's network namespace when a sandbox reads it already."""
         limits = oci_runtime.network_limits(options.runtime, options.network)
         return replace(limits, interfaces=0) if options.runtime in oci_runtime.SANDBOXES else limits
 
@@ -112,10 +109,8 @@ class Docker(LaunchedDriver):
         """Start a guest whose first program is argv. is_temporary: keep nothing, the image neither."""
         # A daemon that received a request for a container while the client ended makes the cgroup anew.
         group = cgroups.register_again(spec.name, spec.journal)
-        daemon, sandboxed = (
-            daemon_for(options, spec, is_temporary),
-            options.runtime in oci_runtime.SANDBOXES,
-        )
+        daemon = daemon_for(options, spec, is_temporary)
+        sandboxed = options.runtime in oci_runtime.SANDBOXES
         if is_temporary and not daemon.private:
             spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
         image = daemon.ensure_image(spec.image, keep_others=is_temporary)
@@ -142,10 +137,8 @@ class Docker(LaunchedDriver):
             if sandboxed:
                 oci_runtime.mark_sandbox(guest, spec)
             undo.pop_all()
-        guest.claim.after += [
-            group,
-            container,
-        ]  # until the container is there: after the client that may request it
+        # until the container is there: after the client that may request it
+        guest.claim.after += [group, container]
         find = None if daemon.private else first_process
         containers.finish_start(
             guest, spec, argv, find, network=options.network, sandboxed=sandboxed
@@ -158,7 +151,8 @@ class Docker(LaunchedDriver):
 
 def daemon_for(options: DockerOptions, spec: GuestSpec, is_temporary: bool) -> Daemon:
     """Return the daemon that these options mean here, started if it is private. Raises PlatformError."""
-    if (daemon := _fitting_host_daemon(options)) is not None:
+    daemon = _fitting_host_daemon(options)
+    if daemon is not None:
         return daemon
     if options.daemon == "host":
         raise _no_fitting_daemon(options, host_daemon())
@@ -208,27 +202,20 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
     daemon = host_daemon()
     if daemon is None or options.runtime not in daemon.runtimes:
         return None
-    return (
-        daemon
-        if options.storage in ("default", daemon.storage) and options.userns == daemon.userns
-        else None
-    )
+    has_storage = options.storage in ("default", daemon.storage)
+    return daemon if has_storage and options.userns == daemon.userns else None
 
 
 def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
-    """Why the host's daemon is not used."""
+    """Return the error that says why the host's daemon is not used."""
     if running is None:
         return PlatformError(Note("no-docker"), hint="systemctl start docker")
     if options.storage not in ("default", running.storage):
-        difference, option = (
-            f"uses the storage driver {running.storage}, not {options.storage}",
-            "storage = 'default'",
-        )
+        difference = f"uses the storage driver {running.storage}, not {options.storage}"
+        option = "storage = 'default'"
     elif options.runtime not in running.runtimes:
-        difference, option = (
-            f"has no runtime {options.runtime}",
-            "add it to /etc/docker/daemon.json",
-        )
+        difference = f"has no runtime {options.runtime}"
+        option = "add it to /etc/docker/daemon.json"
     else:
         difference = f"runs containers {'with' if running.userns else 'without'} a user namespace (userns-remap)"
         option = f"userns = {str(running.userns).lower()}"

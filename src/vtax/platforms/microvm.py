@@ -73,8 +73,9 @@ class MicroVmOptions(CpuLimited):
 class Machine:
     """A guest's machine, for the command line of its program.
 
-    directory: where it is started and may write. disk: of the kind that the driver made. nics: interfaces, each with
-    its tap.
+    directory: where it is started and may write.
+    disk: of the kind that the driver made.
+    nics: interfaces, each with its tap.
     """
 
     name: str
@@ -104,10 +105,12 @@ class Stream:
 class MicroVm(Driver):
     """A driver of microVMs.
 
-    product: as its makers call it. version: matches what `--version` prints, the version its first group. vcpu:
-    matches the name of a thread that is a virtual CPU. packages: programs that it needs beside its own, with their
-    packages. disk_name: of the guest's disk in its directory, by which snapshots know it. serve, alone: arguments for
-    a program with an Api and without.
+    product: as its makers call it.
+    version: matches what `--version` prints, the version its first group.
+    vcpu: matches the name of a thread that is a virtual CPU.
+    packages: programs that it needs beside its own, with their packages.
+    disk_name: of the guest's disk in its directory, by which snapshots know it.
+    serve, alone: arguments for a program with an Api and without.
     """
 
     product: str
@@ -142,7 +145,7 @@ class MicroVm(Driver):
 
     @abstractmethod
     def make_disk(self, spec: GuestSpec) -> list[str]:
-        """Make the disk of a guest that boots; notes on it. Raises CommandFailed."""
+        """Make the disk of a guest that boots, and return notes on it. Raises CommandFailed."""
 
     @abstractmethod
     def make_stream(self, fds: ExitStack) -> Stream:
@@ -168,31 +171,36 @@ class MicroVm(Driver):
     def check_host(self, options: MicroVmOptions) -> tuple[str, tuple[str, ...]]:
         """Return version and marks. Raises PlatformError where KVM or a program is not there, or is another one."""
         own = {options.binary: Note("hint-binary", product=self.product)}
-        if lacking := probing.missing(own) or probing.missing(self.packages):
-            raise PlatformError(lacking[0], hint=lacking[1])
+        missing = probing.missing(own) or probing.missing(self.packages)
+        if missing:
+            what, hint = missing
+            raise PlatformError(what, hint=hint)
         version = self._version_of(_program(options))
-        if reason := probing.no_device("kvm"):
+        reason = probing.no_device("kvm")
+        if reason:
             raise PlatformError(reason, hint=Note("hint-virtualization"))
         return f"{self.product} {version}", ("nested",) if is_virtual() else ()
 
     def start(self, options: MicroVmOptions, spec: GuestSpec) -> StdioGuest:
         try:
             program = _program(options)
-            boot = Boot(*virtual_machine.boot_files("image", (), spec.image))
-            taps = spec.plugboard.taps() if spec.plugboard else ()
-            nics = (
-                tuple(zip(spec.plugboard.interfaces, taps, strict=True)) if spec.plugboard else ()
-            )
-            memory_mib = spec.resources.memory_bytes >> _MIB
-            disk = spec.directory / self.disk_name
+            nics: tuple[tuple[Interface, str], ...] = ()
+            if spec.plugboard:
+                taps = spec.plugboard.taps()
+                nics = tuple(zip(spec.plugboard.interfaces, taps, strict=True))
             machine = Machine(
-                spec.name, spec.directory, boot, disk, spec.resources.vcpus, memory_mib, nics
+                name=spec.name,
+                directory=spec.directory,
+                boot=Boot(*virtual_machine.boot_files("image", (), spec.image)),
+                disk=spec.directory / self.disk_name,
+                vcpus=spec.resources.vcpus,
+                memory_mib=spec.resources.memory_bytes >> _MIB,
+                nics=nics,
             )
             if options.start == "restore":
                 return self._restore(program, spec, machine)
-            return self._run(
-                [program, *self.alone, *self.command(machine)], spec, machine, self.make_disk(spec)
-            )
+            argv = [program, *self.alone, *self.command(machine)]
+            return self._run(argv, spec, machine, self.make_disk(spec))
         except PlatformError:
             raise
         except (VtaxError, OSError) as error:
@@ -201,36 +209,38 @@ class MicroVm(Driver):
     def _version_of(self, program: str) -> str:
         """Return what the program says of itself. Raises PlatformError for one that is another."""
         try:
-            found = run([program, "--version"], timeout_s=_VERSION_S * timeout_factor())
+            output = run([program, "--version"], timeout_s=_VERSION_S * timeout_factor()).stdout
         except (VtaxError, ValueError) as error:
             raise self._is_another(program, str(error)) from error
-        if (match := self.version.search(found.stdout)) is None:
-            raise self._is_another(program, f"{found.stdout.strip()[:_SHOWN]!r}")
+        match = self.version.search(output)
+        if match is None:
+            raise self._is_another(program, f"{output.strip()[:_SHOWN]!r}")
         return match[1]
 
-    def _is_another(self, program: str, said: str) -> PlatformError:
-        hint = Note("hint-binary", product=self.product)
-        return PlatformError(
-            Note("another-program", program=program, product=self.product), where=said, hint=hint
-        )
+    def _is_another(self, program: str, output: str) -> PlatformError:
+        what = Note("another-program", program=program, product=self.product)
+        return PlatformError(what, where=output, hint=Note("hint-binary", product=self.product))
 
     def _restore(self, program: str, spec: GuestSpec, machine: Machine) -> StdioGuest:
         """Restore the guest from the snapshot of its kind, which is made before when there is none."""
         disk, binary = spec.image.disk.stat(), Path(program).stat()
-        files = [(each.st_size, each.st_mtime_ns) for each in (disk, binary)]
-        nics = [(nic.mac, nic.offloads) for nic, _ in machine.nics]
         key = snapshots.key(
-            self.name, program, spec.image.key, *files, machine.vcpus, machine.memory_mib, nics
+            self.name,
+            program,
+            spec.image.key,
+            (disk.st_size, disk.st_mtime_ns),
+            (binary.st_size, binary.st_mtime_ns),
+            machine.vcpus,
+            machine.memory_mib,
+            [(nic.mac, nic.offloads) for nic, _ in machine.nics],
         )
         make = partial(self._make_snapshot, program, spec, machine)
         snapshot, is_new = snapshots.ensure(key, make, spec.journal)
-        notes = [
-            *copy(snapshot / self.disk_name, machine.disk),
-            *([Note("snapshot-made")] if is_new else []),
-        ]
-        guest = self._run(
-            [program, *self.restore_command(machine, snapshot)], spec, machine, notes, snapshot
-        )
+        notes = copy(snapshot / self.disk_name, machine.disk)
+        if is_new:
+            notes.append(Note("snapshot-made"))
+        argv = [program, *self.restore_command(machine, snapshot)]
+        guest = self._run(argv, spec, machine, notes, snapshot)
         guest.channel.unread(GREETING)
         return guest
 
@@ -269,10 +279,9 @@ class MicroVm(Driver):
         api = Api(spec.directory, self.product)
         process: subprocess.Popen[bytes] | None = None
         helpers, are_shared = virtual_machine.helper_cpus(spec.resources)
-        notes = [
-            *notes,
-            *([Note("vmm-shares-host-cpus", product=self.product)] if are_shared else []),
-        ]
+        notes = list(notes)
+        if are_shared:
+            notes.append(Note("vmm-shares-host-cpus", product=self.product))
         with ExitStack() as undo, ExitStack() as fds:
             try:
                 claimed = claim(spec, undo)
@@ -311,8 +320,8 @@ class MicroVm(Driver):
                 raise PlatformError(
                     Note("vmm-ended", product=self.product, status=process.returncode)
                 )
-            found = virtual_machine.vcpu_threads(process.pid, self.vcpu)
-            return found if len(found) == vcpus else []
+            pids = virtual_machine.vcpu_threads(process.pid, self.vcpu)
+            return pids if len(pids) == vcpus else []
 
         lacking = PlatformError(Note("vmm-no-vcpus", product=self.product, vcpus=vcpus))
         return wait_until(threads, _START_S * timeout_factor(), _LOOK_S, otherwise=lambda: lacking)
@@ -323,33 +332,32 @@ class MicroVm(Driver):
 
     def describe(self, directory: Path, process: subprocess.Popen[bytes] | None) -> str:
         """Tell what is known of a machine: what kernel and program said at last, whether it runs or how it ended."""
-        said = [
-            self.said(directory),
-            *(stdio.last_lines(directory / name, 2) for name in (_LOG, _STDERR)),
-        ]
+        parts = [self.said(directory)]
+        for name in (_LOG, _STDERR):
+            parts.append(stdio.last_lines(directory / name, 2))
         if process is not None:
             try:
-                said.append(Note("vmm-ended", product=self.product, status=process.wait(0.05)))
+                parts.append(Note("vmm-ended", product=self.product, status=process.wait(0.05)))
             except subprocess.TimeoutExpired:
-                said.append(Note("vmm-runs", product=self.product))
-        return "; ".join(filter(None, said))
+                parts.append(Note("vmm-runs", product=self.product))
+        return "; ".join(filter(None, parts))
 
 
 def _program(options: MicroVmOptions) -> str:
     """Return its absolute path, since it runs in the guest's directory; its name where it is not installed."""
-    found = find_program(options.binary)
-    return options.binary if found is None else str(Path(found).absolute())
+    path = find_program(options.binary)
+    return options.binary if path is None else str(Path(path).absolute())
 
 
 def copy(source: Path, target: Path) -> list[str]:
-    """Copy a disk, which takes no time where the file system has reflinks; a note where it counts. Raises
-    CommandFailed."""
+    """Copy a disk, which takes no time where the file system has reflinks, and return a note where it counts.
+
+    Raises CommandFailed.
+    """
     if run(["cp", "--reflink=always", source, target], check=False).status == 0:
         return []
-    run(
-        ["cp", "--sparse=always", "--reflink=never", source, target],
-        timeout_s=_COPY_S * timeout_factor(),
-    )
+    sparse = ("cp", "--sparse=always", "--reflink=never")
+    run([*sparse, source, target], timeout_s=_COPY_S * timeout_factor())
     return [Note("disk-copied")] if target.stat().st_blocks * 512 > _CHEAP_BYTES else []
 
 
@@ -372,7 +380,7 @@ def _spawn(
 
 
 def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
-    """Between fork and exec: into the cgroup, onto the virtual CPUs' host CPUs."""
+    """Return what moves a process, between fork and exec, into the cgroup and onto the virtual CPUs' host CPUs."""
     into_cgroup = virtual_machine.joining(join)
 
     def enter() -> None:

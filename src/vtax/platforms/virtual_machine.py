@@ -39,7 +39,7 @@ to a real CPU, which is left alone."""
 NOT_BOOTED = Note("hint-kernel")
 CONSOLE = "console.log"
 """The file of a guest's console, of hypervisors that have one, in the directory of the guest."""
-_FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
+_FATAL_MESSAGES = re.compile("Kernel panic|Out of memory|vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 
 
@@ -55,7 +55,10 @@ class Boot:
 def boot_files(
     kernel: Literal["image", "host"], modules: Sequence[str], image: Image
 ) -> tuple[Path, Path]:
-    """Kernel and initrd: the image's, unpacked where that works, or the host's with modules. Raises ImageError."""
+    """Return kernel and initrd: the image's, unpacked where that works, or the host's with modules.
+
+    Raises ImageError.
+    """
     if kernel == "host":
         own = host_kernel.prepare(Home.from_environment(), image, modules)
         return own.kernel, own.initrd
@@ -72,38 +75,34 @@ def overlay(spec: GuestSpec) -> Path:
 def kernel_command_line(
     console: str, modules: Sequence[str], root_device: str, stream: str, more: Sequence[str] = ()
 ) -> str:
-    """Quiet, and turned off after a panic, so that a dead guest closes its channel.
+    """Return the command line of a quiet kernel that turns off after a panic, so that a dead guest closes its channel.
 
-    console: empty for none. modules, root_device, stream: words of the image's init (image/data/init). more: words
-    before those.
+    console: empty for none.
+    modules, root_device, stream: words of the image's init (image/data/init).
+    more: words before those.
     """
-    words = [
-        *([f"console={console}"] if console else []),
-        "quiet",
-        "panic=-1",
-        "net.ifnames=0",
-        *more,
-    ]
-    words += [
-        f"vtax.modules={','.join(modules)}",
-        f"vtax.root={root_device}",
-        f"vtax.stream={stream}",
-    ]
+    words = [f"console={console}"] if console else []
+    words += ["quiet", "panic=-1", "net.ifnames=0", *more]
+    words.append(f"vtax.modules={','.join(modules)}")
+    words.append(f"vtax.root={root_device}")
+    words.append(f"vtax.stream={stream}")
     return " ".join(words)
 
 
-def emulation_words(tsc_khz: int | None, more: Collection[str] = ()) -> list[str]:
-    """Words for a kernel whose CPU is emulated: what to skip, and the rate of the time stamp counter.
+def emulation_words(tsc_khz: int | None, more: Collection[str]) -> list[str]:
+    """Return words for a kernel whose CPU is emulated: what to skip, and the rate of the time stamp counter.
 
-    Such a CPU shows the host's own counter: its rate is passed rather than measured by the guest. more: words before
-    those of the counter.
+    Such a CPU shows the host's own counter: its rate is passed rather than measured by the guest.
+
+    tsc_khz: the rate; None where it is not known.
+    more: words before those of the counter.
     """
     rate = (f"tsc_early_khz={tsc_khz}", "tsc=reliable") if tsc_khz else ()
     return [*_SKIPPED_AT_BOOT, "no_timer_check", *more, *rate]
 
 
 def helper_cpus(resources: Resources) -> tuple[list[int], bool]:
-    """Return CPUs for all but pinned virtual CPUs; whether these share them, for lack of others."""
+    """Return CPUs for all but pinned virtual CPUs, and whether these share them for lack of others."""
     cpus = resources.cpus
     if not resources.pinned:
         return list(cpus), False
@@ -116,31 +115,33 @@ def vcpu_threads(pid: int, name: re.Pattern[str], proc: Path = Path("/proc")) ->
 
     name: of such a thread.
     """
-    found: dict[int, int] = {}
+    threads: dict[int, int] = {}
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
             with suppress(OSError):
                 comm = (task / "comm").read_text().strip()
                 if name.fullmatch(comm):
-                    found[int(re.findall(r"\d*$", comm)[0] or 0)] = int(task.name)
-    return [found[number] for number in sorted(found)]
+                    threads[int(re.findall(r"\d*$", comm)[0] or 0)] = int(task.name)
+    return [threads[number] for number in sorted(threads)]
 
 
 def pin(threads: Sequence[int], resources: Resources, group: Cgroup) -> Limits:
-    """Pin virtual CPUs, one to each host CPU; what the machine has then, as read back."""
+    """Pin virtual CPUs, one to each host CPU, and return what the machine has then, as read back."""
+    allowed: set[int] = set()
     for number, thread in enumerate(threads):
-        os.sched_setaffinity(
-            thread, {resources.cpus[number]} if resources.pinned else resources.cpus
-        )
-    allowed = sorted(set().union(*(os.sched_getaffinity(thread) for thread in threads)))
+        cpus = (resources.cpus[number],) if resources.pinned else resources.cpus
+        os.sched_setaffinity(thread, cpus)
+        allowed |= os.sched_getaffinity(thread)
     time = group.time()
     count = min(time.count or len(threads), len(threads))
-    return Limits(tuple(allowed), resources.memory_bytes, replace(time, count=count))
+    return Limits(tuple(sorted(allowed)), resources.memory_bytes, replace(time, count=count))
 
 
 def limit_time(group: Cgroup, resources: Resources) -> list[str]:
-    """Hold a machine's process, with what it emulates and its disk's threads, to the CPU time of its platform; notes
-    of what is not in force."""
+    """Hold a machine's process, with what it emulates and its disk's threads, to the CPU time of its platform.
+
+    Returns notes of what is not in force.
+    """
     if resources.limited is None:
         return []
     group.limit_time(resources.limited)
@@ -162,17 +163,18 @@ def probe(
         return Probe(False, at(error.what, error.where), error.hint)
     if image is None:
         return Probe(False, Note("no-image"), "vtax image build", marks, version)
-    found = probing.probe(
+    outcome = probing.probe(
         lambda options, spec, argv: start(options, spec), options, image, programs={}
     )
-    return replace(found, version=version, marks=marks)
+    return replace(outcome, version=version, marks=marks)
 
 
 @dataclass(frozen=True)
 class Programs:
     """Runs programs of a hypervisor in a guest's cgroup, with its tag. What they print is appended to stderr.
 
-    join: descriptors of Group.procs_file. environment: added to theirs.
+    join: descriptors of Group.procs_file.
+    environment: added to theirs.
     """
 
     tag: str
@@ -209,7 +211,7 @@ class Programs:
 
 
 def joining(join: Iterable[int]) -> Callable[[], None]:
-    """Between fork and exec: into the guest's cgroup. join: of Group.procs_file."""
+    """Return what moves a process, between fork and exec, into the guest's cgroup. join: of Group.procs_file."""
     fds = tuple(join)
 
     def enter() -> None:
@@ -220,7 +222,8 @@ def joining(join: Iterable[int]) -> Callable[[], None]:
 
 
 def console_errors(console: Path) -> str:
-    """Fatal messages of a console, else its last lines; on one line of bounded length."""
+    """Return the fatal messages of a console, else its last lines; on one line of bounded length."""
     lines = text_of(console).splitlines()
-    found = [line for line in lines if any(word in line for word in _FATAL_MESSAGES)] or lines
-    return " | ".join(line.strip()[:_MAX_LINE_BYTES] for line in found[-_SHOWN_LINES:])
+    fatal = list(filter(_FATAL_MESSAGES.search, lines))
+    last = (fatal or lines)[-_SHOWN_LINES:]
+    return " | ".join(line.strip()[:_MAX_LINE_BYTES] for line in last)

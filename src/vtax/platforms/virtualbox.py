@@ -5,7 +5,7 @@ guest has a service (VBoxSVC), settings and media of its own, in its directory. 
 visible nor changed, and what remains of a killed run are processes, which are in the guest's cgroup, and files.
 
 VirtualBox bridges interfaces of the host's first network namespace. For each of the guest's there is a veth pair: one
-end is bridged, the other joins the lab. Host-only interfaces are not made.
+end is bridged, the other joins the lab. Host-only interfaces are not io.
 
 Written for hardware, and never run on it: docs/platforms.md states how far a machine came on an emulated processor.
 """
@@ -110,7 +110,7 @@ class VirtualBox(Driver):
 
 
 def _host() -> tuple[str, tuple[str, ...]]:
-    """Version and marks of VirtualBox here. Raises VtaxError without it."""
+    """Return the version and the marks of VirtualBox here. Raises VtaxError without it."""
     tools.check_host()
     return tools.version(), ("nested",) if is_virtual() else ()
 
@@ -119,7 +119,7 @@ def _host() -> tuple[str, tuple[str, ...]]:
 class _Calls:
     """Programs of VirtualBox for one guest, all of which use a service of its own."""
 
-    made: machine.VirtualBoxIo
+    io: machine.VirtualBoxIo
     programs: virtual_machine.Programs
 
     def serve(self) -> None:
@@ -127,14 +127,11 @@ class _Calls:
 
         VBoxSVC returns when its daemon is ready, with any status (126 in 7.2.22). Raises PlatformError.
         """
-        program, pid = str(tools.service_program()), str(self.made.service)
-        status = self.programs.spawn([program, "--daemonize", "--pidfile", pid]).wait(
-            _START_S * timeout_factor()
-        )
-        lacking = PlatformError(Note("vboxsvc-not-started", status=status))
-        wait_until(
-            self.made.service.exists, _PID_S * timeout_factor(), 0.05, otherwise=lambda: lacking
-        )
+        pid_file = self.io.service
+        argv = [str(tools.service_program()), "--daemonize", "--pidfile", str(pid_file)]
+        status = self.programs.spawn(argv).wait(_START_S * timeout_factor())
+        failed = PlatformError(Note("vboxsvc-not-started", status=status))
+        wait_until(pid_file.exists, _PID_S * timeout_factor(), 0.05, otherwise=lambda: failed)
 
     def manage(self, *arguments: str) -> None:
         """Call VBoxManage. Raises CommandFailed or PlatformError."""
@@ -145,38 +142,27 @@ class _Calls:
 def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
     """Make the machine paused, pin its virtual CPUs, connect the stream, let it run."""
     stderr = spec.directory / "stderr.log"
-    made = machine.VirtualBoxIo(spec.name, spec.directory)
+    io = machine.VirtualBoxIo(spec.name, spec.directory)
     with ExitStack() as undo:
         try:
             claimed = _claim(spec, undo)
             if spec.plugboard is not None:
                 bridged = () if _is_translated(spec) else _join_interfaces(spec, claimed, undo)
-                made = replace(made, interfaces=tuple(spec.plugboard.interfaces), bridged=bridged)
-            _write_files(options, spec, made)
+                io = replace(io, interfaces=tuple(spec.plugboard.interfaces), bridged=bridged)
+            _write_files(options, spec, io)
             with claimed.group.procs_file() as join:
-                programs = virtual_machine.Programs(
-                    claimed.tag, join, stderr, machine.environment(made)
-                )
-                calls = _Calls(made, programs)
+                environment = machine.environment(io)
+                programs = virtual_machine.Programs(claimed.tag, join, stderr, environment)
+                calls = _Calls(io, programs)
                 calls.serve()
-                for arguments in machine.commands(options, spec.resources, made):
+                for arguments in machine.commands(options, spec.resources, io):
                     calls.manage(*arguments)
-                process = programs.spawn(
-                    [
-                        *_where(spec),
-                        "VBoxHeadless",
-                        "--startvm",
-                        spec.name,
-                        "--vrde",
-                        "off",
-                        "--start-paused",
-                    ]
-                )
-                say = partial(describe, process, made, stderr)
+                headless = ["VBoxHeadless", "--startvm", spec.name, "--vrde", "off"]
+                process = programs.spawn([*_where(spec), *headless, "--start-paused"])
                 channel = Channel.to_unix_socket(
-                    made.stream,
+                    io.stream,
                     timeout_s=_START_S * timeout_factor(),
-                    diagnose=say,
+                    diagnose=partial(describe, process, io, stderr),
                 )
                 channel.silence_hint = virtual_machine.NOT_BOOTED
                 undo.callback(channel.close)
@@ -184,8 +170,8 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 calls.manage("controlvm", spec.name, "resume")
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            hint = tools.hint("".join(map(stdio.text_of, (stderr, made.log))))
-            raise start_error(spec, error, describe(None, made, stderr), hint) from error
+            hint = tools.hint("".join(map(stdio.text_of, (stderr, io.log))))
+            raise start_error(spec, error, describe(None, io, stderr), hint) from error
         undo.pop_all()
     stdio.compile_agent(channel, spec.image)
     notes = (Note("never-on-hardware", what=NEVER_ON_HARDWARE),)
@@ -198,7 +184,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
         machine=limits,
         executing_at=executing_at,
         parts=PARTS,
-        console=made.console,
+        console=io.console,
     )
 
 
@@ -221,9 +207,8 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
 
 def _is_translated(spec: GuestSpec) -> bool:
     """Whether VirtualBox's own NAT joins its interfaces."""
-    return spec.plugboard is not None and all(
-        interface.engine for interface in spec.plugboard.interfaces
-    )
+    interfaces = spec.plugboard.interfaces if spec.plugboard else ()
+    return spec.plugboard is not None and all(interface.engine for interface in interfaces)
 
 
 def _where(spec: GuestSpec) -> Sequence[str]:
@@ -235,39 +220,39 @@ def _where(spec: GuestSpec) -> Sequence[str]:
 
 
 def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[str, ...]:
-    """Return a veth pair per interface, one end in the lab; the names of the ends that stay here, for the machine.
+    """Make a veth pair per interface, one end in the lab, and return the names of the ends that stay here.
 
     VirtualBox passes on what arrives there as it is. So checksums are computed before, at the end in the lab: a veth
     pair would leave them to the receiver, and the guest's kernel drops every TCP segment.
     """
     assert spec.plugboard is not None
-    here, lab = [], []
+    own_ends, lab_ends = [], []
     for number, interface in enumerate(spec.plugboard.interfaces):
-        here.append(f"{spec.name}b{number}")
-        lab.append(f"{spec.name}l{number}")
-        registered = spec.journal.register(tools.link(here[-1]))
+        own_end, lab_end = f"{spec.name}b{number}", f"{spec.name}l{number}"
+        registered = spec.journal.register(tools.link(own_end))
         claimed.before.append(registered)
         undo.callback(registered.release)
         mtu = ["mtu", str(interface.mtu)]
-        run(["ip", "link", "add", here[-1], *mtu, "type", "veth", "peer", "name", lab[-1], *mtu])
-        run(["ip", "link", "set", "dev", here[-1], "addrgenmode", "none", "up"])
-    for port in spec.plugboard.plug_devices(lab):
+        run(["ip", "link", "add", own_end, *mtu, "type", "veth", "peer", "name", lab_end, *mtu])
+        run(["ip", "link", "set", "dev", own_end, "addrgenmode", "none", "up"])
+        own_ends.append(own_end)
+        lab_ends.append(lab_end)
+    for port in spec.plugboard.plug_devices(lab_ends):
         run(["ethtool", "-K", port, "tx", "off"], network_namespace=spec.plugboard.lab_namespace)
-    return tuple(here)
+    return tuple(own_ends)
 
 
-def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.VirtualBoxIo) -> None:
-    """Return the description of the image's disk, and the CD."""
+def _write_files(options: VirtualBoxOptions, spec: GuestSpec, io: machine.VirtualBoxIo) -> None:
+    """Write the description of the image's disk, and the CD."""
     image = spec.image
-    made.settings.mkdir()
-    made.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
+    io.settings.mkdir()
+    io.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
     emulated = is_emulated()
-    words = machine.kernel_command_line(
-        options, emulated=emulated, tsc_khz=tsc.frequency_khz() if emulated else None
-    )
-    made.loader_configuration.write_text(machine.loader_configuration(words))
+    tsc_khz = tsc.frequency_khz() if emulated else None
+    words = machine.kernel_command_line(options, emulated=emulated, tsc_khz=tsc_khz)
+    io.loader_configuration.write_text(machine.loader_configuration(words))
     _, initrd = virtual_machine.boot_files(options.kernel, options.modules, image)
-    run(machine.boot_medium(virtual_machine.Boot(_packed_kernel(options, image), initrd), made))
+    run(machine.boot_medium(virtual_machine.Boot(_packed_kernel(options, image), initrd), io))
 
 
 def _packed_kernel(options: VirtualBoxOptions, image: Image) -> Path:
@@ -276,34 +261,29 @@ def _packed_kernel(options: VirtualBoxOptions, image: Image) -> Path:
 
 
 def _pin(process: subprocess.Popen[bytes], resources: Resources, group: Cgroup) -> Limits:
-    """Pin the virtual CPUs, one each; what the machine has then, as read back. Raises PlatformError."""
+    """Pin the virtual CPUs, one each, and return what the machine has then, as read back. Raises PlatformError."""
 
-    def threads() -> list[int]:
-        found = virtual_machine.vcpu_threads(process.pid, tools.VCPU)
-        return found if len(found) == resources.vcpus else []
+    def all_threads() -> list[int]:
+        threads = virtual_machine.vcpu_threads(process.pid, tools.VCPU)
+        return threads if len(threads) == resources.vcpus else []
 
-    lacking = PlatformError(Note("vbox-no-vcpus", vcpus=resources.vcpus))
-    found = wait_until(threads, _START_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
-    return virtual_machine.pin(found, resources, group)
+    failed = PlatformError(Note("vbox-no-vcpus", vcpus=resources.vcpus))
+    threads = wait_until(all_threads, _START_S * timeout_factor(), 0.05, otherwise=lambda: failed)
+    return virtual_machine.pin(threads, resources, group)
 
 
 def describe(
-    process: subprocess.Popen[bytes] | None, made: machine.VirtualBoxIo, stderr: Path
+    process: subprocess.Popen[bytes] | None, io: machine.VirtualBoxIo, stderr: Path
 ) -> str:
     """Describe a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
-    parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
-    for path in (stderr, made.log):
-        if complaints := tools.errors(stdio.text_of(path)):
-            parts.append(complaints)
-            break
-    else:
-        if last := stdio.last_lines(stderr, 2):
-            parts.append(last)
+    parts = []
+    console_errors = virtual_machine.console_errors(io.console)
+    if console_errors:
+        parts.append(f"console: {console_errors}")
+    complaints = tools.errors(stdio.text_of(stderr)) or tools.errors(stdio.text_of(io.log))
+    parts.append(complaints or stdio.last_lines(stderr, 2))
     if process is not None:
         status = process.poll()
-        parts.append(
-            "VBoxHeadless is still running"
-            if status is None
-            else f"VBoxHeadless ended with status {status}"
-        )
-    return "; ".join(parts)
+        state = "is still running" if status is None else f"ended with status {status}"
+        parts.append(f"VBoxHeadless {state}")
+    return "; ".join(filter(None, parts))
