@@ -149,7 +149,7 @@ def contrasts(key: tuple[float, int], studies: int) -> list[str]:
 
 def _any_false(ratios: list[Ratio]) -> bool:
     """Whether a family of equal pairs has `faster` or `slower`."""
-    verdicts = judge_family(ratios, MARGIN / 10, ["lower"] * len(ratios), 0.05)
+    verdicts = judge_family(ratios, [MARGIN / 10] * len(ratios), ["lower"] * len(ratios), 0.05)
     return any(verdict.kind in ("slower", "faster") for verdict in verdicts)
 
 

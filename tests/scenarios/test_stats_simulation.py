@@ -105,7 +105,10 @@ def test_the_simulated_rule_leaves_out_and_says_what_a_run_does(min_blocks):
         made = [row[~np.isnan(row)] for row in seen]
         ratios = [ratio_of_logs(row, rule.interval_confidence(row.size)) for row in made]
         words = judge_family(
-            ratios, 0.02, ["higher"] * len(ratios), rule.look_level(max(row.size for row in made))
+            ratios,
+            [0.02] * len(ratios),
+            ["higher"] * len(ratios),
+            rule.look_level(max(row.size for row in made)),
         )
         assert [WORDS[each.kind] for each in words] == codes[k].tolist()
         assert [ratio.low <= 1 <= ratio.high for ratio in ratios] == covers[k].tolist()
@@ -120,7 +123,7 @@ def test_the_simulated_verdicts_are_the_ones_that_run():
     rule = VerdictRule(min_blocks=5, max_blocks=30)
     for k in range(60):
         rows = list(logs[k])
-        words = judge_family([ratio_of_logs(row[:10]) for row in rows], 0.02, ["higher"] * 3)
+        words = judge_family([ratio_of_logs(row[:10]) for row in rows], [0.02] * 3, ["higher"] * 3)
         assert [WORDS[v.kind] for v in words] == one_look[k].tolist()
         assert sequential_verdicts(rows, 0.02, 0.05, [Looks(5, 30)] * 3) == tuple(
             DIRECTIONS[c] for c in codes[k]

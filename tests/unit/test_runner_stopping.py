@@ -224,3 +224,21 @@ def test_times_on_a_timer_of_the_client_do_not_end_a_run_with_its_target_reached
         for block, number in enumerate(ticks)
     ]
     assert not Stopping(plan, on_timer).decide(8, elapsed_s=1).reached
+
+
+def test_a_benchmark_is_settled_by_its_own_margin():
+    plan = plan_of(
+        [{"name": "sysbench-cpu"}, {"name": "stream", "margin": 0.2}],
+        stop="verdict",
+        min_blocks=5,
+        max_blocks=8,
+        margin=0.001,
+    )
+    already = []
+    for cell in plan.cells:
+        metric = "events_per_s" if cell.point.label == "sysbench-cpu" else "triad"
+        for block, noise in enumerate((0.01, -0.01, 0.02, 0.0, -0.02)):
+            value = 100 + (1 if cell.platform.name == "docker" else -1) * noise * 100
+            already.append((cell.key, block, metric, value))
+    decision = Stopping(plan, exact(already)).decide(5, 1.0)
+    assert {name.split()[1] for name in decision.open} == {"sysbench-cpu"}

@@ -73,7 +73,7 @@ def test_a_margin_out_of_range_is_refused(margin):
 @given(st.floats(-0.05, 0.05), st.floats(0.0001, 0.05), st.sampled_from(["higher", "lower"]))
 def test_two_sides_that_are_swapped_have_the_mirrored_verdict(mean, spread, better):
     found = ratio_of_logs(mean + spread * SPREAD)
-    (forth,), (back,) = (judge_family([each], 0.02, [better]) for each in (found, found.inverse))
+    (forth,), (back,) = (judge_family([each], [0.02], [better]) for each in (found, found.inverse))
     assert back.kind == {"slower": "faster", "faster": "slower"}.get(forth.kind, forth.kind)
     assert (forth.blocks_needed, forth.p_equivalence) == (
         back.blocks_needed,
@@ -100,7 +100,7 @@ def test_holm_is_statsmodels(size):
 def test_a_family_makes_each_member_harder_to_decide():
     borderline = ratio(0.965, 0.035)
     assert judge(borderline, 0.02, "higher").kind == "slower"
-    family = judge_family([borderline] + [ratio(1.0, 0.2)] * 30, 0.02, ["higher"] * 31)
+    family = judge_family([borderline] + [ratio(1.0, 0.2)] * 30, [0.02] * 31, ["higher"] * 31)
     assert family[0].kind == "undecided"
     assert family[0].family == 31
 

@@ -165,6 +165,9 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     compared = (
         f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}"
     )
+    for table in plan.study.benchmark:
+        if table.margin not in (None, design.margin):
+            compared += f", {table.label or table.name} ±{plain_percent(table.margin)}"
     more = "--blocks" if design.rule.is_counted else "min_blocks ="
     compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
     notify(compared)

@@ -243,7 +243,7 @@ class OpenGuest:
                 links,
                 self._plan.study.design.timeout,
                 load,
-                margin=self._plan.study.design.margin,
+                margin=self._plan.study.margin_of(cell.point.label),
                 least=least,
             )
             result = replace(measured, more_warnings=self._overcommit(cell))

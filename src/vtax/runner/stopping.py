@@ -50,6 +50,11 @@ class Stopping:
             raise BadInput(str(error), where="[design]") from error
         self._plan = plan
         self._session = session
+        self._margins = {}
+        for cell in plan.cells:
+            margin = plan.study.margin_of(cell.point.label)
+            for own in cell.point.own_metrics:
+                self._margins[self._family(cell.point, own)] = margin
         self._wrong_clocks = set(wrong_clocks)
         self._is_alone = len({cell.platform.name for cell in plan.cells}) == 1
         self._keys: dict[str, list[str]] = defaultdict(list)
@@ -92,11 +97,12 @@ class Stopping:
         """
         families = {}
         for cell, metric in self._judged():
-            families[self._name(cell, metric)] = f"{cell.point.label} {metric.name}"
+            families[self._name(cell, metric)] = self._family(cell.point, metric)
         contrasts = self._contrasts(blocks)
 
         def missed_by(names: Iterable[str]) -> Mapping[str, bool]:
-            return missed(self._rule, {name: contrasts[name] for name in names}, families)
+            members = {name: contrasts[name] for name in names}
+            return missed(self._rule, members, families, self._margins)
 
         logs = {name: contrast.logs for name, contrast in contrasts.items()}
         is_plain = self._is_alone or self._session > 1  # of a single platform: of means
@@ -146,6 +152,9 @@ class Stopping:
     def _is_baseline(self, cell: PlannedCell) -> bool:
         return cell.platform.name == self._plan.study.baseline
 
+    def _family(self, point: Point, metric: Metric) -> str:
+        return f"{point.label} {metric.name}"
+
     def _name(self, cell: PlannedCell, metric: Metric) -> str:
         return f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"
 
@@ -191,7 +200,7 @@ class Stopping:
             cells[key] = Figures(np.array(values), np.array(self._steps[key, metric.name]))
         return resolutions_of(
             cells,
-            self._rule.margin,
+            self._margins[self._family(point, metric)],
             is_time=is_time(metric.unit),
             is_rate=is_rate(metric.unit),
         )

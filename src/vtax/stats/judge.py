@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -206,7 +207,9 @@ def _family_verdicts(
     """
     better = [contrasts[name].better for name in ratios]
     alpha = rule.look_level(max((ratio.n_blocks for ratio in ratios.values()), default=0))
-    family = judge_family(list(ratios.values()), rule.margin, better, alpha, rule.valid_p)
+    family = judge_family(
+        list(ratios.values()), [rule.margin] * len(ratios), better, alpha, rule.valid_p
+    )
     verdicts = dict(zip(ratios, family, strict=True))
     has_one_session = all(ratio.n_sessions == 1 for ratio in ratios.values())
     if rule.looks is not None and not has_one_session:
@@ -238,7 +241,10 @@ def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
 
 
 def missed(
-    rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]
+    rule: Rule,
+    contrasts: Mapping[str, Contrast],
+    families: Mapping[str, str],
+    margins: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, bool]:
     """Return the contrasts that miss the target of a rule that looks at figures: name -> whether further blocks help.
 
@@ -248,13 +254,14 @@ def missed(
     rule: of the run.
     contrasts: by name.
     families: name -> family.
+    margins: of the families that have one of their own.
     """
     members: dict[str, dict[str, Contrast]] = {}
     for name, contrast in contrasts.items():
         members.setdefault(families.get(name, ""), {})[name] = contrast
     answers: dict[str, Comparison | StatsError] = {}
-    for family in members.values():
-        answers |= analyse(rule, family)
+    for name, family in members.items():
+        answers |= analyse(rule.within(margins.get(name)), family)
     return missed_of(rule, {name: answers[name] for name in contrasts})
 
 

@@ -147,6 +147,10 @@ class Rule(ABC):
         """The rule by which findings of claims are judged: once, at a level for all looks, or valid at any of them."""
         return self.judged_once
 
+    def within(self, margin: float | None) -> Rule:
+        """Return the rule with the margin of a benchmark; itself where that has none of its own."""
+        return self if margin is None else replace(self, margin=margin)
+
     @property
     def judged_once(self) -> FixedRule:
         """The rule of one look with the same settings."""
@@ -538,6 +542,15 @@ def rule_of(design: Mapping[str, Any], because: str = "") -> Rule:
     if isinstance(because, Note) and because.code == OVER:
         return rule.ended_after(because.data["count"])
     return rule
+
+
+def margins_of(declared: Mapping[str, Any]) -> dict[str, float]:
+    """Return the margins of a study's `[[benchmark]]` tables that declare their own, by the labels of the tables."""
+    margins = {}
+    for table in declared.get("benchmark") or ():
+        if table.get("margin") is not None:
+            margins[str(table.get("label") or table["name"])] = float(table["margin"])
+    return margins
 
 
 def rule_class(design: Mapping[str, Any]) -> type[Rule]:

@@ -102,12 +102,12 @@ def worded(verdict: Verdict | None, role: str) -> Verdict | None:
 
 def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:
     """Return the verdict on a single contrast: `judge_family` of one."""
-    return judge_family([ratio], margin, [better], alpha)[0]
+    return judge_family([ratio], [margin], [better], alpha)[0]
 
 
 def judge_family(
     ratios: Sequence[Ratio],
-    margin: float,
+    margins: Sequence[float],
     better: Sequence[Better],
     alpha: float = 0.05,
     valid: Callable[[float, Ratio], float] = lambda p, _: p,
@@ -115,19 +115,23 @@ def judge_family(
     """Return one verdict per ratio.
 
     ratios: the family.
-    margin: of equivalence.
+    margins: of equivalence, of each.
     better: of each ratio's metric.
     alpha: error rate of the family.
     valid: makes one-sided p-values those of a rule.
 
     Raises StatsError unless 0 < margin < 1.
     """
-    check_margin(margin)
+    for margin in margins:
+        check_margin(margin)
     different = [min(1.0, 2 * valid(ratio.p_value / 2, ratio)) for ratio in ratios]
-    equivalent = [valid(p_equivalence(ratio, margin), ratio) for ratio in ratios]
+    equivalent = []
+    for ratio, margin in zip(ratios, margins, strict=True):
+        equivalent.append(valid(p_equivalence(ratio, margin), ratio))
     ps = zip(holm(different).tolist(), holm(equivalent).tolist(), strict=True)
     verdicts = []
-    for ratio, direction, (p_difference, p_equivalent) in zip(ratios, better, ps, strict=True):
+    each = zip(ratios, margins, better, ps, strict=True)
+    for ratio, margin, direction, (p_difference, p_equivalent) in each:
         family = (alpha, len(ratios), p_difference, p_equivalent)
         verdicts.append(verdict_of(ratio, margin, direction, *family))
     return tuple(verdicts)

@@ -198,6 +198,9 @@ class BenchmarkTable(StudyTable):
         None, description="how tables call it; needed when a tool is used twice"
     )
     topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
+    margin: Share | None = Field(
+        None, gt=0, lt=1, description="its own margin, in place of that of [design]"
+    )
     trial_time: Duration | None = Field(
         None,
         ge=0.02,
@@ -351,6 +354,13 @@ class Study(StudyTable):
         max_length=limits.MAX_CHANGES,
     )
     figure: list[FigureTable] = Field(default_factory=list, max_length=limits.MAX_FIGURES)
+
+    def margin_of(self, label: str) -> float:
+        """Return the margin of a benchmark table: its own, or that of the design."""
+        for table in self.benchmark:
+            if (table.label or table.name) == label and table.margin is not None:
+                return table.margin
+        return self.design.margin
 
     @model_validator(mode="before")
     @classmethod

@@ -78,12 +78,12 @@ def check_against(
     alike, unlike = _split(pairs)
     every = (*runs, *others)
     rule = _rule(every, alike)
-    limits = known_margins(margins, min(run.rule.margin for run in every))
+    limits = known_margins(margins, every)
     refuse_within_margins(detect, limits)
     refuse_other_role(every, metric, limits)
     limits = of_pairs(limits, pairs) or limits
     compared, alpha = judged(
-        rule, alike, limits, lambda pair: _finding(pair, margin_of(pair, limits))
+        rule, alike, margins, lambda pair: _finding(pair, margin_of(pair, margins))
     )
     not_tested = (
         *untested(lead, {platform} if platform else None, baseline),

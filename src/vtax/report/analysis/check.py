@@ -119,6 +119,10 @@ class Checked:
             "comparisons that it is corrected for: those of its metric and benchmark; 0 without a result"
         ),
     ] = 0
+    margin: Annotated[
+        float,
+        Means("largest slowdown or extra cost that passes here, as a share; 0 without a result"),
+    ] = 0.0
 
     @property
     def loss(
@@ -222,7 +226,8 @@ class Checks:
         Mapping[Quantity, float],
         Means(
             "`speed`: the largest slowdown that passes, as a share of the time of the baseline; `cost`: the largest "
-            "extra cost, as a share of that of the baseline; what is not judged has none"
+            "extra cost, as a share of that of the baseline; of benchmarks that declare their own the largest; what "
+            "is not judged has none"
         ),
     ]
     compared: Annotated[
@@ -268,11 +273,13 @@ class Checks:
     @property
     def below_sight(self) -> tuple[HostSees, ...]:
         """The benchmarks in which the host cannot see an effect as small as the margin."""
-        compared = {each.pair.section.benchmark for each in self.compared}
+        margins: dict[str, float] = {}
+        for each in self.compared:
+            if each.margin and each.quantity == "speed":
+                name = each.pair.section.benchmark
+                margins[name] = min(each.margin, margins.get(name, math.inf))
         return tuple(
-            each
-            for each in self.calibrated
-            if each.benchmark in compared and self.margins.get("speed", each.sees) < each.sees
+            each for each in self.calibrated if margins.get(each.benchmark, each.sees) < each.sees
         )
 
     @property
@@ -334,7 +341,7 @@ def check(
     benchmark. detect, strict: see Checks. Raises BadInput for names that do not exist, a run without a finished
     block, where nothing can be compared, and as `refuse_within_margin`.
     """
-    name, limits = analysis.name, known_margins(margins, analysis.rule.margin)
+    name, limits = analysis.name, known_margins(margins, [analysis])
     refuse_within_margins(detect, limits)
     require_block(analysis)
     if len(analysis.platforms) < 2 and not (treatment and baseline):
@@ -374,8 +381,8 @@ def check(
     found, alpha = judged(
         analysis.rule,
         every,
-        limits,
-        lambda pair: finding(paired(pair, analysis), margin_of(pair, limits)),
+        margins,
+        lambda pair: finding(paired(pair, analysis), margin_of(pair, margins)),
     )
     chosen = {_cells(pair) for pair in pairs}
     found = [each for each in found if _cells(each.pair) in chosen]
@@ -393,11 +400,13 @@ def check(
     )
 
 
-def known_margins(margins: Margins, of_run: float) -> dict[Quantity, float]:
-    """Return margins with that of the run in place of None."""
+def known_margins(margins: Margins, runs: Sequence[Analysis]) -> dict[Quantity, float]:
+    """Return margins with the largest that the runs declared in place of None."""
+    declared = [section.margin for run in runs for section in run.answered]
+    largest = max(declared, default=min(run.rule.margin for run in runs))
     limits: dict[Quantity, float] = {}
     for quantity, margin in margins.items():
-        limits[quantity] = of_run if margin is None else margin
+        limits[quantity] = largest if margin is None else margin
     return limits
 
 
@@ -407,9 +416,10 @@ def of_pairs(margins: Mapping[Quantity, float], pairs: Sequence[Compared]) -> di
     return {quantity: margin for quantity, margin in margins.items() if quantity in roles}
 
 
-def margin_of(pair: Compared, margins: Mapping[Quantity, float]) -> float:
-    """Return the margin of what a pair is of."""
-    return margins["cost" if pair.section.metric.role == "cost" else "speed"]
+def margin_of(pair: Compared, margins: Margins) -> float:
+    """Return the margin of what a pair is of; that which its benchmark declared in place of None."""
+    margin = margins["cost" if pair.section.metric.role == "cost" else "speed"]
+    return pair.margin if margin is None else margin
 
 
 def refuse_other_role(
@@ -507,7 +517,7 @@ def _side(store: Store | None, analysis: Analysis, text: str) -> Side:
 def judged(
     rule: Rule,
     pairs: Sequence[Compared],
-    margins: Mapping[Quantity, float],
+    margins: Margins,
     finding_of: Callable[[Compared], RangeTest],
 ) -> tuple[list[Checked], float]:
     """(every comparison with its outcome, the error rate of the words of each family).
@@ -525,7 +535,7 @@ def judged(
         margin = margin_of(pairs[family[0]], margins)
         for key, judgement in judge_claims(replace(rule, margin=margin), claims).items():
             found = _checked(pairs[int(key)], judgement, margin)
-            result[int(key)] = replace(found, family=judgement.family)
+            result[int(key)] = replace(found, family=judgement.family, margin=margin)
             alpha = min(alpha, judgement.alpha)
     return [result[number] for number in range(len(pairs))], alpha
 

@@ -115,6 +115,11 @@ class Compared(OfSection):
     ] = None
 
     @property
+    def margin(self) -> float:
+        """The smallest margin that a run declared for its benchmark."""
+        return min(cell.section.margin for side in self.cells for cell in side)
+
+    @property
     def marks(self) -> Annotated[tuple[str, ...], MARKS]:
         """The marks of the treatment."""
         return self.treatment.platform.marks

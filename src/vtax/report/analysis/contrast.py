@@ -89,7 +89,7 @@ def contrast(
             tuple(judged),
             is_of_table=is_of_table,
         )
-    judged = unpaired(pairs, sides, margin, confidence)
+    judged = unpaired(pairs, sides, confidence)
     cells = (
         [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
         [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
@@ -437,7 +437,8 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
                 contrasts[str(number)] = paired(pairs[number], side.analysis)
             except StatsError as error:
                 result[number] = replace(pairs[number], reason=error.note)
-        for name, answer in judge(side.analysis.rule, contrasts).items():
+        rule = side.analysis.rule.within(pairs[family[0]].section.margin)
+        for name, answer in judge(rule, contrasts).items():
             result[int(name)] = _answered(pairs[int(name)], answer)
     return result
 

@@ -45,7 +45,7 @@ from vtax.stats.judge import analyse as judge
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
-from vtax.stats.rules import Rule, rule_of
+from vtax.stats.rules import Rule, margins_of, rule_of
 from vtax.stats.sessions import Unit, half_width_over_sessions
 from vtax.stats.terms import has_words, is_rate, is_time
 from vtax.stats.verdict import worded
@@ -83,10 +83,10 @@ def judged_run(data: RunData) -> Judged:
     """Return the figures of a run that was loaded."""
     because = data.run.stopped_because if data.run.status == "finished" else ""
     rule = rule_of(data.run.declared.get("design", {}), because)
-    units = units_of_blocks(data)
-    families = [
-        _judged(family, rule, units) for family in _families(data, _measured(data, rule, units))
-    ]
+    units, margins = units_of_blocks(data), margins_of(data.run.declared)
+    families = []
+    for family in _families(data, _measured(data, rule, units)):
+        families.append(_judged(family, rule.within(margins.get(family.label)), units))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, families))
     targets = judged(rule, aims, blocks)
@@ -214,7 +214,7 @@ def _measured(
         for cell, record in enumerate(run.cells)
         for metric in metrics_of.get(record.benchmark, ())
     }
-    resolutions = _resolutions(data, described, rule.margin)
+    resolutions = _resolutions(data, described, rule)
     failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
     platforms = {platform.name: platform for platform in run.platforms}
     wrong, held = (
@@ -306,10 +306,11 @@ def _widened(
 
 
 def _resolutions(
-    data: RunData, described: Mapping[tuple[int, int], _Description], margin: float
+    data: RunData, described: Mapping[tuple[int, int], _Description], rule: Rule
 ) -> dict[tuple[int, int], Resolution]:
     """Return how finely the figures of every row are known, by those of all cells of its point."""
     points: dict[tuple[str, int], list[int]] = {}
+    margins = margins_of(data.run.declared)
     for cell, metric in described:
         points.setdefault((data.run.cells[cell].point, metric), []).append(cell)
     found: dict[tuple[int, int], Resolution] = {}
@@ -318,8 +319,9 @@ def _resolutions(
         figures = {
             str(cell): _figures(data, described[cell, metric].seen, record.name) for cell in cells
         }
+        of_table = rule.within(margins.get(data.run.cells[cells[0]].label))
         resolutions = resolutions_of(
-            figures, margin, is_time=is_time(record.unit), is_rate=is_rate(record.unit)
+            figures, of_table.margin, is_time=is_time(record.unit), is_rate=is_rate(record.unit)
         )
         found |= {(cell, metric): resolutions[str(cell)] for cell in cells}
     return found
@@ -349,6 +351,7 @@ class _Family:
     points: key of a point -> its rows, in the order of the platforms.
     contrasts: how many are judged.
     answers: key of a cell -> the answer on its row; none for the baseline.
+    margin: of its verdicts.
     """
 
     label: str
@@ -357,6 +360,7 @@ class _Family:
     points: Mapping[str, tuple[MeasuredRow, ...]]
     contrasts: int = 0
     answers: Mapping[str, Comparison | StatsError] = field(default_factory=dict)
+    margin: float = 0.0
 
     @property
     def name(self) -> str:
@@ -418,7 +422,7 @@ def _judged(family: _Family, rule: Rule, units: Mapping[int, Unit]) -> _Family:
             except StatsError as error:
                 answers[row.cell.key] = error
     answers.update(judge(rule, contrasts))
-    return replace(family, contrasts=len(contrasts), answers=answers)
+    return replace(family, contrasts=len(contrasts), answers=answers, margin=rule.margin)
 
 
 def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Timeouts]) -> Section:
@@ -455,6 +459,7 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
         points,
         family.contrasts if has_words(family.metric.role) else 0,
         family.first.tool,
+        margin=family.margin,
     )
 
 

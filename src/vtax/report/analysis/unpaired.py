@@ -34,7 +34,7 @@ _Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 
 
 def unpaired(
-    pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float, confidence: float
+    pairs: Sequence[Compared], sides: tuple[Side, Side], confidence: float
 ) -> list[Compared]:
     """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
 
@@ -70,7 +70,7 @@ def unpaired(
             _ratio(pairs[number], _own_logs, in_family), trials_of(pairs[number]).resolution
         )
         ratios[number] = replace(ratio, family_low=bounds.low, family_high=bounds.high)
-    verdicts = _verdicts(pairs, ratios, margin, level)
+    verdicts = _verdicts(pairs, ratios, level)
     for number, ratio in ratios.items():
         verdict = verdicts.get(number)
         trials = trials_of(pairs[number])
@@ -87,13 +87,12 @@ def unpaired(
 
 
 def _verdicts(
-    pairs: Sequence[Compared], ratios: Mapping[int, Ratio], margin: float, level: float
+    pairs: Sequence[Compared], ratios: Mapping[int, Ratio], level: float
 ) -> dict[int, Verdict]:
     """Return the verdicts on the ratios over several sessions, by their numbers: one family.
 
     pairs: all.
     ratios: by the number of their pair.
-    margin: of equivalence.
     level: confidence of the family.
     """
     judged = {str(n): ratio for n, ratio in ratios.items() if ratio.n_sessions > 1}
@@ -101,15 +100,18 @@ def _verdicts(
         return {}
     trials = {name: trials_of(pairs[int(name)]) for name in judged}
     better = [contrast.better for contrast in trials.values()]
-    words = judge_family(list(judged.values()), margin, better, 1 - level)
+    margins = [pairs[int(name)].margin for name in judged]
+    words = judge_family(list(judged.values()), margins, better, 1 - level)
     verdicts = {}
     for (name, ratio), word in zip(judged.items(), words, strict=True):
         verdict = for_zeros(for_failures(word, trials[name]), trials[name])
         verdict = for_resolution(verdict, ratio, trials[name].resolution)
         verdicts[name] = for_clock(verdict) if trials[name].clock_is_wrong else verdict
     no_samples: tuple[Sample, Sample] = (((), ()), ((), ()))
-    claims = {name: at_most(contrast, margin, no_samples) for name, contrast in trials.items()}
-    rule = FixedRule(margin=margin, confidence=level)
+    claims = {}
+    for (name, contrast), margin in zip(trials.items(), margins, strict=True):
+        claims[name] = at_most(contrast, margin, no_samples)
+    rule = FixedRule(confidence=level)
     said = say_at_most(verdicts, judged, claims, rule, 1 - level)
     return {int(name): verdict for name, verdict in said.items()}
 

@@ -227,6 +227,9 @@ class Section:
     points: Annotated[tuple[ResultPoint, ...], Means("combinations of levels")]
     family: Annotated[int, Means("comparisons that were judged together")]
     tool: str = ""
+    margin: Annotated[
+        float, Means("margin of its verdicts: of its benchmark, or of the design")
+    ] = 0.0
     is_answer: Annotated[
         bool,
         Means(
@@ -384,7 +387,7 @@ class Analysis:
     ) -> Annotated[
         float, Means("what counts as equivalent: ratios from 1 / (1 + margin) to 1 + margin")
     ]:
-        """The margin of equivalence."""
+        """The margin of equivalence of the design, which benchmarks may have one of their own in place of."""
         return self.rule.margin
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vtax.described import values_of
@@ -123,11 +124,16 @@ def _beyond(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Inline
     return msg("above {limit} in cost", limit=limit)
 
 
-def _limit(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Relative:
-    """Return the share of the baseline beyond which comparisons of a quantity fail."""
-    lowest, highest = edges(found.margins[quantity])
-    limit = lowest if quantity == "speed" else highest
-    return doc.Relative(limit, is_of="amount", baseline=baseline)
+def _limit(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Inline:
+    """Return the share of the baseline beyond which comparisons of a quantity fail; a range where benchmarks differ."""
+    margins = [each.margin for each in found.compared if each.margin and each.quantity == quantity]
+    given = found.margins[quantity]
+    limits = []
+    for margin in (min(margins, default=given), max(margins, default=given)):
+        limit = edges(margin)[0 if quantity == "speed" else 1]
+        limits.append(doc.Relative(limit, is_of="amount", baseline=baseline))
+    low, high = sorted(limits, key=lambda limit: limit.estimate)
+    return low if low == high else doc.Range(replace(low, baseline=""), high)
 
 
 def _summary(found: Checks) -> doc.Titled:
@@ -413,13 +419,13 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
     if (
         not each.reasons
         and each.efficiency is not None
-        and each.efficiency.high < edges(found.margins[each.quantity])[0]
+        and each.efficiency.high < edges(each.margin)[0]
     ):
         yield plural(
             "its interval alone lies {beyond}, corrected for {count} comparison it does not",
             "its interval alone lies {beyond}, corrected for {count} comparisons it does not",
             each.family,
-            beyond=_beyond(each.quantity, found),
+            beyond=_beyond(each.quantity, replace(found, compared=(each,))),
         )
     if each.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")

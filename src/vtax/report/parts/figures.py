@@ -94,7 +94,7 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
                 "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
                 "◀\N{NO-BREAK SPACE}costs at most the margin, "
                 "◆\N{NO-BREAK SPACE}undecided",
-                margin=doc.Share(analysis.rule.margin, "declared"),
+                margin=doc.Share(section.margin, "declared"),
                 **to_baseline,
             ),
         ),
@@ -102,7 +102,7 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
         _groups(section, row_of),
         msg("percent in this block"),
         msg("percent, {level} interval", level=analysis.level),
-        margin=analysis.rule.margin,
+        margin=section.margin,
         baseline=analysis.platform_of(analysis.baseline),
     )
 
@@ -283,4 +283,5 @@ def _forest_groups(analysis: Analysis) -> Iterator[doc.FigureGroup]:
                 compared(row, section, analysis) for row in point.rows if row.ratio is not None
             ):
                 found.append(doc.FigureGroup(shared.levels(point), rows))
-        yield from below(shared.title_of(section), found)
+        title = joined([shared.title_of(section), shared.own_margin(section, analysis)], " ")
+        yield from below(title, found)

@@ -41,10 +41,9 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
 
 def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield why a verdict is not given that the interval seems to support."""
-    margin = analysis.rule.margin
     of_reason: dict[Note, list[doc.PlatformCell]] = {}
     for row in section.rows:
-        if row.ratio is not None and holds_interval(row.ratio.low, row.ratio.high, margin):
+        if row.ratio is not None and holds_interval(row.ratio.low, row.ratio.high, section.margin):
             for reason in withheld(row):
                 of_reason.setdefault(reason, []).append(shared.platform_of(row.platform))
     for reason, platforms in of_reason.items():

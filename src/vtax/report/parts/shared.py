@@ -124,6 +124,13 @@ def title_of(section: Section) -> doc.Inline:
     return joined([section.label, metric_of(section)], " · ")
 
 
+def own_margin(section: Section, analysis: Analysis) -> doc.Inline:
+    """Return `(±5 %)` of a benchmark whose margin is not that of the design."""
+    if section.margin in (0.0, analysis.margin):
+        return ""
+    return joined(["(±", doc.Share(section.margin, "declared"), ")"], "")
+
+
 def name_of(section: Section, among: Iterable[Section]) -> str:
     """Return `stream`, or `redis get` where several metrics of a benchmark are among those shown."""
     return (

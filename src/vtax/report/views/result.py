@@ -234,7 +234,7 @@ def _notes(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
                 "equivalent: within ±{margin}; one comparison",
                 "equivalent: within ±{margin}; adjusted for {count} comparisons",
                 section.family,
-                margin=doc.Share(analysis.rule.margin, "declared"),
+                margin=doc.Share(section.margin, "declared"),
             ),
             "muted",
         )
@@ -428,14 +428,15 @@ def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc
     if section.is_answer and not section.metric.is_primary:
         return muted(joined(["·", shared.metric_of(section), shared.levels(point)], " "))
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
-    return joined(
-        [section.label, "" if is_alone else shared.metric_of(section), shared.levels(point)], " "
-    )
+    metric = "" if is_alone else shared.metric_of(section)
+    margin = shared.own_margin(section, analysis)
+    return joined([section.label, metric, shared.levels(point), margin], " ")
 
 
 def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
     details = joined([shared.metric_of(section), shared.levels(point)])
-    return joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
+    name = joined([doc.Link(section.label, _key(section, analysis)), muted(details)], ": ")
+    return joined([name, shared.own_margin(section, analysis)], " ")
 
 
 def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
