@@ -552,3 +552,14 @@ def _store_of(make: Callable[..., object], *arguments: Any) -> bytes:
         with Store.open(file) as store:
             make(store, *arguments)
         return file.read_bytes()
+
+
+def kinds(analysis: Analysis) -> dict[tuple[str, Any], str]:
+    """(platform, size) -> the word of its verdict, in runs that differ in sizes."""
+    return {
+        (row.platform.name, point.levels["size"]): row.verdict.kind
+        for section in analysis.sections
+        for point in section.points
+        for row in point.rows
+        if row.verdict is not None
+    }

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stubbed_host import Machine
 
     from vtax.report.analysis import Analysis
+    from vtax.store.query import RunData
     from vtax.store.store import Store
 
 # How long an example takes says nothing on a shared machine. `pytest --hypothesis-profile thorough` looks longer.
@@ -403,6 +404,16 @@ def tour_analysis(tour_file: Path) -> Analysis:
 
     with Store.open(tour_file) as opened:
         return analyse(opened)
+
+
+@pytest.fixture(scope="session")
+def alike() -> RunData:
+    """A run in memory whose platforms are equivalent at each size."""
+    from a_run import kinds, measured, noisy
+
+    data, analysis = measured(noisy(0.002, 0.002), blocks=12)
+    assert set(kinds(analysis).values()) == {"equivalent"}
+    return data
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """What tests need to say about the machine they run on. Import it as `from support import needs_root`."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from vtax.errors import VtaxError
 from vtax.guest.guest import Guest
+from vtax.host.home import Home
 from vtax.host.lock import HOST_LOCK, measuring_process, open_lock, wait_for_lock
 from vtax.host.process import find_program
 from vtax.host.waiting import wait_until
@@ -97,6 +100,19 @@ def undisturbed(
             break
         found = measure()
     return found
+
+
+def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A vtax command as a process of its own, to its end."""
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False
+    )
+
+
+def nothing_left(home: Home) -> bool:
+    """Whether a home has neither a guest nor a journal."""
+    return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
 def thorough(*cases: object) -> list[Any]:

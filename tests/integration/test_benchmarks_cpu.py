@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from support import needs_root
+from support import needs_root, vtax
 
 pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
 
@@ -52,11 +50,6 @@ name = "compile"
 parameters = {{ files = 3 }}
 """
 TRIALS = 2 * (2 + 1 + 1 + 1 + 3 + len(PATHS) + 4 + 1)
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
 
 
 def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_path):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from support import needs_root
+from support import needs_root, vtax
 
 pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
 
@@ -30,11 +28,6 @@ name = "stream"
 parameters = { array_size = "4MiB" }
 neighbour = ["none", "cpu", "memory", "disk", "network"]
 """
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_starts_density_and_neighbours_on_native_and_podman(tmp_path):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
-from support import needs_program, needs_root
+from support import needs_program, needs_root, vtax
 
 from vtax.benchmarks import registry as benchmarks
 from vtax.host.process import run
@@ -104,11 +102,6 @@ int main(int argc, char **argv) {
     }
 }
 """
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_the_largest_mtu_of_a_platform_crosses_every_hop_in_one_piece(name, lab)
                 at.apply({"mtu": largest + 1})
 
 
-@pytest.mark.parametrize("name", ["native", "qemu-tcg"])
+@pytest.mark.parametrize("name", ["native", *thorough("qemu-tcg")])
 def test_tcp_over_the_smallest_mtu_leaves_nothing_behind_that_a_larger_one_meets(name, lab):
     with lab(name, mtu=SMALLEST) as at:
         server = at.guests["guest"].start(["iperf3", "-s", "-1"])

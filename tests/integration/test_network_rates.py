@@ -4,7 +4,7 @@ import json
 
 import pytest
 from lab_guests import LabGuests
-from support import needs_program, needs_root, undisturbed
+from support import needs_program, needs_root, thorough, undisturbed
 
 from vtax.host.process import find_program
 from vtax.image import build as images
@@ -44,7 +44,7 @@ def lab(image, shared_home, journal, private_home):
 
 @pytest.mark.one_at_a_time
 @pytest.mark.parametrize(("topology", "attachment"), CASES)
-@pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
+@pytest.mark.parametrize("platform", ["native", *thorough("qemu-tcg")])
 def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, attachment, lab):
     with lab(platform, topology, attachment=attachment, rate_mbit_s=RATE_MBIT_S) as at:
         at.links.verify()

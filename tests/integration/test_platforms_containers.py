@@ -79,15 +79,6 @@ IN_FORCE = {
 }
 RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
 OWN_NETWORK = str(Path("/proc/self/ns/net").readlink())
-KILLED = [
-    "native",
-    "podman",
-    "lxc",
-    "docker",
-    "containerd",
-    "gvisor-systrap",
-    *thorough("nspawn", "bubblewrap", "podman-userns", "gvisor-ptrace", *OTHER_USERNS),
-]
 KILL_POINTS = 3  # bench/kill_points.py makes hundreds
 SEED = 20240229
 
@@ -349,7 +340,7 @@ def test_a_probe_is_quick_and_leaves_nothing(
     assert leftovers(private_home, f"vtax-p{token}") == []
 
 
-@pytest.mark.parametrize("platform", KILLED)
+@pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.push_with("native", "podman", "lxc")
 def test_a_killed_process_leaves_nothing_after_clean(platform, private_home, image):
     """Kill points: while Docker imports the image, with the agent ready, and at seeded moments of the start."""

@@ -35,12 +35,7 @@ MACHINES = {
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", "disk": "ide"},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
-SELDOM = [
-    "qemu-tcg-e1000",
-    "qemu-tcg-rtl8139",
-    "no-cache",
-    "io-uring",
-]  # two carry packets in a test of theirs
+SELDOM = ["qemu-tcg-e1000", "qemu-tcg-rtl8139"]  # they carry packets in test_network_mtu_limits
 BOOTED = [name for name in MACHINES if name not in SELDOM]
 INTERFACES = {  # those of other emulated machines: test_network_mtu_limits
     "qemu-tcg": "virtio_net",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ssh_server import serve
-from support import needs_program, needs_root
+from support import needs_program, needs_root, vtax
 
 from vtax.guest.guest import Guest
 from vtax.host.journal import Journal, clean
@@ -232,11 +232,6 @@ scratch = "{scratch}"
 [[benchmark]]
 name = "{benchmark}"
 """
-
-
-def vtax(*arguments):
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_study_measures_the_machine_beside_native(config, image, private_home, there, tmp_path):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from doc_examples import ROOT
-from support import needs_root
+from support import needs_root, vtax
 
 pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
 
@@ -16,11 +14,6 @@ pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
 def example(language: str, beginning: str) -> str:
     page = (ROOT / "docs" / "add-a-benchmark.md").read_text()
     return page[page.index(f"```{language}\n{beginning}") :].split("\n", 1)[1].split("```")[0]
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_the_documented_program_is_measured_after_consent(tmp_path):

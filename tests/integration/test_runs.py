@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from host_network import host_network
-from support import needs_root, thorough
+from support import needs_root, nothing_left, thorough, vtax
 
 from vtax.host.home import Home
 from vtax.host.process import run
@@ -45,11 +45,6 @@ def study(tmp_path: Path, *platforms: str, blocks: int = 1, name: str = "whole")
     return str(path)
 
 
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
-
-
 def started(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "vtax", *arguments]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -73,10 +68,6 @@ def shown(name: str = "last") -> dict[str, Any]:
 def trials_in(home: Home) -> int:
     runs = json.loads(vtax("list", "--json").stdout)
     return int(runs[-1]["trials"] - runs[-1]["failed"]) if runs else 0
-
-
-def nothing_left(home: Home) -> bool:
-    return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
 @pytest.mark.push

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from support import needs_program, needs_root
+from support import needs_program, needs_root, vtax
 
 from vtax.host.home import Home
 from vtax.image import build as images
@@ -82,11 +80,6 @@ LABELS = {
     "memcached": 1,
     "fio": 1,
 }
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
 
 def test_every_service_is_measured_from_an_image_that_is_built_for_it(tmp_path):

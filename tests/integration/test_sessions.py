@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import needs_root
+from support import needs_root, nothing_left, vtax
 
-from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry
 
@@ -43,18 +42,9 @@ def written(tmp_path: Path, design: str, *platforms: str) -> str:
     return str(path)
 
 
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-
-
 def shown(*options: str) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(vtax("show", *options, "--json").stdout)
     return result
-
-
-def nothing_left(home: Home) -> bool:
-    return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
 
 
 def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resumed(

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
-from support import needs_program, needs_root, thorough
+from support import needs_program, needs_root, thorough, vtax
 
 from vtax.study.load import load
 
@@ -23,13 +21,6 @@ pytestmark = [
 
 PAPERS = ("ufla2010", "urschei2007", *thorough("mauricio2013", "santos2008", "trindade2018"))
 WORDS = {"reproduced", "contradicted", "inconclusive", "not tested"}
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False
-    )
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from support import needs_root
+from support import needs_root, vtax
 
 from vtax.host.home import Home
 from vtax.platforms import registry
@@ -34,11 +32,6 @@ kind = "equivalence"
 of = "podman"
 within = 0.05
 """
-
-
-def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vtax", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.usefixtures("private_home")

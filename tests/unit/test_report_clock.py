@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from a_run import measured, noisy
+from a_run import kinds, measured, noisy
 from claimed_run import NOTES
 
 from vtax.benchmarks.base import is_timed
@@ -15,26 +15,9 @@ from vtax.store.query import WarningRow
 from vtax.store.records import MetricRecord
 
 
-def kinds(analysis):
-    return {
-        (row.platform.name, point.levels["size"]): row.verdict.kind
-        for section in analysis.sections
-        for point in section.points
-        for row in point.rows
-        if row.verdict is not None
-    }
-
-
 def with_warning(data, *cells, code="clock-rate"):
     warnings = tuple(WarningRow(NOTES[code], cell, 1) for cell in cells)
     return replace(data, warnings=warnings)
-
-
-@pytest.fixture(scope="module")
-def alike():
-    data, analysis = measured(noisy(0.002, 0.002), blocks=12)
-    assert set(kinds(analysis).values()) == {"equivalent"}
-    return data
 
 
 def cell(data, platform, size):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from a_run import begin, measured, noisy, trial
+from a_run import begin, kinds, trial
 
 from vtax.benchmarks.base import Context, Metric, Outcome, Parameters, merged_resolutions
 from vtax.benchmarks.printed import Printed, printed
@@ -16,23 +16,6 @@ from vtax.runner.parsers import Parsers
 from vtax.store.query import load
 from vtax.store.records import RESOLUTIONS, CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
-
-
-def kinds(analysis):
-    return {
-        (row.platform.name, point.levels["size"]): row.verdict.kind
-        for section in analysis.sections
-        for point in section.points
-        for row in point.rows
-        if row.verdict is not None
-    }
-
-
-@pytest.fixture(scope="module")
-def alike():
-    data, analysis = measured(noisy(0.002, 0.002), blocks=12)
-    assert set(kinds(analysis).values()) == {"equivalent"}
-    return data
 
 
 def with_steps(data, share):
