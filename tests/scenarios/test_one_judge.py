@@ -69,12 +69,12 @@ def test_what_a_further_block_holds_is_what_the_report_leaves_open(name, example
 
 
 def words_of_show(analysis: Analysis) -> dict[tuple[str, str], tuple[str, int] | None]:
-    """(section, cell) -> word and size of its family of every primary ratio to the baseline; None: no verdict."""
+    """(section, cell) -> word and size of its family of every ratio to the baseline that answers; None: no verdict."""
     return {
         (section.name, row.cell.key): (row.verdict.kind, row.verdict.family)
         if row.verdict
         else None
-        for section in analysis.primary
+        for section in analysis.answered
         for point in section.points
         for row in point.rows
         if not row.platform.is_baseline
@@ -102,10 +102,10 @@ def test_every_command_says_the_same_word_of_a_ratio(name, example):
         ].pair.section
         for one in check(store, run, treatment=platforms[0], label=label.label).compared:
             other = gate[one.pair.section.name, one.pair.treatment.cell.key]
-            assert (one.outcome, one.family, one.p_slower) == (
+            assert (one.outcome, one.family, one.p_beyond) == (
                 other.outcome,
                 other.family,
-                other.p_slower,
+                other.p_beyond,
             )
         assert compared == shown
         assert gate.keys() == shown.keys()
@@ -114,7 +114,8 @@ def test_every_command_says_the_same_word_of_a_ratio(name, example):
             assert one.family == (word[1] if word else 0)
             contrary = {
                 "slower": ("faster", "equivalent"),
-                "passed": ("slower",),
+                "costs-more": ("costs-less", "equal-cost"),
+                "passed": ("slower", "costs-more"),
             }  # by the run's own margin
             assert word is None or word[0] not in contrary.get(one.outcome, ())
 

@@ -21,11 +21,10 @@ from vtax.report.analysis.answers import answers, sentence_of
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.next_step import BUDGET_S, can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
-from vtax.report.document import Paragraph
+from vtax.report.document import Paragraph, Share
 from vtax.report.document.warnings import WarnedPlace, Warning
 from vtax.report.parts.first_screen import answer_line, caution_line, next_line
 from vtax.report.parts.result_notes import notes_under
-from vtax.report.parts.shared import relative_of
 from vtax.report.renderers.json import plain
 from vtax.runner.host_sessions import check_more
 from vtax.stats.judge import decided_after
@@ -130,19 +129,19 @@ def of_blocks(
     return run.values(lambda cell, block, _: 1000.0 * of[cell.platform][block]).analysed(store)
 
 
-def lowest_shown(found: Analysis, *names: str) -> str:
-    """The lowest end of the intervals of these platforms, as a cell of the matrix shows it."""
-    rows = [
-        row for s in found.primary for p in s.points for row in p.rows if row.platform.name in names
+def largest_loss(found: Analysis, *names: str) -> str:
+    """The largest bound of the loss of these platforms that holds for their whole family, as percent."""
+    losses = [
+        row.loss.at_most_family
+        for s in found.primary
+        for p in s.points
+        for row in p.rows
+        if row.platform.name in names and row.loss and row.loss.at_most_family
     ]
-    worst = min((row.ratio for row in rows if row.ratio), key=lambda ratio: ratio.low)
-    return (
-        english(relative_of(worst, found.primary[0])).partition("[")[2].partition(",")[0]
-        + f"{SPACE}%"
-    )
+    return english(Share(max(losses)))
 
 
-def test_platforms_of_one_kind_stand_together_with_the_lowest_end_of_an_interval_that_is_shown(
+def test_platforms_of_one_kind_stand_together_with_the_largest_loss_of_their_family(
     store,
 ):
     near, wide = [0.96, 1.05, 0.95, 1.04, 1.0, 1.0], [0.7, 1.5, 0.9, 1.3, 0.8, 1.0]
@@ -152,10 +151,12 @@ def test_platforms_of_one_kind_stand_together_with_the_lowest_end_of_an_interval
         ("qemu",),
     )
     assert english(sentence_of(found)) == (
-        f"docker, podman, lxc: no difference shown; intervals reach down to {lowest_shown(found, 'lxc')} of native. "
-        f"qemu (emulated): no difference shown; its interval reaches down to {lowest_shown(found, 'qemu')} of native."
+        f"docker, podman, lxc: no difference shown; at most {largest_loss(found, 'lxc')} slower. "
+        f"qemu (emulated): no difference shown; at most {largest_loss(found, 'qemu')} slower."
     )
-    assert lowest_shown(found, "lxc") == lowest_shown(found, "docker", "podman", "lxc")
+    assert largest_loss(found, "lxc") == largest_loss(found, "docker", "podman", "lxc")
+    (row,) = (row for row in found.primary[0].rows if row.platform.name == "lxc")
+    assert row.loss.at_most < row.loss.at_most_family
 
 
 def test_platforms_that_are_slower_at_different_places_stand_apart(store):
@@ -180,7 +181,7 @@ def test_a_withheld_verdict_is_no_perhaps(store):
 
     run = a_run().platforms("native", "other").benchmark("iperf3").design().blocks(6, trials=4)
     found = run.trials(trial).analysed(store)
-    assert english(sentence_of(found)).startswith("other: undecided; its interval reaches down to ")
+    assert english(sentence_of(found)) == "other: undecided."
     assert any(w.code == "withheld-failures" for w in found.warnings)
 
 
@@ -191,8 +192,8 @@ def test_what_is_slower_by_its_own_interval_alone_is_perhaps_slower(store):
     assert row.ratio.high < 1 - row.verdict.margin
     assert row.verdict.kind == "undecided"
     said = english(sentence_of(found))
-    assert said.startswith("a: perhaps slower; its interval reaches down to ")
-    assert "9 platforms: no difference shown; intervals reach down to " in said
+    assert said.startswith("a: perhaps slower; at most ")
+    assert "9 platforms: no difference shown; at most " in said
 
 
 def test_an_hour_of_blocks_is_the_budget_where_no_range_is_known(store):

@@ -97,3 +97,23 @@ def test_a_matrix_without_such_cells_says_nothing_of_them(store):
 def test_one_block_decides_nothing_however_slow_it_is(store):
     shown = drawn(result(analysed(store, {"0": [0.05]}, blocks=1)), 200)
     assert "20 times slower undecided" in shown
+
+
+def test_no_cell_is_empty(store):
+    """A cell has its word, or how much is lost at most; undecided only where that would say nothing."""
+    ratios = {
+        "slow": [0.9, 0.901, 0.899, 0.9, 0.902],
+        "same": [1.0, 1.001, 0.999, 1.0, 1.0005],
+        "noisy": [0.9, 1.1, 1.0, 0.95, 1.05],
+        "wild": [0.2, 5.0, 1.0, 0.3, 3.0],
+    }
+    found = analysed(store, ratios)
+    lines = [" ".join(line.split()) for line in drawn(result(found), 120).splitlines()]
+    words = {name: next(s for s in lines if s.startswith(f"iperf3 size={name}")) for name in ratios}
+    rows = {row.cell.levels["size"]: row for row in found.primary[0].rows if row.ratio}
+    assert rows["slow"].verdict.kind == "slower"
+    assert words["slow"].endswith(f"≥ {100 * rows['slow'].loss.at_least:.2g} % slower")
+    assert words["same"].endswith("equivalent")
+    assert rows["noisy"].verdict.kind == rows["wild"].verdict.kind == "undecided"
+    assert words["noisy"].endswith(f"≤ {100 * rows['noisy'].loss.at_most:.0f} % slower")
+    assert words["wild"].endswith("undecided")

@@ -204,7 +204,9 @@ def _words_of_costs(costs: Sequence[SpokenComparison], platforms: int) -> doc.In
         if kind in of
     ]
     if of.keys() & {"open", "undecided"}:
-        parts.append(msg("undecided elsewhere") if parts else msg("CPU cost undecided"))
+        bound = _bounds(costs)
+        undecided = bound if bound != "" else msg("CPU cost undecided")
+        parts.append(msg("undecided elsewhere") if parts else undecided)
     return joined(parts) if parts else msg("no verdict on CPU cost")
 
 
@@ -225,7 +227,7 @@ def _word_of_cost(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
     if len(units) == 1:
         cpu = msg("CPU per {unit}", unit=units.pop())
     low, high = (pick(each.share for each in these) for pick in (min, max))
-    if low >= _FAR:
+    if high >= _FAR:
         times = _from_to(doc.Number(low, 2), doc.Number(high, 2))
         return msg("{times} times the {cpu}", times=times, cpu=cpu)
     shares = sorted(abs(share - 1) for share in (low, high))
@@ -259,7 +261,7 @@ def _words_of_speeds(
     if "none" in of:
         parts += _without(of["none"], _where(of["none"], len(judged), platforms), baseline)
     is_decided = "slower" in of or "faster" in of
-    return joined([joined(parts), "" if is_decided else _bounds(judged, baseline)], "; ")
+    return joined([joined(parts), "" if is_decided else _bounds(judged)], "; ")
 
 
 def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
@@ -329,27 +331,41 @@ def _range(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
     return doc.Range(doc.Relative(low), doc.Relative(high, baseline=baseline))
 
 
-def _bounds(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
-    """`intervals reach down to 72 % of native (dd)`: the lowest end shown of what is undecided, each by itself."""
+def _bounds(judged: Sequence[SpokenComparison]) -> doc.Inline:
+    """`at most 39 % slower (dd)`: the largest loss that is not excluded where nothing is decided.
+
+    It is the bound of the family, which holds for all comparisons of a table at once. Empty without one.
+    """
     these = [
         each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)
     ]
     if not these:
         return ""
-    found, worst = min(
-        (
-            (each.row.ratio.efficiency(each.section.better), each)
-            for each in these
-            if each.row.ratio
-        ),
-        key=lambda of: of[0].low,
-    )
-    share = doc.Relative(found.estimate, found.low, found.high, shows="low", baseline=baseline)
-    if len(these) == 1:
-        return msg("its interval reaches down to {share}", share=share)
-    if len({each.label for each in these}) == 1:
-        return msg("intervals reach down to {share}", share=share)
-    return msg("intervals reach down to {share} ({name})", share=share, name=worst.label)
+    worst = max(these, key=_largest_loss)
+    loss = _largest_loss(worst)
+    if not 0 < loss < math.inf:
+        return ""
+    name = worst.label if len({each.label for each in these}) > 1 else ""
+    if worst.is_cost:
+        text = msg("at most {loss} more CPU", loss=doc.Share(loss))
+    elif loss >= 1:
+        text = msg("at most {times} times slower", times=doc.Number(1 + loss, 2))
+    else:
+        text = msg("at most {loss} slower", loss=doc.Share(loss))
+    return joined([text, joined(["(", name, ")"], "") if name else ""], " ")
+
+
+def _largest_loss(one: SpokenComparison) -> float:
+    """Return the loss that a comparison does not exceed, for its whole family; infinite where it is not known.
+
+    It is not known where a verdict is withheld: what withholds it may have moved the interval.
+    """
+    if withheld(one.row):
+        return math.inf
+    loss = one.row.ratio.loss(one.section.better) if one.row.ratio else None
+    if loss is None or loss.at_most_family is None:
+        return math.inf
+    return loss.at_most_family
 
 
 def _names(platforms: Sequence[PlatformRecord]) -> doc.Inline:

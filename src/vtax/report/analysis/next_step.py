@@ -13,6 +13,7 @@ from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, eve
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.judge import decided_after
 from vtax.stats.rules import takes_more_blocks
+from vtax.stats.verdict import Verdict
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold
 _MINUTE_S = 60
@@ -148,9 +149,15 @@ def _chances(analysis: Analysis, undecided: Sequence[UndecidedRow], blocks: int)
 
 def withheld(row: Row) -> tuple[Note, ...]:
     """Why a verdict that the interval of a row supports is not given; empty where it is, or noise leaves it open."""
-    notes = row.verdict.warnings if row.verdict is not None else ()
+    return reasons_of(row.verdict) if row.verdict is not None else ()
+
+
+def reasons_of(verdict: Verdict) -> tuple[Note, ...]:
+    """Return why a verdict is withheld; empty where it is not."""
     return tuple(
-        note for note in notes if isinstance(note, Note) and note.code.startswith("withheld")
+        note
+        for note in verdict.warnings
+        if isinstance(note, Note) and note.code.startswith("withheld")
     )
 
 

@@ -170,12 +170,14 @@ class VerdictCell(Value):
 
     blocks_low, blocks_needed: the range of more that settle it; 0 when not known.
     margin: that `at-most` names.
+    bound: what is said in place of the word, such as `at least 1.4 % slower`; empty where the word says more.
     """
 
     kind: Kind
     blocks_needed: int = 0
     blocks_low: int = 0
     margin: float = 0.0
+    bound: Inline = ""
 
     @property
     def look(self) -> str:

@@ -189,7 +189,9 @@ def _cells_of_runs(each: Compared, scale: doc.Scale) -> list[doc.Inline]:
     cells = [*_mean_cells(each.treatment, scale), *_mean_cells(each.baseline, scale)]
     if each.ratio is None:
         return [*cells, "", styled(each.reason, "error")]
-    verdict = shared.verdict_of(each.verdict) if each.verdict else shared.no_verdict(each.section)
+    verdict = shared.no_verdict(each.section)
+    if each.verdict:
+        verdict = shared.verdict_of(each.verdict, each.ratio, each.section)
     return [*cells, styled(shared.relative_of(each.ratio, each.section), "strong"), verdict]
 
 

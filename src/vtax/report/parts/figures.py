@@ -149,7 +149,7 @@ def compared(row: Row, section: Section, analysis: Analysis) -> doc.FigureRow:
     assert row.ratio is not None
     found = share_row(shared.platform_of(row.platform), row.ratio, row, section, analysis)
     if row.verdict is not None:
-        verdict = shared.verdict_of(row.verdict)
+        verdict = shared.verdict_of(row.verdict, row.ratio, section)
         text = joined([found.text, verdict], ": ")
         return replace(found, text=text, verdict=verdict.look)
     return found

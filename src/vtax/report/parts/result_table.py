@@ -97,7 +97,7 @@ def _cells(row: Row, section: Section, scale: doc.Scale) -> Sequence[doc.Inline]
 def _verdict(row: Row, section: Section) -> doc.Inline:
     parts: list[doc.Inline] = []
     if row.verdict is not None:
-        parts.append(shared.verdict_of(row.verdict))
+        parts.append(shared.verdict_of(row.verdict, row.ratio, section))
     elif row.reason:
         parts.append(styled(row.reason, "error"))
     elif row.ratio is not None:

@@ -10,16 +10,20 @@ from typing import Literal
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
+from vtax.report.analysis.next_step import reasons_of
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
 from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.host_change import Effect
-from vtax.stats.ratio import Ratio
+from vtax.stats.ratio import Loss, Ratio
 from vtax.stats.terms import has_words
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
 _MIN_SHOWN = 0.01
+_NO_USE = (
+    1.0  # a loss, from which its bound says too little, and the times of the estimate say more
+)
 _MOST_NAMED = 8  # in a sentence
 _FLAGS = re.compile(r"; -[^()]*(?=\))")  # of a compiler: `(gcc 14.2.0; -O2 -pthread)`
 PLATFORM = doc.Column("platform", msg("platform"))
@@ -49,11 +53,55 @@ def resource(name: str) -> doc.Inline:
     }[name]
 
 
-def verdict_of(verdict: Verdict) -> doc.VerdictCell:
-    """Return the word, and the range of blocks that it still needs where that is known."""
+def verdict_of(
+    verdict: Verdict, ratio: Ratio | None, section: Section, *, is_compact: bool = False
+) -> doc.VerdictCell:
+    """Return the word, and the range of blocks that it still needs where that is known.
+
+    What differs or is not decided is told by the bound of its loss, see `bound_of`. ratio: that is judged.
+    """
     more = verdict.blocks_needed or 0, verdict.blocks_needed_low or 0
     is_open = verdict.kind == "undecided"
-    return doc.VerdictCell(verdict.kind, *(more if is_open else (0, 0)), verdict.margin)
+    bound: doc.Inline = ""
+    if ratio is not None and not reasons_of(verdict):
+        bound = bound_of(verdict.kind, ratio.loss(section.better), section, is_compact=is_compact)
+    return doc.VerdictCell(verdict.kind, *(more if is_open else (0, 0)), verdict.margin, bound)
+
+
+def bound_of(kind: str, loss: Loss, section: Section, *, is_compact: bool = False) -> doc.Inline:
+    """Return `at least 1.4 % slower` or `at most 7.4 % slower`: the end of the interval of a comparison.
+
+    Empty where the word says as much, and where the bound is of no use: beyond a factor of two.
+
+    kind: of its verdict.
+    is_compact: whether it reads `≥ 1.4 % slower`.
+    """
+    is_cost = section.metric.role == "cost"
+    direction = msg("more") if is_cost else msg("slower")
+    if kind in ("slower", "costs-more"):
+        is_least, share = True, loss.at_least
+    elif loss.at_most is None:
+        return ""
+    elif kind in ("faster", "costs-less"):
+        is_least, share = True, 1 / (1 + loss.at_most) - 1
+        direction = msg("faster")
+        if is_cost:
+            share, direction = -loss.at_most, msg("less")
+    elif kind == "undecided":
+        is_least, share = False, max(loss.at_most, 0.0)
+    else:
+        return ""
+    if share >= _NO_USE or (is_least and share <= 0):
+        return ""
+    if share == 0:
+        return msg("not more") if is_cost else msg("not slower")
+    shown = doc.Share(share)
+    if is_compact:
+        sign = "≥" if is_least else "≤"
+        return joined([joined([sign, shown], "\N{NO-BREAK SPACE}"), direction], " ")
+    if is_least:
+        return msg("at least {share} {direction}", share=shown, direction=direction)
+    return msg("at most {share} {direction}", share=shown, direction=direction)
 
 
 def no_verdict(section: Section) -> doc.Inline:

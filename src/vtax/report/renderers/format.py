@@ -178,7 +178,9 @@ class Formatter:
         return f"{SIGNS[value.look]} {self.word(value)}", more
 
     def word(self, verdict: cells.VerdictCell) -> str:
-        """Return the word of a verdict; `at-most` names its margin."""
+        """Return the word of a verdict, or its bound where it has one; `at-most` names its margin."""
+        if verdict.bound != "":
+            return self.text(verdict.bound)
         if verdict.kind == "at-most":
             margin = cells.Share(verdict.margin, "declared")
             return self.text(msg("costs at most {margin}", margin=margin))

@@ -148,13 +148,16 @@ class HtmlParts:
         shown, interval = (
             self.formatter.text(replace(value, verdict=None, shows=each)) for each in PARTS
         )
+        word = self.formatter.word(verdict)
+        said = element('<span class="hidden">, {}</span>', word)
+        if verdict.bound != "":
+            said = element(' <span class="bound">{}</span>', word)
         return element(
-            '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>'
-            '<span class="hidden">, {}</span>',
+            '<span class="sign" aria-hidden="true">{}</span>\N{NO-BREAK SPACE}{} <span class="interval">{}</span>{}',
             SIGNS[verdict.look],
             shown,
             interval or self.formatter.text(msg("no interval")),
-            self.formatter.word(verdict),
+            said,
         )
 
     def _id(self, key: str) -> Markup:

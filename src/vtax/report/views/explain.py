@@ -256,7 +256,7 @@ def _difference(found: Explained, baseline: str) -> doc.Inline:
     assert found.row.verdict is not None
     return msg(
         "{verdict}, {metric}: {share}",
-        verdict=shared.verdict_of(found.row.verdict),
+        verdict=shared.verdict_of(found.row.verdict, found.row.ratio, found.section),
         metric=shared.metric_of(found.section),
         share=shared.relative_of(found.row.ratio, found.section, baseline),
     )

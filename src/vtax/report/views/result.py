@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Literal
 
 from vtax.messages import Note
 from vtax.report import document as doc
@@ -80,7 +81,7 @@ def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iter
     if is_measured(analysis):
         matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
         is_tall = (
-            not is_report and sum(len(each.points) for each in analysis.answered) > _MOST_POINTS
+            not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
         )
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
@@ -307,34 +308,26 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         )
         return
     across: list[doc.Inline] = [shared.platform_of(platform) for platform in compared]
+    down: list[doc.Inline] = [_short_name(section, point, analysis) for section, point in points]
+    platforms = [platform.name for platform in compared]
+    cells = _matrix_cells(analysis, points, platforms)
     names = msg("benchmark")
     if len(points) <= len(compared):
+        across, down, cells = down, across, [list(column) for column in zip(*cells, strict=True)]
         names = msg("platform")
-        across = [_short_name(section, point, analysis) for section, point in points]
-        rows = list(_lines_of_platforms(analysis, points))
-    else:
-        platforms = [platform.name for platform in compared]
-        rows = [
-            doc.TableRow(
-                (
-                    _short_name(section, point, analysis),
-                    *_shares(section, point, platforms, is_plain=True),
-                )
-            )
-            for section, point in _answer_lines(analysis)
-        ]
+    rows = [doc.TableRow((name, *row)) for name, row in zip(down, cells, strict=True)]
     columns = (
         doc.Column("name", names),
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
     )
     text = msg(
-        "Percent of {baseline}; higher is better everywhere; undecided where no word stands:",
+        "Percent of {baseline}; higher is better everywhere; ≥ and ≤: the end of the interval:",
         baseline=analysis.baseline,
     )
     if analysis.costs:
         text = msg(
-            "Percent of {baseline}: of speed, where higher is better, and of the host's CPU time for the same work, "
-            "where lower is; undecided where no word stands:",
+            "Percent of {baseline}: speed, where higher is better, and the host's CPU time for the same work, where "
+            "lower is; ≥ and ≤: the end of the interval:",
             baseline=analysis.baseline,
         )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
@@ -357,30 +350,33 @@ def _answer_lines(analysis: Analysis) -> Iterator[tuple[Section, ResultPoint]]:
                 yield from ((section, point) for point in section.points if point.key == key)
 
 
-def _lines_of_platforms(
-    analysis: Analysis, points: Sequence[tuple[Section, ResultPoint]]
-) -> Iterator[doc.TableRow]:
-    """Yield two lines for every platform: its speeds, and what each of them costs where that is counted.
+def _matrix_cells(
+    analysis: Analysis,
+    points: Sequence[tuple[Section, ResultPoint]],
+    platforms: Sequence[str],
+) -> list[list[doc.Inline]]:
+    """Return a row for every point of a speed: the speed of each platform, and below it what it costs.
 
-    points: of the speeds, in the order of the columns. A cost of several speeds stands below the first.
+    A cost of several speeds stands below the first of them.
     """
-    costs: list[tuple[Section, ResultPoint] | None] = []
+    cells: list[list[doc.Inline]] = []
+    costs: list[tuple[Section, ResultPoint]] = []
     for section, point in points:
+        row = list(_shares(section, point, platforms, is_plain=True))
         cost = _cost_at(section, point, analysis)
-        costs.append(None if cost in costs else cost)
-    for platform in _compared(analysis):
-        name = shared.platform_of(platform)
-        speeds = [
-            share
-            for section, point in points
-            for share in _shares(section, point, [platform.name], is_plain=True)
-        ]
-        yield doc.TableRow((name, *speeds))
-        cells: list[doc.Inline] = []
-        for cost in costs:
-            cells += [""] if cost is None else _shares(*cost, [platform.name], is_plain=True)
-        if any(cell not in ("", doc.Nothing()) for cell in cells):
-            yield doc.TableRow((muted(msg("· host CPU")), *cells))
+        if cost is not None and cost not in costs:
+            costs.append(cost)
+            below = _shares(*cost, platforms, is_plain=True, shows="estimate")
+            row = [_two_lines(*each) for each in zip(row, below, strict=True)]
+        cells.append(row)
+    return cells
+
+
+def _two_lines(speed: doc.Inline, cost: doc.Inline) -> doc.Inline:
+    """Return the speed of a cell, and its cost in a line of its own where it has one."""
+    if cost == doc.Nothing():
+        return speed
+    return joined([speed, joined([muted(msg("CPU")), cost], " ")], "\n")
 
 
 def _cost_at(
@@ -409,7 +405,9 @@ def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
 
 
 def _plain(share: doc.Relative, kind: str) -> doc.Inline:
-    """Return an undecided percentage muted and without its word; what reads as times slower or faster keeps it.
+    """Return an undecided percentage muted, with its bound in place of a word where it has one.
+
+    What reads as times slower or faster keeps the word.
 
     kind: see `kind_of`. Its `perhaps` follows, and only that behind what says its direction.
     """
@@ -420,13 +418,13 @@ def _plain(share: doc.Relative, kind: str) -> doc.Inline:
     if kind in PERHAPS:
         word = PERHAPS[kind] if is_percent else msg("perhaps")
         return joined([muted(replace(share, verdict=None)), styled(word, "caution")], " ")
-    return muted(replace(share, verdict=None)) if is_percent else share
+    if share.verdict.bound != "":
+        return muted(joined([replace(share, verdict=None), share.verdict.bound], " "))
+    return muted(share)
 
 
 def _short_name(section: Section, point: ResultPoint, analysis: Analysis) -> doc.Inline:
-    """Return the benchmark; its metric only where it has several; below it what its cost is of."""
-    if section.is_answer and not section.metric.is_primary:
-        return muted(joined(["·", shared.metric_of(section), shared.levels(point)], " "))
+    """Return the benchmark; its metric only where it has several."""
     is_alone = sum(other.label == section.label for other in analysis.primary) == 1
     metric = "" if is_alone else shared.metric_of(section)
     margin = shared.own_margin(section, analysis)
@@ -450,9 +448,14 @@ def _base_mean(section: Section, point: ResultPoint) -> doc.Inline:
 
 
 def _shares(
-    section: Section, point: ResultPoint, names: Sequence[str], *, is_plain: bool = False
+    section: Section,
+    point: ResultPoint,
+    names: Sequence[str],
+    *,
+    is_plain: bool = False,
+    shows: Literal["both", "estimate"] = "both",
 ) -> Iterator[doc.Inline]:
-    """Yield the percentages of platforms with their words. is_plain: see `_plain`."""
+    """Yield the percentages of platforms with their words. is_plain: see `_plain`. shows: see `doc.Relative`."""
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)
@@ -460,7 +463,9 @@ def _shares(
             yield doc.Nothing()
             continue
         share = replace(
-            shared.relative_of(row.ratio, section), verdict=shared.verdict_of(row.verdict)
+            shared.relative_of(row.ratio, section),
+            verdict=shared.verdict_of(row.verdict, row.ratio, section, is_compact=is_plain),
+            shows=shows,
         )
         yield _plain(share, kind_of(row, section)) if is_plain else share
 
