@@ -478,6 +478,15 @@ def test_published_numbers_are_beside_ours():
     assert "511.0 1/s ± 31.6" in text
 
 
+def test_a_published_number_of_several_cells_names_what_they_differ_in():
+    analysis = measured(published=({**PUBLISHED, "where": {}},))
+    document = VIEW.document(source(analysis), Options())
+    found = {each["platform"]: each for each in as_json(document)["published"]}
+    assert (found["native"]["value"], found["native"]["mixed"]) == (None, ["size"])
+    assert found["gone"]["mixed"] == []
+    assert "several cells, by size" in drawn(document)
+
+
 def test_a_published_number_has_the_unit_of_its_benchmark():
     """Two benchmarks may call their metrics alike, such as the rate of a disk and that of a CPU."""
     analysis = measured(published=({**PUBLISHED, "benchmark": "bulk"},))

@@ -45,7 +45,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "where",
             multiple=True,
             metavar="FACTOR=LEVEL,...",
-            help="Show only cells with this level (repeatable; levels of one factor are alternatives).",
+            help="Show only cells with these levels, as in 'direction=send|receive link.mtu=1500' (repeatable).",
         ),
     )
     for option in reversed(options):

@@ -15,7 +15,7 @@ from vtax.described import Means
 from vtax.errors import BadInput, StoreError
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.sessions import of_hosts
-from vtax.report.analysis.values import Analysis, every_row
+from vtax.report.analysis.values import Analysis, every_row, rows_to_baseline
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.planning import smallest_overhead
 from vtax.store.hosts import MACHINE_ID
@@ -57,9 +57,9 @@ def host_sees(store: Store, analysis: Analysis) -> tuple[HostSees, ...]:
 def _of_host(store: Store, identity: str, machine: str, analysis: Analysis) -> Iterator[HostSees]:
     seen = set[str]()
     for calibration in _calibrations(store, identity, machine, analysis):
-        for section, point, row in every_row(calibration.primary):
-            base, ratio = point.baseline, row.ratio
-            if base is None or ratio is None or not _is_same(row.platform, base.platform):
+        for section, _, row, base in rows_to_baseline(calibration.primary):
+            ratio = row.ratio
+            if ratio is None or row.platform.identity != base.platform.identity:
                 continue
             sd = ratio.se_log * math.sqrt(ratio.n_blocks)
             blocks = _blocks_of(section.benchmark, analysis)

@@ -8,7 +8,7 @@ interval lies beyond the margin. Families are those of the result: all compariso
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -367,10 +367,7 @@ def check(
         analysis, {side.platform for side in sides} if treatment else None, to.platform
     )
     pairs = [
-        p
-        for side in sides
-        for p in pairs_of(side, to, metric, label)
-        if p.treatment is not p.baseline and p.section.metric.role in limits
+        pair for pair in _pairs(sides, to, metric, label) if pair.section.metric.role in limits
     ]
     if not pairs:
         written = ", ".join(side.text for side in sides) or "no other platform"
@@ -461,16 +458,18 @@ def _family(analysis: Analysis, to: Side, chosen: Sequence[Compared]) -> Sequenc
     """
     sides = [Side(p.name, analysis, p.name, NO_LEVELS) for p in analysis.platforms if p.available]
     tables = dict.fromkeys((pair.section.metric.name, pair.section.label) for pair in chosen)
-    every = [
-        p
-        for table in tables
-        for side in sides
-        for p in pairs_of(side, to, *table)
-        if p.treatment is not p.baseline
-    ]
+    every = [pair for table in tables for pair in _pairs(sides, to, *table)]
     return (
         every if {_cells(pair) for pair in chosen} <= {_cells(pair) for pair in every} else chosen
     )
+
+
+def _pairs(sides: Iterable[Side], to: Side, metric: str, label: str) -> Iterator[Compared]:
+    """Yield what each side is compared in with another one, but not with itself."""
+    for side in sides:
+        for pair in pairs_of(side, to, metric, label):
+            if pair.treatment is not pair.baseline:
+                yield pair
 
 
 def _cells(pair: Compared) -> tuple[int, int]:

@@ -20,7 +20,7 @@ import numpy as np
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
 from vtax.described import Means, Only
-from vtax.report.analysis.values import OfSection, ResultPoint, Row, Section, every_row
+from vtax.report.analysis.values import OfSection, ResultPoint, Row, Section, rows_to_baseline
 from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
 from vtax.stats.intervals import Interval
 from vtax.stats.ratio import ratio_of_logs, widened
@@ -204,11 +204,9 @@ class _Pair:
 
 def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPoint, Row, Row]]:
     """Contrasts of primary metrics that have a ratio and are not `equivalent`: (section, point, row, baseline)."""
-    for section, point, row in every_row([each for each in sections if each.metric.is_primary]):
-        base = point.baseline
-        if base is None or row is base or row.ratio is None or row.verdict is None:
-            continue
-        if row.verdict.kind != "equivalent":
+    primary = [section for section in sections if section.metric.is_primary]
+    for section, point, row, base in rows_to_baseline(primary):
+        if row.ratio and row.verdict and row.verdict.kind != "equivalent":
             yield section, point, row, base
 
 

@@ -13,15 +13,16 @@ from vtax.described import Means
 from vtax.errors import BadInput, NotFound
 from vtax.guest.audit import differences as guest_differences
 from vtax.guest.audit import started_alike
-from vtax.levels import Levels, unknown
+from vtax.levels import METRIC, PLATFORM, Levels, unknown
 from vtax.messages import Note
+from vtax.question import Selection, group, rest
 from vtax.report import document as doc
+from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import design_differences, differences
-from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section
+from vtax.report.analysis.values import Analysis, OfSection, Section
 from vtax.report.document import msg
 from vtax.stats.change_points import FEWEST, change_points_of
-from vtax.stats.checks import Better
 from vtax.store.provenance import merged_runs
 from vtax.store.query import Floats
 from vtax.store.records import LEVELS, CellRecord, PlatformRecord
@@ -130,12 +131,10 @@ class History:
 
 @dataclass
 class _Design:
-    """first: the first run of a design, with a cell of it. section, levels: of the newest."""
+    """Values of one design at one place, of several runs. first: a cell of the first of them. newest: of the last one."""
 
-    first: Analysis
-    cell: CellRecord
-    section: Section
-    levels: Levels
+    first: Cell
+    newest: Cell
     found: dict[str, tuple[PlatformRecord, list[Measured]]]
 
 
@@ -168,6 +167,8 @@ def history(
         what = "has no finished run" if since == 0.0 else "has no finished run since then"
         raise BadInput(f"{study} {what}", hint="see what there is: vtax list")
     designs: dict[tuple[object, ...], list[_Design]] = {}
+    named = {METRIC: (metric,) if metric else (), PLATFORM: tuple(platforms)}
+    only = Selection({name: them for name, them in named.items() if them})
     runs, confidence, order = [], 0.0, [""]
     metrics, all_platforms = set[str](), set[str]()
     for done, name in enumerate(names, 1):
@@ -178,7 +179,7 @@ def history(
         order += [p.name for p in analysis.platforms if p.name not in order and not p.is_baseline]
         metrics |= {section.metric.name for section in analysis.sections}
         all_platforms |= {platform.name for platform in analysis.platforms}
-        _add(designs, analysis, runs[-1], metric, platforms, quantity)
+        _add(designs, analysis, runs[-1], only, quantity)
     if metric and metric not in metrics:
         raise unknown("metric", metric, sorted(metrics), "--metric", study)
     for platform in platforms:
@@ -226,62 +227,48 @@ def _add(
     designs: dict[tuple[object, ...], list[_Design]],
     analysis: Analysis,
     run: MeasuredRun,
-    metric: str,
-    platforms: Collection[str],
+    only: Selection,
     quantity: Quantity,
 ) -> None:
     """Add what a run measured to the design that it belongs to, or to a new one."""
-    for section in analysis.sections:
-        if not (section.metric.name == metric if metric else section.metric.is_primary):
+    names_metric = METRIC in only.choices
+    cells = [
+        cell
+        for cell in cells_of(analysis)
+        if only.selects(cell.levels) and (names_metric or cell.section.metric.is_primary)
+    ]
+    for place, of_place in group(cells, rest(PLATFORM)).items():
+        values = [(cell, _measured(cell, run, quantity)) for cell in of_place]
+        measured = [(cell, value) for cell, value in values if value is not None]
+        if not measured:
             continue
-        for point in section.points:
-            values = [
-                (row, found)
-                for row in point.rows
-                if (found := _measured(row, section.better, run, quantity))
-            ]
-            chosen = [
-                (row, found)
-                for row, found in values
-                if not platforms or row.platform.name in platforms
-            ]
-            if not chosen:
-                continue
-            of_point = designs.setdefault(
-                (
-                    section.label,
-                    section.benchmark,
-                    section.metric.name,
-                    section.metric.unit,
-                    point.levels.canonical,
-                ),
-                [],
-            )
-            design = _design_of(of_point, analysis, section, point, chosen[0][0].cell)
-            for row, found in chosen:
-                design.found.setdefault(row.platform.name, (row.platform, []))[1].append(found)
+        lead = measured[0][0]
+        key = place, lead.section.benchmark, lead.section.metric.unit
+        design = _design_of(designs.setdefault(key, []), lead)
+        for cell, value in measured:
+            platform = cell.row.platform
+            design.found.setdefault(platform.name, (platform, []))[1].append(value)
 
 
-def _design_of(
-    designs: list[_Design],
-    analysis: Analysis,
-    section: Section,
-    point: ResultPoint,
-    cell: CellRecord,
-) -> _Design:
+def _design_of(designs: list[_Design], cell: Cell) -> _Design:
     for design in designs:
-        if not design_differences(design.first, analysis, (design.cell, cell)):
-            design.section, design.levels = section, point.levels
+        if not _unlike(design.first, cell):
+            design.newest = cell
             return design
-    designs.append(_Design(analysis, cell, section, point.levels, {}))
+    designs.append(_Design(cell, cell, {}))
     return designs[-1]
 
 
-def _measured(row: Row, better: Better, run: MeasuredRun, quantity: Quantity) -> Measured | None:
+def _unlike(one: Cell, other: Cell) -> list[doc.Inline]:
+    return design_differences(one.run, other.run, (one.row.cell, other.row.cell))
+
+
+def _measured(cell: Cell, run: MeasuredRun, quantity: Quantity) -> Measured | None:
+    row = cell.row
     if quantity == "efficiency":
         if row.ratio is None:
             return None
-        found = row.ratio.efficiency(better)
+        found = row.ratio.efficiency(cell.section.better)
         value, low, high = found.estimate, found.low, found.high
         is_bounded = low > 0 and bool(np.isfinite(high))
     elif row.summary is None:
@@ -307,11 +294,11 @@ def _plots(
             )
             unlike: list[doc.Inline] = []
             if design is not newest:
-                unlike = design_differences(design.first, newest.first, (design.cell, newest.cell))
+                unlike = _unlike(design.first, newest.first)
             yield Plot(
-                design.section,
-                design.levels,
-                design.first.baseline,
+                design.newest.section,
+                Levels(design.newest.row.cell.levels),
+                design.first.run.baseline,
                 quantity,
                 series,
                 tuple(unlike),

@@ -10,7 +10,7 @@ import numpy as np
 from vtax.errors import StoreError
 from vtax.pairing import mean_logs
 from vtax.report.analysis.result import analyse_data
-from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.values import Analysis, rows_to_baseline
 from vtax.store.query import load
 from vtax.store.store import Store
 
@@ -54,13 +54,8 @@ def noise_of_host(
 
 def _deviations(analysis: Analysis, benchmark: str) -> Iterator[tuple[str, float]]:
     """(platform, standard deviation of its log-ratios) at every point of a benchmark's primary metrics."""
-    for section in analysis.primary:
-        for point in section.points if section.benchmark == benchmark else ():
-            rows = [row for row in point.rows if row.summary is not None]
-            base = next((row for row in rows if row.platform.is_baseline), None)
-            for row in rows:
-                if base is None or row is base:
-                    continue
-                logs = mean_logs([row.means_of_blocks]) - mean_logs([base.means_of_blocks])
-                if logs.values.size >= _FEWEST_BLOCKS:
-                    yield row.platform.name, float(logs.values.std(ddof=1))
+    sections = [section for section in analysis.primary if section.benchmark == benchmark]
+    for _, _, row, base in rows_to_baseline(sections):
+        logs = mean_logs([row.means_of_blocks]) - mean_logs([base.means_of_blocks])
+        if logs.values.size >= _FEWEST_BLOCKS:
+            yield row.platform.name, float(logs.values.std(ddof=1))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from vtax.described import Means, Only
 from vtax.levels import BENCHMARK, METRIC
-from vtax.question import Selection
+from vtax.question import Selection, residue
 from vtax.report.analysis.claim_cells import entries_of
 from vtax.report.analysis.compared import Cell
 from vtax.report.analysis.values import Analysis
@@ -35,6 +35,12 @@ class Published:
     ]
     low: Annotated[float | None, Means("bounds of its interval")]
     high: Annotated[float | None, Means("bounds of its interval")]
+    mixed: Annotated[
+        tuple[str, ...],
+        Means(
+            "factors in which several cells of this run differ, none of which is the one that was published; else empty"
+        ),
+    ] = ()
 
     @property
     def levels(self) -> Annotated[Mapping[str, str], LEVELS]:
@@ -98,20 +104,21 @@ def _of_table(
     point = tuple((factor, _shown(level)) for factor, level in table.where.items())
     for platform, value in table.values.items():
         here = mapped.get(platform, platform)
-        rows = [
-            entry.row.summary
-            for entry in entries
-            if entry.row.platform.name == here and _is_of(entry, table)
-        ]
-        found = [summary for summary in rows if summary is not None]
+        cells = [e for e in entries if e.row.platform.name == here and _is_of(e, table)]
+        found = [cell.row.summary for cell in cells if cell.row.summary is not None]
         mean = low = high = None
+        mixed: tuple[str, ...] = ()
         if table.statistic == "largest_cv":
             mean = max((summary.cv for summary in found if summary.n > 1), default=None)
         elif len(found) == 1:
             mean = found[0].mean
             low, high = (found[0].low, found[0].high) if found[0].blocks > 1 else (None, None)
+        else:
+            mixed = tuple(residue([cell.levels for cell in cells], ()))
         deviation = table.plus_minus.get(platform)
-        yield Published(table, platform, here, point, unit, value, deviation, mean, low, high)
+        yield Published(
+            table, platform, here, point, unit, value, deviation, mean, low, high, mixed
+        )
 
 
 def _shown(level: object) -> str:

@@ -298,6 +298,17 @@ def every_row(sections: Iterable[Section]) -> Iterator[tuple[Section, ResultPoin
     )
 
 
+def rows_to_baseline(
+    sections: Iterable[Section],
+) -> Iterator[tuple[Section, ResultPoint, Row, Row]]:
+    """Yield every row beside its baseline, where both have values, with its section and point."""
+    for section, point, row in every_row(sections):
+        base = point.baseline
+        if base is None or base.summary is None or row.summary is None or row is base:
+            continue
+        yield section, point, row, base
+
+
 def place_of(section: Section, point: ResultPoint, row: Row) -> doc.WarnedPlace:
     """`docker, iperf3 throughput, direction=send`: where something about a row holds."""
     return doc.WarnedPlace(row.platform.name, section.name, levels_of(point.levels))

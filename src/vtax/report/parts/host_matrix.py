@@ -10,6 +10,7 @@ from typing import Any
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.hosts import MeasuredHost, logs_on, units_on
+from vtax.report.analysis.values import rows_to_baseline
 from vtax.report.document import joined, msg, muted, plural
 from vtax.report.parts import shared
 from vtax.report.parts.figures import MOST_ROWS, share_row
@@ -32,23 +33,18 @@ def lines_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Line, .
     """Return every comparison of a primary metric with the baseline, host by host."""
     found = []
     units, level = units_on(hosts), analysis.rule.confidence
-    for section in analysis.primary:
-        for point in section.points:
-            base = point.baseline
-            for row in point.rows if base is not None and base.summary is not None else ():
-                if row is base or row.summary is None:
-                    continue
-                try:
-                    logs = logs_on(row, base, units)
-                except StatsError:
-                    continue
-                ratios = {}
-                for host in hosts:
-                    own = logs.only(host.blocks)
-                    if own:
-                        sessions = [units[block][1] for block in own.units.tolist()]
-                        ratios[host.name] = ratio_over_sessions(own.values, sessions, level)
-                found.append(Line(section, point, row, ratios))
+    for section, point, row, base in rows_to_baseline(analysis.primary):
+        try:
+            logs = logs_on(row, base, units)
+        except StatsError:
+            continue
+        ratios = {}
+        for host in hosts:
+            own = logs.only(host.blocks)
+            if own:
+                sessions = [units[block][1] for block in own.units.tolist()]
+                ratios[host.name] = ratio_over_sessions(own.values, sessions, level)
+        found.append(Line(section, point, row, ratios))
     return tuple(found)
 
 

@@ -64,6 +64,8 @@ def _with_deviation(each: Published) -> doc.Inline:
 
 
 def _own(each: Published) -> doc.Inline:
+    if each.mixed:
+        return muted(msg("several cells, by {factors}", factors=", ".join(each.mixed)))
     if each.mean is None:
         return muted(msg("not measured"))
     if each.table.statistic == "largest_cv":
