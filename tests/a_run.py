@@ -306,8 +306,10 @@ class ARun:
         measured: list[tuple[int, int, float]] = []
         places = {cell.key: place for place, cell in enumerate(made)}
         for block, cell, number in self._order(made):
-            values = (self._made(cell, block, number) or {}).get("values", {})
-            for name, value in values.items():
+            changes = self._made(cell, block, number)
+            if changes is None:
+                continue
+            for name, value in changes.get("values", {}).items():
                 if not math.isnan(value):
                     measured.append((len(order), index[cell.benchmark, name], value))
             order.append((block, places[cell.key], number))

@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 from a_run import a_run
 
+from vtax.benchmarks.base import Outcome
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.report.analysis.check import check
+from vtax.report.parts.result_notes import notes_under
+from vtax.report.renderers.format import english
 from vtax.runner.plan import make_plan
 from vtax.runner.stopping import Stopping
 from vtax.stats.early import FACTOR, decided_early
 from vtax.stats.judge import Contrast, analyse
-from vtax.stats.rules import RULES
+from vtax.stats.rules import RULES, Decision
+from vtax.stats.stopping import within_reach
 from vtax.study.load import LoadedStudy, validate
 
 NOISE = (0.0, 0.04, -0.04, 0.02, -0.02, 0.03, -0.03, 0.01, -0.01, 0.02)
@@ -29,11 +33,12 @@ def speed(platform: str, block: int) -> float:
     return 100 * SPEED[platform] * math.exp(noise)
 
 
-def stopping(stop: str, blocks: int) -> Stopping:
+def stopping(stop: str, blocks: int, budget: str = "10h") -> Stopping:
+    counted = {"blocks": 30} if RULES[stop].is_counted else {}
     declared = {
         "name": "s",
         "platforms": list(PLATFORMS),
-        "design": {"stop": stop, "seed": 7, "budget": "10h"},
+        "design": {"stop": stop, "seed": 7, "budget": budget, **counted},
         "platform": [{"name": "slow", "driver": "podman"}],
         "benchmark": [{"name": "sysbench-cpu"}],
     }
@@ -111,3 +116,45 @@ def test_a_noisy_one_is_asked_again_from_five_blocks_on_only_where_no_other_rule
     assert decided_early(noisy, 0.004) is None
     assert decided_early(noisy[:4], 0.004, goes_on=True) is None
     assert decided_early(noisy, 0.004, goes_on=True) == "below"
+
+
+def noisy_and_quiet(stop: str, budget: str, blocks: int = 6) -> set[str]:
+    """Return the platforms that the next block holds, of which one is far too noisy to be decided."""
+    found = stopping(stop, 0, budget=budget)
+    noise = {"native": 0.0, "docker": 0.02, "slow": 0.6}
+    for cell in found._plan.cells:
+        for block in range(blocks):
+            shift = noise[cell.platform.name] * (1, -1, 0.9, -0.8, 0.7, -0.9)[block]
+            found.add(cell, block, Outcome({"events_per_s": 100 * math.exp(shift)}))
+    decision = found.decide(blocks, elapsed_s=60.0)
+    held = found.pending(decision)
+    return {cell.platform.name for cell in found._plan.cells if cell.key in held}
+
+
+@pytest.mark.parametrize("stop", RULES)
+def test_what_the_time_left_would_hardly_decide_leaves_it_to_others(stop):
+    held = noisy_and_quiet(stop, "100s")
+    assert ("slow" in held) == (stop not in {"open", "verdict"})
+    assert {"native", "docker"} <= held
+
+
+def test_where_nothing_is_within_reach_everything_stays():
+    goal = Decision(False, False, "", ("a", "b"))
+    assert within_reach(goal, {"a": 0.01, "b": 0.02}).open == ("a", "b")
+    assert within_reach(goal, {"a": 0.01, "b": 0.06}).open == ("b",)
+    assert within_reach(goal, {"b": 0.01}).open == ("a",)
+
+
+def test_the_result_says_how_long_what_was_left_out_would_take():
+    run = a_run().platforms(*PLATFORMS).benchmark("tool").metric("speed").blocks(8).with_guests()
+
+    def trial(cell, block, number):
+        if cell.platform == "slow" and block >= 5:
+            return None
+        shift = {"native": 0.0, "docker": 0.02, "slow": 0.6}[cell.platform]
+        return {"values": {"speed": 100 * math.exp(shift * (1, -1, 0.9, -0.8, 0.7)[block % 5])}}
+
+    run = run.design(stop="verdict", max_blocks=30, budget=60.0, margin=0.02).trials(trial)
+    analysis = run.analysis()
+    notes = [english(note) for note in notes_under(analysis.sections[0], analysis)]
+    assert any("slow about" in note and "docker" not in note for note in notes)

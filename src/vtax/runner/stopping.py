@@ -20,12 +20,18 @@ from vtax.runner.plan import Plan, PlannedCell
 from vtax.runner.points import Point
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast
-from vtax.stats.judge import Contrast, missed
+from vtax.stats.judge import (
+    Comparison,
+    Contrast,
+    analyse_families,
+    chance_of_word,
+    missed_of,
+)
 from vtax.stats.means import average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.resolution import Figures, Resolution, resolutions_of
 from vtax.stats.rules import Decision
-from vtax.stats.stopping import decide, within_budget
+from vtax.stats.stopping import decide, within_budget, within_reach
 from vtax.stats.terms import is_rate, is_time
 
 
@@ -100,24 +106,47 @@ class Stopping:
             families[self._name(cell, metric)] = self._family(cell.point, metric)
         contrasts = self._contrasts(blocks)
 
+        answers: dict[str, Comparison | StatsError] = {}
+
         def missed_by(names: Iterable[str]) -> Mapping[str, bool]:
             members = {name: contrasts[name] for name in names}
-            return missed(self._rule, members, families, self._margins)
+            answers.update(analyse_families(self._rule, members, families, self._margins))
+            return missed_of(self._rule, answers)
 
         logs = {name: contrast.logs for name, contrast in contrasts.items()}
         is_plain = self._is_alone or self._session > 1  # of a single platform: of means
         goal = decide(self._rule, logs, blocks, families, None if is_plain else missed_by)
-        pending = self.pending(goal) - done
-        if not pending:
+        if not self.pending(goal) - done:
             return goal
+        cell_s = self._cell_s(elapsed_s)
+        more = self._affordable(blocks, elapsed_s, cell_s * len(self.pending(goal)))
+        if more:
+            chances = {}
+            for name, answer in answers.items():
+                if isinstance(answer, Comparison) and name in goal.open:
+                    better = contrasts[name].better
+                    chances[name] = chance_of_word(self._rule, answer, better, more)
+            goal = within_reach(goal, chances)
+        block_s = cell_s * len(self.pending(goal) - done)
+        return within_budget(self._rule, goal, blocks, elapsed_s, block_s)
+
+    def _cell_s(self, elapsed_s: float) -> float:
+        """Return the mean time of a cell in a block so far; an estimate before the first."""
         made: set[tuple[str, int]] = set()
         for (key, _), values in self._values.items():
             made.update((key, block) for block in values)
         if made:
-            cell_s = elapsed_s / len(made)
-        else:
-            cell_s = self._plan.expected_block_s() / len(self._plan.cells)
-        return within_budget(self._rule, goal, blocks, elapsed_s, cell_s * len(pending))
+            return elapsed_s / len(made)
+        return self._plan.expected_block_s() / len(self._plan.cells)
+
+    def _affordable(self, blocks: int, elapsed_s: float, block_s: float) -> int:
+        """Return how many further blocks the time holds, where comparisons leave to others what they do not need; 0
+        where none leaves for want of time."""
+        rule = self._rule
+        if rule.budget_s is None or not (rule.leaves_settled and rule.allows_for_looks):
+            return 0
+        by_time = int((rule.budget_s - elapsed_s) / block_s) if block_s > 0 else 0
+        return max(0, min(by_time, rule.most_blocks - blocks))
 
     def pending(self, decision: Decision) -> frozenset[str]:
         """Return the keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""

@@ -14,8 +14,9 @@ from vtax.stats.assumptions import allow_for_dependence, dependence, effective_b
 from vtax.stats.checks import MINIMUM_BLOCKS, Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.early import decided_early
+from vtax.stats.margin import log_margin
 from vtax.stats.needed import needed
-from vtax.stats.outlook import Levels, settled
+from vtax.stats.outlook import Levels, settled, share_beyond
 from vtax.stats.ranges import (
     Claimed,
     Tested,
@@ -256,13 +257,29 @@ def missed(
     families: name -> family.
     margins: of the families that have one of their own.
     """
+    return missed_of(rule, analyse_families(rule, contrasts, families, margins))
+
+
+def analyse_families(
+    rule: Rule,
+    contrasts: Mapping[str, Contrast],
+    families: Mapping[str, str],
+    margins: Mapping[str, float],
+) -> dict[str, Comparison | StatsError]:
+    """Return what `analyse` returns of each family.
+
+    rule: of the run.
+    contrasts: by name.
+    families: name -> family.
+    margins: of the families that have one of their own.
+    """
     members: dict[str, dict[str, Contrast]] = {}
     for name, contrast in contrasts.items():
         members.setdefault(families.get(name, ""), {})[name] = contrast
     answers: dict[str, Comparison | StatsError] = {}
     for name, family in members.items():
         answers |= analyse(rule.within(margins.get(name)), family)
-    return missed_of(rule, {name: answers[name] for name in contrasts})
+    return {name: answers[name] for name in contrasts}
 
 
 def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None]) -> dict[str, bool]:
@@ -376,6 +393,31 @@ def decided_after(rule: Rule, verdict: Verdict, ratio: Ratio, more: int) -> floa
     at = np.array([levels(blocks) if blocks >= MINIMUM_BLOCKS else (0.0, 0.0)])
     ns = np.array([blocks])
     return float(settled(ratio.mean_log, sd, ratio.n_blocks, ratio.df, verdict.margin, ns, at)[0])
+
+
+def chance_of_word(rule: Rule, answer: Comparison, better: Better, more: int) -> float:
+    """Return the share of plausible futures in which further blocks give a comparison a word that it has not.
+
+    It is 1 where that is not known: of few blocks, of several sessions, and without noise.
+
+    rule: of the run.
+    answer: so far, not settled.
+    better: of its metric.
+    more: how many blocks.
+    """
+    ratio, verdict = answer.ratio, answer.verdict
+    if ratio.n_blocks < MINIMUM_BLOCKS or ratio.n_sessions > 1 or ratio.se_log == 0:
+        return 1.0
+    settled_share = decided_after(rule, verdict, ratio, more)
+    if verdict.kind == "at-most":
+        return settled_share
+    gain = ratio.mean_log if better == "higher" else -ratio.mean_log
+    blocks, sd = ratio.n_blocks + more, ratio.se_log * math.sqrt(ratio.n_blocks)
+    level = (1 - rule.going_on.interval_confidence(blocks)) / 2 / verdict.family
+    at_most_share = share_beyond(
+        gain, sd, ratio.n_blocks, ratio.df, -log_margin(verdict.margin), blocks, level
+    )
+    return max(settled_share, at_most_share)
 
 
 def _with_levels(verdict: Verdict, ratio: Ratio, rule: Rule) -> Verdict:

@@ -136,6 +136,25 @@ def settled(
     return np.asarray((different | inside).mean(axis=0))
 
 
+def share_beyond(
+    mean: float,
+    sd: float,
+    blocks: int,
+    df: float,
+    bound: float,
+    after: int,
+    level: float,
+) -> float:
+    """Return the share of futures whose log-ratio is certain to lie above a bound after so many blocks in all.
+
+    mean, sd, blocks, df: as of `outlook`. level: one-sided.
+    """
+    if level <= 0:
+        return 0.0
+    final, se, known = _futures(mean, sd, blocks, df, np.array([after]))
+    return float((final - bound >= -special.stdtrit(known, level) * se).mean())
+
+
 def _futures(
     mean: float, sd: float, blocks: int, df: float, ns: npt.NDArray[np.int64]
 ) -> tuple[Array, Array, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,6 +17,9 @@ from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.rules import OVER, Decision, Rule
 from vtax.stats.sequential import Looks, sequential_verdicts
 
+LEAST_CHANCE = (
+    0.05  # of a word within the time left, below which a contrast leaves the time to others
+)
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 
@@ -160,6 +164,18 @@ def within_budget(
     budget = _duration(rule.budget_s)
     reason = Note(OVER, budget=budget, count=blocks)
     return Decision(True, rule.needs_budget and blocks > 0, reason, goal.open, goal.warnings)
+
+
+def within_reach(goal: Decision, chances: Mapping[str, float]) -> Decision:
+    """Return the decision `goal` without contrasts that the time left hardly decides, as long as it may decide others.
+
+    Where it decides none, all stay, since their intervals still get narrower. Leaving costs no error: levels hold at
+    every look of a contrast's own blocks, whatever ends them. One that left may come back.
+
+    chances: name -> that of a word within the time left; absent: not known.
+    """
+    reached = tuple(name for name in goal.open if chances.get(name, 1.0) >= LEAST_CHANCE)
+    return replace(goal, open=reached) if reached and not goal.stop else goal
 
 
 def half_width(rule: Rule, logs: Array) -> float:

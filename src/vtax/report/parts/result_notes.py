@@ -26,6 +26,7 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
             family=doc.Count(section.family),
         )
     yield from _withheld(section, analysis)
+    yield from _out_of_reach(section, analysis)
     compared = [each for each in analysis.primary if each.family]
     if section is next((each for each in compared if each.better == "lower"), None):
         yield msg(
@@ -52,6 +53,44 @@ def _withheld(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
             platforms=listed(dict.fromkeys(platforms)),
             reason=reason,
         )
+
+
+def _out_of_reach(section: Section, analysis: Analysis) -> Iterator[doc.Inline]:
+    """Yield the time that comparisons need which were left out because the time left would hardly decide them."""
+    rule = analysis.rule
+    if not (rule.budget_s and rule.allows_for_looks and analysis.blocks and analysis.duration_s):
+        return
+    block_s = analysis.duration_s / analysis.blocks
+    times = []
+    for row in section.rows:
+        verdict = row.verdict
+        if verdict is None or verdict.is_settled or not row.settled or withheld(row):
+            continue
+        platform = shared.platform_of(row.platform)
+        more = _blocks_needed(row)
+        if more is None:
+            times.append(msg("{platform}, for which that is not known", platform=platform))
+        else:
+            duration = doc.Duration(more * block_s)
+            times.append(msg("{platform} about {duration}", platform=platform, duration=duration))
+    if times:
+        yield msg(
+            "left out of further blocks, because the time left would hardly decide it; at this run's pace a word "
+            "needs on this host: {times}",
+            times=listed(times),
+        )
+
+
+def _blocks_needed(row: Row) -> int | None:
+    """Return the fewest further blocks that are likely to decide a row; None where they are not known."""
+    if row.verdict is None or row.ratio is None:
+        return None
+    if row.verdict.blocks_needed is not None:
+        return row.verdict.blocks_needed
+    needed = row.verdict.needed
+    if needed is None:
+        return None
+    return max(1, min(needed.equal[0], needed.different[0]) - row.ratio.n_blocks)
 
 
 def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[doc.Inline]:
