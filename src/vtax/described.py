@@ -30,9 +30,10 @@ _KINDS: Mapping[Any, Kind] = {
 class Means:
     """The meaning of a value, and when it is empty.
 
-    unit: of a number; empty for counts and shares of 1, `unit` where it is the metric's. name: in exports, where it
-    is not that of the attribute. take: the attribute of the value that is written for it. is_time: Unix time, which
-    is written as a text.
+    unit: of a number; empty for counts and shares of 1, `unit` where it is the metric's.
+    name: in exports, where it is not that of the attribute.
+    take: the attribute of the value that is written for it.
+    is_time: Unix time, which is written as a text.
     """
 
     meaning: str
@@ -67,8 +68,11 @@ Warnings = Annotated[tuple[str, ...], Means("sentences of what to beware of")]
 
 @dataclass(frozen=True)
 class Field:
-    """A column, or a key. path: the attribute that it is. of: the described dataclass that it is, or has several
-    of."""
+    """A column, or a key.
+
+    path: the attribute that it is.
+    of: the described dataclass that it is, or has several of.
+    """
 
     name: str
     kind: Kind
@@ -97,8 +101,10 @@ def values_of(value: Any) -> dict[str, Any]:
 
 
 def json_default(value: Any) -> Any:
-    """Return what `json.dumps` writes of a value that JSON has no form for: what programs read of a dataclass, else
-    its text."""
+    """Return what `json.dumps` writes of a value that JSON has no form for.
+
+    Of a dataclass it is what programs read, of all else the text.
+    """
     return values_of(value) if is_dataclass(value) else str(value)
 
 
@@ -161,8 +167,7 @@ def _at(value: Any, path: str) -> Any:
 
 @cache
 def _hints(described: type) -> tuple[tuple[str, Any], ...]:
-    """Return (attribute, its type) of the fields and properties of a dataclass, or of the keys of a table of a
-    study."""
+    """Return (attribute, its type) of the fields and properties of a dataclass, or of the keys of a study's table."""
     hints: list[tuple[str, Any]] = []
     keys = getattr(described, "model_fields", None)
     if keys:

@@ -80,8 +80,10 @@ class BadInputs(BadInput):
 
 
 def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:
-    """Return one error for all problems of a file: a single problem itself, else BadInputs. where, hint: of the
-    file."""
+    """Return one error for all problems of a file: a single problem itself, else BadInputs.
+
+    where, hint: of the file.
+    """
     flat: list[BadInput] = []
     for problem in problems:
         flat += problem.problems if isinstance(problem, BadInputs) else [problem]
@@ -95,8 +97,10 @@ class Problems:
         self.found: list[BadInput] = []
 
     def of(self, check: Callable[[], T], where: str = "") -> T | None:
-        """Return the result of a check; None when it raised BadInput, which is collected. where: default of its
-        `where`."""
+        """Return the result of a check; None when it raised BadInput, which is collected.
+
+        where: of an error that names no place.
+        """
         try:
             with placed(where):
                 return check()

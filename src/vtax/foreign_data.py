@@ -38,9 +38,11 @@ def parse_json(
     parse_constant: Callable[[str], Any] | None = None,
     parse_float: Callable[[str], Any] | None = None,
 ) -> Any:
-    """Return a value of JSON. levels: of lists and objects in it. parse_constant: of NaN and infinities, parse_float: of
-    other numbers with a point or an exponent (json.loads).
+    """Return a value of JSON.
 
+    levels: of lists and objects in it.
+    parse_constant: of NaN and infinities (json.loads).
+    parse_float: of other numbers with a point or an exponent (json.loads).
     Raises JSONDecodeError, UnicodeDecodeError or NestedTooDeep, all ValueError.
     """
     try:
@@ -54,8 +56,11 @@ def parse_json(
 
 
 def parse_toml(text: str, *, levels: int = DOCUMENT.depth) -> dict[str, Any]:
-    """Return a document of TOML. levels: of lists and tables in it. Raises TOMLDecodeError, LongKey or NestedTooDeep, all
-    ValueError."""
+    """Return a document of TOML.
+
+    levels: of lists and tables in it.
+    Raises TOMLDecodeError, LongKey or NestedTooDeep, all ValueError.
+    """
     if _LONG_KEY.search(text):
         raise LongKey(2 * STUDY.depth)
     try:

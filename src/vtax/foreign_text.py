@@ -33,11 +33,12 @@ def clean(text: str, longest: int = MAX_TEXT_CHARS) -> str:
     Each unsafe character becomes a replacement character. Truncated text ends in an ellipsis, with the number of
     omitted characters where it fits.
     """
-    cut = text
-    if len(text) > longest:
-        kept = longest - (len(left_out(len(text))) if longest >= MAX_TEXT_CHARS else 1)
-        cut = text[:kept] + (left_out(len(text) - kept) if longest >= MAX_TEXT_CHARS else "…")
-    return _ANY.sub(REPLACEMENT, cut.replace("\r\n", "\n"))
+    if len(text) > longest >= MAX_TEXT_CHARS:
+        kept = longest - len(left_out(len(text)))
+        text = text[:kept] + left_out(len(text) - kept)
+    elif len(text) > longest:
+        text = f"{text[: longest - 1]}…"
+    return _ANY.sub(REPLACEMENT, text.replace("\r\n", "\n"))
 
 
 def left_out(count: int, where: str = "") -> str:

@@ -44,7 +44,7 @@ class Levels(Mapping[str, Level]):
         """Return the levels of `factor=level,...`. Raises ValueError."""
         levels: dict[str, Level] = {}
         for part in text.split(","):
-            factor, _, level = (word.strip() for word in part.partition("="))
+            factor, _, level = map(str.strip, part.partition("="))
             if not (factor and level):
                 raise ValueError(f"{text!r} is not of the form factor=level,...")
             levels[factor] = level
@@ -81,31 +81,26 @@ class Levels(Mapping[str, Level]):
     def canonical(self) -> Levels:
         """The same levels, each as `canonical` returns it."""
         if self._canonical is None:
-            self._canonical = Levels(
-                {factor: canonical(factor, level) for factor, level in self._levels.items()}
-            )
+            pairs = self._levels.items()
+            self._canonical = Levels((factor, canonical(factor, level)) for factor, level in pairs)
         return self._canonical
 
     @property
     def link(self) -> dict[str, Level]:
         """The settings of the link among the factors, by their own names."""
-        return {
-            factor.removeprefix(LINK): level
-            for factor, level in self._levels.items()
-            if factor.startswith(LINK)
-        }
+        settings = {}
+        for factor, level in self._levels.items():
+            if factor.startswith(LINK):
+                settings[factor.removeprefix(LINK)] = level
+        return settings
 
     def only(self, factors: Container[str]) -> Levels:
         """Return the levels of these factors alone."""
-        return Levels(
-            {factor: level for factor, level in self._levels.items() if factor in factors}
-        )
+        return Levels(pair for pair in self._levels.items() if pair[0] in factors)
 
     def without(self, factors: Container[str]) -> Levels:
         """Return the levels of all other factors."""
-        return Levels(
-            {factor: level for factor, level in self._levels.items() if factor not in factors}
-        )
+        return Levels(pair for pair in self._levels.items() if pair[0] not in factors)
 
 
 NO_LEVELS = Levels()
@@ -177,9 +172,10 @@ class KnownLevels:
         self._levels: dict[str, dict[str, list[str]]] = {factor: {} for factor in factors}
         for point in points:
             for factor, level in point.items():
-                alike = self._levels.setdefault(factor, {}).setdefault(canonical(factor, level), [])
-                if str(level) not in alike:
-                    alike.append(str(level))
+                known = self._levels.setdefault(factor, {})
+                spellings = known.setdefault(canonical(factor, level), [])
+                if str(level) not in spellings:
+                    spellings.append(str(level))
 
     @property
     def factors(self) -> list[str]:
@@ -188,7 +184,7 @@ class KnownLevels:
 
     def levels(self, factor: str) -> list[str]:
         """Return the levels of a factor, in their first spelling; none of a factor that is not there."""
-        return [alike[0] for alike in self._levels.get(factor, {}).values()]
+        return [spellings[0] for spellings in self._levels.get(factor, {}).values()]
 
     def has(self, factor: str, level: Level) -> bool:
         """Return whether a factor has a level, however it is spelled."""
@@ -201,16 +197,18 @@ class KnownLevels:
     def find_factor(self, written: str, where: str) -> str:
         """Return the factor that a person means, in any case, as in a column of an exported file, or without `link.`.
 
-        where: what the name was given to, for errors. Raises BadInput with the nearest names.
+        written: what the person wrote.
+        where: what it was given to, for errors.
+        Raises BadInput with the nearest names.
         """
         wanted = written.strip().casefold()
         if wanted not in self._levels:
             wanted = wanted.removeprefix(_COLUMN)
-        exact = [factor for factor in self._levels if factor.casefold() == wanted]
-        ends = [factor for factor in self._levels if factor.casefold() == f"{LINK}{wanted}"]
-        if not (found := exact or ends):
-            raise unknown("factor", written.strip(), self.factors, where, self._owner)
-        return found[0]
+        for name in (wanted, link_factor(wanted)):
+            for factor in self._levels:
+                if factor.casefold() == name:
+                    return factor
+        raise unknown("factor", written.strip(), self.factors, where, self._owner)
 
     def find(self, written: str, where: str, form: str) -> tuple[str, tuple[str, ...]]:
         """Return the factor of `factor=level`, and every spelling of that level.
@@ -219,20 +217,18 @@ class KnownLevels:
         form: how to write it, for the hint.
         Raises BadInput with the nearest names.
         """
-        name, equals, level = (word.strip() for word in written.partition("="))
+        if not written:
+            raise BadInput("a factor=level is missing", where=where, hint=form)
+        name, equals, level = map(str.strip, written.partition("="))
         if not equals:
-            what = (
-                f"{written!r} is not of the form factor=level"
-                if written
-                else "a factor=level is missing"
-            )
+            what = f"{written!r} is not of the form factor=level"
             raise BadInput(what, where=where, hint=form)
         factor = self.find_factor(name, where)
-        known = {key.casefold(): alike for key, alike in self._levels[factor].items()}
-        wanted = canonical(factor, level)
-        if wanted.casefold() not in known:
-            raise unknown(f"level of {factor},", level, self.levels(factor), where, self._owner)
-        return factor, tuple(known[wanted.casefold()])
+        wanted = canonical(factor, level).casefold()
+        for key, spellings in reversed(self._levels[factor].items()):
+            if key.casefold() == wanted:
+                return factor, tuple(spellings)
+        raise unknown(f"level of {factor},", level, self.levels(factor), where, self._owner)
 
 
 def unknown(kind: str, given: str, names: Sequence[str], where: str, owner: str) -> BadInput:

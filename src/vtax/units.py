@@ -36,8 +36,7 @@ _SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
 
 
 def size_bytes(text: str | int) -> int:
-    """Return bytes of a size: a plain number, IEC units (KiB, MiB, ...; a bare K, M, G is binary) or SI (kB, MB,
-    ...).
+    """Return bytes of a size: a plain number, IEC units (KiB, ...; a bare K, M, G is binary) or SI (kB, MB, ...).
 
     A small b is refused, since it stands for bits, and so is a text without a unit. Raises ValueError with the units
     it knows. Other types are returned unchanged, for the caller to refuse.
@@ -57,10 +56,10 @@ def size_bytes(text: str | int) -> int:
 
 
 def duration_s(text: str | float) -> float:
-    """Return seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it
-    knows.
+    """Return seconds of a duration: a plain number, or with ms, s, min, h, d.
 
-    A text without a unit is refused. Other types are returned unchanged, for the caller to refuse.
+    A text without a unit is refused. Other types are returned unchanged, for the caller to refuse. Raises ValueError
+    with the units it knows.
     """
     if not isinstance(text, str):
         return _not_bool(text, _DURATIONS)
@@ -109,22 +108,21 @@ def about_size(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`; `–` for one without
-    end."""
+    """Return a time span people read: `0.31 s`, `48 s`, `4 min 05 s`, `2 h 10 min`; `–` for one without end."""
     if not math.isfinite(seconds):
         return "–"
     if seconds <= 0:
         return "0 s"
+    if seconds < 0.995:
+        return f"{seconds:.2f} s"
     if seconds < 9.95:
-        return f"{seconds:.{2 if seconds < 0.995 else 1}f} s"
+        return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"
-    return (
-        f"{minutes} min {rest:02d} s"
-        if minutes < 60
-        else f"{minutes // 60} h {minutes % 60:02d} min"
-    )
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def format_count(number: int, noun: str) -> str:

@@ -38,35 +38,37 @@ libc = ctypes.CDLL(None)
 
 def settings() -> dict[str, str]:
     """Return what files say, in one line each; a file that is not there, such as one of /sys, says nothing."""
-    found = {}
+    texts = {}
     for name, path in SETTINGS.items():
         try:
             with open(path) as file:
-                found[name] = " ".join(file.read().split())
+                texts[name] = " ".join(file.read().split())
         except OSError:
             continue
-    return found
+    return texts
 
 
 def limits() -> dict[str, str]:
     """Return all resource limits by their names, soft and hard."""
-    names = [
-        name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
-    ]
-    found = {}
-    for name in names:
+    texts = {}
+    for name in dir(resource):
+        if not name.startswith("RLIMIT_") or name == "RLIMIT_OFILE":
+            continue
         values = resource.getrlimit(getattr(resource, name))
-        shown = ["none" if value == resource.RLIM_INFINITY else str(value) for value in values]
-        found[f"limit {name.removeprefix('RLIMIT_')}"] = " ".join(shown)
-    return found
+        words = ["none" if value == resource.RLIM_INFINITY else str(value) for value in values]
+        texts[f"limit {name.removeprefix('RLIMIT_')}"] = " ".join(words)
+    return texts
 
 
 def process() -> dict[str, str]:
     """Return what a process has from the one that started it."""
     mask = os.umask(0)
     os.umask(mask)
-    lines = [line.partition(":") for line in open("/proc/self/status")]  # noqa: SIM115
-    status = {name: value.strip() for name, _, value in lines}
+    status = {}
+    with open("/proc/self/status") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            status[name] = value.strip()
     ignored = int(status["SigIgn"], 16) & OWN_SIGNALS
     variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name != TAG)
     return {
@@ -80,7 +82,7 @@ def process() -> dict[str, str]:
         "directory": os.getcwd(),
         "environment": " ".join(variables),
         "time zone": " ".join(time.tzname),
-        **{shown: status.get(name, "") for name, shown in OF_STATUS.items()},
+        **{title: status.get(name, "") for name, title in OF_STATUS.items()},
     }
 
 
@@ -103,10 +105,10 @@ def places() -> dict[str, str]:
 def localhost() -> str:
     """Return the addresses of the own machine, the first to be tried first."""
     try:
-        found = socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo("localhost", 80, type=socket.SOCK_STREAM)
     except OSError as error:
         return f"({error.strerror})"
-    return " ".join(str(address[0]) for *_, address in found)
+    return " ".join(str(address[0]) for *_, address in answers)
 
 
 if __name__ == "__main__":

@@ -43,12 +43,11 @@ def checked(data: Mapping[str, Any]) -> tuple[list[Problem], Study | None]:
     try:
         return problems, validated(Study, values)
     except RefusedStudy as refused:
-        nearest_places = {
-            (*problem.place[:-1], problem.near) for problem in refused.problems if problem.near
-        }
+        misspelt = [problem for problem in refused.problems if problem.near]
+        meant = {(*problem.place[:-1], problem.near) for problem in misspelt}
         own = []
         for problem in refused.problems:
-            if problem.is_unknown or problem.place not in nearest_places:
+            if problem.is_unknown or problem.place not in meant:
                 own.append(problem)
         return [_add_hint(problem) for problem in (*problems, *own)], _validate_rest(values, own)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -43,10 +44,10 @@ def beside(study: Path, name: str) -> Path:
     """
     path, directory = PurePosixPath(name), study.absolute().parent
     is_inside = not path.is_absolute() and ".." not in path.parts and len(name) <= MAX_TEXT_CHARS
-    try:
-        real = Path(os.path.realpath(directory / path)) if is_inside else Path()
-    except ValueError:  # a character that no path has
-        real = Path()
+    real = Path()
+    if is_inside:
+        with suppress(ValueError):  # a character that no path has
+            real = Path(os.path.realpath(directory / path))
     if not real.is_relative_to(os.path.realpath(directory)):
         raise BadInput(
             f"the file {shorten(name)!r} is not in the directory of the study",
