@@ -136,13 +136,13 @@ def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(h
             check_host(store.open_run("tour-1"), {})
 
 
-def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, elsewhere):
+def test_importing_twice_is_no_second_run_and_a_taken_name_is_no_obstacle(home, elsewhere, golden):
     output_of("export", "tour-1")
-    assert "tour-1 is this run already" in output_of("import", "tour-1.vtax.gz")
+    golden(output_of("import", "tour-1.vtax.gz"), "again")
     elsewhere()
     with Store.open(Home.from_environment().store_url) as store:
         begin(store, "tour-1").finish("finished", "", 2.0)
-    assert "the bundle calls it tour-1" in output_of("import", "tour-1.vtax.gz")
+    golden(output_of("import", "tour-1.vtax.gz"), "a taken name")
     again = json.loads(output_of("import", "tour-1.vtax.gz", "--json"))
     assert (again["name"], again["is_new"]) == ("tour-1-imported", False)
     assert len(json.loads(output_of("list", "--json"))) == 2

@@ -8,7 +8,8 @@ json.loads, tomllib.loads), are listed here with the reason why their input is o
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,15 @@ LIBRARY: Mapping[str, str] = {
 """MODULE:NAME -> why the levels of its input are few."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text())
+@cache
+def used() -> tuple[set[str], set[str]]:
+    """`PATH:NAME` of functions that call themselves, and of those of the library that a module uses."""
+    ours, of_others = set(), set()
+    for path in SOURCE.rglob("*.py"):
+        tree, place = ast.parse(path.read_text()), path.relative_to(SOURCE).as_posix()
+        ours |= {f"{place}:{name}" for name in recursive(tree)}
+        of_others |= {f"{place}:{name}" for name in of_library(tree)}
+    return ours, of_others
 
 
 class _Functions(ast.NodeVisitor):
@@ -239,14 +246,14 @@ def _dotted(node: ast.Attribute | ast.Name) -> str:
 
 @pytest.mark.slow
 def test_functions_that_call_themselves_are_listed_with_a_reason():
-    found = {f"{path}:{name}" for path, tree in modules() for name in recursive(tree)}
+    found, _ = used()
     assert sorted(found - {*RECURSIVE}) == []
     assert sorted({*RECURSIVE} - found) == []
 
 
 @pytest.mark.slow
 def test_functions_of_the_library_that_call_themselves_are_listed_with_a_reason():
-    found = {f"{path}:{name}" for path, tree in modules() for name in of_library(tree)}
+    _, found = used()
     assert sorted(found - {*LIBRARY}) == []
     assert sorted({*LIBRARY} - found) == []
 

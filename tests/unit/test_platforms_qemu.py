@@ -321,8 +321,7 @@ def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_pat
 def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path, golden):
     with pytest.raises(ImageError) as caught:
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
-    assert "6.1.0-1-amd64 is not on this host" in caught.value.what
-    assert "linux-image-6.1.0-1-amd64" in caught.value.hint
+    golden(str(caught.value), "no kernel")
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/vmlinuz-6.1.0-1-amd64").touch()
     with pytest.raises(ImageError) as caught:
