@@ -18,10 +18,12 @@ from vtax.report.analysis.answers import answers, sentence_of
 from vtax.report.analysis.check import check
 from vtax.report.analysis.host_cpu import cost_section
 from vtax.report.analysis.next_step import next_step_of
+from vtax.report.analysis.recommendation import recommend
 from vtax.report.parts.check import document_of
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import plain
 from vtax.report.renderers.junit import junit
+from vtax.report.views.recommend import document_of as recommended
 from vtax.store.records import CellRecord
 from vtax.store.store import Store
 
@@ -219,3 +221,15 @@ def test_two_words_of_a_condition_are_one_and_may_be_repeated():
     words = ["--check", "slower-by", "5%", "--check", "costs-more-by", "10%", "--strict"]
     command.main(words, standalone_mode=False)
     assert given == ["slower-by 5%", "costs-more-by 10%", True]
+
+
+def test_a_recommendation_says_what_each_costs_and_ranks_by_speed_alone(found):
+    ranked = recommend(found)
+    assert set(ranked.host_cpu) == {"docker", "podman", "lxc"}
+    assert ranked.host_cpu["docker"].estimate == pytest.approx(1.25, abs=0.01)
+    assert [each.name for each in ranked.resources if each.weight] == ["application"]
+    said = " ".join(drawn(recommended(ranked), 200).split())
+    assert "host CPU for the same work, percent of native: " in said
+    assert re.search(r"docker 125\.0 % \[1", said)
+    weighed = recommend(found, {"host-cpu": 1.0})
+    assert "for the same work, percent" not in drawn(recommended(weighed), 400)

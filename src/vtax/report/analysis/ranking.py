@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -142,6 +142,14 @@ class Recommendation:
         tuple[float, ...],
         Means("rate limits of the links that the figures were measured through", unit="Mbit/s"),
     ]
+
+    host_cpu: Annotated[
+        Mapping[str, Interval],
+        Means(
+            "platform -> the host CPU that it takes for the same work, as a share of the baseline's: the geometric "
+            "mean over the benchmarks; it is in no score unless `host-cpu` has a weight"
+        ),
+    ] = field(default_factory=dict)
 
     @property
     def status(self) -> Annotated[str, STATUS]:

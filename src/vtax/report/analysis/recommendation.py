@@ -19,6 +19,7 @@ from vtax.report.analysis.ranking import (
     Standing,
     Unranked,
 )
+from vtax.report.analysis.resources import host_cpu_of
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
@@ -108,6 +109,7 @@ def recommend(
         analysis.rule.confidence,
         _warnings(analysis, figures, standings, given, left_out),
         link_limits(analysis, figures),
+        host_cpu_of(analysis),
     )
 
 

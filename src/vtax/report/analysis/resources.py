@@ -10,7 +10,7 @@ import numpy as np
 
 from vtax.described import Means
 from vtax.report.analysis.values import Analysis
-from vtax.report.analysis.workload import WorkloadMetric, figures_of, weighted_of
+from vtax.report.analysis.workload import CPU, WEIGHABLE, WorkloadMetric, figures_of, weighted_of
 from vtax.stats import scores
 from vtax.stats.assumptions import allow_for_dependence, dependence
 from vtax.stats.intervals import Interval
@@ -65,6 +65,28 @@ def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
         if costs:
             found.append(ResourceCosts(each.name, each.labels, tuple(costs)))
     return tuple(found)
+
+
+def host_cpu_of(analysis: Analysis) -> dict[str, Interval]:
+    """Return platform -> the host CPU that it takes for the same work, as a share of the baseline's.
+
+    It is the geometric mean over the benchmarks; platforms that lack one, and the baseline, are left out.
+    """
+    shares = {**dict.fromkeys(WEIGHABLE, 0.0), CPU: 1.0}
+    figures, _, _ = figures_of(analysis, shares)
+    answers = [each for each in figures if each.section.is_answer]
+    found = {}
+    for platform in analysis.platforms:
+        is_whole = all(platform.name in figure.values for figure in answers)
+        if platform.is_baseline or not answers or not is_whole:
+            continue
+        lost = _cost(analysis, platform, answers).overhead
+        low, middle, high = (
+            1 / (1 - each) if each < 1 else math.inf
+            for each in (lost.low, lost.estimate, lost.high)
+        )
+        found[platform.name] = Interval(middle, low, high, lost.confidence)
+    return found
 
 
 def _has_value(platform: PlatformRecord, figures: list[WorkloadMetric]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from vtax.errors import BadInput
 from vtax.report import document as doc
 from vtax.report.analysis.ranking import RankSwitch, Recommendation, Standing
 from vtax.report.analysis.recommendation import recommend
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.workload import Missing, Unmeasured
+from vtax.report.analysis.workload import CPU, Missing, Unmeasured
 from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.header import run_line
@@ -67,7 +67,8 @@ def _summary(found: Recommendation) -> Iterator[doc.Part]:
     """Yield the answer, what was not tested, then what bears on all of it."""
     if found.full:
         decides = [_decides(found)] if found.contributions else []
-        yield doc.Paragraph(styled(joined([_choice(found), *decides], "; "), "strong"))
+        answer = joined([_choice(found), *decides, *_host_cpu(found)], "; ")
+        yield doc.Paragraph(styled(answer, "strong"))
     items = [_unmeasured(each) for each in found.unmeasured]
     items += [
         _could_be_first(each, found)
@@ -165,6 +166,20 @@ def _decides(found: Recommendation) -> doc.Inline:
     )
 
 
+def _host_cpu(found: Recommendation) -> Iterator[doc.Inline]:
+    """Yield what the first and those that noise does not tell from it cost the host, which no score has."""
+    first, *others = found.full
+    close = [each for each in others if each.to_first is not None and each.to_first.high >= 1]
+    names = [each.platform.name for each in (first, *close) if each.platform.name in found.host_cpu]
+    if names and all(each.name != CPU for each in found.resources if each.weight):
+        costs = [joined([name, _relative(found.host_cpu[name])], " ") for name in names]
+        yield msg(
+            "host CPU for the same work, percent of {baseline}: {costs}",
+            baseline=found.baseline,
+            costs=joined(costs),
+        )
+
+
 def _could_be_first(each: Standing, found: Recommendation) -> doc.Inline:
     where = listed([_lacks(m) for m in each.missing])
     if each.needed is None or not found.full:
@@ -186,18 +201,23 @@ def _could_be_first(each: Standing, found: Recommendation) -> doc.Inline:
 def _places(found: Recommendation) -> doc.Table:
     used = [each for each in found.resources if each.share]
     has_missing = any(each.missing for each in found.standings)
+    has_cpu = bool(found.host_cpu)
     columns = (
         doc.Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
         doc.Column("score", _with_interval(msg("score"), found), is_number=True),
         *(doc.Column(each.name, shared.resource(each.name), is_number=True) for each in used),
+        *(
+            [doc.Column("host-cpu-cost", msg("host CPU,\nless is better"), is_number=True)]
+            * has_cpu
+        ),
         *([doc.Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
-    rows = [_row(each, [r.name for r in used]) for each in found.standings]
+    rows = [_row(each, [r.name for r in used], found.host_cpu) for each in found.standings]
     if found.reference is not None:
         one = doc.Share(1.0, "whole")
         cells: tuple[doc.Inline, ...] = ("", shared.platform_of(found.reference), one)
-        rows.append(doc.TableRow((*cells, *(one for _ in used)), "baseline"))
+        rows.append(doc.TableRow((*cells, *(one for _ in used), *[one] * has_cpu), "baseline"))
     return doc.Table(
         columns, (doc.Group(tuple(rows)),), key="places", label=msg("places of the platforms")
     )
@@ -223,7 +243,7 @@ def _with_interval(title: doc.Inline, found: Recommendation) -> doc.Inline:
     )
 
 
-def _row(each: Standing, resources: list[str]) -> doc.TableRow:
+def _row(each: Standing, resources: list[str], host_cpu: Mapping[str, Bounds]) -> doc.TableRow:
     low, high = each.place
     place: doc.Inline = (
         doc.Count(low) if low == high else doc.Range(doc.Count(low), doc.Count(high))
@@ -237,6 +257,11 @@ def _row(each: Standing, resources: list[str]) -> doc.TableRow:
     )
     if each.missing:
         score = doc.Range(doc.Relative(each.score.low), doc.Relative(each.score.high))
+    if host_cpu:
+        cpu = host_cpu.get(each.platform.name)
+        is_baseline = each.platform.is_baseline
+        unknown: doc.Inline = doc.Share(1.0, "whole") if is_baseline else doc.Nothing()
+        shown.append(_relative(cpu) if cpu else unknown)
     why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
     missing = (why,) if each.missing else ()
     return doc.TableRow((place, shared.platform_of(each.platform), score, *shown, *missing))
