@@ -48,10 +48,11 @@ BESIDE = Means("")
 
 
 class Only(tuple[str, ...]):
-    """The named parts of a value, which stand beside the others as those of BESIDE do. meaning: of all of them, where
-    it is not their own.
+    """The named parts of a value, which stand beside the others as those of BESIDE do.
 
     The value may be a table of a study, whose keys have descriptions.
+
+    meaning: of all of them, where it is not their own.
     """
 
     meaning: str

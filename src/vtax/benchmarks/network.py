@@ -85,8 +85,10 @@ class ThroughputParameters(Parameters):
 
 
 def worst(values: Sequence[float]) -> float:
-    """Return the largest of values of several streams or directions; one that is no number is the worst, and so is
-    none at all, where nothing arrived."""
+    """Return the largest of values of several streams or directions; no number is the worst.
+
+    None at all, where nothing arrived, are no number either.
+    """
     if not values or any(math.isnan(value) for value in values):
         return math.nan
     return max(values)

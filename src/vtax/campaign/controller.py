@@ -398,8 +398,10 @@ class Controller:
     def _variables(
         self, host: CampaignHost, session: HostSession, verb: Sequence[str]
     ) -> dict[str, Any]:
-        """Return the variables of the playbook for a host. Nothing that a host sent is in them: Ansible expands
-        templates in them."""
+        """Return the variables of the playbook for a host.
+
+        Nothing that a host sent is in them: Ansible expands templates in them.
+        """
         pack, digest = str(self.campaign.pack), self.settings.pack_digest
         unpacked = self._unpacked(host)
         vtax = ["env", f"VTAX_HOME={host.home}", f"{unpacked}/{PROGRAM}", "host"]

@@ -251,8 +251,7 @@ def run_of(requested: RequestedRun) -> RunSummary | None:
 
 
 def last_line(log: Path) -> str:
-    """Return the error that a command of vtax ended with, on one line; empty where there is none since the last
-    beginning."""
+    """Return the error that a command of vtax ended with, on one line; empty where there was none since its last start."""
     with suppress(OSError):
         text = log.read_bytes()[-_LOG_BYTES:].decode(errors="replace").rpartition(BEGUN)[2]
         _, marker, error = f"\n{text}".rpartition("\nvtax: ")

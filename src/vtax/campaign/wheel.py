@@ -24,8 +24,10 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: vtax\nRoot-Is-Purelib: true\nTag: py3-n
 
 
 def write_wheel(directory: Path) -> Path:
-    """Write the wheel into a directory and return its path. Raises BadInput where vtax is not installed, or another
-    version than runs."""
+    """Write the wheel into a directory and return its path.
+
+    Raises BadInput where vtax is not installed, or another version than runs.
+    """
     package = _installed_vtax()
     name = f"vtax-{package.version}"
     target, records = directory / f"{name}-py3-none-any.whl", []

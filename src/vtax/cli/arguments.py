@@ -45,8 +45,10 @@ def share_of_option(text: str, where: str) -> float:
 
 
 def moment_of(text: str, where: str) -> float:
-    """Return the Unix time of a day or a time (ISO 8601) in this host's time zone. Raises BadInput. where: the
-    option."""
+    """Return the Unix time of a day or a time (ISO 8601) in this host's time zone. Raises BadInput.
+
+    where: the option, for errors.
+    """
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):

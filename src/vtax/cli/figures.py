@@ -210,8 +210,10 @@ def _write(
 
 
 def _chosen(drawings: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:
-    """Return the figures that are wanted. Raises BadInput for an id that the study does not have, and without any
-    figure."""
+    """Return the figures that are wanted.
+
+    Raises BadInput for an id that the study does not have, and without any figure.
+    """
     ids = [drawing.figure.id for drawing in drawings]
     if not ids:
         hint = "--report writes those of the report; docs/study-files.md shows how a study declares figures"

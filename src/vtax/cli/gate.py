@@ -155,8 +155,10 @@ def run_gate(
 def judge(
     store: Store, run_name: str, limits: GateLimits, junit: Path | None, *, quiet: bool
 ) -> int:
-    """Return the exit status of the gate over a run that was just made, after printing what it found, unless
-    quiet."""
+    """Return the exit status of the gate over a run that was just made, after printing what it found.
+
+    Nothing is printed where it is to be quiet.
+    """
     from vtax.cli.show import print_document
 
     document, checks = run_gate(store, (run_name, ""), run_name, limits, ("", ""), (junit, None))
@@ -283,8 +285,7 @@ def _against(
 
 
 def _difference(checks: Checks) -> str:
-    """Return why runs have no comparison in common: other benchmarks, or what differs at the points that they
-    share."""
+    """Return why runs have no comparison in common: other benchmarks, or how the points that they share differ."""
     from vtax.report.renderers.format import english
 
     assert checks.against is not None

@@ -193,8 +193,10 @@ def _print_images(manifests: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _added(manifest: Mapping[str, Any]) -> str:
-    """Return what is in a layer and the size it adds to the base, or is in its place: `pi (+1.6 MiB)`; empty for a
-    base."""
+    """Return what is in a layer and the size it adds to the base: `pi (+1.6 MiB)`; empty for a base.
+
+    Of a layer in the place of the base it is the whole size.
+    """
     recipe, size = manifest["recipe"], about_size(manifest["added_bytes"])
     added = [*recipe.get("layer", ()), *(f"data {data['name']}" for data in recipe.get("data", ()))]
     own = recipe.get("own")

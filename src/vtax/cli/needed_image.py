@@ -39,8 +39,11 @@ def packages_for(study: Study) -> tuple[str, ...]:
 
 
 def recipe_for(loaded: LoadedStudy) -> Recipe:
-    """Return the image that the guests of a study run. Raises BadInput for a study that cannot run, where its points
-    decide what data the image has, and for an image of the user's that is not there."""
+    """Return the image that the guests of a study run.
+
+    Raises BadInput for a study that cannot run, where its points decide what data the image has, and for an image of
+    the user's that is not there.
+    """
     study = loaded.study
     start = DEFAULT
     if study.guest.image:
@@ -90,8 +93,10 @@ def all_recipes() -> list[Recipe]:
 
 
 def provide(home: Home, recipe: Recipe) -> Image:
-    """Return the image of a recipe, checked, or built now with its stages on stderr. Raises BadInput and
-    ImageError."""
+    """Return the image of a recipe, checked, or built now with its stages on stderr.
+
+    Raises BadInput and ImageError.
+    """
     if recipe.own:
         provide(home, recipe.base)
     image = images.checked(home, recipe)

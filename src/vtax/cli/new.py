@@ -288,8 +288,10 @@ def _command_line(text: str) -> list[str]:
 
 
 def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str, ...]:
-    """Return the files that the guest needs. asks: whether to offer those of this host that the command line
-    names."""
+    """Return the files that the guest needs.
+
+    asks: whether to offer those of this host that the command line names.
+    """
     local = []
     for word in line:
         if word.startswith(("./", "../")) and word not in named:

@@ -77,8 +77,10 @@ def print_path(path: Path) -> None:
 
 
 def existing_store() -> Store:
-    """Open the store of VTAX_HOME, or that of VTAX_STORE, to read it. Raises BadInput where there is none: NotFound
-    where there is no run yet."""
+    """Open the store of VTAX_HOME, or that of VTAX_STORE, to read it.
+
+    Raises BadInput where there is none: NotFound where there is no run yet.
+    """
     from vtax.store.store import Store
 
     home = Home.from_environment() if os.environ.get("VTAX_STORE") else Home.existing()
@@ -160,8 +162,11 @@ def need_root(what: str) -> None:
 
 
 def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Image:
-    """Return the built guest image of a recipe; without one, the base. study: that needs it. Raises BadInput when it
-    is not built."""
+    """Return the built guest image of a recipe; without one, the base.
+
+    study: that needs it.
+    Raises BadInput when it is not built.
+    """
     from vtax.image.build import checked
     from vtax.image.recipe import DEFAULT
 

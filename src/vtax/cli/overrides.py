@@ -102,8 +102,7 @@ def boot_changes(
 
 
 def name_changes(study: Study, **given: Any) -> dict[str, Any]:
-    """Return the study's own list of what options changed, with those that are given: it stands beside every
-    result."""
+    """Return the study's own list of what options changed, with the given ones; it stands beside every result."""
     added = []
     for option, value in given.items():
         if value not in (None, ()):

@@ -29,8 +29,7 @@ _FORMATS = ("svg", "pdf", "png")
 
 
 def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --rows, --cols, --panel, --metric, --value, --to and --figure: parameters of these names, see
-    `requested`."""
+    """Add --rows, --cols, --panel, --metric, --value, --to and --figure, which `requested` reads by these names."""
     options = (
         click.option(
             "--rows",

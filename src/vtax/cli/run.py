@@ -421,8 +421,10 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
 
 
 def _check_platforms(named: tuple[str, ...], study: Study) -> None:
-    """Raise BadInput for a platform of --platforms that neither the study nor a driver has, and where the baseline is
-    not among them."""
+    """Raise BadInput for a platform of --platforms that neither the study nor a driver has.
+
+    The baseline must be among them.
+    """
     own = [table.name for table in study.platform]
     with placed("--platforms"):
         for name in named:

@@ -78,8 +78,7 @@ class Output(io.TextIOBase):
         self._put(coloured(text))
 
     def _encoded(self, text: str) -> bytes:
-        """Return the bytes of the next piece of text; the first has the byte order mark, where the encoding has
-        one."""
+        """Return the bytes of the next piece of text; the first has the encoding's byte order mark, if there is one."""
         return self._encoder.encode(text)
 
     def _put(self, text: str) -> None:

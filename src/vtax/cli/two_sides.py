@@ -25,8 +25,10 @@ _LONGEST = 32  # characters of a name that is made of values: it is the first co
 
 
 def two_sides(text: str, study: Study) -> TwoSides:
-    """Return both sides, of which study may define the platforms. Raises BadInput for what is not two of one
-    driver."""
+    """Return both sides, of which study may define the platforms.
+
+    Raises BadInput for what is not two of one driver.
+    """
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(parts):
         count = len(list(filter(None, parts)))

@@ -38,8 +38,10 @@ _REPEATED = {
 
 
 def filling(name: str, size: int, report: str = "") -> str:
-    """Return the output of a name, of so many characters. report: a real output of the tool, which some names
-    repeat."""
+    """Return the output of a name, of so many characters.
+
+    report: a real output of the tool, which some names repeat.
+    """
     report = report or "name: 1.5 units\n"
     if name == "field-in-report":
         start, end = max(

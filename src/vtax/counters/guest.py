@@ -31,8 +31,10 @@ def parse(files: Mapping[str, bytes | None]) -> dict[str, float]:
 
 
 def network_totals(net_dev: bytes | None) -> dict[str, float]:
-    """Return traffic of all interfaces but lo together, from the text of /proc/net/dev; nothing without an
-    interface."""
+    """Return traffic of all interfaces but lo together; nothing without an interface.
+
+    text: of /proc/net/dev.
+    """
     totals: dict[str, float] = {}
     for interface, columns in _interfaces((net_dev or b"").decode(errors="replace")):
         if interface != "lo":

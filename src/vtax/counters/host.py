@@ -221,8 +221,10 @@ def host_facts() -> dict[str, Any]:
 
 
 def machine_id() -> str:
-    """Return what tells hosts apart without giving away what machine-id(5) asks to keep confidential; empty when not
-    known."""
+    """Return what tells hosts apart; empty when not known.
+
+    It gives away nothing that machine-id(5) asks to keep confidential.
+    """
     return machine_id_of(_text("/etc/machine-id").strip() or platform.node())
 
 
@@ -302,8 +304,10 @@ def distribution(os_release: str) -> str:
 
 
 def cgroup_version(mountinfo: str) -> str:
-    """Return `v2`, `v1`, `hybrid` (v1 controllers beside a v2 tree), or nothing, from the text of
-    /proc/self/mountinfo."""
+    """Return `v2`, `v1`, `hybrid` (v1 controllers beside a v2 tree), or nothing.
+
+    text: of /proc/self/mountinfo.
+    """
     kinds = set()
     for line in mountinfo.splitlines():
         kinds.add(line.partition(" - ")[2].split(" ")[0])

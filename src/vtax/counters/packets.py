@@ -23,8 +23,10 @@ FEWEST = 100  # packets that say what a trial is made of; fewer are of a tool's 
 
 
 def mean_packet_bytes(counted: Counted) -> dict[str, float]:
-    """Return the mean bytes of the IP packets in the direction with more, by hop, of hops that carried a share of the
-    data."""
+    """Return the mean bytes of the IP packets in the direction with more, by hop.
+
+    Hops that carried less than a share of the data are left out.
+    """
     carried: dict[str, tuple[float, float]] = {}
     for place, name in counted:
         if place != LINK or not name.endswith(RX_BYTES.of("")):

@@ -465,6 +465,8 @@ _BY_NAME = {
 
 
 def find(name: str) -> Counter | None:
-    """Return the counter of a stored name, by what is after its last dot where it has an owner; None for one not
-    known."""
+    """Return the counter of a stored name; None for one not known.
+
+    Of a name with an owner it is found by what is after the last dot.
+    """
     return _BY_NAME.get((False, name)) or _BY_NAME.get((True, name.rpartition(".")[2]))

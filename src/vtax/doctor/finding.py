@@ -10,9 +10,10 @@ Severity = Literal["ok", "none", "warn", "bad"]
 
 @dataclass(frozen=True)
 class Observation:
-    """Result of one observation. severity: `none` is not there and disturbs nothing, `warn` shifts figures, `bad`
-    makes them useless. hint: may be empty.
+    """Result of one observation.
 
+    severity: `none` is not there and disturbs nothing, `warn` shifts figures, `bad` makes them useless.
+    hint: may be empty.
     by_tunable: whether the tunable of the check's name applies the hint, if there is one.
     """
 

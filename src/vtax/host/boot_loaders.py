@@ -268,8 +268,10 @@ def _words(line: str) -> list[str]:
 
 
 def _efi_variable(name: str) -> str:
-    """Return the text of a variable of the boot loader interface (UTF-16 after 4 bytes of attributes); empty without
-    it."""
+    """Return the text of a variable of the boot loader interface (UTF-16 after 4 bytes of attributes).
+
+    It is empty where there is no such variable.
+    """
     try:
         content = (ROOT / _EFI_VARIABLES / f"{name}-{_VENDOR}").read_bytes()
     except OSError:

@@ -109,14 +109,18 @@ def read_only(source: Path, target: Path) -> list[MountStep]:
 
 
 def untrusted(target: Path) -> MountStep:
-    """Return the flags of what a guest writes, for a bind mount that is already at target: a bind mount ignores
-    flags."""
+    """Return the flags of what a guest writes, for a bind mount that is already at target.
+
+    The call that makes a bind mount ignores flags.
+    """
     return MountStep(target, flags=MS_REMOUNT | MS_BIND | UNTRUSTED)
 
 
 def id_mapped(source: Path, target: Path) -> MountStep:
-    """Return a directory read-only at a second place, where its files belong to a user namespace's ids (private,
-    ids_of)."""
+    """Return a directory read-only at a second place, where its files belong to a user namespace's ids.
+
+    That namespace is `ids_of` of `private`.
+    """
     return MountStep(target, source=source, id_mapped=True)
 
 

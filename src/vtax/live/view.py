@@ -98,8 +98,10 @@ def widths(analysis: Analysis) -> Widths:
 
 
 def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
-    """Return a row for every percent with its interval, its half-width and that of the block before; None without
-    any."""
+    """Return a row for every percent with its interval, its half-width and that of the block before.
+
+    They are None where there are none.
+    """
     rows = [
         doc.TableRow(
             (

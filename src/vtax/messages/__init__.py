@@ -146,8 +146,10 @@ def note_in(code: str, data: Mapping[str, Any]) -> Note:
 
 
 def packed(text: str) -> str:
-    """Return a text as it is kept: of a note its code and data, as JSON; any other cleaned, and never read as a
-    note."""
+    """Return a text as it is kept: of a note its code and data, as JSON.
+
+    Any other is cleaned, and never read as a note.
+    """
     if isinstance(text, Note):
         document = json.dumps(columns_of(text), ensure_ascii=False)
         if len(document) <= MAX_TEXT_CHARS:

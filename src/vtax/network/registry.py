@@ -59,8 +59,10 @@ class ForeignSetting(BadInput):
 
 
 def settings(name: str, values: Mapping[str, Any]) -> LinkSettings:
-    """Return the link settings of a topology from a study's values, parsed once. Raises BadInput, also for a topology
-    that does not exist, and ForeignSetting."""
+    """Return the link settings of a topology from a study's values, parsed once.
+
+    Raises BadInput, also for a topology that does not exist, and ForeignSetting.
+    """
     topology = get(name)
     for setting in values:
         owners = [

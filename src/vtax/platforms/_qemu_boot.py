@@ -53,8 +53,11 @@ PROGRAM = bytes.fromhex(
 
 @dataclass(frozen=True)
 class BootProbe:
-    """The outcome. problem: empty when the program ran to its end. broken: the machine was there and did not run it,
-    which is not a matter of options, programs or permissions."""
+    """The outcome.
+
+    problem: empty when the program ran to its end.
+    broken: the machine was there and did not run it, which is not a matter of options, programs or permissions.
+    """
 
     problem: str
     seconds: float

@@ -153,8 +153,10 @@ def _text(path: str) -> str:
 
 
 def _fork(tag: str, argv: list[str], interfaces: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Return the guest's first process: its PID, where it says that its namespace is there, where it waits for
-    leave."""
+    """Return the guest's first process: its PID, and two descriptors.
+
+    On the first it says that its namespace is there, at the second it waits for leave.
+    """
     ready, start = os.pipe()
     wait, go = os.pipe()
     child = os.fork()

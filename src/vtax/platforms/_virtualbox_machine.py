@@ -32,8 +32,11 @@ LOADER_FILES = tuple(_LOADER.values())
 
 @dataclass(frozen=True)
 class VirtualBoxIo:
-    """Resources of one guest. directory: its own, where all its files are. bridged: for each interface, the one
-    of the host that it is bridged to; none for interfaces behind VirtualBox's own NAT."""
+    """Resources of one guest.
+
+    directory: its own, where all its files are.
+    bridged: for each interface, the one of the host that it is bridged to; none behind VirtualBox's own NAT.
+    """
 
     name: str
     directory: Path

@@ -218,8 +218,11 @@ class NetworkLimits:
 
 @dataclass(frozen=True)
 class HypervisorMemory:
-    """Memory of guests that is not this host's. free_bytes: for more guests. overhead_bytes: what each of them needs
-    beside its own."""
+    """Memory of guests that is not this host's.
+
+    free_bytes: for more guests.
+    overhead_bytes: what each of them needs beside its own.
+    """
 
     free_bytes: int
     overhead_bytes: int
@@ -265,8 +268,10 @@ class Driver(ABC):
         return NetworkLimits()
 
     def disk(self, options: Any) -> GuestDisk | None:
-        """Return the disk of its guests, of the size that a study sets; None where their files are on this host's
-        file system, or the disk is the user's."""
+        """Return the disk of its guests, of the size that a study sets.
+
+        It is None where their files are on this host's file system, or the disk is the user's.
+        """
         return None
 
     def hypervisor_memory(self) -> HypervisorMemory | None:
@@ -278,29 +283,41 @@ class Driver(ABC):
         return image.directory if self.uses_image else None
 
     def isolation(self, options: Any) -> Isolation:
-        """Return what stands between the root of its guests and this host: the policy of `platforms.confinement`
-        (the check `confinement` tries it), a kernel of its own, or nothing."""
+        """Return what stands between the root of its guests and this host.
+
+        That is the policy of `platforms.confinement` (the check `confinement` tries it), a kernel of its own, or nothing.
+        """
         return "confined"
 
     def differences(self, options: Any) -> Mapping[str, str]:
-        """Return what programs in its guests find otherwise than in native's because its layer is so: a fact, as the
-        check `fairness` names it, and why. What is of a kernel of its own needs no word; nothing else may differ."""
+        """Return what programs in its guests find otherwise than in native's because its layer is so.
+
+        A fact, as the check `fairness` names it, and why. What is of a kernel of its own needs no word; nothing else may
+        differ.
+        """
         return {}
 
     def lacking(self, options: Any) -> tuple[str, str] | None:
-        """Return what this host lacks for it and a hint, as far as root knows without starting a guest; None for
-        nothing. Raises VtaxError likewise."""
+        """Return what this host lacks for it and a hint; None for nothing. Raises VtaxError likewise.
+
+        It is what root can know without starting a guest.
+        """
         return None
 
     @abstractmethod
     def probe(self, options: Any, image: Image | None) -> Probe:
-        """Find out by a start, in at most 20 s, whether this can run here. image is None before one is built:
-        then check what can be checked without it. Never raises, never hangs, removes what it made."""
+        """Find out by a start, in at most 20 s, whether this can run here.
+
+        image: None before one is built; then check what can be checked without it.
+        Never raises, never hangs, removes what it made.
+        """
 
     @abstractmethod
     def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
-        """Start a guest. Everything made is journalled first. Raises PlatformError; after a failed start
-        the journal has every resource that remains."""
+        """Start a guest. Everything made is journalled first.
+
+        Raises PlatformError; after a failed start the journal has every resource that remains.
+        """
 
 
 _D = TypeVar("_D", bound=Driver)
@@ -321,8 +338,10 @@ class MachineDriver(Protocol):
         ...
 
     def check_machine(self, options: Any, mtu: int | None, programs: Sequence[str]) -> None:
-        """Raise BadInput when the machine cannot be reached, lacks one of these programs, or an interface at either
-        end of its uplinks cannot be used, or not with this MTU."""
+        """Raise BadInput when the machine cannot be reached or lacks one of these programs.
+
+        The interfaces at both ends of its uplinks must be usable, with this MTU.
+        """
         ...
 
     def hold(

@@ -159,8 +159,10 @@ def _scratch(spec: GuestSpec, place: Path) -> list[MountStep]:
 
 
 def _host_views(root: Path, network: bool) -> list[MountStep]:
-    """Return the host's /dev, /proc and /sys; with a network of its own, also a sysfs of its own, which shows its
-    interfaces."""
+    """Return the host's /dev, /proc and /sys.
+
+    With a network of its own it has a sysfs of its own, too, which shows its interfaces.
+    """
     views = [bind(Path("/dev"), root / "dev"), bind(Path("/proc"), root / "proc")]
     if not network:
         return [*views, bind(Path("/sys"), root / "sys")]

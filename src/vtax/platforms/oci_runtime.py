@@ -76,8 +76,11 @@ def with_version(probe: Probe, program: str) -> Probe:
 
 
 def network_limits(runtime: str, network: Network = "kernel") -> NetworkLimits:
-    """See platforms.base.Driver. gVisor's stack drops what is longer than the MTU, as a router is handed by offloads;
-    it reads an interface through one channel (runsc's --num-network-channels)."""
+    """See platforms.base.Driver.
+
+    gVisor's stack drops what is longer than the MTU, as a router is handed by offloads; it reads an interface through
+    one channel (runsc's --num-network-channels).
+    """
     if runtime in SANDBOXES:
         return NetworkLimits(queues=1, forwards=False, links_change=False)
     return user_network.limited(NetworkLimits(), network)

@@ -86,8 +86,10 @@ def probe(
 
 
 class LaunchedDriver(Driver):
-    """A driver whose guest is a program started here, its standard streams the channel. programs, version_argv: see
-    `probe`."""
+    """A driver whose guest is a program started here, its standard streams the channel.
+
+    programs, version_argv: see `probe`.
+    """
 
     programs: Mapping[str, str] = {}
     version_argv: Sequence[str] = ()

@@ -98,8 +98,11 @@ class SshGuest(RunningGuest):
     _stopped: bool = False
 
     def stop(self) -> None:
-        """End the agent and wait until the machine has removed what was made there, by a second connection if the
-        first one broke. Raises PlatformError when it could not be asked; the journal keeps it then."""
+        """End the agent and wait until the machine has removed what was made there.
+
+        That takes a second connection if the first one broke. Raises PlatformError when it could not be asked; the journal
+        keeps it then.
+        """
         if self._stopped:
             return
         self._stopped = True

@@ -77,8 +77,12 @@ def metric_records(plan: Plan) -> list[MetricRecord]:
 
 
 def plugin_records(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecord, ...]:
-    """Return the plug-ins that a plan uses and vtax does not ship: platforms first, then benchmarks, topologies and
-    views. views: those that are used."""
+    """Return the plug-ins that a plan uses and vtax does not ship, in the order of their kinds.
+
+    Platforms come first, then benchmarks, topologies and views.
+
+    views: those that are used.
+    """
     drivers = [entry.platform.driver.name for entry in plan.platforms]
     used_topologies = []
     for point in plan.points:

@@ -51,8 +51,9 @@ class TrialFailures:
         self._in_fresh_guests: set[str] = set()  # cells
 
     def spoils_guest(self, cell: str, error: str, *, is_first: bool) -> bool:
-        """Return whether a fresh guest is needed after a trial. The guest is not the cause where the cell fails in a
-        fresh one too.
+        """Return whether a fresh guest is needed after a trial.
+
+        The guest is not the cause where the cell fails in a fresh one too.
 
         cell: its key.
         error: empty when the trial is good.

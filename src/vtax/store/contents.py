@@ -48,8 +48,10 @@ def _check_study(declared: Mapping[str, Any]) -> None:
 
 
 def _is_in(given: Any, stored: Any) -> bool:
-    """Return whether plain values are among others, in the same types; a whole number may stand for one with a
-    point."""
+    """Return whether plain values are among others, in the same types.
+
+    A whole number may stand for one with a point.
+    """
     if isinstance(given, dict):
         is_subset = isinstance(stored, dict) and given.keys() <= stored.keys()
         return is_subset and all(_is_in(value, stored[key]) for key, value in given.items())

@@ -192,8 +192,10 @@ def _check(runs: Sequence[RunHandle]) -> None:
 
 
 def _check_hosts(runs: Sequence[RunHandle]) -> None:
-    """Raise BadInput for runs in images of other files, of a host and of its copy, and of hosts that share some of
-    their other machines."""
+    """Raise BadInput for runs of hosts that are not independent, or in images of other files.
+
+    A host and its copy are not, nor are hosts that share some of their other machines.
+    """
     hosts = _hosts(runs)
     machines = cloned(hosts)
     if machines:
@@ -285,8 +287,11 @@ def _platforms(run: RunHandle) -> dict[str, Any]:
 
 
 def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a study without how long it lasts, its figures, platforms (compared by what they are), the words of its
-    scale (what it changed is in the rest), and the directories of files, whose contents are in the keys of cells."""
+    """Return a study without what does not tell two measurements apart.
+
+    That is how long it lasts, its figures, platforms (compared by what they are), the words of its scale (what it
+    changed is in the rest), and the directories of files, whose contents are in the keys of cells.
+    """
     settings = dict(with_names_of_files(declared))
     for name in ("figure", "platforms", "changed_by"):
         settings.pop(name, None)

@@ -20,8 +20,7 @@ CAMPAIGN = "campaign"
 
 
 def origin_of(provenance: Mapping[str, Any]) -> str:
-    """Return `merged`, `imported`, `imported from another host`, or both; empty for a run measured into this
-    store."""
+    """Return `merged`, `imported`, `imported from another host`, or both; empty for a run measured here."""
     parts = [MERGED] if MERGED in provenance else []
     if IMPORTED in provenance:
         is_other_host = imported(provenance).get("is_other_host")

@@ -90,8 +90,10 @@ def read_platforms(
 def marked_by_host(
     platforms: Sequence[PlatformRecord], host: Mapping[str, Any]
 ) -> tuple[PlatformRecord, ...]:
-    """Return platforms with the mark of a host whose CPU is emulated, where they have none: native and containers are
-    on it as well."""
+    """Return platforms with the mark of a host whose CPU is emulated, where they have none.
+
+    Native and containers are on it as well.
+    """
     if not host.get("cpu_emulated"):
         return tuple(platforms)
     marked = []

@@ -82,8 +82,10 @@ class Store:
 
     @classmethod
     def existing(cls, place: str | Path) -> Self:
-        """Open a store read-only: a `running` run without a measuring process was killed and is shown as interrupted,
-        like after `vtax clean`. Raises BadInput when there is none yet (none is made), and as `open`."""
+        """Open a store read-only. Raises BadInput when there is none yet (none is made), and as `open`.
+
+        A `running` run without a measuring process was killed and is shown as interrupted, like after `vtax clean`.
+        """
         engine = make_engine(place)
         file = sqlite_file(engine.url)
         with translated_errors(engine.url):
@@ -180,15 +182,19 @@ class Store:
         return RunHandle(self.engine, run_id)
 
     def open_run(self, name: str) -> RunHandle:
-        """Return an existing run by its name; `last` is the one that began last. Raises BadInput for an unknown
-        one."""
+        """Return an existing run by its name; `last` is the one that began last.
+
+        Raises BadInput for an unknown one.
+        """
         run = RunHandle(self.engine, self._run_id(name))
         run.status, run.stopped_because = self.status_for_reader(run.status, run.stopped_because)
         return run
 
     def run_name(self, name: str) -> str:
-        """Return the name of an existing run, which may not be readable: its own, or that of `last`. Raises
-        BadInput."""
+        """Return the name of an existing run, which may not be readable: its own, or that of `last`.
+
+        Raises BadInput.
+        """
         run_id = self._run_id(name)
         with reading_rows(self.engine) as connection:
             (row,) = fetch(connection, select(schema.run.c.name).where(schema.run.c.id == run_id))

@@ -100,8 +100,10 @@ def known_load(load: Sequence[str]) -> Load | None:
 
 
 def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
-    """Return a study of a server of an image of the user's and the command that loads it, in which `{url}` stands for
-    the server's."""
+    """Return a study of a server of an image of the user's and the command that loads it.
+
+    load: the command, in which `{url}` stands for the server's.
+    """
     known = known_load(load)
     served_name = f"{image[:57]}-served"  # redis is a benchmark's name
     client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
