@@ -226,8 +226,8 @@ def run_trial(
 
 
 def _has_failed(lanes: Sequence[LaneRun]) -> bool:
-    """Return whether a program of a trial ended with an error."""
-    return any(result.status != 0 for lane in lanes for result in lane.results.values())
+    """Return whether a measured program of a trial ended with an error: servers are ended by a signal."""
+    return any(lane.foreground is None or lane.foreground.status != 0 for lane in lanes)
 
 
 @dataclass(frozen=True)
