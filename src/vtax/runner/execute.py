@@ -26,6 +26,7 @@ from vtax.image import contents
 from vtax.messages import Note
 from vtax.platforms import confinement
 from vtax.runner import boots
+from vtax.runner.audits import Audits
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
@@ -210,6 +211,7 @@ class _Execution:
         # trials of guests that did not start
         self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []
         self._same_settings = SameSettings()
+        self._audits = Audits()
         self._lengths = TrialLengths(run.cells)
         # by name of the benchmark
         self._versions: dict[str, str] = {}
@@ -277,7 +279,14 @@ class _Execution:
 
     def _open(self, session: GuestLife) -> OpenGuest:
         return OpenGuest(
-            session, self._plan, self._run, self._home, self._journal, self._observer, self._parsers
+            session,
+            self._plan,
+            self._run,
+            self._home,
+            self._journal,
+            self._observer,
+            self._parsers,
+            self._audits,
         )
 
     def _session(self, session: GuestLife, wanted: frozenset[str]) -> None:

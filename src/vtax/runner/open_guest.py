@@ -31,6 +31,7 @@ from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import density, neighbour, tuning
+from vtax.runner.audits import Audits
 from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained
 from vtax.runner.counting import Endpoint
@@ -49,7 +50,7 @@ READY_TIMEOUT_S = 120.0
 
 
 class OpenGuest:
-    """A session while it is open."""
+    """A session while it is open. audits: of guests before it."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class OpenGuest:
         journal: Journal,
         observer: Observer,
         parsers: Parsers,
+        audits: Audits | None = None,
     ) -> None:
         self._session = session
         self._plan = plan
@@ -68,6 +70,7 @@ class OpenGuest:
         self._journal = journal
         self._observer = observer
         self._parsers = parsers
+        self._audits = audits or Audits()
         self._resources = plan.resources_of(session)
         self._stack = ExitStack()
         self._guests = ExitStack()
@@ -284,7 +287,8 @@ class OpenGuest:
         self._ended["clock_offset_s"] = guest.clock().offset_s
         self._settle(guest)
         tools = {point.benchmark.tool for point in self._plan.points}
-        self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
+        facts = self._audits.facts(self._session, lambda: guest.facts(tools))
+        self._ended["facts"] = {**facts, **self._facts_of_the_host()}
 
     def _start_topology(self, topology: Topology[Any], link: LinkSettings) -> None:
         """Make the topology's links, and start a guest at each of its ends."""
