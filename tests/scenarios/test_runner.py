@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,7 @@ from vtax.runner import plan as planning
 from vtax.runner.counting import own_cpu_s
 from vtax.runner.events import Figure, Observer, Progress
 from vtax.runner.execute import begin, execute
+from vtax.runner.open_guest import OpenGuest
 from vtax.runner.resume import check_host
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combine_flows
@@ -385,6 +387,33 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
     assert {failure.error.code for failure in data.failures} == {"guest-not-started"}
     assert [bool(guest.error) for guest in data.guests] == [False, True, False, False]
     assert all(guest.process.poll() is not None for guest in driver.started)
+
+
+def test_files_of_a_guest_are_removed_beside_the_next_start_and_beside_no_trial(
+    driver, store, home, monkeypatch
+):
+    removed, measured, remove, measure = [], [], Tree.remove, OpenGuest.measure
+
+    def slow(tree: Tree) -> bool:
+        began = time.monotonic()
+        time.sleep(0.05)
+        existed = remove(tree)
+        removed.append((began, time.monotonic(), threading.current_thread()))
+        return existed
+
+    def timed(opened: OpenGuest, *arguments: Any) -> Any:
+        began = time.monotonic()
+        result = measure(opened, *arguments)
+        measured.append((began, time.monotonic()))
+        return result
+
+    monkeypatch.setattr(Tree, "remove", slow)
+    monkeypatch.setattr(OpenGuest, "measure", timed)
+    executed(plan_of(study()), store, home)
+    assert len([thread for _, _, thread in removed if thread != threading.main_thread()]) == 4
+    for began, ended, _ in removed:
+        assert all(end <= began or ended <= start for start, end in measured)
+    assert list(home.guests.iterdir()) == []
 
 
 @pytest.mark.parametrize("reason", [VtaxError("it is busy"), OSError(errno.EBUSY, "it is busy")])

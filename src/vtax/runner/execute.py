@@ -41,6 +41,7 @@ from vtax.runner.records import (
     trial_record,
     untested_record,
 )
+from vtax.runner.removals import Removals
 from vtax.runner.run_health import FailedStarts, SameSettings, TrialFailures
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import MeasuredTrial, TrialResult
@@ -127,13 +128,14 @@ def execute(
         try:
             with (
                 Journal(home.journal, _leak_reporter(run, observer)) as journal,
+                Removals() as removals,
                 Parsers(readers) as parsers,
             ):
                 try:
                     run.reopen()
                     confinement.prepare()  # a tenth of a second, that the first guest would wait for
                     status, because = _Execution(
-                        plan, run, home, journal, observer, parsers, cells
+                        plan, run, home, journal, observer, parsers, removals, cells
                     ).run_session()
                 finally:
                     ignore_further()
@@ -182,6 +184,7 @@ class _Execution:
         journal: Journal,
         observer: Observer,
         parsers: Parsers,
+        removals: Removals,
         cells: Collection[str] | None = None,
     ) -> None:
         self._plan = plan
@@ -212,6 +215,7 @@ class _Execution:
         self._unstored: list[tuple[TrialRecord, PlannedCell, TrialResult]] = []
         self._same_settings = SameSettings()
         self._audits = Audits()
+        self._removals = removals
         self._lengths = TrialLengths(run.cells)
         # by name of the benchmark
         self._versions: dict[str, str] = {}
@@ -287,6 +291,7 @@ class _Execution:
             self._observer,
             self._parsers,
             self._audits,
+            self._removals,
         )
 
     def _session(self, session: GuestLife, wanted: frozenset[str]) -> None:

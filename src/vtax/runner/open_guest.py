@@ -18,7 +18,7 @@ from vtax.guest.audit import Fact
 from vtax.guest.guest import OF_VTAX, Guest
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
-from vtax.host.journal import Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.resources import Tree
 from vtax.levels import Levels
 from vtax.messages import Note, at
@@ -43,6 +43,7 @@ from vtax.runner.least_work import NOTHING, UNKNOWN, LeastWork, has_costly_start
 from vtax.runner.neighbour import Neighbour
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell
+from vtax.runner.removals import Removals
 from vtax.runner.trial import MeasuredTrial, TrialResult, failed, measure_trial
 from vtax.store.store import RunHandle
 
@@ -50,7 +51,11 @@ READY_TIMEOUT_S = 120.0
 
 
 class OpenGuest:
-    """A session while it is open. audits: of guests before it."""
+    """A session while it is open.
+
+    audits: of guests before it.
+    removals: remove its files while the next one starts; without them, they are gone when it has ended.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class OpenGuest:
         observer: Observer,
         parsers: Parsers,
         audits: Audits | None = None,
+        removals: Removals | None = None,
     ) -> None:
         self._session = session
         self._plan = plan
@@ -71,6 +77,9 @@ class OpenGuest:
         self._observer = observer
         self._parsers = parsers
         self._audits = audits or Audits()
+        self._removals = removals
+        self._is_over = False
+        self._files: list[Registration] = []  # of its guests, once it is over
         self._resources = plan.resources_of(session)
         self._stack = ExitStack()
         self._guests = ExitStack()
@@ -101,6 +110,8 @@ class OpenGuest:
         try:
             with contained(self._start_failure, "guest-not-started"):
                 self._start()
+            if self._removals is not None:
+                self._removals.finish()
         except BaseException:
             self._take_down()
             raise
@@ -461,7 +472,7 @@ class OpenGuest:
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
         registered = self._journal.register(Tree(str(directory)))
-        self._guests.callback(registered.release)
+        self._guests.callback(self._release_files, registered)
         directory.mkdir(parents=True)
         image = self._plan.image.of_peers if is_serving else self._plan.image
         privileges = frozenset() if is_serving else self._plan.privileges
@@ -469,6 +480,13 @@ class OpenGuest:
         return GuestSpec(
             name, image, resources, directory, self._journal, plugboard, privileges, scratch
         )
+
+    def _release_files(self, registered: Registration) -> None:
+        """Remove files of a guest that has ended; at the end of the session they may be removed later."""
+        if self._is_over and self._removals is not None:
+            self._files.append(registered)
+        else:
+            registered.release()
 
     def _lanes(self, cell: PlannedCell) -> list[Lane]:
         """Return the flows of a trial: one in the guest, or those of the topology, links set as the cell asks."""
@@ -505,11 +523,14 @@ class OpenGuest:
     def _take_down(self) -> None:
         """Stop the guest and its network, last started first; failed removals stay in the journal."""
         failure = Failure()
+        self._is_over = True
         try:
             with contained(failure):
                 for endpoint in self.endpoints.values():
                     endpoint.guest.remove_put()
                 self._stack.close()
+                if self._removals is not None:
+                    self._removals.begin(self._files)
         finally:
             if failure:
                 self._observer.message(f"{self._session.platform.name}: {failure.error}")
