@@ -119,7 +119,7 @@ def test_the_answers_of_a_terminal_make_it(terminal):
     assert found.exit_code == 0, found.exception
     study = tomllib.loads(Path("mine.toml").read_text())
     assert study["platforms"] == ["native", "podman", "docker"]
-    assert [table["name"] for table in study["benchmark"]] == ["sysbench-cpu", "iperf3"]
+    assert [table["name"] for table in study["benchmark"]] == ["sysbench-cpu", "netperf"]
     assert study["design"]["budget"] == "90min"
     assert study["design"]["margin"] == 0.02
     assert "program: how much longer does a program of mine take?" in found.stderr
@@ -183,9 +183,11 @@ def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch):
     )
     invoked("mine", *asked)
     tables = tomllib.loads(Path("mine.toml").read_text())["benchmark"]
-    shipped = [(each.name, each.parameters) for each in load("service").study.benchmark]
-    assert [(each["name"], each["parameters"]) for each in tables] == shipped
-    assert [name for name, _ in shipped] == ["nginx", "redis", "pgbench", "sockperf"]
+    shipped = [each.model_dump(exclude_unset=True) for each in load("service").study.benchmark]
+    assert [
+        {**each, "trial_time": 0.2} if "trial_time" in each else each for each in tables
+    ] == shipped
+    assert [each["name"] for each in shipped] == ["nginx", "redis", "pgbench", "sockperf"]
 
 
 def test_wrong_options_are_refused_and_nothing_is_written(capsys, golden):
@@ -234,7 +236,7 @@ def test_a_file_is_replaced_only_by_force():
     )
     assert Path("mine.toml").read_text() == "mine"
     assert invoked("mine", "--question", "network", "--force", *COMMON).exit_code == 0
-    assert "iperf3" in Path("mine.toml").read_text()
+    assert "netperf" in Path("mine.toml").read_text()
 
 
 def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
@@ -300,8 +302,10 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
     rough, quick, slow = found
     assert rough["block_s_from"] == "a rough estimate"
     assert [each["block_s_from"].split()[-1] for each in (quick, slow)] == ["tour-2", "tour-3"]
-    of_two_s = 2.0  # duration_s of the drafted sysbench, twice the stored one's
-    assert slow["block_s"] - quick["block_s"] == pytest.approx(3 * of_two_s * (4.0 - 1.0), rel=0.2)
+    of_drafted = 0.2 / 1.1  # expected of a trial of 0.1 s, over that of the stored one's second
+    assert slow["block_s"] - quick["block_s"] == pytest.approx(
+        3 * of_drafted * (4.0 - 1.0), rel=0.2
+    )
     planned = json.loads(
         CliRunner().invoke(group, ["run", "mine.toml", "--dry-run", "--json"]).stdout
     )
@@ -314,6 +318,6 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
 
 
 def test_too_few_blocks_for_a_verdict_are_a_warning():
-    found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "90s")
+    found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "30s")
     assert "warning: a verdict needs 5 blocks, so " in found.output
     assert "run it: sudo vtax run mine.toml" in found.output

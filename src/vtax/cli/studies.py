@@ -11,14 +11,14 @@ from vtax.cli.language import translate
 from vtax.cli.output import json_option, print_json, print_table, say
 from vtax.cli.plan import format_factors
 from vtax.errors import BadInput
-from vtax.levels import Levels, link_factors
+from vtax.levels import Level, Levels, link_factors
 from vtax.study.changes import StudyChange
 from vtax.study.claims import ClaimTable
 from vtax.study.expand import count_points
 from vtax.study.load import Chosen, find, load, shipped
 from vtax.study.model import BenchmarkTable, Study
 from vtax.study.text import read
-from vtax.units import about_size, format_count
+from vtax.units import about_size, format_count, format_duration
 
 
 @click.command("studies")
@@ -99,6 +99,8 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     blocks = f"min_blocks = {design.min_blocks}"
     if design.rule_class.is_counted:
         blocks = f"blocks = {design.blocks}"
+    if design.budget is not None:
+        blocks += f", budget = {format_duration(design.budget)}"
     trials = f"trials = {design.trials}, warmup = {design.warmup}, order = {design.order}"
     guest = f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}"
     cells = translate("{cells}, when all platforms run here", cells=str(_cells(study)))
@@ -137,7 +139,10 @@ def _finding(claim: ClaimTable) -> str:
 
 
 def _settings(table: BenchmarkTable) -> str:
-    return str(Levels({**table.parameters, **link_factors(table.link)}))
+    settings: dict[str, Level] = {**table.parameters, **link_factors(table.link)}
+    if table.trial_time is not None:
+        settings["trial_time"] = f"{table.trial_time:g} s"
+    return str(Levels(settings))
 
 
 def _cells(study: Study) -> int:

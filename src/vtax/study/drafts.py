@@ -18,21 +18,25 @@ QUESTIONS: Mapping[str, str] = {
     "program": "how much longer does a program of mine take?",
 }
 TABLES: Mapping[str, str] = {
-    "cpu": 'name = "sysbench-cpu"\nparameters = { duration_s = 2 }',
-    "memory": 'name = "stream"\nparameters = { repetitions = 5 }  # arrays of four times the last-level cache',
-    "disk": 'name = "dd"\nparameters = { file_size = "256MiB", cache = "direct" }  # past the guest\'s page cache',
-    "network": 'name = "iperf3"\nparameters = { duration_s = 2 }\nfactors = { direction = ["send", "receive"] }',
-    "kernel": 'name = "kernel-paths"\nfactors = { operation = ["syscall", "page_fault", "fork_exec"] }',
+    "cpu": 'name = "sysbench-cpu"\ntrial_time = "0.1s"',
+    "memory": 'name = "stream"\nparameters = { repetitions = 2 }  # arrays of four times the last-level cache',
+    "disk": 'name = "dd"\nparameters = { file_size = "64MiB", cache = "direct" }  # past the guest\'s page cache',
+    "network": 'name = "netperf"\ntrial_time = "0.1s"\nfactors = { test = ["tcp_stream", "tcp_maerts"] }',
+    "kernel": 'name = "kernel-paths"\ntrial_time = "0.1s"\nfactors = { operation = ["syscall", "page_fault", "fork_exec"] }',
     "start": 'name = "start"\nparameters = { repetitions = 5 }  # guests started in a trial',
 }
 """Resource -> the body of its [[benchmark]]."""
-_SMALL_STREAM = 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }'
-"""Body of the [[benchmark]] of memory where several guests run at once."""
+_DENSE_TABLES: Mapping[str, str] = {
+    "cpu": 'name = "sysbench-cpu"\nparameters = { duration_s = 2 }',
+    "memory": 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }',
+    "disk": 'name = "dd"\nparameters = { file_size = "256MiB", cache = "direct" }',
+}
+"""The same where several guests run at once: their trials are long beside the moments at which they begin."""
 SERVICES = (
-    'name = "nginx"\nparameters = { duration_s = 2, connections = 16 }  # a web server',
-    'name = "redis"\nparameters = { requests = 30000 }  # a store in memory',
-    'name = "pgbench"\nparameters = { test = "select", scale = 1, duration_s = 2, clients = 4 }  # a database',
-    'name = "sockperf"\nparameters = { duration_s = 3, messages_per_second = 5000 }  # messages under a steady load',
+    'name = "nginx"\nparameters = { duration_s = 0.2, warm_up_s = 0.1, connections = 16 }  # a web server',
+    'name = "redis"\ntrial_time = "0.2s"  # a store in memory',
+    'name = "pgbench"\ntrial_time = "0.2s"\nparameters = { test = "select", scale = 1, clients = 4 }  # a database',
+    'name = "sockperf"\nparameters = { duration_s = 1, messages_per_second = 5000 }  # messages under a steady load',
 )
 """Bodies of the [[benchmark]] tables of `service`, as in the shipped study; clients are on the peer."""
 DENSE = ("cpu", "memory", "disk")  # resources of which several guests can run a benchmark at once
@@ -255,17 +259,16 @@ def _benchmarks(draft: Draft) -> list[str]:
         sizes = ", ".join(map(str, SIZES))
         return [
             _table(
-                'name = "iperf3"\nparameters = { duration_s = 2 }\n'
-                f'factors = {{ direction = ["send", "receive"], length = [{sizes}] }}  # bytes of one write'
+                'name = "netperf"\ntrial_time = "0.1s"\n'
+                f'factors = {{ test = ["tcp_stream", "tcp_maerts"], message_size = [{sizes}] }}  # bytes of one write'
             )
         ]
     if draft.question == "service":
         return [_table(body) for body in SERVICES]
     if draft.question == "density":
         levels = ", ".join(map(str, levels_of(draft.guests)))
-        bodies = {**TABLES, "memory": _SMALL_STREAM}
         return [
-            _table(f"{bodies[resource]}\nguests = [{levels}]  # at once")
+            _table(f"{_DENSE_TABLES[resource]}\nguests = [{levels}]  # at once")
             for resource in draft.resources
         ]
     return [_table(TABLES[resource]) for resource in draft.resources]
