@@ -318,6 +318,6 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
 
 
 def test_too_few_blocks_for_a_verdict_are_a_warning():
-    found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "30s")
+    found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "12s")
     assert "warning: a verdict needs 5 blocks, so " in found.output
     assert "run it: sudo vtax run mine.toml" in found.output
