@@ -8,12 +8,13 @@ alone; what is computed from two cells that belong together is in `pairing`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Protocol, TypeVar
 
 from vtax.described import Means
+from vtax.errors import BadInput
 from vtax.levels import BENCHMARK, PLATFORM, KnownLevels, Level, Levels, canonical, list_levels
 
 _CONDITION = re.compile(r"[\s,]+(?=[^\s=|,]+=)")
@@ -54,12 +55,7 @@ class Selection:
         choices: dict[str, tuple[str, ...]] = {}
         for condition in conditions:
             for part in _CONDITION.split(condition.strip()):
-                name, equals, levels = part.partition("=")
-                alternatives = [part]
-                if equals and not known.has(known.find_factor(name, where), levels):
-                    alternatives = [f"{name}={level}" for level in _ALTERNATIVES.split(levels)]
-                for alternative in alternatives:
-                    factor, alike = known.find(alternative, where, form)
+                for factor, alike in _read(part, known, where, form):
                     choices[factor] = tuple(dict.fromkeys((*choices.get(factor, ()), *alike)))
         return cls(choices)
 
@@ -131,6 +127,21 @@ class Selection:
     def only(self, factors: Collection[str]) -> Selection:
         """Return the selection by these factors alone."""
         return Selection({name: them for name, them in self.choices.items() if name in factors})
+
+
+def _read(
+    condition: str, known: KnownLevels, where: str, form: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the factor of one condition with the spellings of each of its levels. The others are as in `parse`."""
+    name, equals, levels = condition.partition("=")
+    if not equals or known.has(known.find_factor(name, where), levels.strip()):
+        yield known.find(condition, where, form)
+        return
+    for level in _ALTERNATIVES.split(levels):
+        if not level.strip():
+            what = f"a level of {known.find_factor(name, where)} is missing"
+            raise BadInput(what, where=where, hint=form)
+        yield known.find(f"{name}={level}", where, form)
 
 
 EVERYTHING = Selection()

@@ -278,6 +278,13 @@ def test_platform_names_may_hold_colons_and_at_signs(store):
     assert contrast(store, "odd-1:ssh:me@there", "odd-1:native").compared[0].reason == ""
 
 
+@pytest.mark.parametrize("levels", ["send|receive", "send,receive"])
+def test_a_side_has_one_level_of_a_factor(store, levels):
+    with pytest.raises(BadInput) as refused:
+        side_of(store, f"tour-1:lxc@direction={levels}")
+    assert "one level of direction" in refused.value.what
+
+
 @pytest.mark.usefixtures("store")
 def test_what_does_not_exist_is_refused_with_near_names(capsys, golden):
     sides = (

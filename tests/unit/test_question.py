@@ -59,7 +59,7 @@ def test_a_selection_is_written_as_it_is_read():
         ("platfrom=docker", "run-1 has no factor 'platfrom'", "did you mean platform?"),
         ("platform=dokcer", "run-1 has no level of platform, 'dokcer'", "did you mean docker?"),
         ("platform=docker|podmna", "run-1 has no level of platform, 'podmna'", "podman?"),
-        ("platform=docker|", "run-1 has no level of platform, ''", "known: native"),
+        ("platform=docker|", "a level of platform is missing", "write --where FACTOR=LEVEL"),
         ("platform=docker link.mut=1500", "run-1 has no factor 'link.mut'", "link.mtu?"),
         ("mtu=9", "run-1 has no level of link.mtu, '9'", "known: 1500, 9000"),
         ("docker", "'docker' is not of the form factor=level", "write --where FACTOR=LEVEL"),

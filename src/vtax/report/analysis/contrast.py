@@ -17,7 +17,7 @@ import numpy as np
 from vtax.errors import BadInput, NotFound
 from vtax.levels import NO_LEVELS, PLATFORM, KnownLevels, Levels, unknown
 from vtax.messages import Note
-from vtax.question import Projection, by, rest
+from vtax.question import Projection, Selection, by, rest
 from vtax.report import document as doc
 from vtax.report.analysis.compared import (
     Cell,
@@ -238,16 +238,19 @@ def side_of(
             hint=record.hint,
         )
     _, at, written = chosen[len(platform) :].partition("@")
-    levels = _levels(written.split(","), text, analysis) if at else NO_LEVELS
+    levels = _levels(written, text, analysis) if at else NO_LEVELS
     return Side(text, analysis, platform, levels)
 
 
-def _levels(written: Sequence[str], text: str, analysis: Analysis) -> Levels:
+def _levels(written: str, text: str, analysis: Analysis) -> Levels:
     """Return the levels of a side as the run spells them. Raises BadInput."""
     known = KnownLevels(analysis.name, (cell.levels for cell in analysis.cells))
     form = "write PLATFORM@factor=level,... or just PLATFORM"
-    named = [known.find(part, text, form) for part in written]
-    return Levels((factor, alike[0]) for factor, alike in named)
+    selection = Selection.parse([written], known, text, form)
+    for factor, levels in selection.canonical.items():
+        if len(levels) > 1:
+            raise BadInput(f"a side has one level of {factor}", where=text, hint=form)
+    return Levels((factor, alike[0]) for factor, alike in selection.choices.items())
 
 
 def _check_alike(sides: tuple[Side, Side]) -> None:
