@@ -98,9 +98,9 @@ def widths(analysis: Analysis) -> Widths:
 
 
 def estimates(analysis: Analysis, before: Widths) -> doc.Table | None:
-    """Return a row for every percent with its interval, its half-width and that of the block before.
+    """Return a table with a row for every percent: its interval, its half-width and that of the block before.
 
-    They are None where there are none.
+    It is None where there is no percent yet.
     """
     rows = [
         doc.TableRow(

@@ -14,18 +14,18 @@ from contextlib import suppress
 # glibc: `FILE:LINE: FUNCTION: Assertion ... failed.`; glib: `ERROR:FILE:LINE:FUNCTION: assertion failed: ...`
 _ASSERTION = re.compile(r":\d+: ?(?:[^:\n]*\W)?(\w+)(?:\([^:\n]*\))?: [Aa]ssertion ")
 _CRASH = re.compile(r"QEMU (?:aborted in \w+|was ended by SIG\w+)")
-_SHELLS_OFFSET = (
-    128  # sh(1): a program that a signal ended has status 128 + signal, where a script wraps QEMU
-)
+_SHELLS_OFFSET = 128
+"""Status of a program that a signal ended, less the signal, where a script wraps QEMU (sh(1))."""
 
 
 def crash(status: int | None, stderr: str) -> str:
-    """`QEMU aborted in FUNCTION` or `QEMU was ended by SIGNAL`; empty when QEMU runs or ended by itself.
+    """Return `QEMU aborted in FUNCTION` or `QEMU was ended by SIGNAL`; empty when QEMU runs or ended by itself.
 
     status: of the process as subprocess gives it; None while it runs, which it does a moment longer after it wrote of
     a failed assertion.
     """
-    if assertion := _ASSERTION.search(stderr):
+    assertion = _ASSERTION.search(stderr)
+    if assertion:
         return f"QEMU aborted in {assertion[1]}"
     if status is not None:
         with suppress(ValueError):
@@ -36,8 +36,8 @@ def crash(status: int | None, stderr: str) -> str:
 
 def crash_in(text: str) -> str:
     """Return the text of `crash` in a longer text that contains it; empty when it does not."""
-    found = _CRASH.search(text)
-    return found[0] if found else ""
+    crashed = _CRASH.search(text)
+    return crashed[0] if crashed else ""
 
 
 def leave_no_core() -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from vtax.errors import GuestError, PlatformError, VtaxError
@@ -50,31 +51,35 @@ _BROKEN_KVM = Note("hint-real-kvm")
 
 
 def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
-    """Never raises. start: of the driver, for step 3."""
+    """Return whether it runs here. Never raises. start: of the driver, for step 3."""
     started_at = time.monotonic()
-    found = Probe(False, marks=_marks(options))
+    outcome = Probe(False, marks=_marks(options))
     try:
-        if lacking := missing(options):
-            found = replace(found, reason=lacking[0], hint=lacking[1])
+        lacking = missing(options)
+        if lacking:
+            reason, hint = lacking
+            outcome = replace(outcome, reason=reason, hint=hint)
         else:
-            found = replace(found, version=_version())
-            found = _booted(options, image, start, found, started_at)
+            outcome = replace(outcome, version=_version())
+            outcome = _booted(options, image, start, outcome, started_at)
     except VtaxError as error:
-        found = replace(found, reason=at(error.what, error.where), hint=error.hint)
+        outcome = replace(outcome, reason=at(error.what, error.where), hint=error.hint)
     except Exception as error:
-        found = replace(found, reason=f"{type(error).__name__}: {error}")
-    return replace(found, seconds=time.monotonic() - started_at)
+        outcome = replace(outcome, reason=f"{type(error).__name__}: {error}")
+    return replace(outcome, seconds=time.monotonic() - started_at)
 
 
 def missing(options: QemuOptions) -> tuple[str, str] | None:
     """Return what is not there, and the hint. Raises ImageError for the host's kernel."""
-    if lacking := probing.missing(_PACKAGES):
-        return lacking
+    programs = probing.missing(_PACKAGES)
+    if programs:
+        return programs
     if "virtiofs" in options.shared_by and _qemu_shares.daemon() is None:
         return probing.not_installed({"virtiofsd": "virtiofsd"})
     if os.geteuid() != 0:
         return Note("needs-root"), Note("hint-sudo")
-    if options.accel == "kvm" and (reason := probing.no_device("kvm")):
+    reason = probing.no_device("kvm") if options.accel == "kvm" else None
+    if reason:
         return reason, _NO_KVM
     if options.machine == "microvm" and options.accel == "tcg" and tsc.frequency_khz() is None:
         return Note("microvm-clock"), ""
@@ -87,34 +92,32 @@ def _booted(
     options: QemuOptions,
     image: Image | None,
     start: Start,
-    found: Probe,
+    outcome: Probe,
     started_at: float,
     boot: Callable[[QemuOptions, float], _qemu_boot.BootProbe] = _qemu_boot.run,
 ) -> Probe:
+    """Return the outcome of steps 2 and 3. outcome: so far."""
     if HOST.has_boot_program:
         booted = boot(options, _BOOT_S * timeout_factor())
         if booted.problem:
             reason, hint = _failure(options, booted.problem, booted.broken)
-            return replace(found, reason=reason, hint=hint)
-    if options.vhost == "on" and (lacking := probing.no_device("vhost-net")):
-        return replace(found, reason=lacking, hint=Note("hint-vhost"))
+            return replace(outcome, reason=reason, hint=hint)
+    no_vhost = probing.no_device("vhost-net") if options.vhost == "on" else None
+    if no_vhost:
+        return replace(outcome, reason=no_vhost, hint=Note("hint-vhost"))
     if options.accel == "tcg" and HOST.has_boot_program:
-        return replace(found, available=True)
+        return replace(outcome, available=True)
     if image is None:
         code = "only-test-program" if HOST.has_boot_program else "no-test-program"
-        return replace(found, available=True, reason=Note(code))
-    return cached(
-        (Path(find_program(PROGRAM) or PROGRAM), probing.DEVICES / "kvm"),
-        options,
-        image,
-        lambda: _guest_started(
-            options, image, start, found, started_at + _GUEST_S[options.accel] * timeout_factor()
-        ),
-    )
+        return replace(outcome, available=True, reason=Note(code))
+    files = (Path(find_program(PROGRAM) or PROGRAM), probing.DEVICES / "kvm")
+    deadline = started_at + _GUEST_S[options.accel] * timeout_factor()
+    start_once = partial(_guest_started, options, image, start, outcome, deadline)
+    return cached(files, options, image, start_once)
 
 
 def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
-    """Why the platform does not run, and the hint. broken: see _qemu_boot.BootProbe."""
+    """Return why the platform does not run, and the hint. broken: see _qemu_boot.BootProbe."""
     kvm = probing.DEVICES / "kvm"
     if options.accel == "kvm":
         if broken:
@@ -125,7 +128,7 @@ def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str
 
 
 def _guest_started(
-    options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float
+    options: QemuOptions, image: Image, start: Start, outcome: Probe, deadline: float
 ) -> Probe:
     """Start a guest, wait for its bootstrap, and stop it."""
     home = Home.from_environment().ensure()
@@ -135,20 +138,17 @@ def _guest_started(
         journal.register(Tree(str(directory)))
         directory.mkdir(parents=True)
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
+        spec = GuestSpec(name, image, resources, directory, journal)
         try:
-            _handshake(
-                start(options, GuestSpec(name, image, resources, directory, journal)), deadline
-            )
+            _handshake(start(options, spec), deadline)
         except (GuestError, PlatformError) as error:
-            if crashed := crash_in(error.where):
-                reason, hint = _failure(options, crashed, broken=True)
-            else:
-                reason, hint = (
-                    Note("image-not-booted", what=error.what, where=error.where),
-                    error.hint,
-                )
-            return replace(found, reason=reason, hint=hint or _BROKEN_KVM)
-    return replace(found, available=True)
+            reason: str = Note("image-not-booted", what=error.what, where=error.where)
+            hint = error.hint
+            crash = crash_in(error.where)
+            if crash:
+                reason, hint = _failure(options, crash, broken=True)
+            return replace(outcome, reason=reason, hint=hint or _BROKEN_KVM)
+    return replace(outcome, available=True)
 
 
 def _handshake(running: StdioGuest, deadline: float) -> None:
@@ -184,22 +184,18 @@ def cached(
         image.key,
         options.model_dump_json(),
     )
-    kept = (
-        Home.from_environment().root
-        / "probes"
-        / hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
-    )
+    key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    file = Home.from_environment().root / "probes" / key
     with suppress(OSError, ValueError, TypeError):
-        values = json.loads(kept.read_text())
+        values = json.loads(file.read_text())
         texts = {name: restored(values[name]) for name in ("reason", "hint")}
         return Probe(**{**values, **texts, "marks": tuple(values["marks"])})
-    found = find_out()
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    texts = {"reason": packed(found.reason), "hint": packed(found.hint)}
-    kept.write_text(
-        json.dumps({**asdict(found), **texts})
-    )  # in place: a half of it is no JSON, and is as good as none
-    return found
+    outcome = find_out()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    texts = {"reason": packed(outcome.reason), "hint": packed(outcome.hint)}
+    # in place: a half of it is no JSON, and is as good as none
+    file.write_text(json.dumps({**asdict(outcome), **texts}))
+    return outcome
 
 
 def _marks(options: QemuOptions) -> tuple[str, ...]:
@@ -209,6 +205,6 @@ def _marks(options: QemuOptions) -> tuple[str, ...]:
 
 
 def _version() -> str:
-    """`QEMU 7.2.22` out of `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`."""
+    """Return `QEMU 7.2.22` out of `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`."""
     first = run([PROGRAM, "--version"]).stdout.splitlines()[0]
     return first.replace("emulator version ", "").partition(" (")[0]

@@ -53,8 +53,9 @@ def probe(
 ) -> Probe:
     """Start a guest with launch and exchange a message with it.
 
-    programs: program -> Debian package, all needed. version_argv: prints the runtime's version. Raises nothing
-    but a request to stop.
+    programs: program -> Debian package, all needed.
+    version_argv: prints the runtime's version.
+    Raises nothing but a request to stop.
     """
     started_at = time.monotonic()
 
@@ -65,16 +66,14 @@ def probe(
 
     if os.geteuid() != 0:
         return probed(False, Note("needs-root"), Note("hint-sudo"))
-    if lacking := missing(programs):
+    lacking = missing(programs)
+    if lacking:
         return probed(False, *lacking)
     version = ""
     try:
         if version_argv:
-            version = (
-                run(version_argv, timeout_s=_VERSION_S * timeout_factor())
-                .stdout.strip()
-                .splitlines()[0]
-            )
+            output = run(version_argv, timeout_s=_VERSION_S * timeout_factor()).stdout
+            version = output.strip().splitlines()[0]
         notes = _start_once(launch, options, image)
     except RunInterrupted:
         raise
@@ -131,15 +130,19 @@ class LaunchedDriver(Driver):
 
 
 def unprobed(names: Iterable[str]) -> dict[str, Probe]:
-    """In place of probes where none are made: every platform counts as available."""
+    """Return probes where none are made: every platform counts as available."""
     return {name: Probe(True, Note("not-probed"), is_made=False) for name in names}
 
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
     """Return what is not installed of the programs, and the hint; None when all are. programs: as of `probe`."""
-    absent = {name: package for name, package in programs.items() if find_program(name) is None}
-    if path := next((name for name in absent if "/" in name), ""):
-        return Note("no-program", name=path), ""
+    absent = {}
+    for name, package in programs.items():
+        if find_program(name) is None:
+            absent[name] = package
+    for name in absent:
+        if "/" in name:
+            return Note("no-program", name=name), ""
     return not_installed(absent)
 
 
@@ -162,9 +165,8 @@ def not_installed(absent: Mapping[str, str]) -> tuple[str, str] | None:
     """
     if not absent:
         return None
-    hint = next((each for each in absent.values() if isinstance(each, Note)), "") or packages_hint(
-        *absent.values()
-    )
+    notes = [hint for hint in absent.values() if isinstance(hint, Note)]
+    hint = notes[0] if notes else packages_hint(*absent.values())
     return Note("not-installed", names=tuple(absent), count=len(absent)), hint
 
 
@@ -176,8 +178,9 @@ def host_image(directory: Path) -> Image:
     hidden = image.tree / bootstrap.HIDDEN.lstrip("/")
     hidden.parent.mkdir()
     hidden.touch(0o444)
-    listed = run(["ldd", _CAT]).stdout.replace("=>", " ").split()
-    for path in dict.fromkeys([_CAT, *(word for word in listed if word.startswith("/"))]):
+    words = run(["ldd", _CAT]).stdout.replace("=>", " ").split()
+    libraries = [word for word in words if word.startswith("/")]
+    for path in dict.fromkeys([_CAT, *libraries]):
         target = image.tree / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
