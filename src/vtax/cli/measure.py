@@ -106,7 +106,7 @@ def measure(
     run.
     """
     try:
-        with observer() as progress, _tuned_host(run, home, tune_host):
+        with observer(run) as progress, _tuned_host(run, home, tune_host):
             execute(plan, run, home, progress, cells)
     except RunInterrupted as stop:
         raise RunInterrupted(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from types import TracebackType
-from typing import IO, Self, cast
+from typing import IO, TYPE_CHECKING, Self, cast
 
 from vtax.benchmarks.printed import Printed
 from vtax.cli.output import notify
@@ -14,7 +15,14 @@ from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
 from vtax.report.renderers.numbers import mean_and_half_width
 from vtax.runner.events import Figure, Observer, Progress
+from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.units import format_duration
+
+if TYPE_CHECKING:
+    from vtax.report.document import Document
+    from vtax.store.run import RunHandle
+
+_TIMES_APART = 30.0  # as long as it takes, the time until the matrix is computed again
 
 
 def block_text(progress: Progress) -> str:
@@ -38,12 +46,38 @@ def figure_text(figure: Figure | None) -> str:
     return f"{shown} {scale.unit}"
 
 
-def observer() -> PlainProgress | BarProgress:
-    """Return the observer for stderr: a bar on a terminal, else plain lines."""
+def observer(run: RunHandle) -> PlainProgress | BarProgress:
+    """Return the observer of a run for stderr: a bar and the matrix so far on a terminal, else plain lines."""
     stream = sys.stderr
     if isinstance(stream, StandardError) and stream.isatty():
-        return BarProgress(stream)
+        return BarProgress(stream, MatrixSoFar(run))
     return PlainProgress()
+
+
+class MatrixSoFar:
+    """The matrix of a run while it is measured, with the verdicts that its rule allows at that look.
+
+    It is computed between blocks, and not again until thirty times that long has passed, so that it takes a
+    thirtieth of the run at most.
+    """
+
+    def __init__(self, run: RunHandle) -> None:
+        self._run = run
+        self._due_at = 0.0
+        self.document: Document | None = None
+
+    def refresh(self, blocks: int) -> None:
+        """Compute it after so many whole blocks, where they are enough for a verdict and it is due."""
+        started = time.monotonic()
+        if blocks < MINIMUM_BLOCKS or started < self._due_at:
+            return
+        from vtax.report.analysis.result import analyse_data
+        from vtax.report.views.result import matrix_of
+        from vtax.store.query import load
+
+        self.document = matrix_of(analyse_data(load(self._run.engine, self._run)))
+        ended = time.monotonic()
+        self._due_at = ended + _TIMES_APART * (ended - started)
 
 
 class PlainProgress(Observer):
@@ -90,14 +124,17 @@ class PlainProgress(Observer):
 class BarProgress(PlainProgress):
     """A status line with a bar at the bottom of the terminal; failures and messages scroll above it.
 
-    The line is drawn on changes, not on a timer, which would disturb the measurement.
+    From the fifth block on the matrix stands below the line. Both are drawn on changes, not on a timer, which would
+    disturb the measurement.
     """
 
-    def __init__(self, stream: StandardError) -> None:
+    def __init__(self, stream: StandardError, matrix: MatrixSoFar | None = None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._stream = stream
+        self._matrix = matrix
+        self._below: list[str] = []
         self._console = Console(file=cast(IO[str], stream), highlight=False)
         where = TextColumn("{task.fields[where]}", markup=False, style="")
         count = TextColumn("{task.fields[count]}", markup=False, style="")
@@ -148,9 +185,29 @@ class BarProgress(PlainProgress):
             count=f"{done_text(progress)}  about {format_duration(progress.left_s)} left".lstrip(),
         )
 
+    def block_ended(self, block: int) -> None:
+        """Refine the matrix below the bar."""
+        if self._matrix is None:
+            return
+        self._matrix.refresh(block + 1)
+        if self._matrix.document is not None:
+            self._below = self._lines_of(self._matrix.document)
+            self._draw()
+
+    def _lines_of(self, document: Document) -> list[str]:
+        """Return a document as lines of this terminal."""
+        from vtax.report.renderers.language import of_reader
+        from vtax.report.renderers.terminal import render
+
+        with self._console.capture() as captured:
+            render(document, self._console, of_reader())
+        return captured.get().rstrip().splitlines()
+
     def _draw(self, **fields: str) -> None:
         lines = {name: one_line(text) for name, text in fields.items()}
         self._bar.update(self._task, **lines)  # type: ignore[arg-type]
         with self._console.capture() as captured:
             self._console.print(self._bar.get_renderable(), end="")
-        self._stream.status_line(captured.get().partition("\n")[0])
+        bar = captured.get().partition("\n")[0]
+        room = max(self._console.height - 2, 0)
+        self._stream.status_line("\n".join([bar, *self._below[:room]]))

@@ -31,6 +31,7 @@ ORDER_TIMEOUT_S = 1.0  # how long a result waits for the lines before it
 _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
 _CLOSED_ERRNOS = (errno.EPIPE, errno.EIO, errno.EBADF)
 _ERASE_LINE = "\r\x1b[K"
+_ERASE_LINES = "\r\x1b[{}A\x1b[J"  # upwards, then all that is below
 
 
 class Output(io.TextIOBase):
@@ -127,7 +128,10 @@ class StandardError(Output):
         ] = {}  # process -> its writing thread: no thread outlives a fork
 
     def status_line(self, line: str) -> None:
-        """Draw the status line below all other text; empty: erase it. For terminals."""
+        """Draw the status line, or several, below all other text; empty: erase it. For terminals.
+
+        line: lines no wider than the terminal, and no more than it has.
+        """
         self._status_line = coloured(line)
         if self._queue.empty():  # else the thread draws it after the queued text
             self._enqueue("")
@@ -185,7 +189,7 @@ class StandardError(Output):
         while (piece := self._queue.get()) is not None:
             text, line = piece if isinstance(piece, str) else "", self._status_line
             if text or line != self._drawn:
-                erased = _ERASE_LINE if self._drawn else ""
+                erased = _erasing(self._drawn)
                 self._drawn = line
                 self._write(erased + text + line)
             if isinstance(piece, Event):
@@ -246,6 +250,14 @@ class _DocumentStream(io.TextIOBase):
 def document_stream() -> IO[str]:
     """Return the stream for tables and documents."""
     return cast(IO[str], _DocumentStream())
+
+
+def _erasing(drawn: str) -> str:
+    """Return what erases status lines, after which the cursor is where they began."""
+    below = drawn.count("\n")
+    if below:
+        return _ERASE_LINES.format(below)
+    return _ERASE_LINE if drawn else ""
 
 
 def coloured(text: str) -> str:

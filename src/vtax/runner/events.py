@@ -55,6 +55,9 @@ class Observer:
         """Take note of a committed trial. figure: its primary metric, None without one; error: why it failed, or
         empty."""
 
+    def block_ended(self, block: int) -> None:
+        """Take note that a block is whole and stored. No guest is measured until this returns. block: from 0."""
+
 
 class SafeObserver(Observer):
     """Forwards events to other observers, each until it fails, so that a closed terminal does not fail the run."""
@@ -91,6 +94,10 @@ class SafeObserver(Observer):
         self._notify(
             lambda observer: observer.trial_ended(platform, label, levels, figure, error, progress)
         )
+
+    def block_ended(self, block: int) -> None:
+        """Forward this event."""
+        self._notify(lambda observer: observer.block_ended(block))
 
     def _notify(self, call: Callable[[Observer], None]) -> None:
         for observer in tuple(self._observers):

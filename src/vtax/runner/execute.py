@@ -250,6 +250,8 @@ class _Execution:
             wanted = self._stopping.pending(decision) & self._here
             for session in self._plan.sessions(block):
                 self._session(session, wanted)
+            if wanted:
+                self._observer.block_ended(block)
         return "all blocks are done"
 
     def audit(self) -> None:

@@ -289,6 +289,11 @@ def _overview(analysis: Analysis) -> Iterator[doc.Part]:
     )
 
 
+def matrix_of(analysis: Analysis) -> doc.Document:
+    """Return the matrix alone, such as of a run that is being measured."""
+    return doc.Document("", tuple(_matrix(analysis, Options("brief"))))
+
+
 def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
     """Yield the same for a terminal, its longer side downwards; nothing where a side does not fit, and the
     command where they are many."""
