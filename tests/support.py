@@ -19,7 +19,8 @@ from vtax.host.waiting import wait_until
 
 Found = TypeVar("Found")
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+needs_root = pytest.mark.root
+"""Skipped for an ordinary user; tests/run runs those of tests/unit, tests/scenarios and tests/security once as root."""
 
 
 def needs_program(*names: str) -> pytest.MarkDecorator:
@@ -117,4 +118,9 @@ def nothing_left(home: Home) -> bool:
 
 def thorough(*cases: object) -> list[Any]:
     """Cases of a parameter that only --thorough runs, since another of their kind is among those of every day."""
-    return [pytest.param(case, marks=pytest.mark.thorough) for case in cases]
+    return [
+        pytest.param(*case, marks=pytest.mark.thorough)
+        if isinstance(case, tuple)
+        else pytest.param(case, marks=pytest.mark.thorough)
+        for case in cases
+    ]

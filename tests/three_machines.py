@@ -17,14 +17,12 @@ import time
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
-import pytest
 from ssh_server import serve
 from support import needs_program, needs_root
 
 NEEDS = [
     needs_root,
     needs_program("ip", "nsenter", "ethtool", "sshd", "ssh", "ssh-keygen", "unshare"),
-    pytest.mark.root,
 ]
 """Marks of a module whose tests use three machines."""
 

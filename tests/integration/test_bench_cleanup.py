@@ -16,7 +16,7 @@ from support import needs_root, of_process, thorough
 from vtax.host.journal import clean
 
 BY_HAND = Path(__file__).resolve().parents[2] / "bench" / "by_hand.py"
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 
 
 class ByHand:

@@ -33,7 +33,6 @@ pytestmark = [
     needs_root,
     pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
     needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen"),
-    pytest.mark.root,
 ]
 RUN_S = 240.0
 Vtax = Callable[..., str]

@@ -29,7 +29,6 @@ pytestmark = [
     needs_root,
     pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
     needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen", "shutdown"),
-    pytest.mark.root,
     pytest.mark.thorough,
     pytest.mark.timeout(1200),
 ]

@@ -22,7 +22,7 @@ from vtax.host.lock import measuring_process
 from vtax.host.process import run
 from vtax.host.waiting import wait_until
 
-pytestmark = [needs_root, needs_program("unshare", "zstd", "mke2fs", "debugfs"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("unshare", "zstd", "mke2fs", "debugfs")]
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 RUN_S = 120.0
 BLOCKS = 4

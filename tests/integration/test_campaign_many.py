@@ -41,7 +41,6 @@ pytestmark = [
     needs_root,
     pytest.mark.skipif(not has_ansible(), reason="not installed: ansible-playbook"),
     needs_program("ip", "nsenter", "unshare", "sshd", "ssh", "ssh-keygen", "iptables", "mount"),
-    pytest.mark.root,
     pytest.mark.thorough,
     pytest.mark.timeout(900 + 120 * HOSTS),
 ]

@@ -3,12 +3,11 @@
 import os
 import subprocess
 
-import pytest
 from support import needs_root
 
 from vtax.host import cgroups, resources
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 
 
 def test_a_process_that_joins_after_the_look_is_ended_and_the_group_removed(journal, monkeypatch):

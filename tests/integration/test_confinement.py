@@ -15,7 +15,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 MACHINES = [name for name in ("qemu-tcg", "kvm", "gvisor-systrap") if name in registry.names()]
 
 

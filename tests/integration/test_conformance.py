@@ -28,7 +28,7 @@ from vtax.host import journal as journals
 from vtax.host.home import Home
 from vtax.image.image import Image
 
-pytestmark = [needs_root, needs_program("unshare"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("unshare")]
 ASIDE = """        from dataclasses import replace
         from vtax.host.journal import Journal
         spec = replace(spec, journal=Journal(Path("{directory}")))

@@ -9,7 +9,7 @@ from support import needs_root
 
 from vtax.host.process import find_program
 
-pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home"), pytest.mark.root]
+pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
 STUDY = """
 name = "costs"
 platforms = {platforms}

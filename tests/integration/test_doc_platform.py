@@ -8,7 +8,7 @@ from vtax.guest.guest import Guest
 from vtax.host.resources import Tree
 from vtax.platforms.base import GuestSpec, Resources
 
-pytestmark = [needs_root, needs_program("unshare"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("unshare")]
 UNSHARE = module_of("add-a-platform.md", "doc_unshare").Unshare()
 
 

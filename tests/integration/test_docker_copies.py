@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 from support import needs_program, needs_root
 
@@ -18,7 +17,7 @@ from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
-pytestmark = [needs_root, needs_program("dockerd", "docker"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("dockerd", "docker")]
 KEY = "0123456789ab"
 
 

@@ -21,7 +21,7 @@ from vtax.host.journal import Journal, clean
 from vtax.image.image import Image
 from vtax.platforms import docker_daemon, probing, registry
 
-pytestmark = [needs_root, needs_program("dockerd", "docker"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("dockerd", "docker")]
 KILL_POINTS = 3
 SEED = 20240229
 # A run of vtax that starts one container of `cat` and says when its client was spawned.

@@ -19,7 +19,7 @@ from vtax.host.resources import Tree
 from vtax.platforms import registry
 from vtax.platforms.base import Platform
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 
 
 def test_it_answers_in_time_for_every_platform_and_leaves_nothing(image, private_home):

@@ -14,7 +14,7 @@ from vtax.image.image import Image
 from vtax.platforms import alike, registry
 from vtax.platforms.base import Platform
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 ALIKE = ("qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-virtio")  # qemu-tcg with other devices
 
 

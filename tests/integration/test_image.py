@@ -30,7 +30,6 @@ from vtax.image.recipe import DEFAULT, PACKAGES, DataSet
 pytestmark = [
     needs_root,
     needs_program("mmdebstrap", "mke2fs", "e2fsck", "debugfs"),
-    pytest.mark.root,
 ]
 INITRD_LIMIT_BYTES = 12 << 20
 

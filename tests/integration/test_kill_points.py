@@ -24,7 +24,7 @@ ONE_CHAIN = [
     "--json",
 ]
 STAGES = 8
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 
 
 def campaign(*arguments):

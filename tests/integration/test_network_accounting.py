@@ -21,7 +21,7 @@ from vtax.runner.plan import PlannedCell
 from vtax.runner.points import Point
 from vtax.runner.trial import run_trial
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 DURATION_S = 2
 STUDY = """
 name = "accounts"

@@ -7,7 +7,7 @@ from support import needs_program, needs_root
 from vtax.errors import BenchmarkError, GuestError
 from vtax.platforms import registry as platforms
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 
 
 @pytest.fixture

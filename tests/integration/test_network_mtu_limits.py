@@ -8,7 +8,7 @@ from vtax.errors import NetworkError
 from vtax.network.readback import mtu_of
 from vtax.platforms import registry as platforms
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 SMALLEST = 68  # RFC 791
 PLATFORMS = [
     "native",

@@ -10,7 +10,7 @@ from vtax.network.echo import echo
 from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 PLATFORMS = [
     "native",
     "podman",

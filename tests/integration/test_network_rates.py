@@ -12,7 +12,7 @@ from vtax.image.recipe import DEFAULT
 from vtax.network import registry
 from vtax.platforms import registry as platforms
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 RATE_MBIT_S = 4
 ROOM = 1.25  # for the tools' clocks within one second; a link without a limit carries many times the rate
 OPEN_VSWITCH = ("router-openflow", "vlan-pairs")

@@ -9,7 +9,7 @@ from support import needs_program, needs_root, undisturbed
 
 from vtax.network import wire
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 RATE_MBIT_S = 100
 ETHERNET, CHECKSUM = 14, 4  # bytes of a frame: a queueing discipline counts the first alone
 SEGMENTS = {"mtu": 116, "packet_bytes": 116, "attachment": "veth"}

@@ -20,7 +20,7 @@ from vtax.network import registry
 from vtax.network.namespace import NAMES
 from vtax.platforms import registry as platforms
 
-pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 CONTAINED = [
     "native",
     "qemu-tcg",

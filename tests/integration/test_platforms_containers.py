@@ -26,7 +26,7 @@ from vtax.image.image import Image
 from vtax.platforms import confinement, docker_daemon, oci_runtime, probing, registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 OTHER_USERNS = [
     "lxc-unprivileged",
     "nspawn-userns",

@@ -20,7 +20,7 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
-pytestmark = [needs_root, needs_program("runsc"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("runsc")]
 PLATFORMS = ["gvisor-systrap", "gvisor-ptrace"]
 MEMORY = 256 << 20
 LAST_CPU = max(os.sched_getaffinity(0))

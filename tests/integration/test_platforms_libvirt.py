@@ -16,7 +16,7 @@ from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
 PROGRAMS = ("libvirtd", "virsh", "unshare", "qemu-system-x86_64", "qemu-img")
-pytestmark = [needs_root, needs_program(*PROGRAMS), pytest.mark.root]
+pytestmark = [needs_root, needs_program(*PROGRAMS)]
 
 # Everything that libvirtd writes lies in memory of its own mount namespace; the accounts it wants are added there.
 SERVE = """

@@ -15,7 +15,7 @@ from vtax.guest.guest import Guest
 from vtax.host.journal import clean
 from vtax.platforms import microvm, registry
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 NAMES = ["firecracker", "cloud-hypervisor"]
 READY_S = 300.0
 SENT = bytes(range(256)) * 64

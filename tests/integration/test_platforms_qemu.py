@@ -21,7 +21,7 @@ from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import qemu, registry
 
-pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img")]
 READY_S = 120.0
 MACHINES = {
     "qemu-tcg": {},

@@ -15,7 +15,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import confinement, registry
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 KINDS = ("pid", "ipc", "uts", "cgroup", "net", "user")
 ELEVEN = sum(1 << number for number in confinement.numbers(confinement.capabilities()))
 EVERY = (1 << int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1) - 1

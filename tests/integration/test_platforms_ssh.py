@@ -23,7 +23,7 @@ from vtax.host.resources import Tree
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
-pytestmark = [needs_root, needs_program("sshd", "ssh", "ssh-keygen", "unshare"), pytest.mark.root]
+pytestmark = [needs_root, needs_program("sshd", "ssh", "ssh-keygen", "unshare")]
 
 CLIENT = """
 Host lab

@@ -21,7 +21,7 @@ from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources, RunningGuest
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 PLAIN_OF = {
     "podman-userns": "podman",
     "lxc-unprivileged": "lxc",

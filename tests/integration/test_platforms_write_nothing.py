@@ -8,7 +8,7 @@ from support import needs_root
 
 from vtax.platforms import registry
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 PROBE = "import sys; from vtax.platforms import registry; print(registry.get(sys.argv[1]).probe(None).available)"
 OVERLAID = """
 mount -t tmpfs tmpfs /mnt

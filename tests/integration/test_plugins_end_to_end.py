@@ -14,7 +14,7 @@ import pytest
 from conformance_plugins import TOPOLOGY
 from support import needs_root
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 PLATFORM = '''
 """bare: native under another name, whose guests can also run unpinned."""
 

@@ -14,7 +14,7 @@ from support import needs_root, nothing_left, vtax
 from vtax.image.image import Image
 from vtax.platforms import registry
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 STUDY = """
 name = "whole"
 platforms = {platforms}

@@ -18,7 +18,6 @@ PAGE = "add-a-platform.md"
 pytestmark = [
     needs_root,
     needs_program("unshare"),
-    pytest.mark.root,
     pytest.mark.skipif(
         find_spec("hatchling") is None, reason="not installed: hatchling, which builds the package"
     ),

@@ -26,7 +26,7 @@ from vtax.runner.tuning import apply, apply_inside, resources_at
 from vtax.store.query import load
 from vtax.store.store import Store
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
 MEMORY = 384 << 20
 PINNED = Resources(1, MEMORY, CPUS[-1:])

@@ -10,7 +10,7 @@ from support import needs_root, vtax
 from vtax.host.home import Home
 from vtax.platforms import registry
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 BLOCKS = 5
 STUDY = f"""
 name = "two"

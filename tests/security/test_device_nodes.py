@@ -29,7 +29,7 @@ from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.stdio import StdioGuest
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 DRIVERS = {
     "podman",
     "docker",

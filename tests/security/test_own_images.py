@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support import needs_program, needs_root
+from support import needs_program, needs_root, thorough
 
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
@@ -187,8 +187,15 @@ def test_what_is_refused_leaves_nothing(data, what, tmp_path):
     refuse("docker-archive", data, what, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["tar", "docker-archive"])
-@pytest.mark.parametrize("levels", [OWN_IMAGE.depth, 1500])
+@pytest.mark.parametrize(
+    ("kind", "levels"),
+    [
+        ("tar", OWN_IMAGE.depth),
+        ("docker-archive", OWN_IMAGE.depth),
+        ("tar", 1500),
+        *thorough(("docker-archive", 1500)),  # umoci takes minutes
+    ],
+)
 def test_directories_nested_too_deep_are_refused_and_leave_nothing(kind, levels, tmp_path):
     layer = packed(
         [("/".join("d" * n), DIRECTORY, "") for n in range(1, levels + 1)]

@@ -26,7 +26,7 @@ from vtax.host.resources import RestoreCommand, Tree, to_record
 from vtax.messages import quoted
 from vtax.store.store import Store
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = [needs_root]
 NOBODY = 65534
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 VTAX = [sys.executable, "-m", "vtax.cli.main"]
