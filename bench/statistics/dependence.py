@@ -69,8 +69,7 @@ def decided(logs: Array, *, guarded: bool) -> tuple[dict[int, float], float, flo
     )
     crossed = np.logical_or.accumulate(p <= inside, axis=1)
     is_equivalent = crossed & (np.maximum(p_seen, p_guarded) <= inside)
-    size = (mean < -np.log1p(MARGIN)) | (mean > np.log1p(MARGIN))
-    is_different = (special.stdtr(n - 1, -np.abs(mean) / se) <= different) & size
+    is_different = special.stdtr(n - 1, -np.abs(mean) / se) <= different
     at = [
         np.where(each.any(1), each.argmax(1) + 2, LAST + 1)
         for each in (is_equivalent, is_different)

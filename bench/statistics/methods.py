@@ -56,10 +56,10 @@ def verdicts(mean: Array, se: Array, n: Array, margin: float, alpha: float) -> C
     low, high = -np.log1p(margin), np.log1p(margin)
     different = holm_passes(2 * special.stdtr(n - 1, -np.abs(mean) / se), alpha)
     inside = holm_passes(special.stdtr(n - 1, -np.minimum(mean - low, high - mean) / se), alpha)
-    different &= ((mean < low) | (mean > high)) & (n >= MINIMUM_BLOCKS)
+    different &= n >= MINIMUM_BLOCKS
     inside &= n >= MINIMUM_BLOCKS
     return np.where(
-        different, np.where(mean > 0, ABOVE, BELOW), np.where(inside, EQUIVALENT, UNDECIDED)
+        inside, EQUIVALENT, np.where(different, np.where(mean > 0, ABOVE, BELOW), UNDECIDED)
     )
 
 

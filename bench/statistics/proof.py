@@ -41,7 +41,6 @@ class Place:
 PLACES: Mapping[str, Place] = {
     "noises": Place("simulate.py --only noises"),
     "economy": Place("simulate.py --only economy"),
-    "overstated": Place("simulate.py --only overstated"),
     "others": Place("simulate.py --only others"),
     "limits": Place("simulate.py --only limits"),
     "assumptions": Place("hard.py --only assumptions --studies 300", columns=(0, 1, 2, 3, 6, 7, 8)),
@@ -50,7 +49,7 @@ PLACES: Mapping[str, Place] = {
         "leaving.py --only errors --studies 200", columns=(0, 1, 4, 5, 6), by=(0, 1), largest=(4,)
     ),
     "tour": Place("leaving.py --only tour --studies 20", columns=(0, 1, 2)),
-    "room": Place("room.py --studies 400"),
+    "room": Place("room.py --studies 300"),
     "dependence": Place("dependence.py", columns=(0, 1, 2, 3, 6, 8, 9, 10)),
     "anytime": Place("anytime.py"),
     "width": Place("anytime.py", table=1),

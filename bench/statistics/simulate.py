@@ -182,17 +182,6 @@ def economy(
     return noise.name, cv, ratio, reached, float(blocks.mean()), float(low)
 
 
-def overstated(noise: Noise, studies: int) -> list[str]:
-    """Share of `slower` at a true ratio of 0.99, inside the margin, by the rules fixed (10) and verdict."""
-    row = [noise.name]
-    for cv in (0.01, 0.02, 0.05):
-        rng = generator("overstated", noise.name, cv)
-        one = log_ratios(randomized(noise, cv, np.array([1.0, 0.99]), 4 * studies, 40, TRIALS, rng))
-        found = fixed(one[..., :10], MARGIN), sequential(one, MARGIN, 5)[0]
-        row.append(", ".join(percent(float((codes == BELOW).mean())) for codes in found))
-    return row
-
-
 def others(noise: Noise, studies: int) -> list[str]:
     """What others do with 10 runs of each of seven equal platforms, and vtax with 10 blocks, at a CV of 2 %."""
     rng = generator("others", noise.name)
@@ -292,7 +281,6 @@ def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
             by_noise,
             [*NOISES],
         ),
-        "overstated": (["noise", *(f"CV {cv} %" for cv in (1, 2, 5))], overstated, [*chosen]),
         "others": (
             [
                 "noise",

@@ -197,7 +197,7 @@ def test_what_is_slower_by_its_own_interval_alone_is_perhaps_slower(store):
 
 
 def test_an_hour_of_blocks_is_the_budget_where_no_range_is_known(store):
-    near, noisy = [0.98, 1.03, 0.99, 1.02, 0.97, 1.0], [0.5, 3.0, 1.0, 2.0, 0.4, 1.0]
+    near, noisy = [0.9, 1.1, 0.95, 1.05, 0.9, 1.1], [0.5, 3.0, 1.0, 2.0, 0.4, 1.0]
     found = replace(analysed(store, {"1": near, "2": noisy}), duration_s=60.0)
     step = next_step_of(found)
     blocks = int(BUDGET_S / 10 / 1.1)

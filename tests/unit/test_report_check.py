@@ -138,7 +138,7 @@ def test_more_failures_of_the_treatment_are_no_pass():
 
 
 def test_what_a_word_assumes_stands_beside_it():
-    found = check(None, run_of(0.975, noise=0.012, blocks=6), {"speed": 0.05})
+    found = check(None, run_of(0.975, noise=0.012, blocks=10), {"speed": 0.05})
     words = {each.outcome for each in found.compared if each.assumptions}
     assert words == {"passed"}
     shown = document_of(found)

@@ -179,12 +179,11 @@ def test_a_claim_of_absence_must_stand_against_plausible_dependence_and_says_wha
     assert min(found.p_reproduced, found.p_contradicted) < 0.05
     assert found.assumptions == ()
     barely = judged(0.96 + 0.002 * first, 0.95)
-    assert [note.code for note in barely.assumptions] == ["assumes-independence"]
+    assert barely.assumptions == ()  # five blocks are too few to tell
     difference = judged(
         found.tested[0][0].ratio.estimate / 0.95, 1.0
     )  # as far from its bound, but no absence
     assert difference.kind == "reproduced"
-    assert [note.code for note in difference.assumptions] == ["assumes-independence"]
     assert judged(1.2, 0.95).assumptions == ()
 
 

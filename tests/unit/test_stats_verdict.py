@@ -1,4 +1,4 @@
-"""Words about ratios: significance and size, families, equality, and how much more is needed."""
+"""Words about ratios: differences, families, equality, and how much more is needed."""
 
 import math
 
@@ -55,13 +55,16 @@ def test_the_two_one_sided_tests_are_statsmodels():
 
 
 def test_where_noise_leaves_everything_open_no_number_of_blocks_is_stated():
-    found = judge(ratio(0.999, 0.08), 0.02, "higher")
+    found = judge(ratio(1.0, 0.08), 0.001, "higher")
     assert (found.kind, found.blocks_needed, found.blocks_needed_low) == ("undecided", None, None)
     assert found.text == "undecided"
 
 
-def test_a_ratio_at_the_margin_cannot_be_settled():
-    assert judge(ratio(1 / 1.02 + 1e-6, 0.03), 0.02, "higher").blocks_needed is None
+def test_a_difference_is_slower_by_what_its_bound_says():
+    found = ratio(0.985, 0.0125)
+    assert judge(found, 0.02, "higher").kind == "slower"
+    assert 0 < found.loss("higher").at_least < 0.015
+    assert judge(found, 0.05, "higher").kind == "equivalent"
 
 
 @pytest.mark.parametrize("margin", [0, 1, -0.1, math.nan])

@@ -22,7 +22,7 @@ from vtax.report.analysis.noise import BlockNoise, noise_of_host
 from vtax.report.replacing import replacing
 from vtax.runner.estimates import with_costs
 from vtax.runner.plan import Plan, make_plan
-from vtax.stats.margin import edges, log_margin
+from vtax.stats.margin import log_margin
 from vtax.stats.planning import detectable_distance, smallest_overhead
 from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.store.store import Store
@@ -165,7 +165,7 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
             continue
         # both tests of equality must pass, so each with the root of the probability
         reach = detectable_distance(noise.sd, blocks, 0.95, power=(1 + _SEEN_WITH) / 2)
-        difference = max(smallest_overhead(noise.sd, blocks), 1 - edges(draft.margin)[0])
+        difference = smallest_overhead(noise.sd, blocks)
         equality = blocks >= MINIMUM_BLOCKS and reach <= log_margin(draft.margin)
         sights.append(Sight(label, noise.sd, noise.source, difference, equality))
     return sights

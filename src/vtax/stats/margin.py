@@ -32,11 +32,6 @@ def margin_between(low: float, high: float) -> float:
     return math.expm1((high - low) / 2)
 
 
-def is_outside(log_ratio: float, margin: float) -> bool:
-    """Return whether a log-ratio lies beyond the margin."""
-    return abs(log_ratio) > log_margin(margin)
-
-
 def holds_interval(low: float, high: float, margin: float) -> bool:
     """Return whether the interval from one ratio to another lies inside a margin."""
     lowest, highest = edges(margin)

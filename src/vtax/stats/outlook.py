@@ -61,15 +61,15 @@ class Needed:
 
 @lru_cache(maxsize=64)
 def _draws(df: float) -> tuple[Array, Array, Array, Array]:
-    """(noise over the estimate, and standard normal draws of the ratio, of the future's mean and of its spread)."""
+    """(noise over the estimate, and standard normal draws of the ratio, of the future's mean and of its spread).
+
+    Each draw is made with both signs, so that a ratio and its inverse have the same futures.
+    """
     rng = np.random.default_rng(14)
-    spread = np.sqrt(df / rng.chisquare(df, FUTURES))
-    return (
-        spread,
-        rng.standard_normal(FUTURES),
-        rng.standard_normal(FUTURES),
-        rng.standard_normal(FUTURES),
-    )
+    half = FUTURES // 2
+    spread = np.tile(np.sqrt(df / rng.chisquare(df, half)), 2)
+    ratio, drift, wiggle = (rng.standard_normal(half) for _ in range(3))
+    return spread, np.append(ratio, -ratio), np.append(drift, -drift), np.tile(wiggle, 2)
 
 
 def outlook(
@@ -127,11 +127,11 @@ def settled(
     ns: npt.NDArray[np.int64],
     levels: Array,
 ) -> Array:
-    """Return the share of futures that have a verdict after each number of blocks."""
+    """Return the share of futures that have a verdict after each number of blocks; the same for the inverse ratio."""
     final, se, known = _futures(mean, sd, blocks, df, ns)
     bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
     distance, end = np.abs(final), log_margin(margin)
-    different = (distance >= bound[0] * se) & (distance > end) & (levels[:, 0] > 0)
+    different = (distance >= bound[0] * se) & (levels[:, 0] > 0)
     inside = (end - distance >= bound[1] * se) & (levels[:, 1] > 0)
     return np.asarray((different | inside).mean(axis=0))
 

@@ -14,7 +14,6 @@ from scipy import special
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.intervals import t_quantile
-from vtax.stats.margin import edges
 from vtax.stats.ratio import Ratio
 from vtax.stats.variance import Components
 
@@ -43,18 +42,16 @@ def smallest_overhead(sd_log: float, blocks: int) -> float:
     return -math.expm1(-detectable_distance(sd_log, blocks, 1 - _ALPHA / 2))
 
 
-def detectable_overhead(
-    ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1
-) -> float | None:
+def detectable_overhead(ratio: Ratio, alpha: float = 0.05, family: int = 1) -> float | None:
     """Return the smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to
     detect.
 
-    A verdict needs significance, at worst at alpha / family (Holm), and a size beyond the margin, whichever is more.
+    A verdict needs significance, at worst at alpha / family (Holm).
     Its noise is that of its interval: over sessions, where it has several. None where it has too few blocks.
     """
     if ratio.n_blocks < MINIMUM_BLOCKS or not math.isfinite(ratio.se_log):
         return None
-    return max(-math.expm1(-detectable_log(ratio, alpha, family)), 1 - edges(margin)[0])
+    return -math.expm1(-detectable_log(ratio, alpha, family))
 
 
 def detectable_log(ratio: Ratio, alpha: float, family: int) -> float:

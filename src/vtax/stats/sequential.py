@@ -151,13 +151,12 @@ def decide_studies(
     first = min(look.first for look in looks)
     final = max(look.final for look in looks)
     difference, inside, mean = _t_values(logs[..., :final], margin, first)
-    size = np.abs(mean) > log_margin(margin)
-    at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, looks)
+    at_difference = _step_down(difference, alpha / 2, looks)
     at_inside = _step_down(inside, alpha, looks)
     at = np.minimum(at_difference, at_inside)
     look = np.clip(at - first, 0, mean.shape[-1] - 1)
     above = np.take_along_axis(mean, look[..., None], axis=-1)[..., 0] > 0
-    codes = np.where(at == NEVER, 0, np.where(at_difference <= at_inside, np.where(above, 1, 2), 3))
+    codes = np.where(at == NEVER, 0, np.where(at_inside <= at_difference, 3, np.where(above, 1, 2)))
     return codes, at
 
 

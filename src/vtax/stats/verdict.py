@@ -1,10 +1,10 @@
 """From a ratio to a word: slower, faster, equivalent, or undecided and how much more would decide it.
 
-A verdict needs significance and size. `slower` and `faster`: the two-sided t-test rejects a ratio of 1, and the
-estimate lies beyond the margin. `equivalent`: two one-sided t-tests reject both ends of the margin (TOST,
-Schuirmann 1987). A difference that is significant but inside the margin is `equivalent` once TOST says so and
-`undecided` before. Over a family of contrasts both kinds of p-values are Holm-adjusted (Holm 1979), each kind by
-itself, so that the chance of any false word of a kind in the family is at most alpha.
+`slower` and `faster`: the two-sided t-test rejects a ratio of 1; by how much is told by the bound of the loss
+(`Ratio.loss`), not by the estimate, which is too large where only a large one is significant. `equivalent`: two
+one-sided t-tests reject both ends of the margin (TOST, Schuirmann 1987); a difference that is significant, but shown to
+be within the margin, is `equivalent`. Over a family of contrasts both kinds of p-values are Holm-adjusted (Holm 1979),
+each kind by itself, so that the chance of any false word of a kind in the family is at most alpha.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from vtax.described import Means, Warnings
 from vtax.messages import Note
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, Better, StatsError, Values, as_array
-from vtax.stats.margin import check_margin, is_outside, log_margin
+from vtax.stats.margin import check_margin, log_margin
 from vtax.stats.outlook import Levels, Needed, Outlook, outlook
 from vtax.stats.ratio import Ratio, p_above, p_below
 from vtax.stats.terms import WORDS_OF_COST
@@ -146,7 +146,7 @@ def verdict_of(
     p_difference: float,
     p_equivalent: float,
 ) -> Verdict:
-    """Return the verdict that adjusted p-values and the estimate's size give together.
+    """Return the verdict that adjusted p-values give together.
 
     ratio: with its number of blocks.
     margin: of equivalence.
@@ -158,10 +158,10 @@ def verdict_of(
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < MINIMUM_BLOCKS:
         warnings = (Note("few-blocks", count=ratio.n_blocks, minimum=MINIMUM_BLOCKS),)
-    elif p_difference <= alpha and is_outside(ratio.mean_log, margin):
-        kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:
         kind = "equivalent"
+    elif p_difference <= alpha:
+        kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     verdict = Verdict(kind, margin, alpha, family, p_difference, p_equivalent, 0, warnings)
     return with_outlook(verdict, ratio, single_look(alpha, family))
 

@@ -21,6 +21,7 @@ from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 ROOMY = 10  # blocks, from which one standard deviation of a block is room enough, see `room_of`
+SHOWS_DEPENDENCE = 10  # blocks, from which `assumes-independence` tells true words from others
 GUARDED, WARNED = 1.0, 3.0
 """Standard errors above its estimate: for a correlation that a verdict allows for, and for its warning."""
 _CLOCK, _COARSE, _TIMER = "withheld-clock", "withheld-resolution", "withheld-timer"
@@ -49,6 +50,8 @@ def warranted(
                 verdict,
                 Note("withheld-likely-dependent", correlation=round(guarded.correlation, 2)),
             )
+    if ratio.n_blocks < SHOWS_DEPENDENCE:
+        return verdict
     warned = _correlated(ratio, contrast, WARNED)
     if _stands(verdict, warned.ratio, rule):
         return verdict

@@ -155,9 +155,7 @@ class Row(MeasuredRow):
         """The smallest overhead that a comparison had a power of 0.8 to detect in its family."""
         if self.ratio is None or self.verdict is None:
             return None
-        return detectable_overhead(
-            self.ratio, self.verdict.margin, self.verdict.alpha, self.verdict.family
-        )
+        return detectable_overhead(self.ratio, self.verdict.alpha, self.verdict.family)
 
     @property
     def warnings(self) -> Warnings:

@@ -66,11 +66,10 @@ def method(analysis: Analysis) -> Iterator[doc.Inline]:
     yield from _nesting(analysis)
     yield _analysis(analysis)
     yield msg(
-        "A verdict needs significance and size: slower or faster, when a ratio of 1 is rejected and the estimate "
-        "lies outside ±{margin}; equivalent, when two one-sided tests (TOST) place the ratio "
-        "inside ±{margin}; else undecided. Both kinds of p-values are adjusted by Holm's method "
-        "over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
-        "{alpha}.",
+        "A verdict is equivalent, when two one-sided tests (TOST) place the ratio inside ±{margin}; slower or faster, "
+        "when a ratio of 1 is rejected; costs at most {margin}, when a one-sided test at half the level excludes a "
+        "larger loss; else undecided. Every kind of p-value is adjusted by Holm's method over the comparisons of one "
+        "table, so that the chance of any false word of a kind in a table is at most {alpha}.",
         margin=doc.Share(analysis.rule.margin, "declared"),
         alpha=doc.Share(analysis.rule.alpha, "declared"),
     )
