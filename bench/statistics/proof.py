@@ -48,8 +48,10 @@ PLACES: Mapping[str, Place] = {
     "errors": Place(
         "leaving.py --only errors --studies 200", columns=(0, 1, 4, 5, 6), by=(0, 1), largest=(4,)
     ),
+    "slow": Place("leaving.py --only slow --studies 200"),
     "tour": Place("leaving.py --only tour --studies 20", columns=(0, 1, 2)),
     "room": Place("room.py --studies 300"),
+    "guard": Place("guard.py --studies 1200"),
     "dependence": Place("dependence.py", columns=(0, 1, 2, 3, 6, 8, 9, 10)),
     "anytime": Place("anytime.py"),
     "width": Place("anytime.py", table=1),
