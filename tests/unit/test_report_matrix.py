@@ -117,3 +117,10 @@ def test_no_cell_is_empty(store):
     assert rows["noisy"].verdict.kind == rows["wild"].verdict.kind == "undecided"
     assert words["noisy"].endswith(f"≤ {100 * rows['noisy'].loss.at_most:.0f} % slower")
     assert words["wild"].endswith("undecided")
+
+
+def test_too_few_blocks_for_a_verdict_are_too_few_for_a_bound(store):
+    found = analysed(store, {"noisy": [0.9, 1.1, 1.0]}, blocks=3)
+    lines = drawn(result(found), 120).splitlines()
+    (line,) = [line for line in lines if line.startswith("iperf3 size=noisy")]
+    assert line.rstrip().endswith("undecided")

@@ -16,7 +16,7 @@ from vtax.report.document.terms import unit_of
 from vtax.stats.assumptions import unmet_share
 from vtax.stats.host_change import Effect
 from vtax.stats.ratio import Loss, Ratio
-from vtax.stats.terms import has_words
+from vtax.stats.terms import MINIMUM_BLOCKS, has_words
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
@@ -58,12 +58,13 @@ def verdict_of(
 ) -> doc.VerdictCell:
     """Return the word, and the range of blocks that it still needs where that is known.
 
-    What differs or is not decided is told by the bound of its loss, see `bound_of`. ratio: that is judged.
+    What differs or is not decided is told by the bound of its loss, see `bound_of`, unless blocks are too few for a
+    verdict or one is withheld. ratio: that is judged.
     """
     more = verdict.blocks_needed or 0, verdict.blocks_needed_low or 0
     is_open = verdict.kind == "undecided"
     bound: doc.Inline = ""
-    if ratio is not None and not reasons_of(verdict):
+    if ratio is not None and ratio.n_blocks >= MINIMUM_BLOCKS and not reasons_of(verdict):
         bound = bound_of(verdict.kind, ratio.loss(section.better), section, is_compact=is_compact)
     return doc.VerdictCell(verdict.kind, *(more if is_open else (0, 0)), verdict.margin, bound)
 
