@@ -1,7 +1,8 @@
 """How much of a run's time is measured: the gaps between the trials of a guest, and from guest to guest.
 
 A real run of short trials through the real runner and store. All times are the store's own: a gap is the time from
-the start of a trial to the start of the next, less the measured program's own time in the first.
+the start of a trial to the start of the next, less the measured program's own time in the first, and less a trial
+of the least work before the second, which is measured too and not stored.
 
     sudo .venv/bin/python bench/trial_gap.py [--platform native ...] [--blocks 6] [--profile FILE] [--json]
 
@@ -18,10 +19,12 @@ import resource
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import cleanup
 
@@ -31,7 +34,8 @@ from vtax.host.lock import measuring_lock
 from vtax.image.build import find
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
-from vtax.runner.plan import make_plan
+from vtax.runner.open_guest import OpenGuest
+from vtax.runner.plan import PlannedCell, make_plan
 from vtax.store.query import GuestRow, RunData, load
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
@@ -66,6 +70,7 @@ class Shares:
     """Where the time of a run went.
 
     elapsed_s: from its first trial to the end of its last. measured_s: of measured programs.
+    least_s: of trials of the least work.
     controller_s: CPU time of this process and its children, of which most belongs to guests that it forked.
     within: gaps within guests. after: the same by the benchmark before the gap.
     to: from guest to guest, by the platform of the second, beyond its own start (`ready_s`).
@@ -75,6 +80,7 @@ class Shares:
     failed: int
     elapsed_s: float
     measured_s: float
+    least_s: float
     controller_s: float
     within: Gaps
     after: dict[str, Gaps]
@@ -106,12 +112,29 @@ def measure(platforms: Sequence[str], blocks: int, profile: Path | None) -> Shar
         run = begin(store, plan, vtax_version="bench")
         before = _own_cpu_s()
         profiler = cProfile.Profile(time.perf_counter) if profile else None
-        with profiler or nullcontext():
+        with profiler or nullcontext(), _least_trials() as least:
             execute(plan, run, home, Observer())
         controller_s = _own_cpu_s() - before
         if profiler and profile:
             profiler.dump_stats(profile)
-        return shares(load(store.engine, run), controller_s)
+        return shares(load(store.engine, run), least, controller_s)
+
+
+@contextmanager
+def _least_trials() -> Iterator[list[tuple[float, float]]]:
+    """Yield a list that gets start (Unix time) and length of every trial of the least work within the block."""
+    least: list[tuple[float, float]] = []
+    measure_least = OpenGuest._measure_least
+
+    def timed(opened: OpenGuest, cell: PlannedCell) -> Any:
+        began = time.time()
+        try:
+            return measure_least(opened, cell)
+        finally:
+            least.append((began, time.time() - began))
+
+    with patch.object(OpenGuest, "_measure_least", timed):
+        yield least
 
 
 def _own_cpu_s() -> float:
@@ -119,8 +142,12 @@ def _own_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def shares(data: RunData, controller_s: float) -> Shares:
-    """Return where the time of a run went. controller_s: see Shares."""
+def shares(data: RunData, least: Sequence[tuple[float, float]], controller_s: float) -> Shares:
+    """Return where the time of a run went.
+
+    least: see `_least_trials`.
+    controller_s: see Shares.
+    """
     trials = data.trials
     order = sorted(range(len(trials.id)), key=lambda number: trials.started_at[number])
     cells = [data.run.cells[trials.cell[number]] for number in order]
@@ -134,6 +161,9 @@ def shares(data: RunData, controller_s: float) -> Shares:
         first, second = order[at - 1], order[at]
         gap_s = float(trials.started_at[second] - trials.started_at[first])
         gap_s -= float(trials.outside_s[first])
+        for began, length_s in least:
+            if trials.started_at[first] < began < trials.started_at[second]:
+                gap_s -= length_s
         earlier, later = cells[at - 1], cells[at]
         if _guest(data, first) == _guest(data, second):
             within[earlier.benchmark].append(gap_s)
@@ -149,6 +179,7 @@ def shares(data: RunData, controller_s: float) -> Shares:
             trials.started_at[last] + trials.outside_s[last] - trials.started_at[order[0]]
         ),
         measured_s=float(trials.outside_s.sum()),
+        least_s=sum(length_s for _, length_s in least),
         controller_s=controller_s,
         within=Gaps.of([gap_s for gaps in within.values() for gap_s in gaps]),
         after={name: Gaps.of(gaps) for name, gaps in sorted(within.items())},
@@ -178,9 +209,10 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(asdict(result), indent=2))
         return
-    share = result.measured_s / result.elapsed_s
+    share, least = result.measured_s / result.elapsed_s, result.least_s / result.elapsed_s
     print(f"{result.trials} trials, {result.failed} failed, in {result.elapsed_s:.1f} s,")
-    print(f"of which {share:.0%} measured; controller {result.controller_s:.1f} s of CPU")
+    print(f"of which {share:.0%} measured, {least:.0%} trials of the least work;")
+    print(f"controller {result.controller_s:.1f} s of CPU")
     print(f"{'milliseconds':<28}{'n':>6}{'median':>11}{'mean':>10}")
     print(_line("within a guest", result.within))
     for name, gaps in result.after.items():
