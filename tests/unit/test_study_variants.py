@@ -132,8 +132,8 @@ values = { native = 0.1 }
         whole + table % '"64MiB"' + table % '["64MiB", "128MiB"]' + table.replace("where", "#") % ""
     )
     kept = load(written(tmp_path, text), chosen=Chosen(scale="quick")).study.published
-    assert [(each.levels, each.in_part) for each in kept] == [
-        ({"file_size": ("67108864",)}, ""),
+    assert [(each.selection.canonical, each.in_part) for each in kept] == [
+        ({"file_size": {"67108864"}}, ""),
         ({}, "--scale quick measures 2 of 3 levels of file_size"),
     ]
     divided_too = STUDY + table % '"64MiB"' + table.replace("where", "#") % ""

@@ -167,7 +167,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     )
     for table in plan.study.benchmark:
         if table.margin not in (None, design.margin):
-            compared += f", {table.label or table.name} ±{plain_percent(table.margin)}"
+            compared += f", {table.title} ±{plain_percent(table.margin)}"
     more = "--blocks" if design.rule.is_counted else "min_blocks ="
     compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
     notify(compared)
@@ -381,7 +381,7 @@ def _factor_lines(plan: Plan) -> list[str]:
     lines = []
     topologies = {point.label: point.topology for point in plan.points}
     for table in plan.study.benchmark:
-        label = table.label or table.name
+        label = table.title
         line = f"  {label}"
         if label != table.name:
             line += f" ({table.name})"

@@ -75,7 +75,7 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     rows = []
     for table in study.benchmark:
         topology = table.topology or ""
-        rows.append((table.label or table.name, topology, _settings(table), format_factors(table)))
+        rows.append((table.title, topology, _settings(table), format_factors(table)))
     print_table(("benchmark", "topology", "parameters", "factors"), rows)
     _print_list(translate("scales and protocols"), list(map(str, variants)))
     if study.paper:

@@ -62,7 +62,8 @@ def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) ->
 
 def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
     """Return what is wrong with a name, and the nearest that there are."""
-    near = [full_name for full_name in known if full_name.endswith(f".{name}")]
+    ending = f".{name}"
+    near = [full_name for full_name in known if full_name.endswith(ending)]
     near = near or get_close_matches(name, known, 2)
     what = f"the study has no {kind} {name!r}"
     if near:
@@ -74,7 +75,7 @@ def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[BadInput]:
-    labels = [table.label or table.name for table in study.benchmark]
+    labels = study.benchmark_titles
     for label in check.benchmarks:
         if label not in labels:
             what = unknown_name("benchmark", label, labels)
@@ -98,7 +99,7 @@ def _problems_of_side(
     study: Study, check: CheckTable, key: str, side: ClaimSide, where: str
 ) -> list[BadInput]:
     """Return a problem for each name of a side of a check that the study does not have. key: of the side."""
-    labels = [table.label or table.name for table in study.benchmark]
+    labels = study.benchmark_titles
     label = str(side.levels.get(BENCHMARK, labels[0]))
     if label not in labels:
         what = unknown_name("benchmark", label, labels)
@@ -161,7 +162,7 @@ def unknown_levels(
 
 
 def _problems_of_published(study: Study, table: PublishedTable, where: str) -> Iterator[BadInput]:
-    labels = [benchmark.label or benchmark.name for benchmark in study.benchmark]
+    labels = study.benchmark_titles
     if table.benchmark not in labels:
         what = unknown_name("benchmark", table.benchmark, labels)
         yield BadInput(what, where=where, hint="use its label")
@@ -175,7 +176,7 @@ def tables_of(study: Study, labels: Sequence[str], side: ClaimSide) -> list[Benc
     wanted = [str(side.levels[BENCHMARK])] if BENCHMARK in side.levels else labels
     if not wanted:
         return study.benchmark
-    return [table for table in study.benchmark if (table.label or table.name) in wanted]
+    return [table for table in study.benchmark if table.title in wanted]
 
 
 def known_levels(study: Study, tables: Iterable[BenchmarkTable]) -> KnownLevels:

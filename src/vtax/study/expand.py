@@ -109,7 +109,7 @@ def _points_of(
         levels = Levels(zip(table.varied, combination, strict=True))
         yield RawPoint(
             table=index,
-            label=table.label or table.name,
+            label=table.title,
             benchmark=table.name,
             topology=table.topology,
             parameters={**table.parameters, **levels.only(table.factors)},

@@ -35,7 +35,7 @@ def unknown_names_of_figures(
 
 
 def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInput]:
-    labels = [table.label or table.name for table in study.benchmark]
+    labels = study.benchmark_titles
     for label in figure.benchmarks:
         if label not in labels:
             what = unknown_name("benchmark", label, labels)

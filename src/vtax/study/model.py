@@ -236,13 +236,19 @@ class BenchmarkTable(StudyTable):
     )
 
     @property
+    def title(self) -> str:
+        """The name that tables, claims and figures have for it."""
+        return self.label or self.name
+
+    @property
     def colocated(self) -> dict[str, list[Level]]:
         """Levels of the factors that place further guests on the host, by their names."""
-        named: dict[str, list[Level]] = {
-            "guests": list(self.guests),
-            "neighbour": list(self.neighbour),
-        }
-        return {name: levels for name, levels in named.items() if levels}
+        levels: dict[str, list[Level]] = {}
+        if self.guests:
+            levels["guests"] = list(self.guests)
+        if self.neighbour:
+            levels["neighbour"] = list(self.neighbour)
+        return levels
 
     @property
     def varied(self) -> dict[str, list[Level]]:
@@ -358,7 +364,7 @@ class Study(StudyTable):
     def margin_of(self, label: str) -> float:
         """Return the margin of a benchmark table: its own, or that of the design."""
         for table in self.benchmark:
-            if (table.label or table.name) == label and table.margin is not None:
+            if table.title == label and table.margin is not None:
                 return table.margin
         return self.design.margin
 
@@ -408,10 +414,9 @@ class Study(StudyTable):
             for key in table.factors.keys() & self.start_factors.keys():
                 what = f"a parameter {key} cannot be a factor beside the study's own {key}; give it one value"
                 raise disagreement(what, "benchmark", number, "factors", key)
-        labels = [table.label or table.name for table in self.benchmark]
-        twice = _first_repeated(labels)
+        twice = _first_repeated(self.benchmark_titles)
         if twice is not None:
-            what = f"benchmark {labels[twice]!r} appears twice; give each a label of its own"
+            what = f"benchmark {self.benchmark[twice].title!r} appears twice; give each a label of its own"
             raise disagreement(what, "benchmark", twice, "label")
         return self
 
@@ -442,6 +447,11 @@ class Study(StudyTable):
                 f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design"
             )
         return self
+
+    @property
+    def benchmark_titles(self) -> list[str]:
+        """The titles of the benchmarks, in order."""
+        return [table.title for table in self.benchmark]
 
     @property
     def start_factors(self) -> dict[str, Sequence[str]]:

@@ -191,17 +191,18 @@ def _in_brackets(name: str, value: Any) -> str:
     """Return a key as TOML shows it where its value is a table, or several."""
     if isinstance(value, Mapping):
         return f"[{name}]"
-    if not isinstance(value, list) or not value:
-        return name
-    return f"[[{name}]]" if all(isinstance(entry, Mapping) for entry in value) else name
+    if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+        return f"[[{name}]]"
+    return name
 
 
 def _in_declared_brackets(name: str, annotation: Any) -> str:
     """Return a key as TOML shows it where it is declared as a table, or several."""
     if is_model(annotation):
         return f"[{name}]"
-    is_of_tables = get_origin(annotation) is list and is_model(get_args(annotation)[0])
-    return f"[[{name}]]" if is_of_tables else name
+    if get_origin(annotation) is list and is_model(get_args(annotation)[0]):
+        return f"[[{name}]]"
+    return name
 
 
 def _key_name(place: Place, word: str) -> str:

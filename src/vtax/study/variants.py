@@ -105,7 +105,7 @@ def find_missing_names(
 
     benchmarks: the BenchmarkTables of the study.
     """
-    tables = {table.label or table.name: table for table in benchmarks}
+    tables = {table.title: table for table in benchmarks}
     for name, scale in scales.items():
         yield from _missing_names_of_scale(name, scale, tables)
     for name, protocol in protocols.items():
@@ -191,7 +191,9 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
         "trials": protocol.trials,
         "order": protocol.order,
     }
-    changes = [ChangedPart(what=f"{key} = {design[key]}") for key in ("order", "blocks", "trials")]
+    changes = []
+    for key in ("order", "blocks", "trials"):
+        changes.append(ChangedPart(what=f"{key} = {design[key]}"))
     for changed in protocol.benchmark:
         parameters = ", ".join(f"{key} = {value}" for key, value in changed.parameters.items())
         changes.append(ChangedPart(what=parameters, label=changed.label))
@@ -235,10 +237,10 @@ def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[st
         changed["design"] = design
         changes.append(ChangedPart(what=format_count(design["blocks"], "block")))
     measured = _MeasuredLevels(name, factors)
-    changed["claim"] = [measured.scale_claim(claim) for claim in data.get("claim", ())]
-    published = [measured.scale_published(table) for table in data.get("published", ())]
+    changed["claim"] = list(map(measured.scale_claim, data.get("claim", ())))
+    published = map(measured.scale_published, data.get("published", ()))
     changed["published"] = [table for table in published if table is not None]
-    figures = [measured.scale_figure(table) for table in data.get("figure", ())]
+    figures = map(measured.scale_figure, data.get("figure", ()))
     changed["figure"] = [table for table in figures if table is not None]
     return _with_changes(changed, f"--scale {name}", changes)
 
@@ -373,16 +375,20 @@ def _limit_blocks(data: Mapping[str, Any], blocks: int | None) -> dict[str, Any]
 
 def _design_for_fixed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return [design] without what only other rules than 'fixed' read."""
-    design = data.get("design", {})
-    return {key: value for key, value in design.items() if key not in _KEYS_OF_OTHER_RULES}
+    design = dict(data.get("design", {}))
+    for key in _KEYS_OF_OTHER_RULES:
+        design.pop(key, None)
+    return design
 
 
 def _with_changes(
     data: Mapping[str, Any], option: str, parts: Sequence[ChangedPart]
 ) -> dict[str, Any]:
     """Return the values with what was changed; further forms of the study do not apply to them."""
-    kept = {key: value for key, value in data.items() if key not in ("scale", "protocol")}
-    return {**kept, "changed_by": [*data.get("changed_by", ()), changed_by(option, parts)]}
+    changed = {**data, "changed_by": [*data.get("changed_by", ()), changed_by(option, parts)]}
+    changed.pop("scale", None)
+    changed.pop("protocol", None)
+    return changed
 
 
 class _MeasuredLevels:
@@ -403,8 +409,9 @@ class _MeasuredLevels:
         reason = self._why_not_judged(checks)
         if not reason:
             return self._mark_part(claim, checks)
-        untested = {key: value for key, value in claim.items() if key != "check"}
-        return {**untested, "not_tested": packed(reason)}
+        untested = {**claim, "not_tested": packed(reason)}
+        untested.pop("check", None)
+        return untested
 
     def scale_published(self, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return a published number, with the factors that have fewer levels; None where its own are not measured."""
