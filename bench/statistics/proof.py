@@ -50,6 +50,7 @@ PLACES: Mapping[str, Place] = {
     ),
     "slow": Place("leaving.py --only slow --studies 200"),
     "tour": Place("leaving.py --only tour --studies 20", columns=(0, 1, 2)),
+    "words": Place("words.py --studies 600"),
     "room": Place("room.py --studies 300"),
     "guard": Place("guard.py --studies 1200"),
     "dependence": Place("dependence.py", columns=(0, 1, 2, 3, 6, 8, 9, 10)),
