@@ -146,7 +146,7 @@ class WiredBenchmark(ScriptBenchmark):
 
 
 def store_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every trial stored when it ends, as one of a second is."""
+    """Have every trial stored when it ends, as one of three seconds is."""
     monkeypatch.setattr("vtax.runner.execute.UNREAD_S", 0.0)
 
 

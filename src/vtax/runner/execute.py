@@ -51,8 +51,8 @@ from vtax.store.store import RunHandle, Store
 from vtax.study.changes import listed
 
 AUDIT_BLOCK = -1  # of guests that are only audited
-UNREAD_S = 1.0
-"""Once trials of a guest that are not stored have lasted so long, they are: reading them is a hundredth of that."""
+UNREAD_S = 3.0
+"""Once trials of a guest that are not stored have lasted so long, they are: a run that is killed loses no more."""
 
 
 def begin(
