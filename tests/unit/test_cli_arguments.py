@@ -61,7 +61,12 @@ def test_what_is_no_day_is_refused(text):
 
 
 _FILES = {("conformance", "outputs"), ("conformance", "failed"), ("new", "files")}
-_OTHER_COMMAS = {("conformance", "values"), ("run", "boot")}
+_OTHER_COMMAS = {
+    ("conformance", "values"),
+    ("run", "boot"),
+    ("run", "check"),
+    ("compare", "fail_if"),
+}  # the last two take commas, and become margins: test_report_host_cpu.py
 
 
 def repeatable() -> Iterator[tuple[str, click.Parameter]]:

@@ -194,6 +194,7 @@ def test_a_gate_of_cost_needs_a_cost_and_one_of_a_size_has_no_meaning(store):
         (("slower-by 5%",), {"speed": 0.05}),
         (("costs-more-by=10%",), {"cost": 0.1}),
         (("slower-by 5%", "costs-more-by 10%"), {"speed": 0.05, "cost": 0.1}),
+        (("slower-by 5%, costs-more-by 10%",), {"speed": 0.05, "cost": 0.1}),
         ((), None),
     ],
 )

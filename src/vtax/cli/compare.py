@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     "fail_if",
     callback=margins_of,
     multiple=True,
-    metavar="[slower-by|costs-more-by] SHARE",
+    metavar="CONDITION",
     help="Exit with 1 if A is slower than B, or costs more host CPU, by more than this, such as 5% or "
     "slower-by 5%.",
 )

@@ -78,11 +78,12 @@ def margins_of(
 ) -> Margins | None:
     """Return what the conditions of an option say; None without one. Raises BadInput.
 
-    A callback of click. `slower-by 5%` is `slower-by=5%`; `5%` stands for both conditions.
+    A callback of click. `slower-by 5%` is `slower-by=5%`; `5%` stands for both conditions, and several stand
+    between commas.
     """
     option = parameter.opts[0]
     margins: dict[Quantity, float | None] = {}
-    for text in texts:
+    for text in [part.strip() for given in texts for part in given.split(",")]:
         word, share = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
         if word is not None and word not in CONDITIONS:
             raise BadInput(f"unknown condition {word!r}", where=option, hint=_hint(option))

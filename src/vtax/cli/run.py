@@ -193,9 +193,9 @@ def _tags(
     "--check",
     callback=margins_of,
     multiple=True,
-    metavar="[slower-by|costs-more-by] SHARE",
+    metavar="CONDITION",
     help="Judge this run: exit with 1 if a platform is slower than the baseline, or costs more host CPU, by more "
-    "than this, such as 5% or slower-by 5%.",
+    "than this, such as 5%.",
 )
 @detect_option
 @junit_option
