@@ -394,7 +394,7 @@ def test_the_directory_for_a_scheduler_holds_what_it_needs(campaign, tmp_path):
     assert "--scale quick --blocks 12 --trust" in text
     assert (tmp_path / "it's here/pack.vtax-pack").read_bytes() == campaign.pack.read_bytes()
     assert len((tmp_path / "it's here/README").read_text().splitlines()) <= 10
-    assert slurm_line(tmp_path, "5").startswith("sbatch --nodes=5 ")
+    assert slurm_line(tmp_path).startswith("sbatch --nodes=")
     again = invoked("campaign", "pack", str(campaign.root), "-o", str(tmp_path / "it's here"))
     assert "is there already" in str(again.exception)
 

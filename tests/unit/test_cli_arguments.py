@@ -66,7 +66,10 @@ _OTHER_COMMAS = {
     ("run", "boot"),
     ("run", "check"),
     ("compare", "fail_if"),
-}  # the last two take commas, and become margins: test_report_host_cpu.py
+    ("show", "where"),
+    ("explain", "where"),
+}
+"""Commas of margins are tested in test_report_host_cpu.py, those of conditions in test_question.py."""
 
 
 def repeatable() -> Iterator[tuple[str, click.Parameter]]:

@@ -122,6 +122,7 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     )
     with counted.around():
         pass
+    counted.compare()
     difference = counted.differences
     assert difference["layer", "host_cpu_s"] == 1.0
     assert difference["layer", "under_test_cpu_s"] == 5.0

@@ -81,7 +81,7 @@ def bound_of(kind: str, loss: Loss, section: Section, *, is_compact: bool = Fals
     direction = msg("more") if is_cost else msg("slower")
     if kind in ("slower", "costs-more"):
         is_least, share = True, loss.at_least
-    elif loss.at_most is None:
+    elif loss.at_most is None or loss.at_most <= -1:  # nothing is left that a bound is a share of
         return ""
     elif kind in ("faster", "costs-less"):
         is_least, share = True, 1 / (1 + loss.at_most) - 1
