@@ -237,7 +237,7 @@ def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
         ("1/s", "operation"),
         ("IOPS", "I/O"),
         ("ns/op", "op"),
-        ("MiB", "s"),
+        ("ns", "s"),
     ],
 )
 def test_the_unit_of_work_fits_the_metric(store, unit, expected):
