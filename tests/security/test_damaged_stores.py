@@ -271,6 +271,7 @@ def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
         "UPDATE trial SET cell_id = 9999 WHERE id = (SELECT max(id) FROM trial)",
         "UPDATE trial SET block = 99999999999 WHERE id = (SELECT max(id) FROM trial)",
         "UPDATE trial SET started_at = 1e300",
+        "UPDATE trial SET session = 12 WHERE id = (SELECT max(id) FROM trial)",
         "UPDATE measurement SET value = 9e999",
         "UPDATE metric SET better = 'x'",
         "UPDATE run SET name = '../x' WHERE name = 'tour-2'",

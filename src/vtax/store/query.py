@@ -168,6 +168,10 @@ def load(engine: Engine, run: RunHandle) -> RunData:
         if cell_ids.size != len(run.cells):
             raise ValueError("cells are of platforms that are not there")
         trials = _read_trials(connection, run.id, cell_ids)
+        if not {session.number for session in run.sessions} >= set(
+            np.unique(trials.session).tolist()
+        ):
+            raise ValueError("trials are of sessions that are not there")
         return RunData(
             run,
             trials,

@@ -192,7 +192,7 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
 def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
     """Yield a problem for each key of [design] that the rule which the file itself declares would never look at."""
     stop = design.get("stop", "fixed") if isinstance(design, Mapping) else None
-    if stop not in RULES:
+    if not isinstance(stop, str) or stop not in RULES:
         return
     for key in _KEYS_OF_RULES:
         rules = readers_of(key)

@@ -124,7 +124,7 @@ def selection_of(run: RunHandle, wanted: FilterWords) -> Selection:
     known = KnownLevels(run.name, (cell.place for cell in run.cells))
     where = Selection.parse(wanted.where, known, "--where", "write --where FACTOR=LEVEL")
     found = Selection({name: them for name, them in named.items() if them}).and_also(where)
-    if not any(found.selects(cell.place) for cell in run.cells):
+    if found and not any(found.selects(cell.place) for cell in run.cells):
         raise _nothing(run, found, known)
     return found
 
