@@ -1,7 +1,7 @@
 """Logarithms of what cells show, paired within blocks, sessions, hosts or nothing.
 
 What a unit does to both sides alike cancels in its pair: a block its hour, a session its boot, a host its hardware. Two
-sides that share no unit are two samples, and nothing cancels. Verdicts within blocks are made by `stats.contrasts`,
+sides that share no unit are two samples, and nothing cancels. Verdicts within blocks are made by `stats.judge`,
 which knows what failed on either side; here is what is computed from values that are paired already, or never judged
 alone.
 """

@@ -154,3 +154,15 @@ def _not_bool(value: Number, examples: str) -> Number:
 
 def _cut(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def safe_bound(share: float, *, is_most: bool) -> float:
+    """Return the bound of a share to two digits, as it is printed, and true.
+
+    is_most: whether the share is the most that is possible, which is rounded up; the least is rounded down.
+    """
+    if share == 0 or not math.isfinite(share):
+        return share
+    scale = 10.0 ** (1 - math.floor(math.log10(abs(share))))
+    steps = round(share * scale, 6)  # a product such as 0.07 * 100 is no whole number
+    return (math.ceil(steps) if is_most else math.floor(steps)) / scale

@@ -447,6 +447,7 @@ def test_sides_without_figures_are_a_failure_that_says_why(store, capsys, form):
     store.remove_run("empty-1")
 
 
+@pytest.mark.usefixtures("store")
 def test_the_answer_names_the_metrics_of_each_verdict(golden):
     """First in a document, last on a terminal, as of `vtax show`."""
     sides = (

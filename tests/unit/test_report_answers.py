@@ -233,7 +233,7 @@ def test_a_range_of_blocks_becomes_a_command_with_the_time_that_they_last(store)
     minutes = math.ceil(step.blocks * 1.1)
     assert step.command == f"sudo vtax resume tour-1 --budget {minutes}min"
     assert f"Next: {step.command} ({step.blocks} more blocks, about " in lines(found)
-    ending = "would probably decide other on iperf3; 2 others need a quieter host or longer trials."
+    ending = "would probably decide other on iperf3; 2 others need a quieter host or a longer run."
     assert lines(found).endswith(ending)
 
 

@@ -28,7 +28,7 @@ Capabilities = Literal["all", "default", "none"]
 
 
 class SandboxOptions(ProcessOptions):
-    """Mechanisms of the kernel, none of which is on unless it is named."""
+    """Mechanisms of the kernel: but for the limits, none is on unless it is named."""
 
     limits: bool = Field(True, description="a cgroup with the limits of all guests")
     root: Root = Field(

@@ -17,6 +17,7 @@ from vtax.report.document import joined, levels_of, listed, msg, plural
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.margin import edges
 from vtax.store.records import PlatformRecord
+from vtax.units import safe_bound
 
 _MOST_PLATFORMS = 6  # that are named
 _MOST_NAMED = 2  # comparisons
@@ -345,6 +346,7 @@ def _bounds(judged: Sequence[SpokenComparison]) -> doc.Inline:
     loss = _largest_loss(worst)
     if not 0 < loss < math.inf:
         return ""
+    loss = safe_bound(loss, is_most=True)
     name = worst.label if len({each.label for each in these}) > 1 else ""
     if worst.is_cost:
         text = msg("at most {loss} more CPU", loss=doc.Share(loss))

@@ -123,8 +123,7 @@ def _next_step(step: NextStep) -> doc.Inline:
         return _further_blocks(step)
     if not step.command:
         return msg(
-            "Next: no number of blocks within an hour would decide {comparisons}; stop other programs, or use longer "
-            "trials.",
+            "Next: no number of blocks within an hour would decide {comparisons}; stop other programs.",
             comparisons=undecided,
         )
     command = _timed(styled(step.command, "code"), step)
@@ -174,8 +173,8 @@ def _further_blocks(step: NextStep) -> doc.Inline:
             "Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides
         )
     return plural(
-        "Next: {step} would probably decide {comparisons}; {count} other needs a quieter host or longer trials.",
-        "Next: {step} would probably decide {comparisons}; {count} others need a quieter host or longer trials.",
+        "Next: {step} would probably decide {comparisons}; {count} other needs a quieter host or a longer run.",
+        "Next: {step} would probably decide {comparisons}; {count} others need a quieter host or a longer run.",
         len(step.left),
         step=do,
         comparisons=decides,

@@ -19,6 +19,7 @@ from vtax.stats.ratio import Loss, Ratio
 from vtax.stats.terms import MINIMUM_BLOCKS, has_words
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
+from vtax.units import safe_bound
 
 _MIN_SHOWN = 0.01
 _NO_USE = (
@@ -96,7 +97,7 @@ def bound_of(kind: str, loss: Loss, section: Section, *, is_compact: bool = Fals
         return ""
     if share == 0:
         return msg("not more") if is_cost else msg("not slower")
-    shown = doc.Share(share)
+    shown = doc.Share(safe_bound(share, is_most=not is_least))
     if is_compact:
         sign = "≥" if is_least else "≤"
         return joined([joined([sign, shown], "\N{NO-BREAK SPACE}"), direction], " ")
