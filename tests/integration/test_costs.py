@@ -20,7 +20,6 @@ name = "dd"
 parameters = {{ file_size = "32MiB" }}
 [[benchmark]]
 name = "kernel-paths"
-parameters = {{ loops = 1000 }}
 [[benchmark]]
 name = "sockperf"
 parameters = {{ duration_s = 1 }}

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from a_run import begin, trial
-from scripted import install, plan_of, study
+from scripted import install, plan_of, store_each_trial, study
 from support import needs_root
 
 from vtax.errors import StoreError
 from vtax.host.home import Home
 from vtax.host.process import run as run_program
+from vtax.host.waiting import wait_until
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin as begin_run
 from vtax.runner.execute import execute
@@ -77,6 +78,7 @@ def test_what_was_shown_as_measured_when_the_disk_became_full_is_stored(
                 (small_disk / "ballast").write_bytes(b"x" * (room.f_bavail * room.f_frsize))
 
     install(monkeypatch)
+    store_each_trial(monkeypatch)
     url, shown = f"sqlite:///{small_disk / 'store.sqlite'}", Shown()
     code = f"head -c {noise_bytes} /dev/urandom | base64 >&2; echo 1.5"
     script = {"name": "script", "parameters": {"code": code}}
@@ -99,6 +101,8 @@ def test_a_full_disk_of_the_home_costs_the_trials_of_its_guests_and_the_run_goes
         def guest_starting(self, platform: str, block: int) -> None:
             self.guests += 1
             if self.guests == 2:
+                # the files of the first guest are removed while the second one starts
+                wait_until(lambda: not any(home.guests.iterdir()), 5.0, 0.01)
                 use_every_inode(small_disk / "ballast")
             elif self.guests == 4:
                 shutil.rmtree(small_disk / "ballast")

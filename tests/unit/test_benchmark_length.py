@@ -104,3 +104,9 @@ def test_what_the_time_decides_is_not_given_as_well(name, given, decided):
 def test_tools_of_whole_seconds_are_given_whole_seconds():
     assert timed(registry.get("iperf3"), 2.0).duration_s == 2
     assert timed(registry.get("sysbench-cpu"), 2.0).duration_s == 2
+
+
+def test_what_a_job_file_decides_has_no_least_work():
+    fio = registry.get("fio")
+    given = fio.Parameters(job_file="[scan]\nrw=read\nsize=8m\n", cold=True)
+    assert length.with_least_work(fio, given) is None

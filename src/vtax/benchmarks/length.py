@@ -51,14 +51,20 @@ def with_count(parameters: Parameters, counted: WorkParameter, count: float) -> 
 
 
 def with_least_work(benchmark: Benchmark, parameters: Parameters) -> Parameters | None:
-    """Return parameters of a trial that does hardly more than start and end; None where there are none."""
+    """Return parameters of a trial that does hardly more than start and end.
+
+    None where there are none, and where the other parameters decide what a trial does, as a job file does.
+    """
     counted = benchmark.counted(parameters)
-    if DURATION not in parameters.model_fields_set and counted is not None:
-        return with_count(parameters, counted, counted.least)
     field = benchmark.Parameters.model_fields.get(DURATION)
-    if field is None or not _takes(field, SHORTEST_S):
+    try:
+        if DURATION not in parameters.model_fields_set and counted is not None:
+            return with_count(parameters, counted, counted.least)
+        if field is not None and _takes(field, SHORTEST_S):
+            return _with(parameters, DURATION, SHORTEST_S)
+    except ValidationError:
         return None
-    return _with(parameters, DURATION, SHORTEST_S)
+    return None
 
 
 def expected_s(
