@@ -326,15 +326,14 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
     )
     text = msg(
-        "Percent of {baseline}; higher is better everywhere; ≥ and ≤: the end of a cell's own interval, in the "
-        "sentence that of all together; 5 % slower: 5 % more time for the same work:",
+        "Percent of {baseline}; higher is better everywhere; ≥ and ≤: the end of the interval, in the sentence "
+        "of all at once; 5 % slower: 5 % more time:",
         baseline=analysis.baseline,
     )
     if analysis.costs:
         text = msg(
             "Percent of {baseline}: speed, where higher is better, and the host's CPU time for the same work, where "
-            "lower is; ≥ and ≤: the end of a cell's own interval, in the sentence that of all together; 5 % slower: "
-            "5 % more time for the same work:",
+            "lower is; ≥ and ≤: the end of the interval, in the sentence of all at once; 5 % slower: 5 % more time:",
             baseline=analysis.baseline,
         )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
