@@ -34,7 +34,7 @@ from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.runner import execute as execution
 from vtax.runner.counting import Counting
-from vtax.runner.events import Figure, Observer, Progress
+from vtax.runner.events import EndedTrial, Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.stats.ratio import Ratio, ratio_of_logs
@@ -86,21 +86,14 @@ class Watch(Observer):
         self._benchmark.loops = _LOOPS.get(platform, _ELSEWHERE) * self._longer
         self._began = time.monotonic()
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
+    def trial_ended(self, trial: EndedTrial) -> None:
         wall_s = time.monotonic() - self._began
-        if error or figure is None:
-            self.errors.append(f"{platform}: {error}")
+        if trial.error or trial.figure is None:
+            self.errors.append(f"{trial.platform}: {trial.error}")
             return
-        self.tool[platform][self.kind].append(figure[0])
-        self.added[platform][self.kind].append(wall_s - figure[0])
+        value, _ = trial.figure
+        self.tool[trial.platform][self.kind].append(value)
+        self.added[trial.platform][self.kind].append(wall_s - value)
 
 
 def measure(platforms: list[str], rounds: int, blocks: int, longer: int) -> Watch:

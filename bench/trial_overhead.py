@@ -30,7 +30,7 @@ from vtax.guest.results import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms import registry as platform_registry
-from vtax.runner.events import Figure, Observer, Progress
+from vtax.runner.events import EndedTrial, Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store.query import Trials, load
@@ -91,16 +91,8 @@ class Watch(Observer):
         if self._began is None:
             self._began = time.monotonic()
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
-        self._ended.append((platform, error))
+    def trial_ended(self, trial: EndedTrial) -> None:
+        self._ended.append((trial.platform, trial.error))
         self._ended_at = time.monotonic()
 
     def _end_guest(self) -> None:

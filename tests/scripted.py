@@ -25,7 +25,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
-from vtax.runner.events import Observer
+from vtax.runner.events import EndedTrial, Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import RunHandle, Store
@@ -157,8 +157,8 @@ class StopAfter(Observer):
         self.trials = trials
         self.made: tuple[str, ...] = ()
 
-    def trial_ended(self, platform: str, *_: Any) -> None:
-        self.made += (platform,)
+    def trial_ended(self, trial: EndedTrial) -> None:
+        self.made += (trial.platform,)
         if len(self.made) == self.trials:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -16,7 +16,7 @@ from page_server import PageServer, served
 from vtax.host.home import Home
 from vtax.page import result_cache
 from vtax.runner.event_log import EventLog
-from vtax.runner.events import Progress
+from vtax.runner.events import EndedTrial, Progress
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
@@ -207,7 +207,9 @@ def _measure(run: RunHandle, log: EventLog, blocks: int) -> None:
                 )
                 position += 1
                 progress = Progress(block, 8, position, 192, float(position), 192.0 - position)
-                log.trial_ended(platform, cell.label, "", (value, "Mbit/s"), "", progress)
+                log.trial_ended(
+                    EndedTrial(platform, cell.label, "", (value, "Mbit/s"), "", progress)
+                )
                 time.sleep(0.05)
             run.end_guest(guest, ready_s=0.2, clock_offset_s=0.0, facts={}, notes=[])
         time.sleep(1.0)

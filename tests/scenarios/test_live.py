@@ -23,7 +23,7 @@ from vtax.report.analysis import analyse
 from vtax.report.renderers.format import english
 from vtax.runner import event_log
 from vtax.runner.event_log import EventLog
-from vtax.runner.events import Observer, Progress
+from vtax.runner.events import EndedTrial, Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.store.store import Store
 
@@ -152,12 +152,14 @@ def test_a_reader_follows_a_file_that_began_anew(tmp_path, monkeypatch):
             number - 1,
         )
         log.trial_ended(
-            "podman",
-            "cpu",
-            "",
-            (1.5, "s"),
-            "",
-            Progress(3, 5, number, 100, 1.0, 2.0, False, number // 2),
+            EndedTrial(
+                "podman",
+                "cpu",
+                "",
+                (1.5, "s"),
+                "",
+                Progress(3, 5, number, 100, 1.0, 2.0, False, number // 2),
+            )
         )
         found = reader.read().progress
         assert (found.trial, found.done_trials, found.failed_trials) == (None, number, number // 2)
@@ -187,7 +189,7 @@ def test_a_line_that_is_no_event_is_passed_over(tmp_path, line):
 
 def test_escape_sequences_of_tools_do_not_come_through(tmp_path):
     log = EventLog(tmp_path / "events", "r-1", "id")
-    log.trial_ended("podman", "cpu", "", None, "\x1b[2Jbroken", PROGRESS)
+    log.trial_ended(EndedTrial("podman", "cpu", "", None, "\x1b[2Jbroken", PROGRESS))
     event = EventReader(tmp_path / "events").read().events[-1]
     assert "\x1b" not in english(happened(event))
     assert "broken" in english(happened(event))

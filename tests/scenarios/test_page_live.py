@@ -14,7 +14,7 @@ from vtax.host.home import Home
 from vtax.host.waiting import wait_until
 from vtax.page import result_cache, stream
 from vtax.runner.event_log import EventLog
-from vtax.runner.events import Progress
+from vtax.runner.events import EndedTrial, Progress
 from vtax.store.store import Store
 
 
@@ -42,7 +42,9 @@ def test_a_live_run_is_followed_to_its_end(tmp_path):
         thread = threading.Thread(target=lambda: seen.extend(line.decode() for line in stream))
         thread.start()
         log.trial_ended(
-            "docker", "iperf3", "", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0)
+            EndedTrial(
+                "docker", "iperf3", "", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0)
+            )
         )
         fill(run, finishes=False)
         until = time.monotonic() + 60

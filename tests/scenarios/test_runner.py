@@ -37,7 +37,7 @@ from vtax.messages import Note, part_of
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
 from vtax.runner.counting import own_cpu_s
-from vtax.runner.events import Figure, Observer, Progress
+from vtax.runner.events import EndedTrial, Observer, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.open_guest import OpenGuest
 from vtax.runner.resume import check_host
@@ -285,16 +285,8 @@ class Recording(Observer):
     def message(self, text: str) -> None:
         self.messages.append(text)
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
-        self.progress.append(progress)
+    def trial_ended(self, trial: EndedTrial) -> None:
+        self.progress.append(trial.progress)
 
 
 @pytest.mark.parametrize("warmup", [0, 2])
@@ -316,8 +308,8 @@ def test_progress_counts_the_trials_that_the_list_of_runs_counts(driver, store, 
 
 def test_a_resumed_run_goes_on_counting(driver, store, home):
     class StopAfterFour(Recording):
-        def trial_ended(self, *arguments: Any) -> None:
-            super().trial_ended(*arguments)
+        def trial_ended(self, trial: EndedTrial) -> None:
+            super().trial_ended(trial)
             if len(self.progress) == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
 

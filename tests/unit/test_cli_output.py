@@ -10,7 +10,7 @@ from vtax.cli.main import group
 from vtax.cli.output import print_table
 from vtax.cli.progress import PlainProgress, done_text
 from vtax.cli.show import console
-from vtax.runner.events import Progress
+from vtax.runner.events import EndedTrial, Progress
 
 PROGRESS = Progress(0, 3, 5, 336, 60.0, 90.0)
 
@@ -38,10 +38,19 @@ def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
 def test_a_line_tells_the_levels_of_its_point(capsys):
     with PlainProgress() as printed:
         printed.trial_ended(
-            "native", "netperf", "mtu=1500, message_size=64", (10510.0, "Mbit/s"), "", PROGRESS
+            EndedTrial(
+                "native", "netperf", "mtu=1500, message_size=64", (10510.0, "Mbit/s"), "", PROGRESS
+            )
         )
         printed.trial_ended(
-            "native", "netperf", "mtu=500, message_size=64", None, "no answer\nand more", PROGRESS
+            EndedTrial(
+                "native",
+                "netperf",
+                "mtu=500, message_size=64",
+                None,
+                "no answer\nand more",
+                PROGRESS,
+            )
         )
     first, second = capsys.readouterr().err.splitlines()
     assert first == (
@@ -53,9 +62,16 @@ def test_a_line_tells_the_levels_of_its_point(capsys):
 def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys):
     first = Progress(0, 1, 0, 1, 1.0, 3.0, is_warmup=True)
     with PlainProgress() as printed:
-        printed.trial_ended("native", "dd", "", (1.0, "MB/s"), "", first)
+        printed.trial_ended(EndedTrial("native", "dd", "", (1.0, "MB/s"), "", first))
         printed.trial_ended(
-            "native", "dd", "", (1.0, "MB/s"), "", replace(first, done_trials=1, is_warmup=False)
+            EndedTrial(
+                "native",
+                "dd",
+                "",
+                (1.0, "MB/s"),
+                "",
+                replace(first, done_trials=1, is_warmup=False),
+            )
         )
     warmup, measured = capsys.readouterr().err.splitlines()
     assert warmup.startswith("[block 1/1, warm-up] native dd: 1.000 MB/s")

@@ -30,7 +30,7 @@ from vtax.foreign_text import MAX_TEXT_CHARS
 from vtax.host.home import Home
 from vtax.messages import quoted
 from vtax.report.renderers.unbroken import prepared
-from vtax.runner.events import Progress
+from vtax.runner.events import EndedTrial, Progress
 from vtax.store.store import Store
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[8m\x9b31m\u202egnp.exe\r"
@@ -288,7 +288,9 @@ def test_a_bar_is_drawn_as_it_is_last_and_never_queues(stalled, monkeypatch):
         for number in range(500):
             bar.trial_starting("native", EVIL, f"size={number}")
         bar.trial_ended(
-            "native", "dd", "size=499", None, f"{EVIL}\nmore", Progress(0, 2, 1, 4, 1.0, 3.0)
+            EndedTrial(
+                "native", "dd", "size=499", None, f"{EVIL}\nmore", Progress(0, 2, 1, 4, 1.0, 3.0)
+            )
         )
         assert stream._queue.qsize() < 10
         printed = read_all(reading, stream)

@@ -14,7 +14,7 @@ from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
 from vtax.report.renderers.numbers import mean_and_half_width
-from vtax.runner.events import Figure, Observer, Progress
+from vtax.runner.events import EndedTrial, Figure, Observer, Progress
 from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.units import format_duration
 
@@ -102,23 +102,16 @@ class PlainProgress(Observer):
         """Print that a fresh guest is ready."""
         notify(f"{platform}: fresh guest ready in {ready_s:.2f} s")
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
+    def trial_ended(self, trial: EndedTrial) -> None:
         """Print the trial's outcome."""
-        outcome = f"FAILED: {error.splitlines()[0]}" if error else figure_text(figure)
+        progress, error = trial.progress, trial.error
+        outcome = f"FAILED: {error.splitlines()[0]}" if error else figure_text(trial.figure)
         number = f"{progress.done_trials}/{progress.total_trials}"
         if progress.is_warmup:
             number = "warm-up"
-        what = f"{label} {levels}".rstrip()
         left = f"about {format_duration(progress.left_s)} left"
-        notify(f"[{block_text(progress)}, {number}] {platform} {what}: {outcome} ({left})")
+        where = f"[{block_text(progress)}, {number}] {trial.platform} {trial.what}"
+        notify(f"{where}: {outcome} ({left})")
 
 
 class BarProgress(PlainProgress):
@@ -166,19 +159,11 @@ class BarProgress(PlainProgress):
         """Show the trial beside the bar."""
         self._draw(now=f"{platform}: {label} {levels}")
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
+    def trial_ended(self, trial: EndedTrial) -> None:
         """Advance the bar; print a failure on its own line."""
-        if error:
-            what = f"{label} {levels}".rstrip()
-            self.message(f"{platform} {what} failed: {error.splitlines()[0]}")
+        progress = trial.progress
+        if trial.error:
+            self.message(f"{trial.platform} {trial.what} failed: {trial.error.splitlines()[0]}")
         self._bar.update(self._task, completed=progress.done_trials, total=progress.total_trials)
         self._draw(
             where=block_text(progress) + (" warm-up" if progress.is_warmup else ""),

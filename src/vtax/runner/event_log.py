@@ -22,7 +22,7 @@ from typing import Any
 
 from vtax.foreign_text import one_line
 from vtax.messages import Note, packed
-from vtax.runner.events import Figure, Observer, Progress
+from vtax.runner.events import EndedTrial, Observer
 
 MAX_BYTES = 4 << 20
 _MODE = 0o644  # less the umask, as the store: whoever may read that may read this
@@ -57,26 +57,18 @@ class EventLog(Observer):
         """Write this event."""
         self._write("trial_starting", platform=platform, label=label, levels=levels)
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
+    def trial_ended(self, trial: EndedTrial) -> None:
         """Write this event."""
-        value, unit = figure or (None, "")
-        outcome = {"value": value, "unit": unit, "error": _short(error)}
+        value, unit = trial.figure or (None, "")
+        outcome = {"value": value, "unit": unit, "error": _short(trial.error)}
         self._trial = [
             self._write(
                 "trial_ended",
-                platform=platform,
-                label=label,
-                levels=levels,
+                platform=trial.platform,
+                label=trial.label,
+                levels=trial.levels,
                 **outcome,
-                **vars(progress),
+                **vars(trial.progress),
             )
         ]
 

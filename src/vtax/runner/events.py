@@ -28,6 +28,29 @@ class Progress:
     failed_trials: int = 0
 
 
+@dataclass(frozen=True)
+class EndedTrial:
+    """A committed trial.
+
+    levels: of its point, in words.
+    figure: its primary metric; None without one.
+    error: why it failed, or empty.
+    progress: of the run.
+    """
+
+    platform: str
+    label: str
+    levels: str
+    figure: Figure | None
+    error: str
+    progress: Progress
+
+    @property
+    def what(self) -> str:
+        """What was measured: `netperf mtu=1500`."""
+        return f"{self.label} {self.levels}".rstrip()
+
+
 class Observer:
     """Is called on every event; this one ignores them. Others must be fast; one that raises is not called again."""
 
@@ -43,17 +66,8 @@ class Observer:
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Take note of a trial before it begins. Others may begin before it is committed."""
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
-        """Take note of a committed trial. figure: its primary metric, None without one; error: why it failed, or
-        empty."""
+    def trial_ended(self, trial: EndedTrial) -> None:
+        """Take note of a committed trial."""
 
     def block_ended(self, block: int) -> None:
         """Take note that a block is whole and stored. No guest is measured until this returns. block: from 0."""
@@ -81,19 +95,9 @@ class SafeObserver(Observer):
         """Forward this event."""
         self._notify(lambda observer: observer.trial_starting(platform, label, levels))
 
-    def trial_ended(
-        self,
-        platform: str,
-        label: str,
-        levels: str,
-        figure: Figure | None,
-        error: str,
-        progress: Progress,
-    ) -> None:
+    def trial_ended(self, trial: EndedTrial) -> None:
         """Forward this event."""
-        self._notify(
-            lambda observer: observer.trial_ended(platform, label, levels, figure, error, progress)
-        )
+        self._notify(lambda observer: observer.trial_ended(trial))
 
     def block_ended(self, block: int) -> None:
         """Forward this event."""

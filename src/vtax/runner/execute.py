@@ -28,7 +28,7 @@ from vtax.platforms import confinement
 from vtax.runner import boots
 from vtax.runner.audits import Audits
 from vtax.runner.event_log import EventLog
-from vtax.runner.events import Figure, Observer, Progress, SafeObserver
+from vtax.runner.events import EndedTrial, Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.open_guest import OpenGuest
 from vtax.runner.parsers import Parsers
@@ -423,14 +423,15 @@ class _Execution:
             self._stopping.add(cell, record.block, result.outcome)
             for note in self._same_settings.differences(cell, result.outcome):
                 self._run.add_warning(note)
-        self._observer.trial_ended(
-            cell.platform.name,
-            cell.point.label,
-            str(cell.point.levels),
-            figure(cell, result),
-            result.error,
-            self._progress(record.block, record.is_warmup),
+        ended = EndedTrial(
+            platform=cell.platform.name,
+            label=cell.point.label,
+            levels=str(cell.point.levels),
+            figure=figure(cell, result),
+            error=result.error,
+            progress=self._progress(record.block, record.is_warmup),
         )
+        self._observer.trial_ended(ended)
 
     def _note_version(self, opened: OpenGuest, cell: PlannedCell) -> None:
         """Record the tool's version once per run, from the first guest that reports it."""
