@@ -26,20 +26,20 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import cleanup
+from alike import Trial
+from frozen import Bench
 
-from vtax.errors import BadInput, PlatformError
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.build import find
 from vtax.platforms import registry
-from vtax.runner.events import Observer
 from vtax.runner.execute import begin
-from vtax.runner.open_guest import OpenGuest
 from vtax.runner.parsers import Parsers
 from vtax.runner.plan import GuestLife, Plan, PlannedCell, make_plan
 from vtax.stats.intervals import t_quantile
@@ -59,8 +59,8 @@ CELLS: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     ),
     "network": (
         "netperf",
-        {"test": "tcp_rr", "count": 30000},
-        {"test": "tcp_rr", "count": 3000},
+        {"test": "tcp_stream", "count": 1_250_000_000},
+        {"test": "tcp_stream", "count": 250_000_000},
     ),
 }
 """Cell -> its tool, with parameters of a trial of about a second and of one or two tenths."""
@@ -68,73 +68,42 @@ Block = dict[str, dict[str, float]]
 """Cell -> platform -> logarithm of its value."""
 
 
-class Bench:
-    """Starts guests of a plan and runs trials in them."""
+def in_turn(bench: Bench, length: str) -> Block:
+    """Return a block in which every guest ends before the next one starts."""
+    values: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for guest in bench.sessions():
+        with bench.opened(guest, []) as opened:
+            for cell in cells_of(guest, length):
+                label = cell.point.label.removesuffix(length)
+                values[label][guest.platform.name] = log_of(bench.trial(opened, cell))
+    return dict(values)
 
-    def __init__(self, plan: Plan, stack: ExitStack) -> None:
-        home = Home.from_environment().ensure()
-        journal = stack.enter_context(cleanup.journal())
-        directory = stack.enter_context(cleanup.directory(journal))
-        store = stack.enter_context(Store.open(f"sqlite:///{directory}/store.sqlite"))
-        parsers = stack.enter_context(Parsers([(p.benchmark, p.parameters) for p in plan.points]))
-        run = begin(store, plan, vtax_version="bench")
-        self._plan = plan
-        self._to_open = (plan, run, home, journal, Observer(), parsers)
-        self._blocks = 0
-        self.errors: list[str] = []
 
-    def in_turn(self, length: str) -> Block:
-        """Return a block in which every guest ends before the next one starts."""
-        values: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        for guest in self._guests():
-            with self._opened(guest) as opened:
-                for cell in cells_of(guest, length):
-                    label = cell.point.label.removesuffix(length)
-                    values[label][guest.platform.name] = self._trial(opened, cell)
-        return dict(values)
+def in_rounds(bench: Bench, rounds: int) -> Block:
+    """Return a block whose guests are all alive: each cell in rounds over all of them."""
+    guests = bench.sessions()
+    seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    with ExitStack() as stack:
+        opened = {
+            each.platform.name: stack.enter_context(bench.opened(each, [])) for each in guests
+        }
+        labels = [cell.point.label for cell in cells_of(guests[0], SHORT)]
+        for label in random.sample(labels, len(labels)):
+            for _ in range(rounds):
+                for guest in random.sample(guests, len(guests)):
+                    cell = next(c for c in guest.cells if c.point.label == label)
+                    name = guest.platform.name
+                    seen[label, name].append(log_of(bench.trial(opened[name], cell)))
+    values: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for (label, name), logs in seen.items():
+        mean = statistics.fmean(math.exp(log) for log in logs)
+        values[label.removesuffix(SHORT)][name] = math.log(mean)
+    return dict(values)
 
-    def in_rounds(self, rounds: int) -> Block:
-        """Return a block whose guests are all alive: each cell in rounds over all of them."""
-        guests = self._guests()
-        seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        with ExitStack() as stack:
-            opened = {
-                guest.platform.name: stack.enter_context(self._opened(guest)) for guest in guests
-            }
-            labels = [cell.point.label for cell in cells_of(guests[0], SHORT)]
-            for label in random.sample(labels, len(labels)):
-                for _ in range(rounds):
-                    for guest in random.sample(guests, len(guests)):
-                        cell = next(c for c in guest.cells if c.point.label == label)
-                        name = guest.platform.name
-                        seen[label, name].append(self._trial(opened[name], cell))
-        values: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        for (label, name), logs in seen.items():
-            mean = statistics.fmean(math.exp(log) for log in logs)
-            values[label.removesuffix(SHORT)][name] = math.log(mean)
-        return dict(values)
 
-    def _guests(self) -> Sequence[GuestLife]:
-        """Return the guests of the next block, in random order, each with its cells in random order."""
-        self._blocks += 1
-        return self._plan.sessions(self._blocks)
-
-    @contextmanager
-    def _opened(self, guest: GuestLife) -> Iterator[OpenGuest]:
-        with OpenGuest(guest, *self._to_open) as opened:
-            if not opened.has_started:
-                raise PlatformError(opened.start_error)
-            yield opened
-
-    def _trial(self, opened: OpenGuest, cell: PlannedCell) -> float:
-        """Return the logarithm of the primary value of a trial; NaN when it failed."""
-        result = opened.trial(cell)
-        name = next(metric.name for metric in cell.point.own_metrics if metric.primary)
-        value = result.outcome.values.get(name, 0.0)
-        if result.error or value <= 0:
-            self.errors.append(f"{cell.point.label}: {result.error or 'no value'}")
-            return math.nan
-        return math.log(value)
+def log_of(found: Sequence[Trial]) -> float:
+    """Return the logarithm of a trial's value; NaN when it failed."""
+    return found[0].log if found else math.nan
 
 
 def cells_of(guest: GuestLife, length: str) -> list[PlannedCell]:
@@ -169,6 +138,16 @@ def plan_of() -> Plan:
     return make_plan(study, image=image, probes=probes)
 
 
+def bench_of(plan: Plan, stack: ExitStack) -> Bench:
+    """Return what runs trials of a plan, in a store that goes at the end."""
+    journal = stack.enter_context(cleanup.journal())
+    directory = stack.enter_context(cleanup.directory(journal))
+    store = stack.enter_context(Store.open(f"sqlite:///{directory}/store.sqlite"))
+    parsers = stack.enter_context(Parsers([(p.benchmark, p.parameters) for p in plan.points]))
+    run = begin(store, plan, vtax_version="bench")
+    return Bench(plan, run, Home.from_environment().ensure(), journal, parsers)
+
+
 def period(bench: Bench, design: str, seconds: float, rounds: int) -> dict[str, Any]:
     """Run blocks of a design as long as another one is likely to end in time.
 
@@ -177,7 +156,10 @@ def period(bench: Bench, design: str, seconds: float, rounds: int) -> dict[str, 
     began = time.monotonic()
     blocks: list[Block] = []
     while len(blocks) < 2 or (time.monotonic() - began) * (1 + 1 / len(blocks)) < seconds:
-        block = bench.in_rounds(rounds) if design == "rounds" else bench.in_turn(f"-{design}")
+        if design == "rounds":
+            block = in_rounds(bench, rounds)
+        else:
+            block = in_turn(bench, f"-{design}")
         blocks.append(block)
     block_s = (time.monotonic() - began) / len(blocks)
     print(f"{design}: {len(blocks)} blocks of {block_s:.1f} s", file=sys.stderr, flush=True)
@@ -224,7 +206,7 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """Return a ratio with its interval from logarithms of paired periods; without an interval of fewer than two."""
     logs = [a - b for a, b in zip(above, below, strict=True)]
     mean = statistics.fmean(logs)
-    if len(logs) < 2:
+    if len(logs) < 2 or not math.isfinite(mean):  # a cell that failed has no variance
         return [math.exp(mean), math.nan, math.nan]
     half = t_quantile(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return [math.exp(mean), math.exp(mean - half), math.exp(mean + half)]
@@ -244,7 +226,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="all values")
     arguments = parser.parse_args()
     with measuring_lock("bench/designs.py", wait_s=arguments.wait), ExitStack() as stack:
-        bench = Bench(plan_of(), stack)
+        bench = bench_of(plan_of(), stack)
         periods = [
             period(bench, design, arguments.minutes * 60, arguments.rounds)
             for _ in range(arguments.periods)
