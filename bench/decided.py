@@ -17,15 +17,12 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
-
-import numpy as np
 
 from vtax.host.home import Home
 from vtax.report.analysis.result import judged_run
 from vtax.report.analysis.values import Section, every_row
-from vtax.store.query import Measurements, RunData, Trials, load
+from vtax.store.query import RunData, load
 from vtax.store.store import LAST, Store
 
 
@@ -33,14 +30,7 @@ def first_blocks(data: RunData, until: float) -> RunData:
     """Return the data of a run as if it had ended at a moment: its blocks that were whole by then."""
     late = data.trials.block[data.trials.started_at + data.trials.outside_s > until]
     blocks = int(late.min()) if late.size else int(data.trials.block.max()) + 1
-    kept = data.trials.block < blocks
-    trials = Trials(**{each.name: getattr(data.trials, each.name)[kept] for each in fields(Trials)})
-    measured, position = data.measurements, np.cumsum(kept) - 1
-    of_kept = kept[measured.trial]
-    measurements = Measurements(
-        position[measured.trial[of_kept]], measured.metric[of_kept], measured.value[of_kept]
-    )
-    return replace(data, trials=trials, measurements=measurements)
+    return data.of_trials(data.trials.block < blocks)
 
 
 def judged_sections(sections: tuple[Section, ...]) -> Iterator[tuple[str, Section]]:

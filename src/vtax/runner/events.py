@@ -47,7 +47,7 @@ class EndedTrial:
 
     @property
     def what(self) -> str:
-        """What was measured: `netperf mtu=1500`."""
+        """Name what was measured: `netperf mtu=1500`."""
         return f"{self.label} {self.levels}".rstrip()
 
 

@@ -27,7 +27,6 @@ from vtax.stats.ranges import (
     Tested,
     holm_of_ranges,
     p_values,
-    range_level,
     range_verdict,
 )
 from vtax.stats.resolution import coarsened
@@ -89,7 +88,7 @@ def judge_claims(
     answers = analyse(rule, pairs)
     comparisons = [answer for answer in answers.values() if isinstance(answer, Comparison)]
     blocks = max((comparison.ratio.n_blocks for comparison in comparisons), default=0)
-    alpha = range_level(rule, blocks)
+    alpha = rule.plain_level(blocks)
     results: list[Tested | StatsError] = []
     for n, claimed in enumerate(compared):
         if claimed.is_paired:

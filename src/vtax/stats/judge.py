@@ -23,7 +23,6 @@ from vtax.stats.ranges import (
     at_most,
     holm_of_ranges,
     p_values,
-    range_level,
     range_verdict,
 )
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
@@ -81,7 +80,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
             verdicts[name] = _as_warranted(verdicts[name], ratio, contrasts[name], rules[name])
     blocks = max((ratio.n_blocks for ratio in ratios.values()), default=0)
     claims = {name: at_most(contrasts[name], rule.margin) for name in ratios}
-    verdicts = say_at_most(verdicts, ratios, claims, rule, range_level(rule, blocks))
+    verdicts = say_at_most(verdicts, ratios, claims, rule, rule.plain_level(blocks))
     typical = _typical(rules, ratios, contrasts)
     answers: dict[str, Comparison | StatsError] = dict(errors)
     for name, ratio in ratios.items():

@@ -109,11 +109,6 @@ def at_most(
     return Claimed(contrast, low, high, apart=apart)
 
 
-def range_level(rule: Rule, blocks: int) -> float:
-    """Return the error rate of a family whose ratios are tested against ranges after so many blocks."""
-    return rule.plain_level(blocks)
-
-
 @dataclass(frozen=True)
 class HolmStep:
     """Both p-values of one ratio, adjusted over its family. count: ratios that Holm's step corrected it for."""

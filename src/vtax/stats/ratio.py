@@ -71,6 +71,13 @@ class Loss:
     ]
 
 
+OfLoss = Annotated[
+    Loss | None,
+    Means("bounds of what it costs more than the baseline, as shares; null without a ratio"),
+]
+"""A loss beside its ratio."""
+
+
 @dataclass(frozen=True)
 class Ratio:
     """Treatment / baseline, by log-ratios of blocks.

@@ -44,6 +44,34 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Look:
+    """A look at a run after a whole block.
+
+    blocks: how many are whole.
+    names: of all contrasts.
+    judged: returns the decision by what every contrast shows.
+    has_answers: whether that is as the result judges, and not by plain intervals and boundaries.
+    """
+
+    blocks: int
+    names: tuple[str, ...]
+    judged: Callable[[], Decision]
+    has_answers: bool
+
+    @property
+    def can_settle(self) -> bool:
+        """Whether a contrast may have its word already."""
+        return self.has_answers and self.blocks >= EARLY_BLOCKS
+
+    def without_settled(self, going_on: Decision) -> Decision:
+        """Return the decision to go on without the contrasts that are settled; to stop where all are."""
+        if not self.can_settle:
+            return going_on
+        goal = self.judged()
+        return goal if goal.stop else replace(going_on, open=goal.open)
+
+
+@dataclass(frozen=True)
 class Rule(ABC):
     """A stopping rule, with the settings of a study's `[design]`; `keys` are those that the rule reads.
 
@@ -177,19 +205,8 @@ class Rule(ABC):
         return self
 
     @abstractmethod
-    def after(
-        self,
-        blocks: int,
-        names: tuple[str, ...],
-        judged: Callable[[], Decision],
-        has_answers: bool,
-    ) -> Decision:
-        """Return whether a run goes on after so many whole blocks, the time apart.
-
-        names: of all contrasts.
-        judged: returns the decision by what every contrast shows.
-        has_answers: whether that is as the result judges, and not by plain intervals and boundaries.
-        """
+    def after(self, look: Look) -> Decision:
+        """Return whether a run goes on, the time apart."""
 
     def interval_confidence(self, blocks: int) -> float:
         """Return the confidence of a t-interval that holds at `confidence` under the rule, after so many blocks."""
@@ -261,15 +278,9 @@ class FixedRule(_Counted):
     has_known_end = True
     leaves_settled = False
 
-    def after(
-        self,
-        blocks: int,
-        names: tuple[str, ...],
-        judged: Callable[[], Decision],
-        has_answers: bool,
-    ) -> Decision:
+    def after(self, look: Look) -> Decision:
         """Return the decision by the number of blocks."""
-        return self.counted(blocks)
+        return self.counted(look.blocks)
 
     def declared(self) -> tuple[Note, ...]:
         """Return the number of blocks."""
@@ -289,19 +300,10 @@ class OpenRule(_Counted):
         """The rule itself, whose p-values are valid at any look."""
         return self
 
-    def after(
-        self,
-        blocks: int,
-        names: tuple[str, ...],
-        judged: Callable[[], Decision],
-        has_answers: bool,
-    ) -> Decision:
+    def after(self, look: Look) -> Decision:
         """Return the decision by the number of blocks; and by figures, once all contrasts are settled."""
-        counted = self.counted(blocks)
-        if counted.stop or not has_answers or blocks < EARLY_BLOCKS:
-            return counted
-        goal = judged()
-        return goal if goal.stop else replace(counted, open=goal.open)
+        counted = self.counted(look.blocks)
+        return counted if counted.stop else look.without_settled(counted)
 
     def interval_confidence(self, blocks: int) -> float:
         """Return that of a repeated interval (Jennison & Turnbull 1984); of EARLY_BLOCKS, the plain one."""
@@ -343,22 +345,16 @@ class _Adaptive(Rule):
     keys: ClassVar[tuple[str, ...]] = ("min_blocks", "max_blocks")
     has_targets = True
 
-    def after(
-        self,
-        blocks: int,
-        names: tuple[str, ...],
-        judged: Callable[[], Decision],
-        has_answers: bool,
-    ) -> Decision:
+    def after(self, look: Look) -> Decision:
         """Return the decision by figures, once the fewest blocks are made, and of those beyond doubt before."""
-        if blocks >= self.min_blocks:
-            return judged()
-        reason = Note("fewest-blocks-made", count=blocks, minimum=self.min_blocks)
-        is_early = blocks >= EARLY_BLOCKS and self.min_blocks <= MINIMUM_BLOCKS
-        if not (is_early and self.leaves_early and has_answers):
-            return Decision(False, False, reason, names)
-        goal = judged()
-        return goal if goal.reached else Decision(False, False, reason, goal.open or names)
+        if look.blocks >= self.min_blocks:
+            return look.judged()
+        reason = Note("fewest-blocks-made", count=look.blocks, minimum=self.min_blocks)
+        leaves_early = self.leaves_early and self.min_blocks <= MINIMUM_BLOCKS
+        if not (leaves_early and look.can_settle):
+            return Decision(False, False, reason, look.names)
+        goal = look.judged()
+        return goal if goal.reached else Decision(False, False, reason, goal.open or look.names)
 
 
 class PrecisionRule(_Adaptive):
@@ -502,19 +498,10 @@ class BudgetRule(Rule):
         """Those that fit."""
         return UNBOUNDED
 
-    def after(
-        self,
-        blocks: int,
-        names: tuple[str, ...],
-        judged: Callable[[], Decision],
-        has_answers: bool,
-    ) -> Decision:
+    def after(self, look: Look) -> Decision:
         """Return that a block may follow, until all contrasts are beyond doubt."""
         going_on = Decision(False, False, Note("time-is-left"))
-        if blocks < EARLY_BLOCKS or not has_answers or not names:
-            return going_on
-        goal = judged()
-        return goal if goal.stop else replace(going_on, open=goal.open)
+        return look.without_settled(going_on) if look.names else going_on
 
     def planned(self, sessions: str) -> str:
         """Return `as many blocks as the budget allows`."""

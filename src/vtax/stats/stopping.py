@@ -14,7 +14,7 @@ import numpy as np
 from vtax.messages import Note, together
 from vtax.stats.checks import MINIMUM_BLOCKS, Array, without_missing
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.rules import OVER, Decision, Rule
+from vtax.stats.rules import OVER, Decision, Look, Rule
 from vtax.stats.sequential import Looks, sequential_verdicts
 
 LEAST_CHANCE = (
@@ -50,7 +50,7 @@ def decide(
     def judged() -> Decision:
         return _judged(rule, contrasts, blocks, families, missed_by)
 
-    return rule.after(blocks, tuple(contrasts), judged, missed_by is not None)
+    return rule.after(Look(blocks, tuple(contrasts), judged, missed_by is not None))
 
 
 def _judged(

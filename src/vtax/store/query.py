@@ -141,20 +141,22 @@ class RunData:
     histograms: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     resolutions: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
 
+    def of_trials(self, kept: Flags) -> RunData:
+        """Return the data with some of the trials alone. kept: whether each of them stays."""
+        columns = {each.name: getattr(self.trials, each.name)[kept] for each in fields(Trials)}
+        measured, of_kept = self.measurements, kept[self.measurements.trial]
+        trial = (np.cumsum(kept) - 1)[measured.trial[of_kept]]
+        measurements = Measurements(trial, measured.metric[of_kept], measured.value[of_kept])
+        return replace(self, trials=Trials(**columns), measurements=measurements)
+
     def narrowed(self, only: Selection) -> RunData:
         """Return the data of some cells alone, with what concerns their platforms or the whole run."""
         if not only:
             return self
         is_kept = np.array([only.selects(cell.place) for cell in self.run.cells], np.bool_)
         platforms = {self.run.cells[number].platform for number in np.flatnonzero(is_kept)}
-        kept = is_kept[self.trials.cell]
-        columns = {each.name: getattr(self.trials, each.name)[kept] for each in fields(Trials)}
-        measured, of_kept = self.measurements, kept[self.measurements.trial]
-        trial = (np.cumsum(kept) - 1)[measured.trial[of_kept]]
         return replace(
-            self,
-            trials=Trials(**columns),
-            measurements=Measurements(trial, measured.metric[of_kept], measured.value[of_kept]),
+            self.of_trials(is_kept[self.trials.cell]),
             guests=tuple(guest for guest in self.guests if guest.platform in platforms),
             warnings=tuple(w for w in self.warnings if w.cell is None or is_kept[w.cell]),
             failures=tuple(failure for failure in self.failures if is_kept[failure.cell]),

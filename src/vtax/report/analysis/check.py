@@ -28,7 +28,7 @@ from vtax.stats.intervals import Interval
 from vtax.stats.margin import log_margin
 from vtax.stats.planning import detectable_log
 from vtax.stats.ranges import Sample, Tested, at_most
-from vtax.stats.ratio import LARGEST_LOG, Loss, Ratio
+from vtax.stats.ratio import LARGEST_LOG, OfLoss, Ratio
 from vtax.stats.rules import Rule
 from vtax.stats.terms import BOTH, CONDITIONS, Margins, Quantity
 from vtax.store.store import Store
@@ -125,12 +125,7 @@ class Checked:
     ] = 0.0
 
     @property
-    def loss(
-        self,
-    ) -> Annotated[
-        Loss | None,
-        Means("bounds of what it costs more than the baseline, as shares; null without a ratio"),
-    ]:
+    def loss(self) -> OfLoss:
         """The bounds of what it costs, which hold without any margin."""
         return self.ratio.loss(self.pair.section.better) if self.ratio else None
 

@@ -21,7 +21,7 @@ from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
 from vtax.stats.intervals import Interval
 from vtax.stats.planning import detectable_overhead
-from vtax.stats.ratio import BlockMeans, Loss, Ratio
+from vtax.stats.ratio import BlockMeans, OfLoss, Ratio
 from vtax.stats.resolution import EXACT, Resolution
 from vtax.stats.rules import Rule
 from vtax.stats.typical import Typical
@@ -134,12 +134,7 @@ class Row(MeasuredRow):
         return self.ratio.overhead(self.better) if self.ratio else None
 
     @property
-    def loss(
-        self,
-    ) -> Annotated[
-        Loss | None,
-        Means("bounds of what it costs more than the baseline, as shares; null without a ratio"),
-    ]:
+    def loss(self) -> OfLoss:
         """The bounds of what it costs, which hold without any margin."""
         return self.ratio.loss(self.better) if self.ratio else None
 
