@@ -14,7 +14,7 @@ from vtax.stats.assumptions import (
     plausible_correlation,
     unequal_noise,
 )
-from vtax.stats.judge import Contrast, analyse, missed
+from vtax.stats.judge import Contrast, analyse, missed_of
 from vtax.stats.ratio import (
     BlockMeans,
     noise_ratio,
@@ -227,10 +227,13 @@ def test_equivalence_must_stand_with_the_correlation_that_blocks_leave_plausible
 def test_a_run_goes_on_while_its_verdict_is_withheld_or_its_interval_is_widened():
     noisier = {"a": Contrast(-0.04 + 0.025 * stats.zscore(rng.standard_normal(10)), "lower", 8.0)}
     rule = VerdictRule()
-    assert missed(rule, noisier, {}) == {"a": True}
+    assert missed_of(rule, analyse(rule, noisier)) == {"a": True}
     plain, as_judged = (
         decide(rule, {"a": noisier["a"].logs}, 10, missed_by=by)
-        for by in (None, lambda given: missed(rule, {name: noisier[name] for name in given}, {}))
+        for by in (
+            None,
+            lambda given: missed_of(rule, analyse(rule, {name: noisier[name] for name in given})),
+        )
     )
     assert plain.reached
     assert as_judged.open == ("a",)
@@ -238,7 +241,8 @@ def test_a_run_goes_on_while_its_verdict_is_withheld_or_its_interval_is_widened(
     width = analyse(PrecisionRule(), following_blocks)["a"].ratio.half_width
     assert width > 1.2 * half_width(PrecisionRule(), following_blocks["a"].logs)
     for target, expected in ((width * 1.01, {}), (width * 0.99, {"a": True})):
-        assert missed(PrecisionRule(precision=target), following_blocks, {}) == expected
+        rule = PrecisionRule(precision=target)
+        assert missed_of(rule, analyse(rule, following_blocks)) == expected
 
 
 def test_few_blocks_need_more_room_for_the_noisier_side():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vtax.stats.claims import RangeTest, judge_claims
-from vtax.stats.judge import Contrast, analyse, missed
+from vtax.stats.judge import Contrast, analyse, missed_of
 from vtax.stats.ranges import at_most
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.rules import RULES, FixedRule
@@ -57,8 +57,8 @@ def test_it_does_not_end_the_measuring_of_a_comparison():
         rule = RULES[stop](blocks=8)
         at_margin = replace(rule, margin=0.1)
         assert analyse(at_margin, wide)["a"].verdict.kind == "equivalent"
-        assert not missed(at_margin, wide, {})
-        assert missed(rule, wide, {})
+        assert not missed_of(at_margin, analyse(at_margin, wide))
+        assert missed_of(rule, analyse(rule, wide))
 
 
 @pytest.mark.parametrize("stop", ["fixed", "budget", "precision", "open", "verdict"])

@@ -11,8 +11,8 @@ from scipy import stats as scipy_stats
 from vtax.messages import Note
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import ContrastSide, paired_contrast, unpaired_ratio_of_logs
+from vtax.stats.judge import analyse, missed_of
 from vtax.stats.judge import analyse as judge
-from vtax.stats.judge import missed
 from vtax.stats.ratio import BlockMeans, block_contrast, paired_ratio
 from vtax.stats.rules import FixedRule, VerdictRule
 
@@ -94,7 +94,8 @@ def test_no_verdict_is_given_where_a_side_did_nothing_in_a_block(value):
     assert "withheld-zeros" in [note.code for note in answers["partly"].verdict.warnings]
     assert "zeros-left-out" in [note.code for note in answers["partly"].ratio.warnings]
     assert answers["partly"].ratio.n_blocks == 8
-    assert missed(VerdictRule(margin=0.02), {"partly": partly}, {}) == {"partly": False}
+    rule = VerdictRule(margin=0.02)
+    assert missed_of(rule, analyse(rule, {"partly": partly})) == {"partly": False}
 
 
 def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place():

@@ -10,7 +10,7 @@ from vtax.benchmarks.printed import Printed, printed
 from vtax.messages import Note
 from vtax.stats.claims import RangeTest, judge_claims
 from vtax.stats.contrasts import ContrastSide, paired_contrast
-from vtax.stats.judge import analyse, missed
+from vtax.stats.judge import analyse, missed_of
 from vtax.stats.ranges import Claimed
 from vtax.stats.ratio import BlockMeans
 from vtax.stats.resolution import EXACT, Figures, Resolution, resolutions_of, timer_step
@@ -98,8 +98,8 @@ def test_no_gate_passes_by_figures_that_are_too_coarse():
 def test_a_rule_does_not_take_it_for_decided_and_more_blocks_do_not_help(stop):
     rule = RULES[stop](blocks=30)
     coarse = {"a": contrast([0.02] * 10, [0.02] * 10, Resolution(0.5))}
-    assert missed(rule, coarse, {}) == {"a": False}
-    assert missed(rule, {"a": contrast([0.02] * 10, [0.02] * 10, EXACT)}, {}) == {}
+    assert missed_of(rule, analyse(rule, coarse)) == {"a": False}
+    assert missed_of(rule, analyse(rule, {"a": contrast([0.02] * 10, [0.02] * 10, EXACT)})) == {}
 
 
 def test_times_that_end_on_a_timer_show_its_step():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -240,25 +239,6 @@ def _ratio(contrast: Contrast, rule: Rule) -> Ratio:
     return ratio_over_sessions(contrast.logs, contrast.sessions, rule.interval_confidence)
 
 
-def missed(
-    rule: Rule,
-    contrasts: Mapping[str, Contrast],
-    families: Mapping[str, str],
-    margins: Mapping[str, float] = MappingProxyType({}),
-) -> dict[str, bool]:
-    """Return the contrasts that miss the target of a rule that looks at figures: name -> whether further blocks help.
-
-    Each is judged in its family as by `analyse`. For `stopping.decide`, so that a run ends when its result has what was
-    declared, neither sooner nor later.
-
-    rule: of the run.
-    contrasts: by name.
-    families: name -> family.
-    margins: of the families that have one of their own.
-    """
-    return missed_of(rule, analyse_families(rule, contrasts, families, margins))
-
-
 def analyse_families(
     rule: Rule,
     contrasts: Mapping[str, Contrast],
@@ -282,7 +262,13 @@ def analyse_families(
 
 
 def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None]) -> dict[str, bool]:
-    """Return the contrasts that `missed` returns, from their answers; None for a contrast without one."""
+    """Return the contrasts that miss the target of a rule that looks at figures: name -> whether further blocks help.
+
+    They are judged as in the result, so that a run ends when that has what was declared, neither sooner nor later.
+
+    rule: of the run.
+    answers: of `analyse`; None for a contrast without one.
+    """
     helps = {}
     for name, answer in answers.items():
         if answer is None or misses(rule, answer):

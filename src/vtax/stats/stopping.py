@@ -43,7 +43,7 @@ def decide(
     blocks: number of whole blocks.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
     missed_by: returns which of the contrasts that can be judged miss the target, as the result judges, and whether
-        further blocks may help each (`judge.missed`); those that they do not help keep no run going. None: by plain
+        further blocks may help each (`judge.missed_of`); those that they do not help keep no run going. None: by plain
         intervals and boundaries.
     """
 
