@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import resource
@@ -33,7 +34,7 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_lock
 from vtax.page.pages import Pages
-from vtax.page.server import HEADER_S, MOST_CONNECTIONS
+from vtax.page.server import HEADER_S, MOST_CONNECTIONS, Server, _Complaints
 from vtax.store.store import Store
 
 RUNS = 6
@@ -262,6 +263,25 @@ def test_that_nothing_can_be_accepted_is_said_once(home):
         assert server.get("/static/page.css") == 200
         text = server.errors.read_text()
     assert text.count("connections cannot be accepted") == 1, text
+
+
+@pytest.mark.parametrize("is_ending", [True, False])
+def test_a_listener_that_was_closed_meanwhile_is_said_only_while_the_server_goes_on(
+    is_ending, caplog
+):
+    server = Server(app=None)
+    server.should_exit = is_ending
+
+    async def accept_again_when_closed() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_Complaints(server))
+        listener = socket.socket()
+        listener.close()
+        loop.call_soon(loop._start_serving, None, listener)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(accept_again_when_closed())
+    assert ("_start_serving" in caplog.text) == (not is_ending)
 
 
 def test_the_server_is_idle_class_while_something_measures(home, tmp_path):

@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. asyncio accepts as many at once as uvicorn's backlog has; the kernel's is longer."""
-        asyncio.get_running_loop().set_exception_handler(_Complaints())
+        asyncio.get_running_loop().set_exception_handler(_Complaints(self))
         _raise_descriptors()
         await super().startup(sockets)
         for listener in sockets or ():
@@ -191,14 +191,20 @@ def _waiting_since(connection: Connection) -> float:
 
 
 class _Complaints:
-    """The exception handler of the loop: that no connection can be accepted is said once, not for every attempt."""
+    """The exception handler of the loop: that no connection can be accepted is said once, not for every attempt.
 
-    def __init__(self) -> None:
+    asyncio tries again a second after each attempt, also when the server has closed its listener meanwhile.
+    """
+
+    def __init__(self, server: uvicorn.Server) -> None:
+        self._server = server
         self._is_said = False
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if not isinstance(error, OSError) or "accept" not in str(context.get("message")):
+        error, message = context.get("exception"), str(context.get("message"))
+        if self._server.should_exit and "_start_serving" in message:
+            return
+        if not isinstance(error, OSError) or "accept" not in message:
             loop.default_exception_handler(context)
         elif not self._is_said:
             self._is_said = True
