@@ -12,7 +12,7 @@ from vtax.network import wire
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc")]
 RATE_MBIT_S = 100
 ETHERNET, CHECKSUM = 14, 4  # bytes of a frame: a queueing discipline counts the first alone
-SEGMENTS = {"mtu": 116, "packet_bytes": 116, "attachment": "veth"}
+SEGMENTS = {"mtu": 116, "packet_bytes": 116, "offloads": False}
 netem = pytest.mark.skipif(not wire.has_netem(), reason="this host's kernel has no netem")
 bucket = pytest.mark.skipif(wire.has_netem(), reason="this host's kernel has netem")
 
@@ -61,9 +61,15 @@ def _of_buckets(warnings):
     return [note.data["rate"] for note in inner if note.code == "token-bucket"]
 
 
-def test_segments_of_64_bytes_are_of_64_bytes(lab):
-    with lab(**SEGMENTS, offloads=False) as at:
-        at.apply({**SEGMENTS, "offloads": False})
+@pytest.mark.parametrize(
+    ("topology", "attachment"),
+    [("point-to-point", "veth"), ("guest-to-host", "bridge")],
+)
+def test_segments_of_64_bytes_are_of_64_bytes(topology, attachment, lab):
+    """Also at a bridge that receives them, which counts them without the Ethernet header."""
+    link = {**SEGMENTS, "attachment": attachment}
+    with lab(topology, **link) as at:
+        at.apply(link)
         trial = at.trial("iperf2", length=64, no_delay=True, duration_s=1)
         assert trial.outcome.values["packet_bytes"] == pytest.approx(116, rel=0.02)
         assert "packet-size" not in {note.code for note in trial.warnings}

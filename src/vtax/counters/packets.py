@@ -17,7 +17,9 @@ Counted = Mapping[tuple[str, str], float]
 
 TOLERANCE = 0.05
 """By which the mean may be off what was asked for: the packets of a connection's start and end are smaller."""
-ETHERNET_HEADER = 14  # bytes, IEEE 802.3; interfaces count it, IP does not
+ETHERNET_HEADER = (
+    14  # bytes, IEEE 802.3; counters of hops include it, the size of an IP packet does not
+)
 LEAST_SHARE = 0.1  # of the bytes of the hop with most: others carry control, such as of a switch by its controller
 FEWEST = 100  # packets that say what a trial is made of; fewer are of a tool's control connection
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from vtax.counters.packets import ETHERNET_HEADER
+from vtax.counters.table import RX_BYTES, RX_PACKETS
 from vtax.errors import CommandFailed
 from vtax.network.namespace import Namespace
 from vtax.network.settings import LinkSettings
@@ -13,6 +15,10 @@ from vtax.network.wire import is_shaped, queueing, read_queueing
 
 OFFLOADS = ("tx", "tso", "gso", "gro")
 """Offloads of an interface that are switched on or off, by their names in ethtool(8)."""
+Kind = Literal["veth", "tap", "bridge", "macvlan", "nic", "netback"]
+"""`netback`: the host's side of an interface of a paravirtual Xen domain (`vif7.0`)."""
+RECEIVE_WITHOUT_HEADER: tuple[Kind, ...] = ("bridge", "netback")
+"""Kinds that count received packets without their Ethernet header: the kernel has taken it off by then."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,22 @@ class Hop:
     name: str
     namespace: Namespace
     interface: str
-    kind: Literal["veth", "tap", "bridge", "macvlan", "nic"]
+    kind: Kind
     limits: bool = False
     limits_entry: str = ""
     role: str = ""
     veth_pair: str = ""
     counts: bool = True
+
+    def counters(self, traffic: Mapping[str, int]) -> dict[str, float]:
+        """Return its counters by their names in table.HOP, bytes with the Ethernet header in both directions.
+
+        traffic: what the kernel counted at the interface, by the same names.
+        """
+        counters = {name: float(value) for name, value in traffic.items()}
+        if self.kind in RECEIVE_WITHOUT_HEADER:
+            counters[RX_BYTES.name] += ETHERNET_HEADER * counters[RX_PACKETS.name]
+        return counters
 
     def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
         """Change MTU, offloads, rate, delay and loss. before: the effective settings.
@@ -54,7 +70,7 @@ class Hop:
 
     def _set_offloads(self, on: bool) -> None:
         # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
-        features = OFFLOADS if self.kind in ("tap", "nic") or not on else OFFLOADS[:3]
+        features = OFFLOADS if self.kind in ("tap", "nic", "netback") or not on else OFFLOADS[:3]
         command = ["ethtool", "-K", self.interface, *offload_words(features, on)]
         result = self.namespace.run(command, check=False)
         if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will show

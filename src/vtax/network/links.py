@@ -226,8 +226,8 @@ class Links:
             namespace = hop.namespace
             if namespace.path not in traffic:
                 traffic[namespace.path] = namespace.traffic()
-            for name, value in traffic[namespace.path][hop.interface].items():
-                counters[f"{hop.name}.{name}"] = float(value)
+            for name, value in hop.counters(traffic[namespace.path][hop.interface]).items():
+                counters[f"{hop.name}.{name}"] = value
         sums = {
             table.UNDER_TEST_BYTES.name: self._through_guests(counters),
             table.DROPS.name: drops(hops, counters),

@@ -24,7 +24,7 @@ from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
-from vtax.network.segment import guest_hop, port_name, tap, uplink_hops, veth
+from vtax.network.segment import guest_hop, kind_of, port_name, tap, uplink_hops, veth
 
 _START_TIMEOUT_S = 15.0
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -241,7 +241,7 @@ class SwitchSegment:
             *tap(self.namespace, port, interface, queues, device), f"link set dev {port} up"
         )
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
-        self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
+        self.hops.append(Hop(f"lab.{port}", self.namespace, port, kind_of(device), limits=True))
         return port
 
     def plug_uplink(self, port: str, nic: str, *, limits: bool = True) -> None:

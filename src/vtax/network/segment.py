@@ -7,15 +7,18 @@ under test.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from vtax.errors import NetworkError
 from vtax.host.process import run
-from vtax.network.hop import Hop
+from vtax.network.hop import Hop, Kind
 from vtax.network.namespace import HOST, Namespace
 from vtax.network.plugboard import Interface
+
+_NETBACK = re.compile(r"vif\d+\.\d+")
 
 
 class Segment(Protocol):
@@ -122,7 +125,7 @@ class BridgeSegment:
                 f"lab.{port}",
                 self.namespace,
                 port,
-                "tap",
+                kind_of(device),
                 self._is_shaped,
                 limits_entry=self._limits_entry,
             )
@@ -175,7 +178,7 @@ class VethSegment:
         self.namespace.ip(
             *tap(self.namespace, port, interface, queues, device), f"link set dev {port} up"
         )
-        self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
+        self.hops.append(Hop(f"lab.{port}", self.namespace, port, kind_of(device), limits=True))
         self._redirect(port)
         return port
 
@@ -190,7 +193,7 @@ class VethSegment:
             self.namespace.redirect(self._waiting, port)
 
     def _is_tap(self, port: str) -> bool:
-        return any(hop.interface == port and hop.kind == "tap" for hop in self.hops)
+        return any(hop.interface == port and hop.kind in ("tap", "netback") for hop in self.hops)
 
 
 def port_name(role: str, interface: Interface) -> str:
@@ -243,6 +246,15 @@ def veth(port: str, interface: Interface, guest: Namespace) -> str:
 def queued(queues: int) -> str:
     """Return the words that make a link with so many queues each way."""
     return f"numtxqueues {queues} numrxqueues {queues}"
+
+
+def kind_of(device: str) -> Kind:
+    """Return the kind of an interface that is made, or moved, to where a tap would be.
+
+    device: the name that it had on this host; empty for a tap. Xen names the host's side of a paravirtual interface
+    after the domain and the number of the interface, and a tap of its device model `vif7.0-emu`.
+    """
+    return "netback" if _NETBACK.fullmatch(device) else "tap"
 
 
 def tap(
