@@ -148,7 +148,7 @@ def test_hosts_are_shown_apart_and_every_difference_is_listed(store):
     assert docker["estimate"] == pytest.approx(alone.estimate)
     assert docker["blocks"] == BLOCKS[1]
     assert first["ratios"][0]["sessions"] == 2
-    assert "on each host" in output_of("show", "tour-merged-1", "--hosts")
+    assert "of each host" in output_of("show", "tour-merged-1", "--hosts")
     printed = output_of("show", "tour-merged-1", "--sessions")
     for estimand in ("hosts like", "these hosts", "next host", "share of"):
         assert estimand in printed

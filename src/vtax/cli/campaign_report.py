@@ -31,8 +31,9 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
     from vtax.campaign.report import reported_run
     from vtax.cli.export import write_documents
     from vtax.cli.row_progress import run_progress
-    from vtax.cli.show import print_result, print_views
+    from vtax.cli.show import print_document, print_views
     from vtax.report.analysis.source import source_of
+    from vtax.report.chapters import with_hosts
     from vtax.report.views.base import Options
     from vtax.store.store import Store
 
@@ -43,14 +44,11 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
             )
         if not output:
             source = source_of(store, name)
-            if not as_json:
-                print_result(source, as_json=False, every_metric=everything)
-            print_views(
-                ["sessions", "hosts"] if as_json else ["hosts"],
-                source,
-                as_json=as_json,
-                every_metric=everything,
-            )
+            if as_json:
+                print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
+            else:
+                options = Options("all" if everything else "brief")
+                print_document(with_hosts(source, options), as_json=False)
     if output:
         print_path(write_documents((name,), "html", output, Options("report")))
     notify(f"the run of all sessions is {name}")

@@ -10,7 +10,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -123,15 +123,10 @@ def _is_full() -> bool:
 def _result(store: Store, task: Task) -> str:
     """Return the result of a run, as `vtax show` prints it, below the lines about the run; then that of its hosts."""
     from vtax.report.analysis.source import source_of
-    from vtax.report.views import hosts, result
+    from vtax.report.chapters import with_hosts
     from vtax.report.views.base import Options
 
-    source = source_of(store, task.names[0])
-    document = result.VIEW.document(source, Options())
-    of_hosts = hosts.VIEW.document(source, Options())
-    if not of_hosts.nothing:
-        parts = (*document.parts, doc.Titled(of_hosts.title, of_hosts.parts))
-        document = replace(document, parts=parts)
+    document = with_hosts(source_of(store, task.names[0]), Options())
     return _drawn(document, task, with_lead=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, mapping
@@ -12,8 +13,9 @@ from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, plural, term
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
-from vtax.report.parts.header import header_of, host_line, status_word
+from vtax.report.parts.header import header_of, hosts_line, status_word
 from vtax.report.parts.published import changes_of, cited
+from vtax.report.views import hosts, result
 from vtax.report.views.base import REPORT, Options, View
 from vtax.report.views.registry import in_reports
 from vtax.stats.verdict import Kind
@@ -55,6 +57,20 @@ def report(source: Source, options: Options = REPORT) -> doc.Document:
     return doc.Document(title, tuple(parts), lead, colours=analysis.colours)
 
 
+def with_hosts(source: Source, options: Options) -> doc.Document:
+    """Return the result of a run, and what its hosts show where they are several; its summary is of both."""
+    document = result.VIEW.document(source, options)
+    of_hosts = hosts.VIEW.document(source, options)
+    if of_hosts.nothing != "":
+        return document
+    further = [
+        part
+        for part in of_hosts.parts
+        if not (isinstance(part, doc.Titled) and part.role == "summary")
+    ]
+    return replace(document, parts=(*document.parts, *further))
+
+
 def _chapters(view: View, document: doc.Document) -> list[doc.Part]:
     """Return the sections of a view as chapters of their own, where it asks for that; else one chapter with its
     title."""
@@ -87,7 +103,7 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
     rows = tuple(_row(each, key) for each, key in zip(analyses, keys, strict=True))
     title = plural("Report of {count} run", "Report of {count} runs", len(analyses))
     lines = [
-        host_line(each.host) for each in analyses
+        hosts_line(each) for each in analyses
     ]  # what is shown, since anonymous hosts have no identity
     hosts = [line for n, line in enumerate(lines) if line not in lines[:n]]
     lead: tuple[doc.Inline, ...] = tuple(

@@ -28,7 +28,7 @@ from vtax.described import Means
 from vtax.messages import Note
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array, check_confidence
 from vtax.stats.intervals import Interval, t_quantile
-from vtax.stats.ratio import exp, standard_error, tail
+from vtax.stats.ratio import Loss, exp, standard_error, tail
 
 _MIN_HOSTS = 2  # of a side
 
@@ -59,6 +59,12 @@ class Effect:
         return Interval(
             1 / self.estimate, 1 / high, 1 / low if low > 0 else math.inf, self.confidence
         )
+
+    def loss(self, better: Better) -> Loss:
+        """Return the bounds of what the change costs: the ends of its interval."""
+        share = self.efficiency(better)
+        at_most = 1 / share.low - 1 if share.low > 0 else None
+        return Loss(1 / share.high - 1, at_most, at_most)
 
 
 def window_mean(logs: Values, sessions: Values) -> float:

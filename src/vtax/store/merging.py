@@ -33,6 +33,7 @@ Watch = Callable[[Iterable[RunHandle]], Iterable[RunHandle]]
 _LENGTH_KEYS = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")
 _MAX_SHOWN = 80  # characters of a value
 _MOST_SHOWN = 6  # differences
+_MOST_NAMED = 4  # runs in a warning
 _DIGITS = 12  # of a digest
 
 
@@ -241,8 +242,10 @@ def _hosts(runs: Iterable[RunHandle]) -> list[Mapping[str, Any]]:
 
 def _unknown_image(runs: Sequence[RunHandle]) -> Note | None:
     """Return the warning that some of these runs do not say what their images held; None when all do."""
-    unknown = tuple(run.name for run in runs if "" in digests(_hosts([run])))
-    return Note(IMAGE_UNKNOWN, runs=unknown) if unknown else None
+    unknown = [run.name for run in runs if "" in digests(_hosts([run]))]
+    if len(unknown) > _MOST_NAMED:
+        unknown = [*unknown[: _MOST_NAMED - 1], f"{len(unknown) - _MOST_NAMED + 1} more runs"]
+    return Note(IMAGE_UNKNOWN, runs=tuple(unknown)) if unknown else None
 
 
 def _list_first(differences: Sequence[str]) -> str:

@@ -326,6 +326,8 @@ def _range(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
         return doc.Relative(low, baseline=baseline)
     if high < 1 / _FAR:
         times = [doc.Number(1 / share if share else math.inf, 2) for share in (high, low)]
+        if low > 0 and f"{1 / low:.2g}" == f"{1 / high:.2g}":
+            return doc.Relative(low, baseline=baseline)
         return msg("{low} to {high} times slower", low=times[0], high=times[1])
     if low < 1 / _FAR:
         return doc.Range(doc.Relative(high, baseline=baseline), doc.Relative(low))

@@ -18,7 +18,7 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis, every_row, rows_to_baseline
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.planning import smallest_overhead
-from vtax.store.hosts import MACHINE_ID
+from vtax.store.hosts import MACHINE_ID, host_id
 from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
 
@@ -46,7 +46,8 @@ def host_sees(store: Store, analysis: Analysis) -> tuple[HostSees, ...]:
     """Return what the baseline against itself, newest first, lets each benchmark see on the run's host; of several
     hosts, the one that sees least. Nothing where no run measured that."""
     found: dict[str, HostSees] = {}
-    for identity, sessions in of_hosts(analysis.sessions).items():
+    for sessions in of_hosts(analysis.sessions).values():
+        identity = host_id(sessions[0].host)
         machine = str(sessions[0].host.get(MACHINE_ID, ""))
         for each in _of_host(store, identity, machine, analysis) if machine else ():
             if each.benchmark not in found or each.sees > found[each.benchmark].sees:
@@ -107,5 +108,5 @@ def _calibrations(
             found = analyse(store, run.name)
         except (BadInput, StoreError):
             continue
-        if list(of_hosts(found.sessions)) == [identity]:
+        if {host_id(session.host) for session in found.sessions} == {identity}:
             yield found

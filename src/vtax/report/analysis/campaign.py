@@ -62,6 +62,11 @@ class CampaignRecord:
     change: PlannedChange | None = None
 
     @property
+    def planned_sessions(self) -> int:
+        """The sessions that it asks for, of all hosts."""
+        return sum(host.planned for host in self.hosts)
+
+    @property
     def missing(self) -> tuple[HostRecord, ...]:
         """Hosts with fewer sessions than planned."""
         return tuple(host for host in self.hosts if host.is_missing)

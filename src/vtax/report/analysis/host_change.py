@@ -82,6 +82,9 @@ class ChangeOfHosts:
     unlike: Annotated[tuple[str, ...], Means("hosts whose facts say otherwise")] = ()
     facts: Annotated[tuple[FactChange, ...], Means("facts of hosts that changed")] = ()
     overlap: bool = False
+    planned: Annotated[
+        int, Means("hosts that were to change; of a change that was found, that did")
+    ] = 0
 
     @property
     def title(self) -> doc.Inline:
@@ -94,6 +97,8 @@ class ChangeEffect(OfSection):
     """Effect of a change on one row. base: whose ratio to it changed; None: the platform's own performance.
 
     alone, of_controls: after / before of either side of hosts for itself.
+    at_once: with an interval that holds for all effects of the metric at once (Bonferroni).
+    shifts: log(after / before) of each host that changed, and of each control.
     """
 
     section: Section
@@ -103,7 +108,9 @@ class ChangeEffect(OfSection):
     effect: Annotated[Effect, BESIDE]
     alone: Annotated[Effect, Means("after / before of the hosts that changed")]
     of_controls: Annotated[Effect | None, Means("after / before of the controls; null without any")]
+    shifts: tuple[tuple[float, ...], tuple[float, ...]]
     p_adjusted: Annotated[float, Means("p-value, Holm-adjusted over the metric")] = 1.0
+    at_once: Effect | None = None
 
     @property
     def platform(self) -> Annotated[str, Means("platform")]:
@@ -138,11 +145,11 @@ def changes_of(analysis: Analysis, hosts: Sequence[MeasuredHost]) -> tuple[Chang
 def effects_of(
     analysis: Analysis, hosts: Sequence[MeasuredHost], change: ChangeOfHosts
 ) -> tuple[ChangeEffect, ...]:
-    """Return what it did to every platform's own performance and to its ratio to the baseline, in primary metrics."""
+    """Return what it did to every platform's own performance and to its ratio to the baseline, in what answers."""
     of_sections: dict[str, list[ChangeEffect]] = defaultdict(list)
     units, confidence = units_on(hosts), analysis.rule.confidence
     names = [host.name for host in hosts]
-    for section, point, row in every_row(analysis.primary):
+    for section, point, row in every_row(analysis.answered):
         for base in (None, point.baseline):
             if row.summary is None or row is base or (base is not None and base.summary is None):
                 continue
@@ -160,14 +167,18 @@ def effects_of(
                     effect_of_change(changed, controls, confidence),
                     effect_of_change(changed, [], confidence),
                     effect_of_change(controls, [], confidence) if controls else None,
+                    (tuple(changed), tuple(controls)),
                 )
                 of_sections[section.name].append(effect)
-    return tuple(each for of in of_sections.values() for each in _adjusted(of))
+    return tuple(each for of in of_sections.values() for each in _adjusted(of, analysis.rule.alpha))
 
 
-def _adjusted(found: Sequence[ChangeEffect]) -> Iterator[ChangeEffect]:
+def _adjusted(found: Sequence[ChangeEffect], alpha: float) -> Iterator[ChangeEffect]:
     p_values = holm([each.effect.p_value for each in found]).tolist()
-    return (replace(each, p_adjusted=p) for each, p in zip(found, p_values, strict=True))
+    confidence = 1 - alpha / len(found)
+    for each, p_value in zip(found, p_values, strict=True):
+        at_once = effect_of_change(*each.shifts, confidence)
+        yield replace(each, p_adjusted=p_value, at_once=at_once)
 
 
 def _shifts(
@@ -237,6 +248,7 @@ def _of_switches(
         after=tuple(sorted(after)),
         facts=tuple(facts),
         overlap=max(ends) > min(begins),
+        planned=len(at),
     )
 
 
@@ -277,6 +289,7 @@ def _declared(
             name for name in names if facts and name in both and (name in first) != (name in shown)
         ),
         facts=tuple(facts),
+        planned=len(first),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -15,8 +16,10 @@ from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import holm
+from vtax.store.hosts import MACHINE_ID
 
 _ID_DIGITS = 8  # of the identity of a host, in place of a name
+_UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class MeasuredHost:
     name: Annotated[
         str,
         Means(
-            "its name in the inventory of a campaign, else eight digits of its identity",
+            "its name in the inventory of a campaign, else eight digits of its identity, or `unknown`",
             name="host",
         ),
     ]
@@ -38,6 +41,22 @@ class MeasuredHost:
     def numbers(self) -> Annotated[tuple[int, ...], Means("its sessions", name="sessions")]:
         """As people count them."""
         return tuple(session.number for session in self.sessions)
+
+    @property
+    def periods(
+        self,
+    ) -> Annotated[
+        tuple[tuple[int, ...], ...],
+        Means("the same by machine-id: a second period begins where it was installed again"),
+    ]:
+        """The sessions of each machine-id that it had, in order."""
+        periods: list[list[int]] = []
+        for number, session in enumerate(self.sessions):
+            machine = session.host.get(MACHINE_ID)
+            if number == 0 or machine != self.sessions[number - 1].host.get(MACHINE_ID):
+                periods.append([])
+            periods[-1].append(session.number)
+        return tuple(map(tuple, periods))
 
     @property
     def blocks(self) -> list[int]:
@@ -89,20 +108,45 @@ class GroupRatio:
 
 
 def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
-    """Return the hosts that a run was measured on, by name; those that are not known are one."""
+    """Return the hosts that a run was measured on, by name; those that are not known are one.
+
+    The second host of a name, which is other hardware, is `NAME (2)`.
+    """
     campaign = campaign_of(analysis.provenance)
     known = (
         {number: host for host in campaign.hosts for number in host.sessions} if campaign else {}
     )
-    found = []
+    hosts = []
+    times: Counter[str] = Counter()
     for identity, sessions in of_hosts(analysis.sessions).items():
-        named = known.get(sessions[0].number)
         ordered = tuple(sorted(sessions, key=lambda session: (session.started_at, session.number)))
-        if named:
-            found.append(MeasuredHost(named.host, ordered, named.group, named.agents))
+        record = known.get(ordered[0].number)
+        name = record.host if record else identity[:_ID_DIGITS] or _UNKNOWN
+        times[name] += 1
+        if times[name] > 1:
+            name = f"{name} ({times[name]})"
+        if record:
+            hosts.append(MeasuredHost(name, ordered, record.group, record.agents))
         else:
-            found.append(MeasuredHost(identity[:_ID_DIGITS] or "?", ordered))
-    return tuple(sorted(found, key=lambda host: host.name))
+            hosts.append(MeasuredHost(name, ordered))
+    return tuple(sorted(hosts, key=lambda host: host.name))
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return how hosts are shown: their names without the domain that all of them have, such as `.dc1.example.net`.
+
+    names: in full. A suffix without a letter is none, such as the last byte of an address.
+    """
+    parts = {name: name.split(".") for name in names}
+    shared = 0
+    if len(parts) > 1:
+        most = min(len(labels) for labels in parts.values()) - 1
+        while shared < most and len({labels[-shared - 1] for labels in parts.values()}) == 1:
+            shared += 1
+    suffix = next(iter(parts.values()))[-shared:] if shared else []
+    if not any(letter.isalpha() for letter in "".join(suffix)):
+        shared = 0
+    return {name: ".".join(labels[: len(labels) - shared]) for name, labels in parts.items()}
 
 
 def units_on(hosts: Sequence[MeasuredHost]) -> Units:

@@ -38,6 +38,7 @@ from vtax.report.analysis.factors import (
     recorded,
 )
 from vtax.report.analysis.figure_values import Estimate
+from vtax.report.analysis.hosts import hosts_of
 from vtax.report.analysis.pivot_errors import no_figure, several_figures
 from vtax.report.analysis.pivot_values import PERCENTILES, Quantity, Values, blocks_in
 from vtax.report.analysis.sessions import MeasuredSession
@@ -45,7 +46,6 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis, OfSection, ResultPoint, Row, Section, every_row
 from vtax.report.analysis.warnings import at_places
 from vtax.report.document import levels_of, msg
-from vtax.store.hosts import host_id
 from vtax.store.records import CellRecord, UntestedRecord
 
 TablePlace = tuple[str, str, str]
@@ -319,10 +319,16 @@ class _PivotBuilder:
 
     def _blocks(self) -> Iterator[tuple[dict[str, str], MeasuredSession]]:
         """(level of every part, its session with this block alone) of every block."""
+        names = {}
+        for host in hosts_of(self.analysis):
+            names.update(dict.fromkeys(host.numbers, host.name))
         for session in self.analysis.sessions:
-            host = host_id(session.host) or "unknown"
             for block in session.blocks:
-                labels = {BLOCK: str(block + 1), SESSION: str(session.number), HOST: host}
+                labels = {
+                    BLOCK: str(block + 1),
+                    SESSION: str(session.number),
+                    HOST: names[session.number],
+                }
                 yield labels, replace(session, blocks=(block,))
 
     def _cells(self) -> Iterator[PivotCell]:

@@ -6,7 +6,7 @@ two outputs can differ, and none can lose a warning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
@@ -21,7 +21,12 @@ from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.facts import facts_of
 from vtax.report.analysis.host_cpu import with_answers
-from vtax.report.analysis.sessions import measured_sessions, units_of_blocks
+from vtax.report.analysis.sessions import (
+    MeasuredSession,
+    measured_sessions,
+    of_hosts,
+    units_of_blocks,
+)
 from vtax.report.analysis.settled import settled, without
 from vtax.report.analysis.tails import pooled_values, tail_of
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
@@ -147,16 +152,23 @@ def shown(data: RunData, found: Judged, only: Selection = EVERYTHING) -> Analysi
         failures=part.failures,
         cells=tuple(cell for cell in run.cells if cells.selects(cell.place)),
         untested=tuple(each for each in run.untested if cells.selects(each.place)),
-        warnings=(
-            *warnings_of(part, rows),
-            *drift_warnings(
-                _series(found.sections), rule.confidence, places, sessions=len(sessions)
-            ),
-        ),
+        warnings=(*warnings_of(part, rows), *_drift(found, rule, places, sessions)),
         missed_targets=(*failures(part), *missed),
         filter=only,
         sessions=sessions,
     )
+
+
+def _drift(
+    found: Judged,
+    rule: Rule,
+    places: Container[doc.WarnedPlace],
+    sessions: Sequence[MeasuredSession],
+) -> tuple[doc.Warning, ...]:
+    """Return the warning of a drift; none over several hosts, whose order in a merged run is not one in time."""
+    if len(of_hosts(sessions)) > 1:
+        return ()
+    return drift_warnings(_series(found.sections), rule.confidence, places, sessions=len(sessions))
 
 
 def _sections_shown(sections: Sequence[Section], only: Selection) -> Iterator[Section]:

@@ -12,15 +12,17 @@ import numpy as np
 from vtax.described import Means
 from vtax.pairing import pair_rows
 from vtax.report import document as doc
+from vtax.report.analysis.campaign import campaign_of
 from vtax.report.analysis.facts import fact_name, facts_of
 from vtax.report.document import joined, msg
 from vtax.stats.checks import StatsError, Values
 from vtax.stats.level_shares import share_intervals
 from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import ratio_over_sessions
-from vtax.store.hosts import host_id
+from vtax.store.hosts import HARDWARE_ID, host_id
 from vtax.store.provenance import versions_of
 from vtax.store.query import RunData
+from vtax.store.records import SessionRecord
 
 if TYPE_CHECKING:
     from vtax.report.analysis.values import Row
@@ -32,13 +34,19 @@ _MOMENTS = frozenset({"measured_at", "peers"})  # of a host, not what it is
 
 @dataclass(frozen=True)
 class MeasuredSession:
-    """A session that has a trial. blocks: their numbers from 0, ascending. host: see store.records."""
+    """A session that has a trial.
+
+    blocks: their numbers from 0, ascending.
+    host: see store.records.
+    machine: identity of its host in this run, see `machines_of`; empty where it is not known.
+    """
 
     number: Annotated[int, Means("number, from 1")]
     boot_id: Annotated[str, Means("boot of the host's kernel; empty when it is not known")]
     host: Mapping[str, Any]
     started_at: Annotated[float, Means("start of the session", name="started", is_time=True)]
     blocks: tuple[int, ...]
+    machine: str = ""
 
     @property
     def numbers(self) -> Annotated[tuple[int, ...], Means("its blocks, from 1", name="blocks")]:
@@ -63,7 +71,8 @@ def units_of_blocks(data: RunData) -> dict[int, tuple[int, int]]:
     """Block -> its host and its session, of its first trial, as stats.sessions takes them."""
     blocks, first = np.unique(data.trials.block, return_index=True)
     numbers = data.trials.session[first].tolist()
-    hosts = {session.number: _numbered(session.host) for session in data.run.sessions}
+    machines = machines_of(data.run.sessions, data.run.provenance)
+    hosts = {number: _numbered(machine) for number, machine in machines.items()}
     return {block: (hosts[n], n) for block, n in zip(blocks.tolist(), numbers, strict=True)}
 
 
@@ -71,14 +80,49 @@ def units_of(sessions: Sequence[MeasuredSession]) -> dict[int, tuple[int, int]]:
     """Return the same of blocks of these sessions."""
     found: dict[int, tuple[int, int]] = {}
     for session in sessions:
-        found |= dict.fromkeys(session.blocks, (_numbered(session.host), session.number))
+        found |= dict.fromkeys(session.blocks, (_numbered(session.machine), session.number))
     return found
 
 
-def _numbered(host: Mapping[str, Any]) -> int:
-    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known. host: its facts."""
-    known = host_id(host)
-    return int(hashlib.sha256(known.encode()).hexdigest()[:12], 16) if known else 0
+def _numbered(machine: str) -> int:
+    """Return a number that tells hosts apart, the same in every run; 0 of one that is not known."""
+    return int(hashlib.sha256(machine.encode()).hexdigest()[:12], 16) if machine else 0
+
+
+def machines_of(sessions: Sequence[SessionRecord], provenance: Mapping[str, Any]) -> dict[int, str]:
+    """Return of every session the identity of its host; empty where it is not known.
+
+    In a campaign a host is its name in the inventory, whatever its machine-id, so that it stays the same host when it
+    is installed again. Hardware of which one name alone was measured tells two hosts of that name apart. Without a
+    campaign it is machine-id and hardware together.
+
+    sessions: of the run, measured or not.
+    provenance: of the run, as stored.
+    """
+    campaign = campaign_of(provenance)
+    names: dict[int, str] = {}
+    for host in campaign.hosts if campaign else ():
+        names.update(dict.fromkeys(host.sessions, host.host))
+    owners: dict[str, set[str]] = {}
+    for session in sessions:
+        if session.number in names:
+            hardware = str(session.host.get(HARDWARE_ID, ""))
+            owners.setdefault(hardware, set()).add(names[session.number])
+    own: dict[str, set[str]] = {}
+    for hardware, named in owners.items():
+        if hardware and len(named) == 1:
+            own.setdefault(min(named), set()).add(hardware)
+    machines = {}
+    for session in sessions:
+        name = names.get(session.number, "")
+        hardware = str(session.host.get(HARDWARE_ID, ""))
+        if not name:
+            machines[session.number] = host_id(session.host)
+        elif len(own.get(name, ())) > 1 and hardware in own[name]:
+            machines[session.number] = f"{name} {hardware}"
+        else:
+            machines[session.number] = name
+    return machines
 
 
 def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
@@ -87,13 +131,21 @@ def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
     for block, (_, number) in units_of_blocks(data).items():
         blocks_of.setdefault(number, []).extend([block] if block >= 0 else [])
     versions, found = versions_of(data.run.provenance), []
+    machines = machines_of(data.run.sessions, data.run.provenance)
     for session in data.run.sessions:
         if blocks := tuple(blocks_of.get(session.number, ())):
             host = dict(facts_of(session.host))
             if known := versions.get(session.number):
                 host[VERSIONS] = known
             found.append(
-                MeasuredSession(session.number, session.boot_id, host, session.started_at, blocks)
+                MeasuredSession(
+                    session.number,
+                    session.boot_id,
+                    host,
+                    session.started_at,
+                    blocks,
+                    machines[session.number],
+                )
             )
     return tuple(found)
 
@@ -116,7 +168,7 @@ def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSess
     """Identity of a host -> its sessions, in order; those of hosts that are not known together."""
     found: dict[str, list[MeasuredSession]] = {}
     for session in sessions:
-        found.setdefault(host_id(session.host), []).append(session)
+        found.setdefault(session.machine, []).append(session)
     return found
 
 

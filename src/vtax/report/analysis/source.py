@@ -9,6 +9,7 @@ from functools import cached_property
 from vtax.errors import BadInput
 from vtax.levels import BENCHMARK, PLATFORM, KnownLevels, unknown
 from vtax.question import EVERYTHING, Selection
+from vtax.report.analysis.fleet import Fleet, fleet_of
 from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
 from vtax.store.query import BlockCounters, RunData, load
@@ -50,6 +51,11 @@ class Source:
         self.analysis = analysis
         self.whole = whole or self
         self.store = store
+
+    @cached_property
+    def fleet(self) -> Fleet | None:
+        """All that the run says of its hosts; None of one host and no campaign."""
+        return self.whole.fleet if self.whole is not self else fleet_of(self.analysis)
 
     @cached_property
     def samples(self) -> Mapping[int, Mapping[str, Sequence[float]]]:

@@ -18,6 +18,7 @@ from vtax.described import Means, Only, Warnings
 from vtax.messages import Note
 from vtax.observations import Observations
 from vtax.report import document as doc
+from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import (
     Analysis,
     OfSection,
@@ -174,9 +175,9 @@ def _cell(
         return replace(empty, reason=row.reason)
     result = replace(empty, trials=row.summary.n / max(1, row.blocks.size))
     try:
-        result = replace(
-            result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence)
-        )
+        if len(of_hosts(analysis.sessions)) < 2:  # blocks of several hosts have no order in time
+            drift = find_drift(row.block_means, row.blocks, analysis.rule.confidence)
+            result = replace(result, drift=drift)
     except StatsError as error:
         result = replace(result, reason=error.note)
     if isinstance(parts, StatsError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.campaign import campaign_of
+from vtax.report.analysis.sessions import of_hosts
 from vtax.report.document import joined, msg, plural, term
 from vtax.store.annotations import Annotations
 from vtax.store.provenance import imported, merged_runs
@@ -15,10 +18,14 @@ from vtax.store.provenance import imported, merged_runs
 def header_of(analysis: Analysis) -> tuple[doc.Inline, tuple[doc.Inline, ...]]:
     """(title, lines below it)."""
     title = term(str(analysis.declared.get("title") or analysis.study))
+    if (hosts := len(of_hosts(analysis.sessions))) > 1:  # titles of studies speak of one
+        title = plural(
+            "{study} on {count} host", "{study} on {count} hosts", hosts, study=analysis.study
+        )
     lines = (
         joined([analysis.name, run_line(analysis)], ": "),
         provenance_line(analysis.provenance),
-        host_line(analysis.host),
+        hosts_line(analysis),
         *annotation_lines(analysis.annotations),
         filter_line(analysis),
     )
@@ -57,7 +64,9 @@ def run_line(analysis: Analysis) -> doc.Inline:
         trials,
         doc.Moment(analysis.started_at),
     ]
-    if (planned := max(analysis.planned_sessions, len(analysis.sessions))) > 1:
+    campaign = campaign_of(analysis.provenance)
+    planned = campaign.planned_sessions if campaign else analysis.planned_sessions
+    if (planned := max(planned, len(analysis.sessions))) > 1:
         made = doc.Count(len(analysis.sessions))
         parts.append(
             plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made)
@@ -131,6 +140,15 @@ def filter_line(analysis: Analysis) -> doc.Inline:
         "shown: {filter}; verdicts and warnings are judged over the whole run",
         filter=analysis.filter.show(", "),
     )
+
+
+def hosts_line(analysis: Analysis) -> doc.Inline:
+    """`24 × AMD EPYC 7543, 23 × Intel Xeon Gold 6338` of several hosts; the facts of a single one."""
+    hosts = of_hosts(analysis.sessions)
+    if len(hosts) < 2:
+        return host_line(analysis.host)
+    models = Counter(str(sessions[-1].host.get("cpu_model", "")) for sessions in hosts.values())
+    return joined([f"{count} × {model}" for model, count in models.most_common() if model])
 
 
 def host_line(host: Mapping[str, Any]) -> doc.Inline:

@@ -9,19 +9,18 @@ from typing import Any
 from vtax.described import values_of
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.fleet import Fleet
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts
 from vtax.report.analysis.odd_hosts import name_of, shown_value
-from vtax.report.document import joined, msg, plural, styled
+from vtax.report.document import joined, msg, styled
 from vtax.report.parts import shared
-
-_MAX_SHOWN = 3  # effects in the summary
 
 
 def part_of(
-    change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis
+    change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis, fleet: Fleet
 ) -> doc.Titled:
     """Return the section of one change: what is known of it, the facts that changed, and what that did."""
-    parts: list[doc.Part] = [doc.Bullets(tuple(_about(change))), *_facts(change)]
+    parts: list[doc.Part] = [doc.Bullets(tuple(_about(change, fleet))), *_facts(change)]
     for baseline in dict.fromkeys(each.baseline for each in effects):
         of = [each for each in effects if each.baseline == baseline]
         parts += [
@@ -32,32 +31,6 @@ def part_of(
     return doc.Titled(
         msg("Before and after: {what}", what=change.title), tuple(parts), key="change"
     )
-
-
-def summary_of(
-    change: ChangeOfHosts, effects: Sequence[ChangeEffect], alpha: float
-) -> Iterator[doc.Inline]:
-    """Yield what the change did: its surest effects, or that none is shown."""
-    yield _offer(change)
-    sure = sorted(
-        (each for each in effects if each.p_adjusted <= alpha), key=lambda each: each.p_adjusted
-    )
-    for each in sure[:_MAX_SHOWN]:
-        yield msg(
-            "{place}: {share} of what it would be without the change ({p})",
-            place=_place(each),
-            share=shared.relative_of(each.effect, each.section),
-            p=doc.PValue(each.p_adjusted, is_named=True),
-        )
-    if len(sure) > _MAX_SHOWN:
-        yield plural("{count} further effect", "{count} further effects", len(sure) - _MAX_SHOWN)
-    if effects and not sure:
-        yield plural(
-            "No effect of the change is shown in {count} comparison (smallest p, adjusted: {p}).",
-            "No effect of the change is shown in {count} comparisons (smallest p, adjusted: {p}).",
-            len(effects),
-            p=doc.PValue(min(each.p_adjusted for each in effects)),
-        )
 
 
 def _offer(change: ChangeOfHosts) -> doc.Inline:
@@ -86,11 +59,11 @@ def _offer(change: ChangeOfHosts) -> doc.Inline:
     )
 
 
-def _about(change: ChangeOfHosts) -> Iterator[doc.Inline]:
-    yield joined([msg("changed"), shared.few_of(change.changed)], ": ")
-    yield joined(
-        [msg("controls"), shared.few_of(change.controls) if change.controls else msg("none")], ": "
-    )
+def _about(change: ChangeOfHosts, fleet: Fleet) -> Iterator[doc.Inline]:
+    yield _offer(change)
+    yield joined([msg("changed"), shared.few_of(fleet.names(change.changed))], ": ")
+    controls = shared.few_of(fleet.names(change.controls)) if change.controls else msg("none")
+    yield joined([msg("controls"), controls], ": ")
     if not change.is_random:
         yield styled(
             msg("which hosts changed was not drawn: whatever chose them may be what differs"),
@@ -98,12 +71,15 @@ def _about(change: ChangeOfHosts) -> Iterator[doc.Inline]:
         )
     if change.lost:
         yield styled(
-            joined([msg("no session after the change"), shared.few_of(change.lost)], ": "),
+            joined(
+                [msg("no session after the change"), shared.few_of(fleet.names(change.lost))], ": "
+            ),
             "caution",
         )
     if change.unlike:
         yield styled(
-            joined([msg("facts say otherwise"), shared.few_of(change.unlike)], ": "), "caution"
+            joined([msg("facts say otherwise"), shared.few_of(fleet.names(change.unlike))], ": "),
+            "caution",
         )
     if change.overlap:
         yield styled(
@@ -203,16 +179,6 @@ def _legend(change: ChangeOfHosts) -> doc.Inline:
         )
     return msg(
         "Each host is one value, after relative to before; the mean of all, by t over hosts."
-    )
-
-
-def _place(each: ChangeEffect) -> doc.Inline:
-    what = (
-        msg("ratio to {baseline}", baseline=each.baseline) if each.baseline else msg("performance")
-    )
-    levels = shared.levels(each.point)
-    return joined(
-        [shared.platform_of(each.row.platform), shared.title_of(each.section), levels, what]
     )
 
 

@@ -35,6 +35,7 @@ from vtax.report.parts.first_screen import (
     caution_line,
     next_line,
 )
+from vtax.report.parts.fleet_answer import fleet_answer
 from vtax.report.parts.header import changed_line, header_of
 from vtax.report.parts.result_notes import further_statistics, notes_under
 from vtax.report.parts.result_table import result_table
@@ -56,11 +57,9 @@ def document(source: Source, options: Options) -> doc.Document:
     """
     analysis = source.analysis
     title, lead = header_of(analysis)
-    parts = [
-        *_summary(analysis, options, title),
-        *_results(source, options),
-        *_rest(analysis, options),
-    ]
+    parts: list[doc.Part] = [*_summary(source, options, title)]
+    if source.fleet is None or not source.fleet.planned_change:  # else two states would be pooled
+        parts += [*_results(source, options), *_rest(analysis, options)]
     if options.depth != "report" and is_measured(analysis):  # the question heads the answer
         title, lead = lead[0], (*lead[1:], *changed_line(analysis))
     return doc.Document(
@@ -72,13 +71,19 @@ def document(source: Source, options: Options) -> doc.Document:
     )
 
 
-def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iterator[doc.Titled]:
+def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator[doc.Titled]:
     """Yield what a reader should see first: answer, matrix, what was not tested, cautions, what to do next.
 
     question: heads it on a terminal."""
     parts: list[doc.Part] = []
+    analysis, fleet = source.analysis, source.fleet
     is_report = options.depth == "report"
-    if is_measured(analysis):
+    if fleet is not None and is_measured(analysis):
+        if not fleet.planned_change:
+            parts += _overview(analysis) if is_report else _matrix(analysis, options)
+        answer = list(fleet_answer(fleet, analysis))
+        parts = [*answer, *parts] if is_report else [*parts, *answer]
+    elif is_measured(analysis):
         matrix = list(_overview(analysis) if is_report else _matrix(analysis, options))
         is_tall = (
             not is_report and sum(len(each.points) for each in analysis.primary) > _MOST_POINTS
@@ -88,7 +93,9 @@ def _summary(analysis: Analysis, options: Options, question: doc.Inline) -> Iter
         parts += also_differs_line(analysis)
     parts += _not_tested(analysis, options)
     if is_measured(analysis):
-        parts += [*caution_line(analysis), *next_line(analysis, next_step_of(analysis))]
+        parts += caution_line(analysis)
+        if fleet is None:  # blocks of hosts that were measured decide nothing of others
+            parts += next_line(analysis, next_step_of(analysis))
     if parts:
         yield doc.Titled(
             msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary"
