@@ -18,6 +18,7 @@ PLATFORMS = [
     "lxc",
     "nspawn",
     "bubblewrap",
+    "sandbox",
     "containerd",
     "gvisor-systrap",
     "qemu-tcg",

@@ -39,6 +39,7 @@ SHARE_A_KERNEL = [
     "lxc",
     "nspawn",
     "bubblewrap",
+    "sandbox",
     "docker",
     "containerd",
     *USERNS,
@@ -50,11 +51,13 @@ OVER_OUR_OVERLAY = [
     "lxc",
     "nspawn",
     "bubblewrap",
+    "sandbox",
     "containerd",
 ]  # Docker mounts its files itself
 ALIKE_SIDE_BY_SIDE = [
     "nspawn",
     "bubblewrap",
+    "sandbox",
     "containerd",
     "podman-userns",
     "gvisor-ptrace",
@@ -436,7 +439,7 @@ def test_a_runtime_starts_guests_within_their_limits_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    "name", ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "containerd"]
+    "name", ["native", "podman", "docker", "lxc", "nspawn", "bubblewrap", "sandbox", "containerd"]
 )
 @pytest.mark.one_at_a_time
 def test_a_limit_of_cpu_time_is_what_the_kernel_holds_the_guest_to(

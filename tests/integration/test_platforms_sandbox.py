@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_guests import LabGuests
 from support import needs_root
 
+from vtax.conformance import reach
 from vtax.conformance.stage import CheckEnvironment, GuestStage
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import confinement, registry
 
 pytestmark = [needs_root]
-KINDS = ("pid", "ipc", "uts", "cgroup", "net", "user")
+KINDS = ("mnt", "pid", "ipc", "uts", "cgroup", "net", "user")
+SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 ELEVEN = sum(1 << number for number in confinement.numbers(confinement.capabilities()))
 EVERY = (1 << int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1) - 1
 """Capabilities that a new user namespace has."""
 OF_NATIVE = {
-    "namespaces": set(),
+    "namespaces": {"mnt"},
     "is first": False,
     "capabilities": int(
         re.findall(r"CapBnd:\s+(\w+)", Path("/proc/self/status").read_text())[0], 16
@@ -29,14 +33,18 @@ OF_NATIVE = {
     "gains nothing": False,
     "filtered": False,
     "overlay": False,
+    "scratch": "directory of the root",
+    "closed": False,
     "limited": True,
 }
-FACTS = """
-for kind in pid ipc uts cgroup net user; do readlink /proc/self/ns/$kind; done
+FACTS = f"""
+for kind in {" ".join(KINDS)}; do readlink /proc/self/ns/$kind; done
 cat /proc/1/comm
-grep -E "^(CapBnd|NoNewPrivs|Seccomp):" /proc/self/status
 stat -f -c %T /usr
+ls /dev/console /dev/cpu /dev/kmsg /dev/mem /dev/ttyS0 2>/dev/null | wc -l
+cat /proc/self/status /proc/self/mountinfo
 """
+CONFINED = {"namespaces": True, "network_namespace": True, "closed": True}
 
 
 @pytest.fixture
@@ -50,19 +58,35 @@ def facts(stage: GuestStage, driver: str, options: Mapping[str, Any]) -> dict[st
     role = f"{driver} {options}"
     running = stage.start(registry.make("tried", driver, options), role=role)
     lines = stage.guest(role).run(["sh", "-c", FACTS]).stdout.splitlines()
-    status = dict(re.split(r":\s+", line) for line in lines if ":\t" in line)
+    status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    mounts = {line.split()[4]: line for line in lines if " - " in line}
     own = dict(zip(KINDS, lines, strict=False))
     host = {kind: str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in KINDS}
+    init, usr, nodes_of_host = lines[len(KINDS) : len(KINDS) + 3]
+    capabilities = {name: int(status[name], 16) for name in SETS}
+    effective = capabilities.pop("CapEff")
+    assert capabilities["CapAmb"] == 0
+    assert effective == capabilities["CapPrm"] == capabilities["CapBnd"]
+    assert capabilities["CapInh"] & ~effective == 0
     return {
         "namespaces": {kind for kind in KINDS if own[kind] != host[kind]},
-        "is first": lines[len(KINDS)] != Path("/proc/1/comm").read_text().strip(),
-        "capabilities": int(status["CapBnd"], 16),
+        "is first": init != Path("/proc/1/comm").read_text().strip(),
+        "capabilities": effective,
         "gains nothing": status["NoNewPrivs"] == "1",
         "filtered": status["Seccomp"] == "2",
-        "overlay": lines[-1] == "overlayfs",
-        "limited": "limit.memory" in running.limits_in_force()
-        and running.limits_in_force()["limit.memory"] != "none",
+        "overlay": usr == "overlayfs",
+        "scratch": scratch(mounts),
+        "closed": nodes_of_host == "0" and " ro," in mounts["/sys"] and "/proc/sys" in mounts,
+        "limited": running.limits_in_force().get("limit.memory", "none") != "none",
     }
+
+
+def scratch(mounts: Mapping[str, str]) -> str:
+    """Return what is mounted at /scratch, by mountinfo."""
+    if "/scratch" not in mounts:
+        return "directory of the root"
+    root, kind = mounts["/scratch"].split()[3], mounts["/scratch"].split(" - ")[1].split()[0]
+    return "volume" if root.endswith("/volume") else kind
 
 
 @pytest.mark.parametrize(
@@ -70,20 +94,24 @@ def facts(stage: GuestStage, driver: str, options: Mapping[str, Any]) -> dict[st
     [
         ({}, {}),
         ({"limits": False}, {"limited": False}),
-        ({"root": "overlay"}, {"overlay": True}),
+        ({"root": "overlay"}, {"overlay": True, "scratch": "volume"}),
+        ({"root": "overlay", "scratch": "layer"}, {"overlay": True}),
+        ({"scratch": "layer"}, {"scratch": "overlay"}),
+        ({"scratch": "memory"}, {"scratch": "tmpfs"}),
         (
             {"namespaces": True},
-            {"namespaces": {"pid", "ipc", "uts", "cgroup"}, "is first": True},
+            {"namespaces": {*KINDS} - {"net", "user"}, "is first": True},
         ),
-        ({"network_namespace": True}, {"namespaces": {"net"}}),
-        ({"userns": True}, {"namespaces": {"user"}, "capabilities": EVERY}),
+        ({"network_namespace": True}, {"namespaces": {"mnt", "net"}}),
+        ({"userns": True}, {"namespaces": {"mnt", "user"}, "capabilities": EVERY}),
+        (CONFINED, {"namespaces": {*KINDS} - {"user"}, "is first": True, "closed": True}),
         ({"capabilities": "default"}, {"capabilities": ELEVEN}),
         ({"capabilities": "none"}, {"capabilities": 0}),
         ({"no_new_privileges": True}, {"gains nothing": True}),
         ({"filter": True}, {"gains nothing": True, "filtered": True}),
     ],
 )
-@pytest.mark.push_with("options0-changed0", "options3-changed3", "options9-changed9")
+@pytest.mark.push_with("options0-changed0", "options6-changed6", "options13-changed13")
 def test_an_option_turns_on_one_mechanism(stage, options, changed):
     assert facts(stage, "sandbox", options) == {**OF_NATIVE, **changed}
 
@@ -101,5 +129,40 @@ def test_the_shipped_sandbox_has_all_of_them_but_a_user_namespace(stage):
         "gains nothing": True,
         "filtered": True,
         "overlay": True,
+        "scratch": "volume",
+        "closed": True,
         "limited": True,
     }
+
+
+@pytest.mark.parametrize("options", [{}, {"network_namespace": True}, CONFINED])
+def test_a_topology_gives_a_guest_a_veth(options, image, journal, private_home):
+    platform = registry.make("tried", "sandbox", options)
+    with LabGuests("point-to-point", platform, image, journal, private_home) as lab:
+        assert set(lab.run("guest", "ls", "/sys/class/net").split()) == {"lo", "eth0"}
+        assert " veth " in lab.run("guest", "ip", "-details", "link", "show", "eth0")
+        lab.links.verify()
+
+
+@pytest.mark.parametrize(
+    ("options", "isolation"),
+    [
+        ({}, "nothing"),
+        ({**CONFINED, "filter": True, "capabilities": "default"}, "confined"),
+        ({**CONFINED, "filter": True, "capabilities": "none", "userns": True}, "confined"),
+        ({**CONFINED, "filter": True}, "nothing"),
+        ({**CONFINED, "capabilities": "default"}, "nothing"),
+    ],
+)
+def test_a_setting_that_says_that_it_confines_does(private_home, image, options, isolation):
+    platform = registry.make("tried", "sandbox", options)
+    assert platform.driver.isolation(platform.options) == isolation
+    with GuestStage(CheckEnvironment(private_home, image)) as stage:
+        stage.start(platform)
+        beyond = reach.beyond_policy(reach.reached(stage.guest()), "confined")
+    assert (beyond == []) == (isolation == "confined")
+
+
+def test_views_of_its_own_need_the_namespaces_that_they_show():
+    with pytest.raises(BadInput, match="closed needs namespaces and network_namespace"):
+        registry.make("tried", "sandbox", {"closed": True})

@@ -24,7 +24,7 @@ find /mnt/*/upper /mnt/*/*/upper -mindepth 1 -not -type c
 
 
 @pytest.mark.parametrize(
-    "name", ["native", "podman", "lxc", "nspawn", "bubblewrap", "docker", "containerd"]
+    "name", ["native", "podman", "lxc", "nspawn", "bubblewrap", "sandbox", "docker", "containerd"]
 )
 def test_a_probe_writes_nothing_into_etc_and_var_lib(name, private_home):
     if not (probe := registry.get(name).probe(None)).available:

@@ -36,6 +36,7 @@ DRIVERS = {
     "lxc",
     "nspawn",
     "bubblewrap",
+    "sandbox",
     "containerd",
     "gvisor",
 }  # native is the host's root, machines have own devices

@@ -158,11 +158,13 @@ def finish_start(
     *,
     network: Network = "kernel",
     sandboxed: bool = False,
+    closed: bool = False,
 ) -> StdioGuest:
     """Wait for the guest's first process, read its limits back, and plug its network namespace.
 
     network: what carries its packets.
     sandboxed: see wait_for_init; its network is plugged already.
+    closed: take from /proc and /sys what confinement leaves out, although argv does not confine itself.
     The guest is stopped when any of it fails. Raises PlatformError.
     """
     try:
@@ -170,7 +172,7 @@ def finish_start(
         guest.executing_at = None if sandboxed else time.monotonic()
         if not sandboxed:
             alike.give(pid, spec.image, spec.resources.memory_bytes)
-        if confinement.is_confined(argv):
+        if closed or confinement.is_confined(argv):
             confinement.close(pid)
         group = cgroups.group_of(pid)
         group.limit_time(spec.resources.time)

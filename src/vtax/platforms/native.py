@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vtax.host import namespaces
-from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind
+from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep, bind
 from vtax.platforms import containers, scratch, stdio
 from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
@@ -31,6 +31,10 @@ _PROGRAMS = frozenset(
 _WRITTEN_BELOW_USR = ("local", "src")
 """Where images of others keep programs that write beside themselves: caches of bytecode, logs, working directories."""
 _OF_HOST = frozenset({"dev", "proc", "sys"})
+_SYS = MS_NOSUID | MS_NODEV | MS_NOEXEC
+"""Flags of a sysfs of a guest's own network namespace."""
+ROOT = "root"
+"""Where a guest's root is mounted, below its directory."""
 Root = Literal["plain", "overlay"]
 
 
@@ -56,29 +60,43 @@ def launch(
     spec: GuestSpec,
     argv: Sequence[str],
     *,
+    isolating: Sequence[str] = (),
     limited: bool = True,
     root: Root = "plain",
     network: bool = False,
+    closed: bool = False,
+    enters_root: bool = True,
 ) -> StdioGuest:
-    """Start a guest whose first program is argv.
+    """Start a guest whose first program is argv. The launcher of native, sandbox and bubblewrap.
 
     spec: of the guest.
+    isolating: a command that isolates itself and becomes argv, which follows it.
     limited: within the spec's limits; else with all that the host has.
     root: read the image where it lies, or through an overlay as containers do.
     network: a network namespace where no topology needs one, too.
+    closed: a /dev of its own, and of /proc and /sys what containers have; needs namespaces of PIDs and the network.
+    enters_root: vtax makes the guest's root the root directory; else `isolating` is a program of the host that does.
 
     Raises PlatformError.
     """
-    place = spec.directory / "root"
+    place = spec.directory / ROOT
     network = network or spec.plugboard is not None
     try:
-        files = plain_root(spec, place) if root == "plain" else _overlaid_root(spec)
-        mounts = [*files, *_host_views(place, network)]
+        mounts = plain_root(spec, place) if root == "plain" else _overlaid_root(spec)
+        mounts += _own_views(place) if closed else _host_views(place, network)
     except OSError as error:
         raise stdio.start_error(spec, error) from error
     mounts.append(namespaces.tmpfs(place / "dev/shm", 0o1777, size=spec.resources.memory_bytes))
-    program = Program(argv, mounts, network=network, new_root=place, limited=limited)
+    program = Program(
+        [*isolating, *argv],
+        mounts,
+        network=network,
+        new_root=place if enters_root else None,
+        limited=limited,
+    )
     guest = stdio.start(spec, lambda group: program)
+    if closed:
+        return containers.finish_start(guest, spec, argv, closed=True)
     guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction
     if spec.plugboard is not None:
         try:
@@ -166,9 +184,14 @@ def _host_views(root: Path, network: bool) -> list[MountStep]:
     views = [bind(Path("/dev"), root / "dev"), bind(Path("/proc"), root / "proc")]
     if not network:
         return [*views, bind(Path("/sys"), root / "sys")]
-    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    cgroups = bind(Path("/sys/fs/cgroup"), root / "sys/fs/cgroup")
+    return [*views, MountStep(root / "sys", "sysfs", "sysfs", _SYS), cgroups]
+
+
+def _own_views(root: Path) -> list[MountStep]:
+    """Return a /dev of the guest's own, and a /proc and a /sys before `confinement.close` has taken from them."""
     return [
-        *views,
-        MountStep(root / "sys", "sysfs", "sysfs", flags),
-        bind(Path("/sys/fs/cgroup"), root / "sys/fs/cgroup"),
+        *namespaces.own_devices(root / "dev"),
+        bind(Path("/proc"), root / "proc"),
+        MountStep(root / "sys", "sysfs", "sysfs", _SYS | MS_RDONLY),
     ]

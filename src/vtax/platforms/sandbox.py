@@ -4,15 +4,16 @@ With none of its options a guest is native's. A study adds one mechanism after t
 container of a runtime has, and each step is compared with the step below it. The program `vtax-sandbox` of the image
 makes the namespaces, gives up capabilities and sets no_new_privs; the filter of system calls is `vtax-confine`'s.
 
-No setting confines a root: the guest keeps this host's /dev, /sys and whatever else native shows.
+A guest is confined only with all that keeps its root away from the host's, see `confines`; else it keeps this host's
+/dev, /sys and whatever else native shows, and its results say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from vtax.guest.bootstrap import SANDBOX
 from vtax.platforms import confinement, native
@@ -52,6 +53,22 @@ class SandboxOptions(ProcessOptions):
     filter: bool = Field(
         False, description="vtax's filter of system calls, which sets no_new_privs as well"
     )
+    closed: bool = Field(
+        False,
+        description="a /dev of its own, and of /proc and /sys what containers have; needs namespaces and "
+        "network_namespace",
+    )
+
+    @model_validator(mode="after")
+    def _closed_views_are_of_namespaces(self) -> Self:
+        if self.closed and not (self.namespaces and self.network_namespace):
+            raise ValueError("closed needs namespaces and network_namespace")
+        return self
+
+    @property
+    def confines(self) -> bool:
+        """Whether the guest's root is held to the policy of all containers (`platforms.confinement`)."""
+        return self.closed and self.filter and self.capabilities != "all"
 
 
 @register_platform
@@ -67,34 +84,38 @@ class Sandbox(LaunchedDriver):
             "capabilities": "default",
             "no_new_privileges": True,
             "filter": True,
+            "closed": True,
         }
     }
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
 
     def isolation(self, options: SandboxOptions) -> Isolation:
-        return "nothing"
+        return "confined" if options.confines else "nothing"
 
     def launch_program(
         self, options: SandboxOptions, spec: GuestSpec, argv: Sequence[str]
     ) -> StdioGuest:
+        isolating: list[str] = []
         if has_launchers(spec.image):
-            argv = command(options, spec.privileges, argv)
+            isolating = command(options, spec.privileges)
+            if options.filter and not confinement.is_confined(argv):
+                argv = confinement.command(spec.privileges, argv)
         return native.launch(
             spec,
             argv,
+            isolating=isolating,
             limited=options.limits,
             root=options.root,
             network=options.network_namespace,
+            closed=options.closed and has_launchers(spec.image),
         )
 
 
-def command(
-    options: SandboxOptions, privileges: Collection[Privilege], argv: Sequence[str]
-) -> list[str]:
-    """Return the command that isolates itself as the options say and becomes argv.
+def command(options: SandboxOptions, privileges: Collection[Privilege]) -> list[str]:
+    """Return the command that isolates itself as the options say, before the guest's first program; empty for native's.
 
-    privileges: what a benchmark asks for beyond the filter and the capabilities of guests.
+    privileges: what a benchmark asks for beyond the capabilities of guests.
     """
     mechanisms = []
     if options.userns:
@@ -109,9 +130,4 @@ def command(
         mechanisms.append(f"capabilities={','.join(map(str, sorted(kept)))}")
     if options.no_new_privileges:
         mechanisms.append("no-new-privileges")
-    program = [*argv]
-    if options.filter:
-        program = confinement.command(privileges, argv)
-    if mechanisms:
-        program = [SANDBOX, *mechanisms, "--", *program]
-    return program
+    return [SANDBOX, *mechanisms, "--"] if mechanisms else []
