@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -174,14 +175,17 @@ def test_a_wrong_table_is_refused_by_its_key(campaign, table, place):
     assert caught.value.where.endswith(place)
 
 
-def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign):
-    root = str(campaign.root)
-    vtax("change", root, "--what", "kernel", "--hosts", ",".join(FIRST))
+def carry_out(campaign: Campaign) -> None:
+    """Have the first hosts changed between the second sessions and the third."""
+    vtax("change", str(campaign.root), "--what", "kernel", "--hosts", ",".join(FIRST))
     text = (campaign.root / FILE).read_text()
-    from datetime import UTC, datetime
-
     at = datetime.fromtimestamp(START + 2.5 * DAY_S, UTC)
     (campaign.root / FILE).write_text(text + f"when = {at.isoformat()}\n")
+
+
+def test_the_report_is_over_hosts_with_the_change_and_the_missing_host(campaign):
+    root = str(campaign.root)
+    carry_out(campaign)
     shown = json.loads(vtax("report", root, "--json").stdout)["hosts"]
     (change,) = shown["changes"]
     assert (tuple(change["changed"]), len(change["controls"])) == (FIRST, 3)
@@ -219,6 +223,36 @@ def test_one_session_is_no_report(campaign, private_home):
 
 
 def test_two_reports_at_once_are_one_after_the_other(campaign):
-    with campaign.lock():
+    with campaign.reporting():
         assert isinstance(vtax("report", str(campaign.root), fails=True).exception, Busy)
     vtax("report", str(campaign.root))
+
+
+def test_a_report_reads_what_has_arrived_while_a_controller_works(campaign):
+    with campaign.lock():
+        assert "6 of 7 hosts measured" in vtax("report", str(campaign.root)).stdout
+
+
+def test_the_gate_of_a_campaign_ends_with_its_status_and_writes_a_file(campaign, tmp_path):
+    root, junit = str(campaign.root), tmp_path / "gate.xml"
+    carry_out(campaign)
+    failed = vtax("report", root, "--fail-if", "slower-by", "5%", "--junit", str(junit), fails=True)
+    assert failed.exit_code == 1
+    assert "The check failed: 1 comparison is slower" in failed.stdout
+    assert '<failure message="' in junit.read_text()
+    passed = vtax("report", root, "--fail-if", "slower-by 50%,odd-hosts", "--json")
+    gate = json.loads(passed.stdout)
+    assert (gate["schema"], gate["baseline"], gate["status"]) == (
+        "vtax.gate/1",
+        "before",
+        "undecided",
+    )
+    strict = vtax("report", root, "--fail-if", "odd-hosts", "--strict", fails=True)
+    assert strict.exit_code == 3  # web9 was not measured
+
+
+@pytest.mark.parametrize("condition", ["even-hosts", "slower-by", "odd-hosts 5%"])
+def test_a_condition_that_no_gate_knows_is_refused(campaign, condition):
+    refused = vtax("report", str(campaign.root), "--fail-if", condition, fails=True)
+    assert isinstance(refused.exception, BadInput)
+    assert refused.exception.hint.endswith("or --fail-if odd-hosts")

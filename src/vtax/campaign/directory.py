@@ -120,15 +120,29 @@ class Campaign:
 
         Raises Busy, naming the other controller.
         """
-        descriptor = os.open(
-            self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        with self._held("lock", "controls") as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def reporting(self) -> Iterator[Campaign]:
+        """Hold the lock of reports, of which two at once would merge the same sessions; yields the campaign.
+
+        A controller may work meanwhile: what has arrived is reported. Raises Busy, naming the other report.
+        """
+        with self._held("report.lock", "reports"):
+            yield self
+
+    @contextmanager
+    def _held(self, name: str, verb: str) -> Iterator[int]:
+        """Hold a lock. verb: of what its holder does."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.root / name, flags, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Busy(
-                    f"{holder_of(descriptor)} controls this campaign",
+                    f"{holder_of(descriptor)} {verb} this campaign",
                     where=str(self.root),
                     hint="wait for its end: this exit status means: try again later",
                 ) from None

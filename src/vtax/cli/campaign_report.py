@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from vtax.cli.gate import ConditionCommand, junit_option, margins_of
 from vtax.cli.output import json_option, notify, print_path
 from vtax.cli.outputs import OutputFile
+from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.stats.terms import ODD_HOSTS, FleetConditions
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.check import Checks
+    from vtax.report.analysis.source import Source
+    from vtax.report.document import Document
 
 
-@click.command("report", short_help="Print the result over all hosts.")
+def conditions_of(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> FleetConditions | None:
+    """Return what the conditions of --fail-if say; None without one. Raises BadInput. A callback of click."""
+    asked = [part.strip() for text in texts for part in text.split(",")]
+    others = tuple(text for text in asked if text != ODD_HOSTS)
+    try:
+        margins = margins_of(context, parameter, others)
+    except BadInput as error:
+        raise BadInput(
+            error.what, where=error.where, hint=f"{error.hint}, or --fail-if {ODD_HOSTS}"
+        ) from None
+    if not texts:
+        return None
+    return FleetConditions(margins or {}, ODD_HOSTS in asked)
+
+
+@click.command("report", cls=ConditionCommand, short_help="Print the result over all hosts.")
 @click.argument("directory", type=click.Path(path_type=Path), default=".", metavar="[DIR]")
 @click.option("--all", "everything", is_flag=True, help="Show every host and every metric.")
 @click.option(
@@ -21,11 +49,33 @@ from vtax.host.home import Home
     metavar="FILE",
     help="Write the whole report as HTML.",
 )
+@click.option(
+    "--fail-if",
+    "asked",
+    callback=conditions_of,
+    multiple=True,
+    metavar="CONDITION",
+    help="Exit with 1 if it is slower-by 5%, if it costs-more-by 5%, or for odd-hosts (repeatable).",
+)
+@click.option("--strict", is_flag=True, help="Exit with 3 if anything is undecided or not tested.")
+@junit_option
 @json_option
-def command(directory: Path, everything: bool, output: Path | None, as_json: bool) -> None:
+def command(
+    directory: Path,
+    everything: bool,
+    output: Path | None,
+    asked: FleetConditions | None,
+    strict: bool,
+    junit: Path | None,
+    as_json: bool,
+) -> None:
     """Print the result of the sessions that were collected: over hosts, by host, before and after a change.
 
     Their runs become one merged run of the store, which every command shows: vtax show RUN --hosts.
+
+    With --fail-if it is a gate, as that of vtax compare. After a planned change every platform is
+    compared with itself before; without one, with the baseline. odd-hosts fails if a host lies
+    apart from the others.
     """
     from vtax.campaign.directory import Campaign
     from vtax.campaign.report import reported_run
@@ -38,17 +88,35 @@ def command(directory: Path, everything: bool, output: Path | None, as_json: boo
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
-        with Campaign.locked(directory) as campaign:  # two at once would add the same sessions
+        with Campaign.open(directory).reporting() as campaign:
             name = reported_run(
                 store, campaign, run_progress("merging the sessions of the campaign")
             )
-        if not output:
-            source = source_of(store, name)
-            if as_json:
-                print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
-            else:
-                options = Options("all" if everything else "brief")
-                print_document(with_hosts(source, options), as_json=False)
+        source = source_of(store, name)
+        checks, gate = None, None
+        if asked:
+            checks, gate = _judged(source, replace(asked, strict=strict), junit)
+        if as_json and gate:
+            print_document(gate, as_json=True, schema="vtax.gate/1", of=source.analysis)
+        elif as_json and not output:
+            print_views(["sessions", "hosts"], source, as_json=True, every_metric=everything)
+        elif not output:
+            options = Options("all" if everything else "brief")
+            print_document(with_hosts(source, options), as_json=False)
+        if gate and not as_json:
+            print_document(gate, as_json=False)
     if output:
         print_path(write_documents((name,), "html", output, Options("report")))
     notify(f"the run of all sessions is {name}")
+    if checks:
+        sys.exit(checks.exit_status)
+
+
+def _judged(source: Source, asked: FleetConditions, junit: Path | None) -> tuple[Checks, Document]:
+    """Return what the gate found, and its document, after its file is written."""
+    from vtax.cli.gate import document_of_gate
+    from vtax.report.analysis.check_fleet import check_fleet
+
+    assert source.fleet is not None
+    checks = check_fleet(source.analysis, source.fleet, asked)
+    return checks, document_of_gate(checks, source, (junit, None))

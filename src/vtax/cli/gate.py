@@ -137,20 +137,31 @@ def run_gate(
     cell: metric and label to judge alone; empty for all.
     files: JUnit and Markdown.
     """
+    checks, source = check_sides(store, sides, run_name, limits, *cell)
+    return document_of_gate(checks, source, files), checks
+
+
+def document_of_gate(
+    checks: Checks, source: Source, files: tuple[Path | None, Path | None]
+) -> Document:
+    """Return the document of what a gate found, after its files are written.
+
+    source: the run that it is of.
+    files: JUnit and Markdown.
+    """
     from vtax.report.parts.check import document_of
     from vtax.report.renderers.junit import junit as as_junit
     from vtax.report.renderers.language import of_reader
     from vtax.report.renderers.markdown import markdown as as_markdown
     from vtax.report.replacing import replacing
 
-    checks, source = check_sides(store, sides, run_name, limits, *cell)
     document = document_of(checks, _seconds(source))
     renderers = ((files[0], as_junit, "--junit"), (files[1], as_markdown, "--markdown"))
     for path, text_of, option in renderers:
         if path is not None:
             with replacing(path, option) as new:
                 new.write_text(text_of(document, of_reader()), encoding="utf-8")
-    return document, checks
+    return document
 
 
 def judge(

@@ -107,6 +107,20 @@ def effect_of_change(changed: Values, controls: Values, confidence: float = 0.95
     return Effect(exp(mean), exp(mean - half), exp(mean + half), confidence, p_value, df, *counts)
 
 
+def p_of_limit(changed: Values, controls: Values, limit: float) -> tuple[float, bool]:
+    """Return twice the one-sided p-value that the effect is not on its side of a limit, and whether it lies above.
+
+    It is at most alpha where the two-sided interval of 1 - alpha lies on that side.
+
+    changed, controls: see effect_of_change.
+    limit: a logarithm.
+
+    Raises StatsError without a host that changed.
+    """
+    moved = effect_of_change(as_array(changed, "hosts") - limit, controls)
+    return moved.p_value, moved.estimate > 1
+
+
 def _errors(changed: Array, controls: Array) -> list[tuple[float, float]]:
     """Return (standard error, degrees of freedom) of the difference of means, or of one mean without controls."""
     a, b = changed.size, controls.size

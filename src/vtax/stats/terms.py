@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from vtax.messages import Note
@@ -18,8 +19,26 @@ MINIMUM_BLOCKS = 5  # of a verdict: with fewer, Student's t is at the mercy of t
 Quantity = Literal["speed", "cost"]  # the roles that a gate judges
 CONDITIONS: Mapping[str, Quantity] = {"slower-by": "speed", "costs-more-by": "cost"}
 """Condition of a gate -> the quantity that it judges."""
+ODD_HOSTS = "odd-hosts"
+"""Condition of the gate of a campaign: a host lies apart from the others."""
 Margins = Mapping[Quantity, float | None]
 """Quantity that a gate judges -> the largest difference that passes; None for the margin of the run."""
+
+
+@dataclass(frozen=True)
+class FleetConditions:
+    """Conditions for which a gate of a campaign fails.
+
+    margins: the largest slowdown and extra cost that pass; empty where neither is judged.
+    odd_hosts: whether it fails where a host lies apart.
+    strict: whether what is undecided ends the command with 3.
+    """
+
+    margins: Margins
+    odd_hosts: bool = False
+    strict: bool = False
+
+
 BOTH: Margins = {"speed": None, "cost": None}
 EARLY_BLOCKS = 3  # of a verdict on a difference beyond doubt, see stats.early
 WORDS_OF_COST: Mapping[str, str] = {

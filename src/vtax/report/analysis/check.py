@@ -20,6 +20,8 @@ from vtax.report import document as doc
 from vtax.report.analysis.calibrated import HostSees, host_sees
 from vtax.report.analysis.compared import Compared, Side, by_table
 from vtax.report.analysis.contrast import check_names, paired, pairs_of, side_of
+from vtax.report.analysis.host_change import ChangeOfHosts
+from vtax.report.analysis.odd_hosts import OddHosts
 from vtax.report.analysis.values import Analysis
 from vtax.stats.checks import MINIMUM_BLOCKS, StatsError
 from vtax.stats.claims import Judgement, RangeTest, judge_claims
@@ -35,12 +37,15 @@ from vtax.store.store import Store
 from vtax.units import format_percent
 
 Outcome = Literal["passed", "slower", "costs-more", "undecided", "no-result", "not-tested"]
-Kind = Literal["passed", "slower", "costs-more", "undecided", "no-result", "not-tested", "blind"]
-"""An outcome, or of an undecided comparison that it could not have shown `detect`."""
+Kind = Literal[
+    "passed", "slower", "costs-more", "odd-host", "undecided", "no-result", "not-tested", "blind"
+]
+"""An outcome, of an undecided comparison that it could not have shown `detect`, or of a host that lies apart."""
 Status = Literal["failed", "blind", "undecided", "passed"]
 STATUS_OF: Mapping[Kind, Status] = {
     "slower": "failed",
     "costs-more": "failed",
+    "odd-host": "failed",
     "no-result": "failed",
     "blind": "blind",
     "undecided": "undecided",
@@ -153,6 +158,15 @@ class NotTested:
 
 
 @dataclass(frozen=True)
+class CheckedHost:
+    """A host of a campaign, which lies apart from the others or not. findings: where it does."""
+
+    host: Annotated[str, Means("its name, as reports show it")]
+    outcome: Annotated[Literal["passed", "odd-host"], Means("`passed` or `odd-host`")]
+    findings: tuple[OddHosts, ...] = ()
+
+
+@dataclass(frozen=True)
 class Against:
     """Reference of runs that share no block with it: other runs, by the ratios of both to a baseline.
 
@@ -205,8 +219,8 @@ class Against:
 
 
 _STATUS = Means(
-    "`failed`: a comparison is slower or costs more, or has no result; `blind`: one could not have shown `detect`; `undecided`: "
-    "one is undecided or not tested; `passed`; the first that holds"
+    "`failed`: a comparison is slower or costs more, or has no result, or a host lies apart; `blind`: one could not "
+    "have shown `detect`; `undecided`: one is undecided or not tested; `passed`; the first that holds"
 )
 
 
@@ -245,6 +259,11 @@ class Checks:
         tuple[HostSees, ...],
         Means("what the host can see, by runs of the baseline against itself; empty: unknown"),
     ] = ()
+    hosts: Annotated[
+        tuple[CheckedHost, ...],
+        Means("hosts of a campaign, where one that lies apart fails the gate; else empty"),
+    ] = ()
+    change: ChangeOfHosts | None = None
 
     @property
     def confidence(self) -> Annotated[float, Means("confidence level of each interval")]:
@@ -294,7 +313,8 @@ class Checks:
     @property
     def status(self) -> Annotated[Status, _STATUS]:
         """The first of `Status` that a comparison gives; `passed` without any."""
-        kinds = [self.kind_of(each) for each in self.compared]
+        kinds: list[Kind] = [self.kind_of(each) for each in self.compared]
+        kinds += [each.outcome for each in self.hosts]
         if self.not_tested:
             kinds.append("not-tested")
         found = {STATUS_OF[kind] for kind in kinds}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtax.report.analysis.campaign import CampaignRecord, campaign_of
 from vtax.report.analysis.host_change import ChangeEffect, ChangeOfHosts, changes_of, effects_of
@@ -26,6 +26,7 @@ class Fleet:
     """The hosts of a run.
 
     hosts: that were measured.
+    compared: the same with the sessions of one state: those before the first change.
     campaign: that they are of; None of a run that was merged by hand.
     short: name of a host, measured or missing -> as it is shown.
     facts: that differ between them.
@@ -35,6 +36,7 @@ class Fleet:
     """
 
     hosts: tuple[MeasuredHost, ...]
+    compared: tuple[MeasuredHost, ...]
     campaign: CampaignRecord | None
     short: Mapping[str, str]
     facts: tuple[DifferingFact, ...]
@@ -45,7 +47,7 @@ class Fleet:
     @property
     def odd_sets(self) -> tuple[OddSet, ...]:
         """Hosts that lie apart together, the farthest first."""
-        return odd_sets(self.odd, self.hosts)
+        return odd_sets(self.odd, self.compared)
 
     @property
     def odd_names(self) -> frozenset[str]:
@@ -55,7 +57,7 @@ class Fleet:
     @property
     def too_few(self) -> tuple[tuple[MeasuredHost, ...], ...]:
         """Hosts of one CPU model that are too few to tell whether one of them lies apart."""
-        return tuple(peers for peers in peers_of(self.hosts) if len(peers) < FEWEST_HOSTS)
+        return tuple(peers for peers in peers_of(self.compared) if len(peers) < FEWEST_HOSTS)
 
     @property
     def planned_change(self) -> bool:
@@ -76,12 +78,25 @@ def fleet_of(analysis: Analysis) -> Fleet | None:
     changes = []
     for change in changes_of(analysis, hosts):
         changes.append((change, effects_of(analysis, hosts, change)))
+    compared = _before(hosts, changes[0][0]) if changes else hosts
     return Fleet(
         hosts,
+        compared,
         campaign,
         short_names([*(host.name for host in hosts), *missing]),
         differing_facts(hosts),
-        odd_hosts(analysis, hosts),
+        odd_hosts(analysis, compared),
         tuple(changes),
         frozenset(section.label for section in analysis.primary),
     )
+
+
+def _before(hosts: Sequence[MeasuredHost], change: ChangeOfHosts) -> tuple[MeasuredHost, ...]:
+    """Return the hosts that were measured before a change, with these sessions alone."""
+    before = frozenset(change.before)
+    of_hosts = []
+    for host in hosts:
+        sessions = tuple(session for session in host.sessions if session.number in before)
+        if sessions:
+            of_hosts.append(replace(host, sessions=sessions))
+    return tuple(of_hosts)

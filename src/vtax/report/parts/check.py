@@ -10,7 +10,7 @@ from typing import Any
 from vtax.described import values_of
 from vtax.messages import Note
 from vtax.report import document as doc
-from vtax.report.analysis.check import STATUS_OF, Checked, Checks, Kind, NotTested
+from vtax.report.analysis.check import STATUS_OF, Checked, CheckedHost, Checks, Kind, NotTested
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -54,17 +54,22 @@ _SHORT: Mapping[str, doc.Message] = {
     "withheld-zeros": msg("blocks of zero"),
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
-_CASES: Mapping[Kind, Any] = {"passed": "passed", "slower": "failed", "costs-more": "failed"}
+_CASES: Mapping[Kind, Any] = {
+    "passed": "passed",
+    "slower": "failed",
+    "costs-more": "failed",
+    "odd-host": "failed",
+}
 """Kind of a comparison -> outcome of its case; of others an error where they end the command, else skipped."""
 
 
 def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> doc.Document:
     """Return the summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test
     reports."""
-    parts: list[doc.Part] = [
-        _summary(found),
-        doc.Titled(msg("Comparisons"), (_table(found), *_below(found)), key="comparisons"),
-    ]
+    parts: list[doc.Part] = [_summary(found)]
+    if found.compared:
+        title = msg("Comparisons")
+        parts.append(doc.Titled(title, (_table(found), *_below(found)), key="comparisons"))
     warnings = _warnings(found)
     parts += shared.warnings_part(warnings)
     name = (
@@ -85,6 +90,18 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> do
 
 
 def _lead(found: Checks) -> doc.Inline:
+    if not found.margins:
+        return msg("{run}: fails where a host lies apart", run=found.analysis.name)
+    if found.change:
+        return msg(
+            "{run}: {treatments} after {change}, against before; fails {limits}; Holm-corrected over all "
+            "comparisons of a metric ({families})",
+            families=listed([doc.Count(each) for each in found.families]),
+            run=found.analysis.name,
+            treatments=joined(found.treatments),
+            change=found.change.title,
+            limits=_limits(found),
+        )
     if found.against:
         run, other = found.against.names
         return msg(
@@ -218,6 +235,15 @@ def _said(outcome: str, found: Checks) -> Iterator[doc.Inline]:
             )
             yield joined([untested, _counts(each.platform for each in found.not_tested)], ": ")
         return
+    if outcome in ("odd-host", "passed") and found.hosts:
+        names = [each.host for each in found.hosts if each.outcome == outcome]
+        if outcome == "odd-host" and names:
+            apart = plural("{count} host lies apart", "{count} hosts lie apart", len(names))
+            yield joined([apart, joined(first_of(names, _MAX_NAMED))], ": ")
+        elif outcome == "passed" and names:
+            yield plural(
+                "{count} host lies with the others", "{count} hosts lie with the others", len(names)
+            )
     these = (
         found.blind
         if outcome == "blind"
@@ -427,7 +453,9 @@ def _details(each: Checked, found: Checks) -> Iterator[doc.Inline]:
             each.family,
             beyond=_beyond(each.quantity, replace(found, compared=(each,))),
         )
-    if each.ratio.n_sessions > 1:
+    if found.change:
+        yield msg("only more hosts would decide")
+    elif each.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")
     elif found.against is not None:
         yield msg(
@@ -465,7 +493,8 @@ def _below(found: Checks) -> Iterator[doc.Part]:
         ),
         "muted",
     )
-    yield from _differences_from_show(found)
+    if not found.change:
+        yield from _differences_from_show(found)
 
 
 def _differences_from_show(found: Checks) -> Iterator[doc.Part]:
@@ -524,10 +553,29 @@ def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[doc.Case]:
             "" if each.outcome == "passed" else _finding(each, found),
             duration,
         )
+    for host in found.hosts:
+        yield doc.Case(
+            host.host,
+            msg("lies with the others"),
+            _case(host.outcome, found),
+            host.outcome,
+            _apart(host),
+        )
     for untested in found.not_tested:
         name: doc.Inline = untested.label or msg("all comparisons")
         outcome = _case("not-tested", found)
         yield doc.Case(untested.platform, name, outcome, "not-tested", _why(untested))
+
+
+def _apart(host: CheckedHost) -> doc.Inline:
+    """`native on sysbench-cpu: 74.2 % [71.2, 77.4]`: where a host lies apart, in percent of the other hosts."""
+    places = []
+    for each in host.findings:
+        share = doc.Relative(each.share.estimate, each.share.low, each.share.high, is_of="amount")
+        place = joined([shared.title_of(each.section), shared.levels(each.point)])
+        name = msg("{platforms} on {name}", platforms=each.platform, name=place)
+        places.append(joined([name, share], ": "))
+    return joined(places, "; ")
 
 
 def _case(kind: Kind, found: Checks) -> Any:

@@ -48,7 +48,10 @@ def fleet_answer(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Part]:
         if scatter := tuple(baseline_lines(fleet, analysis)):
             yield doc.Bullets(scatter)
     if lines := tuple(odd_lines(fleet)):
-        yield doc.Titled(msg("Hosts that lie apart"), (doc.Bullets(lines),))
+        title = msg("Hosts that lie apart")
+        if fleet.changes:
+            title = msg("Hosts that lie apart, before the change")
+        yield doc.Titled(title, (doc.Bullets(lines),))
 
 
 def plain_answer(fleet: Fleet, analysis: Analysis) -> dict[str, Any]:
@@ -115,9 +118,9 @@ def odd_lines(fleet: Fleet) -> Iterator[doc.Inline]:
             len(sets) - _MOST_SETS,
         )
     few = fleet.too_few
-    if not sets and len(fleet.hosts) > sum(map(len, few)):
+    if not sets and len(fleet.compared) > sum(map(len, few)):
         yield msg("No host is shown to lie apart from the others.")
-    if few and len(fleet.hosts) > 1:
+    if few and len(fleet.compared) > 1:
         counts = [
             joined([str(peers[0].facts.get("cpu_model", "")), doc.Count(len(peers))], ": ")
             for peers in few
@@ -169,7 +172,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
     """Yield how the speeds of hosts scatter where the baseline alone was measured."""
     if any(not each.is_baseline and each.available for each in analysis.platforms):
         return
-    units = units_on(fleet.hosts)
+    units = units_on(fleet.compared)
     for section, point, row in every_row(analysis.primary):
         try:
             logs = logs_on(row, None, units).averaged("host", units)
@@ -179,7 +182,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
         values = [
             value
             for number, value in zip(logs.units.tolist(), logs.values.tolist(), strict=True)
-            if fleet.hosts[number].name not in odd
+            if fleet.compared[number].name not in odd
         ]
         if len(values) > 1:
             yield msg(

@@ -55,7 +55,7 @@ class Line:
 def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
     """Return the baseline's own performance and every comparison with it of primary metrics, host by host."""
     lines = []
-    units, level = units_on(fleet.hosts), analysis.rule.confidence
+    units, level = units_on(fleet.compared), analysis.rule.confidence
     for section, point, row in every_row(analysis.primary):
         if row.summary is None or point.baseline is None:
             continue
@@ -66,12 +66,12 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
             continue
         means = logs.averaged("host", units)
         of_host = {
-            fleet.hosts[number].name: value
+            fleet.compared[number].name: value
             for number, value in zip(means.units.tolist(), means.values.tolist(), strict=True)
         }
         middle = _medians(of_host, fleet)
         ratios = {}
-        for host in fleet.hosts:
+        for host in fleet.compared:
             own = logs.only(host.blocks)
             if own:
                 sessions = [units[block][1] for block in own.units.tolist()]
@@ -87,7 +87,7 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
 def _medians(of_host: Mapping[str, float], fleet: Fleet) -> dict[str, float]:
     """Return of every host the median of the hosts that it is compared with."""
     medians = {}
-    for peers in peers_of(fleet.hosts):
+    for peers in peers_of(fleet.compared):
         names = [host.name for host in peers if host.name in of_host]
         if names:
             medians.update(dict.fromkeys(names, median(of_host[name] for name in names)))
@@ -147,7 +147,7 @@ def _farthest_first(lines: Sequence[Line], fleet: Fleet) -> list[MeasuredHost]:
         distance = max((line.distances.get(host.name, 0.0) for line in lines), default=0.0)
         return host.name not in odd, -distance, host.name
 
-    return sorted(fleet.hosts, key=nearness)
+    return sorted(fleet.compared, key=nearness)
 
 
 def _odd_of(lines: Sequence[Line], fleet: Fleet) -> dict[str, list[OddHosts]]:
@@ -170,7 +170,7 @@ def _table(
     *,
     key: str = "hosts",
 ) -> doc.Table:
-    named = len({host.group for host in fleet.hosts}) > 1
+    named = len({host.group for host in fleet.compared}) > 1
     names = list(dict.fromkeys(line.row.platform.name for line in lines))
     names.sort(key=lambda name: name != analysis.baseline)
     odd = _odd_of(lines, fleet)

@@ -39,6 +39,7 @@ def document(source: Source, options: Options) -> doc.Document:
         ),
         *_missing(fleet),
         *_odd(_shown_odd(source, fleet), fleet),
+        *_state(fleet),
         *host_matrix.matrices(lines, fleet, analysis, options.depth),
         *host_matrix.strips(lines, fleet, analysis),
         *_facts(fleet),
@@ -50,6 +51,13 @@ def document(source: Source, options: Options) -> doc.Document:
 def _shown_odd(source: Source, fleet: Fleet) -> list[OddHosts]:
     only = source.analysis.shown_cells
     return [each for each in fleet.odd if only.selects(each.row.cell.place)]
+
+
+def _state(fleet: Fleet) -> Iterator[doc.Part]:
+    """Yield of which sessions the tables of hosts are, where a change lies between sessions."""
+    if fleet.changes:
+        text = msg("The tables and figures of hosts are of the sessions before the change.")
+        yield doc.Paragraph(text, "muted")
 
 
 def _changes(source: Source, fleet: Fleet) -> list[tuple[ChangeOfHosts, list[ChangeEffect]]]:

@@ -1,0 +1,135 @@
+"""The gate of a campaign: what a planned change costs over hosts, and hosts that lie apart."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+from a_run import put_store
+from fleet import DAY_S, START, measure, merged
+
+from vtax.errors import BadInput
+from vtax.report.analysis.check import Checks
+from vtax.report.analysis.check_fleet import check_fleet
+from vtax.report.analysis.source import source_of
+from vtax.report.parts.check import document_of
+from vtax.report.renderers.format import english
+from vtax.report.renderers.json import as_json
+from vtax.stats.host_change import effect_of_change, p_of_limit
+from vtax.stats.terms import FleetConditions
+from vtax.store.store import Store
+
+pytestmark = pytest.mark.slow
+
+HOSTS = tuple(f"web{number}" for number in range(10))
+FIRST = HOSTS[::2]
+COST = 0.94
+DECLARED = {"what": "kernel", "first": list(FIRST), "seed": 7, "at": START + 2.5 * DAY_S}
+SPEED = FleetConditions({"speed": 0.05})
+ODD = FleetConditions({}, odd_hosts=True)
+
+
+def measure_change(store: Store) -> None:
+    draw = random.Random(2)
+    own = {host: math.exp(draw.gauss(0, 0.03)) for host in HOSTS}
+
+    def speed(host: str, session: int, platform: str) -> float:
+        is_slower = platform == "docker" and session > 2 and host in FIRST
+        odd = 0.7 if host == "web9" and platform == "native" else 1.0
+        return own[host] * odd * math.exp(draw.gauss(0, 0.003)) * (COST if is_slower else 1.0)
+
+    measure(store, HOSTS, 4, speed=speed)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    put_store(tmp_path / "store.sqlite", measure_change)
+    return Store.open(tmp_path / "store.sqlite")
+
+
+def gate(store: Store, asked: FleetConditions, without: str = "", **record: object) -> Checks:
+    runs = {host: [f"{host}-s{session}" for session in range(1, 5)] for host in HOSTS}
+    if without:
+        runs[without] = runs[without][:2]
+    source = source_of(store, merged(store, runs, **record))
+    assert source.fleet is not None
+    return check_fleet(source.analysis, source.fleet, asked)
+
+
+@pytest.mark.parametrize(
+    ("margin", "outcome", "status"), [(0.02, "slower", 1), (0.10, "passed", 0)]
+)
+def test_a_change_is_judged_against_before_over_hosts(store, margin, outcome, status):
+    found = gate(store, FleetConditions({"speed": margin}), change=DECLARED)
+    outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.compared}
+    assert outcomes == {"native": "passed", "docker": outcome}
+    assert found.exit_status == status
+    docker = next(each for each in found.compared if each.outcome == outcome or margin == 0.10)
+    assert docker.ratio.n_hosts == len(HOSTS)
+
+
+def test_the_document_says_after_what_and_against_before(store):
+    found = gate(store, SPEED, change=DECLARED)
+    document = document_of(found)
+    lead = english(document.lead[0]).replace("\N{NO-BREAK SPACE}", " ")
+    assert lead == (
+        "tour-merged-1: native, docker after kernel, against before; fails below 95.2 %; Holm-corrected over all "
+        "comparisons of a metric (2)"
+    )
+    assert as_json(document)["baseline"] == "before"
+
+
+def test_a_host_that_is_lost_after_the_change_is_not_tested(store):
+    found = gate(
+        store, FleetConditions({"speed": 0.10}, strict=True), without="web0", change=DECLARED
+    )
+    assert [each.platform for each in found.not_tested] == ["web0"]
+    assert found.exit_status == 3
+
+
+def test_without_a_change_the_baseline_is_what_platforms_are_compared_with(store):
+    found = gate(store, SPEED)
+    assert found.baseline == "native"
+    assert [each.pair.treatment.platform.name for each in found.compared] == ["docker"]
+
+
+def test_a_host_that_lies_apart_fails_the_gate_and_is_named(store):
+    found = gate(store, ODD)
+    assert {each.host: each.outcome for each in found.hosts if each.findings} == {
+        "web9": "odd-host"
+    }
+    assert len(found.hosts) == len(HOSTS)
+    assert (found.status, found.exit_status) == ("failed", 1)
+    document = document_of(found)
+    (case,) = [case for case in document.suite.cases if case.outcome == "failed"]
+    assert (case.group, case.kind) == ("web9", "odd-host")
+    assert "native on sysbench-cpu" in english(case.text)
+
+
+def test_a_platform_alone_without_a_change_can_be_no_slower(store):
+    source = source_of(store, merged(store, {host: [f"{host}-s1"] for host in HOSTS}))
+    alone = source.analysis.__class__(
+        **{
+            **{
+                name: getattr(source.analysis, name)
+                for name in source.analysis.__dataclass_fields__
+            },
+            "platforms": source.analysis.platforms[:1],
+        }
+    )
+    with pytest.raises(BadInput) as refused:
+        check_fleet(alone, source.fleet, SPEED)
+    assert refused.value.hint == "--fail-if odd-hosts judges its hosts"
+
+
+def test_the_test_at_a_limit_agrees_with_the_interval():
+    changed, controls = [-0.07, -0.05, -0.06, -0.08], [0.01, 0.0, -0.01, 0.0]
+    effect = effect_of_change(changed, controls)
+    p_value, is_above = p_of_limit(changed, controls, math.log(effect.high))
+    assert p_value == pytest.approx(0.05)
+    assert not is_above
+    p_value, is_above = p_of_limit(changed, controls, math.log(effect.low))
+    assert p_value == pytest.approx(0.05)
+    assert is_above
