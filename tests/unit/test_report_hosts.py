@@ -20,6 +20,7 @@ from vtax.report.analysis.hosts import groups_of, hosts_of, short_names
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.chapters import report
 from vtax.report.renderers.format import english
+from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
 from vtax.report.views import result
 from vtax.report.views.base import Options
@@ -495,6 +496,20 @@ def test_the_matrix_has_a_line_a_host_and_the_farthest_where_they_are_many(odd):
     assert len(of_native.rows) == 1
     assert [row.label for row in of_docker.rows[1:]] == ["web7"]
     assert all(len(group.rows[0].values) == len(HOSTS) for group in figure.groups)
+
+
+def test_dots_of_a_figure_are_hosts_around_the_median_of_hosts_like_them(odd):
+    (figure,) = VIEW.document(odd, Options("report")).figures()
+    assert figure.dots == "host"
+    everyone, web7 = figure.groups[1].rows
+    assert everyone.shown[0] == 1.0
+    assert min(everyone.values) == pytest.approx(0.8, abs=0.01) == web7.shown[0]
+    assert sorted(everyone.values)[4] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_wide_name_of_a_row_wraps_in_a_page(odd):
+    page = html(report(odd))
+    assert '<th scope="row" class="wrap">web7</th>' in page
 
 
 def test_the_report_has_the_chapter_and_one_of_a_single_host_has_none(odd, odd_store):

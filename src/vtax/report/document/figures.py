@@ -56,7 +56,7 @@ class RowFigure(_Figure):
     value for every trial over its position in the run, `distribution` the same by block, both relative to what is
     usual in the cell (0.02 is 2 % more). `shares` are parts of a whole that have the names `parts`. value_title,
     interval_title: of what a value and an interval show. margin: of the band. baseline: of the ratios. marks: of
-    `order`, positions at which something else begins, with a name. Notes have no full stop.
+    `order`, positions at which something else begins, with a name. dots: what each value is of. Notes have no full stop.
     """
 
     kind: Literal["values", "ratios", "order", "distribution", "shares"]
@@ -69,6 +69,7 @@ class RowFigure(_Figure):
     baseline: Inline = ""
     parts: tuple[Inline, ...] = ()
     marks: tuple[tuple[int, Inline], ...] = ()
+    dots: Literal["block", "host"] = "block"
 
     @property
     def rows(self) -> list[FigureRow]:

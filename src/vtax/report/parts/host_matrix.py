@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
-
-import numpy as np
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
@@ -18,7 +17,7 @@ from vtax.report.analysis.values import every_row
 from vtax.report.document import first_of, joined, msg, muted, plural, styled
 from vtax.report.parts import shared
 from vtax.report.parts.figures import MOST_ROWS
-from vtax.stats.checks import Better, StatsError
+from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio
 from vtax.stats.sessions import ratio_over_sessions
 
@@ -32,13 +31,15 @@ class Line:
 
     ratios: name of a host -> its ratio to the baseline over its own sessions; of the baseline to the median of hosts
     like it.
-    distances: name of a host -> how far it lies from the median of hosts like it, in the usual distance of a host.
+    middles: name of a host -> logarithm of the median of what hosts like it show; 0 of the baseline.
+    distances: name of a host -> how far it lies from that median, in the usual distance of a host.
     """
 
     section: Section
     point: ResultPoint
     row: Row
     ratios: Mapping[str, Ratio]
+    middles: Mapping[str, float]
     distances: Mapping[str, float]
 
     @property
@@ -80,7 +81,9 @@ def lines_of(analysis: Analysis, fleet: Fleet) -> tuple[Line, ...]:
         far = {name: abs(value - middle[name]) for name, value in of_host.items()}
         usual = median(far.values()) or 1.0
         distances = {name: distance / usual for name, distance in far.items()}
-        lines.append(Line(section, point, row, ratios, distances))
+        if is_own:
+            middle = dict.fromkeys(middle, 0.0)
+        lines.append(Line(section, point, row, ratios, middle, distances))
     return tuple(lines)
 
 
@@ -227,33 +230,8 @@ def strips(lines: Sequence[Line], fleet: Fleet, analysis: Analysis) -> Iterator[
     """Yield a figure with a strip of dots for each platform, a dot a host, and each host that lies apart below it."""
     groups = []
     for line in sorted(lines, key=lambda line: not line.is_own):
-        better = line.section.better
-        means = {name: _efficiency(ratio.mean_log, better) for name, ratio in line.ratios.items()}
-        if len(means) < 2:
-            continue
-        values = tuple(means.values())
-        colour = analysis.colours[line.row.platform.name]
-        everyone = doc.FigureRow(
-            plural("{count} host", "{count} hosts", len(values)),
-            colour,
-            (float(np.median(values)), min(values), max(values)),
-            blocks=tuple(range(len(values))),
-            values=values,
-        )
-        rows = [everyone]
-        odd = _odd_of([line], fleet)
-        for name in sorted(odd, key=lambda name: -line.distances[name]):
-            share = shared.relative_of(line.ratios[name], line.section)
-            shown = share.estimate, share.low, share.high
-            rows.append(doc.FigureRow(fleet.short[name], colour, shown, text=share))
-        title = joined(
-            [
-                shared.platform_of(line.row.platform),
-                shared.title_of(line.section),
-                shared.levels(line.point),
-            ]
-        )
-        groups.append(doc.FigureGroup(title, tuple(rows)))
+        if len(line.ratios) > 1:
+            groups.append(_strip(line, fleet, analysis))
     if not groups:
         return
     kept, count = [], 0
@@ -272,8 +250,34 @@ def strips(lines: Sequence[Line], fleet: Fleet, analysis: Analysis) -> Iterator[
     yield doc.Titled(msg("Every host"), tuple(parts), key="every-host")
 
 
-def _efficiency(log: float, better: Better) -> float:
-    return float(np.exp(log if better == "higher" else -log))
+def _strip(line: Line, fleet: Fleet, analysis: Analysis) -> doc.FigureGroup:
+    """Return the dots of a platform, each in percent of the median of hosts like it."""
+    colour = analysis.colours[line.row.platform.name]
+    shares = {name: _share_of_middle(line, name) for name in line.ratios}
+    values = tuple(share.estimate for share in shares.values())
+    label = plural("{count} host", "{count} hosts", len(values))
+    bounds = min(values), max(values)
+    blocks = tuple(range(len(values)))
+    rows = [doc.FigureRow(label, colour, (1.0, *bounds), blocks=blocks, values=values)]
+    odd = _odd_of([line], fleet)
+    for name in sorted(odd, key=lambda name: -line.distances[name]):
+        share = shares[name]
+        ends = (share.low, share.high) if math.isfinite(share.high) else (None, None)
+        rows.append(doc.FigureRow(fleet.short[name], colour, (share.estimate, *ends), text=share))
+    what: doc.Inline = shared.platform_of(line.row.platform)
+    if not line.is_own:
+        what = joined([what, line.base], " / ")
+    title = joined([what, shared.title_of(line.section), shared.levels(line.point)])
+    return doc.FigureGroup(title, tuple(rows))
+
+
+def _share_of_middle(line: Line, name: str) -> doc.Relative:
+    """Return the performance of a host, or its ratio to the baseline, as a share of the median of hosts like it."""
+    ratio, times = line.ratios[name], math.exp(-line.middles[name])
+    low, high = ratio.low * times, ratio.high * times
+    found = replace(ratio, estimate=ratio.estimate * times, low=low, high=high)
+    share = found.efficiency(line.section.better)
+    return doc.Relative(share.estimate, share.low, share.high, is_of="amount")
 
 
 def _strip_figure(groups: tuple[doc.FigureGroup, ...], analysis: Analysis) -> doc.RowFigure:
@@ -283,16 +287,18 @@ def _strip_figure(groups: tuple[doc.FigureGroup, ...], analysis: Analysis) -> do
         msg("Every host: a dot each, and those that lie apart by name"),
         (
             msg(
-                "{baseline} in percent of the median of hosts like it, other platforms in percent of {baseline}; the "
-                "line of all hosts is from the smallest to the largest, that of one host its {level} interval",
+                "Percent of the median of hosts like it, of {baseline} by its own performance, of other platforms by "
+                "their ratio to it; the line of all hosts is from the smallest to the largest, that of one host its "
+                "{level} interval",
                 baseline=analysis.baseline,
                 level=analysis.level,
             ),
         ),
-        msg("percent"),
+        msg("percent of hosts like it"),
         groups,
         msg("percent of a host"),
         msg("percent, {level} interval", level=analysis.level),
+        dots="host",
     )
 
 

@@ -101,6 +101,13 @@ def _what_stands_for_values(figure: doc.RowFigure) -> doc.Inline:
             "a dot for every trial, those of the first block on top, with their median and quartiles"
         )
         return box if has_too_many_trials(figure) else dots
+    if figure.dots == "host":
+        is_dense = vega.has_too_many_dots(figure)
+        return (
+            msg("and quartiles and range of the hosts")
+            if is_dense
+            else msg("and a dot for every host")
+        )
     if vega.has_too_many_dots(figure):
         return msg("and quartiles and range of the blocks")
     return msg("and a dot for every block")

@@ -328,7 +328,8 @@ class HtmlParts:
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = element("<details><summary>{} …</summary>{}</details>", text[:_SHOWN], shown)
         if at.number == 0 and shown:
-            return element('<th scope="row">{}</th>', shown)
+            kind = at.kind if column.wraps else ""
+            return element('<th scope="row"{}>{}</th>', kind, shown)
         return element("<td{}{}>{}</td>", at.kind, at.label, shown)
 
     def _figure(self, figure: doc.RowFigure) -> Markup:
