@@ -20,6 +20,7 @@ import numpy as np
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
 from vtax.described import Means, Only
+from vtax.pairing import Logs
 from vtax.report.analysis.values import OfSection, ResultPoint, Row, Section, rows_to_baseline
 from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
 from vtax.stats.intervals import Interval
@@ -191,15 +192,42 @@ class Explained(OfSection):
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """Counters of one contrast before they are judged: (place, name) -> logarithms per block, for work and time."""
+class _PerWork:
+    """The quantity of this view: a counter of one cell per unit of work.
+
+    mean: over blocks; of a gauge as it is.
+    events: counted in all of its trials, in steps of the counter.
+    per_work, per_second: in every block; the latter None of gauges, and where how long trials lasted is not known.
+    """
+
+    counter: Counter
+    mean: float
+    events: float
+    per_work: Logs
+    per_second: Logs | None
+
+
+_Quantities = Mapping[tuple[str, str], _PerWork]
+"""(place, name) -> the counter of one cell."""
+
+
+@dataclass(frozen=True)
+class _Contrast:
+    """A contrast before it is judged. treatment, baseline: the counters of each side; one_sided: of one alone."""
 
     section: Section
     point: ResultPoint
     row: Row
     work: str
-    logs: Mapping[tuple[str, str], tuple[Counter, float, float, Floats, Floats | None, float]]
+    treatment: _Quantities
+    baseline: _Quantities
     one_sided: tuple[OneSided, ...]
+
+    @property
+    def shared(self) -> list[tuple[str, str]]:
+        """Counters of both sides, not those that never counted anything."""
+        both = [key for key in self.treatment if key in self.baseline]
+        return [key for key in both if self.treatment[key].mean or self.baseline[key].mean]
 
 
 def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPoint, Row, Row]]:
@@ -223,60 +251,63 @@ def explained(
     confidence: that no counter of a table is said to have moved by chance. settings: as store.query.effective has
     them; for metrics whose benchmark declares operations (`operations_of`).
     """
-    cells = {cell.key: number for number, cell in enumerate(data.run.cells)}
-    found: list[Explained] = []
+    numbers = {cell.key: number for number, cell in enumerate(data.run.cells)}
+    explanations: list[Explained] = []
     for section in sections:
-        pairs = [
-            _pair(
-                data,
-                section,
-                point,
-                (row, base),
-                (cells[row.cell.key], cells[base.cell.key]),
-                counted,
-                settings,
-            )
-            for _, point, row, base in explainable([section])
-        ]
-        family = sum(len(pair.logs) for pair in pairs)
-        found += [_judged(pair, family, confidence) for pair in pairs]
-    return found
+        contrasts = []
+        for _, point, row, base in explainable([section]):
+            cells = numbers[row.cell.key], numbers[base.cell.key]
+            contrasts.append(_contrast(data, section, point, (row, base), cells, counted, settings))
+        family = sum(len(contrast.shared) for contrast in contrasts)
+        explanations += [_judged(contrast, family, confidence) for contrast in contrasts]
+    return explanations
 
 
-def _judged(pair: _Pair, family: int, confidence: float) -> Explained:
+def _judged(contrast: _Contrast, family: int, confidence: float) -> Explained:
     level = 1 - (1 - confidence) / max(family, 1)
     compared = []
-    for (place, name), (counter, treatment, baseline, logs, seconds, least_se) in pair.logs.items():
-        ratio = _ratio(logs, level, least_se)
-        per_second = None if seconds is None else _ratio(seconds, level, least_se)
+    for place, name in contrast.shared:
+        treatment, baseline = contrast.treatment[place, name], contrast.baseline[place, name]
+        ratio = _ratio(treatment, baseline, treatment.per_work - baseline.per_work, level)
+        per_second = None
+        if treatment.per_second is not None and baseline.per_second is not None:
+            logs = treatment.per_second - baseline.per_second
+            per_second = _ratio(treatment, baseline, logs, level)
+        counter = treatment.counter
         compared.append(
-            ComparedCounter(place, name, counter, baseline, treatment, ratio, per_second)
+            ComparedCounter(place, name, counter, baseline.mean, treatment.mean, ratio, per_second)
         )
     return Explained(
-        pair.section,
-        pair.point,
-        pair.row,
-        pair.work,
+        contrast.section,
+        contrast.point,
+        contrast.row,
+        contrast.work,
         family,
         confidence,
         tuple(compared),
-        pair.one_sided,
+        contrast.one_sided,
     )
 
 
-def _ratio(logs: Floats, level: float, least_se: float) -> Interval:
-    """least_se: that counting alone gives. Counts of a few events can be equal in all blocks by chance."""
-    found = ratio_of_logs(logs, level)
-    if found.n_blocks > 1 and found.se_log < least_se:
-        found = widened(found, level, least_se, found.df)
-    return found.efficiency("higher")
+def _ratio(treatment: _PerWork, baseline: _PerWork, logs: Logs, level: float) -> Interval:
+    """Return the ratio of two sides, at least as wide as counting alone makes it.
+
+    Counts of a few events can be equal in all blocks by chance.
+    """
+    ratio = ratio_of_logs(logs.values, level)
+    least_se = 0.0
+    if not treatment.counter.is_gauge:
+        least_se = math.sqrt(1 / treatment.events + 1 / baseline.events)
+    if ratio.n_blocks > 1 and ratio.se_log < least_se:
+        ratio = widened(ratio, level, least_se, ratio.df)
+    return ratio.efficiency("higher")
 
 
 def _differs(ratio: Interval) -> bool:
     return ratio.low > 1 or ratio.high < 1
 
 
-def _pair(
+def _contrast(
     data: RunData,
     section: Section,
     point: ResultPoint,
@@ -284,65 +315,53 @@ def _pair(
     cells: tuple[int, int],
     counted: BlockCounters,
     settings: Mapping[int, str],
-) -> _Pair:
+) -> _Contrast:
+    """Return the counters of both sides. rows, cells: the treatment and the baseline."""
     sides = [{key[1:]: value for key, value in counted.items() if key[0] == cell} for cell in cells]
     blocks: Ints = np.intersect1d(rows[0].blocks, rows[1].blocks)
     unit, work = work_of(data, section, rows, cells, sides, blocks, settings)
-    seconds = [per_block(durations(data, cell), blocks) for cell in cells]
-    is_timed = all((np.isfinite(value) & (value > 0)).all() for value in seconds)
-    logs = {}
-    for key in [key for key in sides[0] if key in sides[1]]:
+    quantities = []
+    for side, cell, divisor in zip(sides, cells, work, strict=True):
+        seconds = None if unit == SECOND else per_block(durations(data, cell), blocks)
+        quantities.append(_per_work(side, blocks, divisor, seconds))
+    treatment, baseline = quantities
+    alone = []
+    for number, other in ((0, 1), (1, 0)):
+        for (place, name), quantity in quantities[number].items():
+            if (place, name) not in sides[other] and quantity.mean > 0:
+                platform = rows[number].platform.name
+                alone.append(OneSided(place, name, quantity.counter, platform, quantity.mean))
+    return _Contrast(
+        section, point, rows[0], unit, treatment, baseline, tuple(sorted(alone, key=_by_size))
+    )
+
+
+def _per_work(side: Side, blocks: Ints, work: Floats, seconds: Floats | None) -> _Quantities:
+    """Return the counters of a cell that have a value in every one of these blocks.
+
+    work, seconds: of a trial, in every block; no seconds where work is in seconds itself.
+    """
+    quantities = {}
+    for key, counts in side.items():
         counter = table.find(key[1])
-        if counter is None or counter in table.CLOCK:
+        values = np.maximum(per_block(counts, blocks), 0.0)
+        if counter is None or counter in table.CLOCK or not blocks.size:
             continue
-        values = [per_block(side[key], blocks) for side in sides]
-        if not all(np.isfinite(value).all() for value in values) or not any(
-            value.any() for value in values
-        ):
-            continue  # not in every block, or never anything
-        divisors = [np.ones(blocks.size)] * 2 if counter.is_gauge else work
-        per_work = [
-            np.maximum(v, 0.0) / divisor for v, divisor in zip(values, divisors, strict=True)
-        ]
-        if not blocks.size or not all(np.isfinite(value).all() for value in per_work):
+        divisor = np.ones(blocks.size) if counter.is_gauge else work
+        if not np.isfinite(values / divisor).all():
             continue
-        some = [np.maximum(v, 0.0) + counter.step / 2 for v in values]
-        log = _difference(some, divisors)
-        of_time = (
-            _difference(some, seconds)
-            if is_timed and not counter.is_gauge and unit != SECOND
-            else None
-        )
-        trials = float(min(side[key][2] for side in sides))
-        events = [value.sum() * trials / counter.step for value in some]
-        least_se = 0.0 if counter.is_gauge else math.sqrt(sum(1 / total for total in events))
-        logs[key] = (
+        some = values + counter.step / 2
+        per_second = None
+        if seconds is not None and not counter.is_gauge and (seconds > 0).all():
+            per_second = Logs(blocks, np.log(some / seconds))
+        quantities[key] = _PerWork(
             counter,
-            float(per_work[0].mean()),
-            float(per_work[1].mean()),
-            log,
-            of_time,
-            least_se,
+            float((values / divisor).mean()),
+            float(some.sum() * counts[2] / counter.step),
+            Logs(blocks, np.log(some / divisor)),
+            per_second,
         )
-    alone = [
-        each
-        for side, other, row, divisor in zip(sides, reversed(sides), rows, work, strict=True)
-        for each in _one_sided(
-            {key: side[key] for key in set(side) - set(other)}, row, divisor, blocks
-        )
-    ]
-    return _Pair(section, point, rows[0], unit, logs, tuple(sorted(alone, key=_by_size)))
-
-
-def _one_sided(side: Side, row: Row, work: Floats, blocks: Ints) -> Iterator[OneSided]:
-    """Counters of one side, per unit of work; not those that stayed at zero."""
-    for (place, name), counts in side.items():
-        counter = table.find(name)
-        if counter is None or counter in table.CLOCK:
-            continue
-        values = np.maximum(per_block(counts, blocks), 0.0) / (1.0 if counter.is_gauge else work)
-        if blocks.size and np.isfinite(values).all() and values.any():
-            yield OneSided(place, name, counter, row.platform.name, float(values.mean()))
+    return quantities
 
 
 def _by_size(each: OneSided) -> tuple[bool, bool, int, float, str, str]:
@@ -356,11 +375,3 @@ def _by_size(each: OneSided) -> tuple[bool, bool, int, float, str, str]:
         each.place,
         each.name,
     )
-
-
-def _difference(values: Sequence[Floats], divisors: Sequence[Floats]) -> Floats:
-    """Logarithm of treatment / baseline per block, each divided by its divisor."""
-    left, right = (
-        np.log(value) - np.log(divisor) for value, divisor in zip(values, divisors, strict=True)
-    )
-    return np.asarray(left - right)
