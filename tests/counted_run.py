@@ -30,15 +30,21 @@ def stored(
     host: Mapping[str, Any] | None = None,
     name: str = "counted-1",
     others: Sequence[str] = (),
+    speeds: Mapping[str, float] | None = None,
     benchmark: str = "tool",
     metric: str = "speed",
     effective: Mapping[str, Any] | None = None,
     lasted_s: float = TRIAL_S,
 ) -> RunHandle:
-    """A run whose sandbox makes `slowdown` times fewer operations a second than native's 1e5. others: further
-    platforms, as fast as native. effective: settings of every trial. lasted_s: what is stored as its length."""
+    """A run whose sandbox makes `slowdown` times fewer operations a second than native's 1e5.
+
+    others: further platforms, as fast as native.
+    speeds: how many times slower some of these are.
+    effective: settings of every trial.
+    lasted_s: what is stored as its length.
+    """
     random = np.random.default_rng(seed)
-    speed = {"native": 1.0, "sandbox": slowdown}
+    speed = {"native": 1.0, "sandbox": slowdown, **(speeds or {})}
     of_blocks: dict[int, float] = {}
 
     def counted(cell: CellRecord, block: int, number: int) -> dict[str, Any]:

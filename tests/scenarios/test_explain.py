@@ -115,6 +115,19 @@ def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
     assert not faults.moved
 
 
+def test_what_only_grew_with_the_time_is_one_line_of_the_whole_run(store):
+    def slow_everywhere(platform, operations, random):
+        counts = {("guest", "timer_interrupts"): 500.0, ("host", "timer_interrupts"): 500.0}
+        return {**counts, ("guest", "page_faults"): float(random.poisson(operations * 0.5))}
+
+    stored(store, slow_everywhere, others=("second",), speeds={"second": 4.0})
+    assert [len(each.with_time) for each in explained_of(store)] == [2, 2]
+    brief = output_of("explain")
+    assert brief.count("guest: timer interrupts") == 1
+    assert "2 counters only grew with the running time: guest: timer interrupts" in brief
+    assert "2 comparisons in which no counter moved but with the running time" in brief
+
+
 def alike(platform, operations, random):
     return {("guest", "page_faults"): float(random.poisson(operations * 0.5))}
 

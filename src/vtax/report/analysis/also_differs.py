@@ -93,9 +93,11 @@ _IMPLIES = (
 """Pairs of facts that differ for one reason: the first of them is said."""
 _IN_LAB = "started.topology"
 _SHOWN = {
+    "root_file_system": "the root file system",
     "scratch": "place of /scratch",
     "scratch_file_system": "/scratch",
     "scratch_mount_options": "/scratch",
+    "seccomp_filters": "number of filters of system calls",
 }
 
 
@@ -114,11 +116,16 @@ class AlsoDiffers:
     text: Annotated[doc.Inline, Means("the same as a sentence")]
 
 
-def also_differs(analysis: Analysis) -> tuple[AlsoDiffers, ...]:
-    """Return what differs from the baseline beside the layer, for every benchmark and platform that is compared."""
+def also_differs(
+    analysis: Analysis, of_layer: frozenset[str] = frozenset()
+) -> tuple[AlsoDiffers, ...]:
+    """Return what differs from the baseline beside the layer, for every benchmark and platform that is compared.
+
+    of_layer: facts of the layer itself to compare, too.
+    """
     found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
     sections = [
-        (section.label, FACTS[resource_of(section.benchmark)], tuple(_compared(section)))
+        (section.label, FACTS[resource_of(section.benchmark)] | of_layer, tuple(_compared(section)))
         for section in analysis.sections
     ]
     for facts in _first_together(analysis):

@@ -39,7 +39,7 @@ def answer_line(analysis: Analysis) -> Iterator[doc.Part]:
 def also_differs_line(analysis: Analysis) -> Iterator[doc.Part]:
     """Yield what differs beside the layer, which may be why a platform is faster or slower."""
     found = also_differs(analysis)
-    said = [_differs(each, analysis) for each in found[:_MOST_DIFFERENCES]]
+    said = [difference_of(each, analysis) for each in found[:_MOST_DIFFERENCES]]
     if (more := len(found) - _MOST_DIFFERENCES) > 0:
         text = plural("{count} more difference", "{count} more differences", more)
         said.append(joined([text, styled(f"vtax show {analysis.name} --audit", "code")], ": "))
@@ -47,8 +47,8 @@ def also_differs_line(analysis: Analysis) -> Iterator[doc.Part]:
         yield doc.Paragraph(joined([msg("Also differs:"), joined(said, "; ")], " "), "caution")
 
 
-def _differs(found: AlsoDiffers, analysis: Analysis) -> doc.Inline:
-    """`podman, docker: /scratch is overlay, native's is ext4 (fio)`: where it matters, if not everywhere."""
+def difference_of(found: AlsoDiffers, analysis: Analysis) -> doc.Inline:
+    """Return `podman, docker: /scratch is overlay, native's is ext4 (fio)`: where it matters, if not everywhere."""
     platforms = listed(analysis.platform_of(name) for name in found.platforms)
     labels = {section.label for section in analysis.sections}
     where = "" if labels <= set(found.labels) else joined(["(", joined(found.labels), ")"], "")

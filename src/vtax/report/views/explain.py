@@ -1,4 +1,7 @@
-"""Counters that differ where platforms differ: counts per unit of work, as ratios to the baseline."""
+"""Why platforms differ: facts that differ with the command that tests each, then the counters that moved.
+
+Counters are per unit of work, as ratios to the baseline.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,22 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.explain import ComparedCounter, Explained, explainable, explained
 from vtax.report.analysis.source import Source
+from vtax.report.analysis.suspects import Suspect, suspects
 from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
-from vtax.report.document import first_of, joined, levels_of, listed, msg, plural, scale_for, term
+from vtax.report.document import (
+    first_of,
+    joined,
+    levels_of,
+    listed,
+    msg,
+    plural,
+    scale_for,
+    styled,
+    term,
+)
 from vtax.report.document.terms import unit_of
 from vtax.report.parts import shared
+from vtax.report.parts.first_screen import difference_of
 from vtax.report.views.base import Options, View, register_view
 
 _BRIEF, _NAMED = 10, 8
@@ -43,16 +58,36 @@ def document(source: Source, options: Options) -> doc.Document:
     )
     shown = [each for each in found if analysis.shown_cells.selects(each.row.cell.place)]
     has_contrasts = any(True for _ in explainable(analysis.sections))
-    made = document_of(shown, analysis, is_full=options.depth == "all", has_contrasts=has_contrasts)
+    made = document_of(
+        shown,
+        suspects(analysis),
+        analysis,
+        is_full=options.depth == "all",
+        has_contrasts=has_contrasts,
+    )
     return shared.of_blocks(made, analysis)
 
 
 def document_of(
-    found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool
+    found: Sequence[Explained],
+    differing: Sequence[Suspect],
+    analysis: Analysis,
+    *,
+    is_full: bool,
+    has_contrasts: bool,
 ) -> doc.Document:
-    """Return the document of the contrasts. is_full: list all that moved. has_contrasts: some are not equivalent."""
+    """Return the document of the contrasts.
+
+    differing: facts that differ where platforms do.
+    is_full: list all that moved.
+    has_contrasts: some are not equivalent.
+    """
     missing = _missing(analysis)
-    data = {"not_counted": missing, "contrasts": list(found)}
+    data = {"not_counted": missing, "facts": list(differing), "contrasts": list(found)}
+    facts = _facts(differing, analysis, is_full=is_full)
+    if not found and facts:
+        text = msg("nothing was counted around the trials that differ")
+        return doc.Document(VIEW.title, (*facts, doc.Paragraph(text, "muted")), data=data)
     if not found:
         text = (
             msg("nothing was counted around the trials that differ")
@@ -64,12 +99,14 @@ def document_of(
         return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
     if not is_full and all(_blocks(each) < _FEWEST for each in found):
         text = msg("One block has no interval: which counters differ is not known.")
-        return doc.Document(VIEW.title, (doc.Paragraph(text),), data=data, nothing=text)
-    with_finding = [each for each in found if _has_finding(each)]
-    without = [each for each in found if not _has_finding(each)]
-    parts: list[doc.Part] = [
-        _section(each, analysis.baseline, is_full=is_full) for each in with_finding
-    ]
+        nothing: doc.Inline = "" if facts else text
+        return doc.Document(VIEW.title, (*facts, doc.Paragraph(text)), data=data, nothing=nothing)
+    parts: list[doc.Part] = [*facts]
+    for explained_contrast in found:
+        if explained_contrast.moved:
+            parts.append(_section(explained_contrast, analysis.baseline, is_full=is_full))
+    parts += _grown_with_time(found, is_full=is_full)
+    without = [each for each in found if not each.moved]
     parts += _without_finding(without, analysis.baseline, is_full=is_full)
     ending: list[doc.Part] = [
         doc.Paragraph(
@@ -90,20 +127,61 @@ def _blocks(found: Explained) -> int:
     return found.row.ratio.n_blocks if found.row.ratio else 0
 
 
-def _has_finding(found: Explained) -> bool:
-    """Whether any counter of a contrast moved."""
-    return bool(found.moved or found.with_time)
+def _facts(differing: Sequence[Suspect], analysis: Analysis, *, is_full: bool) -> list[doc.Part]:
+    """Return what differs beside the layer, then what of the layer differs, with the runs that test each."""
+    parts: list[doc.Part] = []
+    for is_layer, title in (
+        (False, msg("Facts that differ beside the layer, the likeliest cause first")),
+        (True, msg("Facts that are the layer itself")),
+    ):
+        items: list[doc.Inline] = []
+        for suspect in differing:
+            if suspect.is_layer == is_layer:
+                items += _fact(suspect, analysis, is_full=is_full)
+        if items:
+            parts.append(doc.Titled(title, (doc.Bullets(tuple(items)),)))
+    return parts
+
+
+def _fact(suspect: Suspect, analysis: Analysis, *, is_full: bool) -> list[doc.Inline]:
+    """Return the fact with the command that tests it on the first platform, then those of others on demand."""
+    items = [difference_of(suspect, analysis)]
+    shown = suspect.commands if is_full else suspect.commands[:1]
+    for command in shown:
+        items.append(msg("to test it: {command}", command=styled(command, "code")))
+    return [joined(items[:2], "; "), *items[2:]]
+
+
+def _grown_with_time(found: Sequence[Explained], *, is_full: bool) -> list[doc.Part]:
+    """Return one line for what grew with the running time in any comparison: it has no cause of its own."""
+    names = dict.fromkeys(each.words for contrast in found for each in contrast.with_time)
+    if not names:
+        return []
+    text = plural(
+        "{count} counter only grew with the running time: {names}",
+        "{count} counters only grew with the running time: {names}",
+        len(names),
+        names=listed(first_of(list(names), len(names) if is_full else _NAMED)),
+    )
+    return [doc.Paragraph(text, "muted")]
 
 
 def _without_finding(found: Sequence[Explained], baseline: str, *, is_full: bool) -> list[doc.Part]:
     """All contrasts without a finding on demand, so that they hide none that has one."""
     if not found:
         return []
-    title = plural(
-        "{count} comparison in which no counter moved",
-        "{count} comparisons in which no counter moved",
-        len(found),
-    )
+    if any(each.with_time for each in found):
+        title = plural(
+            "{count} comparison in which no counter moved but with the running time",
+            "{count} comparisons in which no counter moved but with the running time",
+            len(found),
+        )
+    else:
+        title = plural(
+            "{count} comparison in which no counter moved",
+            "{count} comparisons in which no counter moved",
+            len(found),
+        )
     plain = [each for each in found if not (each.one_sided or each.silent)]
     items = tuple(joined([_title(each), _nothing_moved(each)], ": ") for each in plain)
     more = [
@@ -132,7 +210,7 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
     moved = found.moved
     shown = moved if is_full else moved[:_BRIEF]
     parts: list[doc.Part] = []
-    if not (_has_finding(found) or found.silent):
+    if not (moved or found.silent):
         parts.append(doc.Paragraph(_nothing_moved(found)))
     if shown:
         parts.append(_table(shown, found, baseline))
@@ -151,6 +229,12 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[doc.Part]:
 
 
 def _nothing_moved(found: Explained) -> doc.Inline:
+    if found.with_time:
+        return plural(
+            "{count} counter only grew with the running time.",
+            "{count} counters only grew with the running time.",
+            len(found.with_time),
+        )
     blocks = _blocks(found)
     if blocks < _FEWEST:
         return msg(
@@ -179,29 +263,17 @@ def _nothing_moved(found: Explained) -> doc.Inline:
 
 
 def _set_apart(found: Explained, *, is_full: bool) -> list[doc.Part]:
-    """Counters that are only named: those that moved with time or may not be counted. Then those of one side."""
-    with_time, silent = ([each.words for each in of] for of in (found.with_time, found.silent))
-    most = max(map(len, (with_time, silent))) if is_full else _NAMED
-    sentences: list[doc.Inline] = []
-    if with_time:
-        sentences.append(
-            plural(
-                "{count} counter only grew with the running time: {names}",
-                "{count} counters only grew with the running time: {names}",
-                len(with_time),
-                names=listed(first_of(with_time, most)),
-            )
+    """Counters that are only named, since they may not be counted. Then those of one side."""
+    parts: list[doc.Part] = []
+    if found.silent:
+        names = [each.words for each in found.silent]
+        text = plural(
+            "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
+            "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
+            len(names),
+            names=listed(first_of(names, len(names) if is_full else _NAMED)),
         )
-    if silent:
-        sentences.append(
-            plural(
-                "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
-                "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
-                len(silent),
-                names=listed(first_of(silent, most)),
-            )
-        )
-    parts: list[doc.Part] = [doc.Paragraph(sentence, "muted") for sentence in sentences]
+        parts.append(doc.Paragraph(text, "muted"))
     return parts + (_alone(found, is_full=is_full) if found.one_sided else [])
 
 

@@ -1,0 +1,104 @@
+"""Facts that differ where platforms differ, the likeliest cause first, and the command that tests each.
+
+A counter that moved with a difference is an association, and so is a fact of the audit. But a fact that is an option
+of the driver can be tested: a run of the same platform with and without it, and nothing else changed. Facts beside
+the layer (`also_differs`) come before what is the layer itself, since the first are no cost of the platform's kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from vtax.described import Means
+from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
+from vtax.report.analysis.explain import explainable
+from vtax.report.analysis.reproduce import drivers_of
+from vtax.report.analysis.values import Analysis
+
+if TYPE_CHECKING:
+    from vtax.platforms.base import Driver
+
+LAYER_FACTS = frozenset({"root_file_system", "seccomp_filters"})
+"""Facts of a layer that shares the host's kernel, of which its costs are known to be made."""
+_PLACES = {"layer": "layer", "memory": "memory", "overlay": "layer", "tmpfs": "memory"}
+"""Place or file system of /scratch -> the level of the option `scratch`; all others are volumes."""
+
+
+@dataclass(frozen=True)
+class Suspect(AlsoDiffers):
+    """A fact that differs where platforms differ from the baseline.
+
+    platforms, labels: those whose difference is to be explained.
+    """
+
+    is_layer: Annotated[bool, Means("it is the layer under test, not something beside it")]
+    commands: Annotated[
+        tuple[str, ...],
+        Means("runs that change this alone, one for each platform whose driver has an option"),
+    ]
+
+
+def suspects(analysis: Analysis) -> tuple[Suspect, ...]:
+    """Return what differs on the platforms and benchmarks whose difference is to be explained.
+
+    First what is beside the layer, then what the layer is; of each first what can be tested, and what concerns most
+    comparisons.
+    """
+    contrasts: list[tuple[str, str]] = []
+    for section, _, row, _ in explainable(analysis.sections):
+        contrasts.append((row.platform.name, section.label))
+    ranked: list[tuple[int, Suspect]] = []
+    for fact in also_differs(analysis, LAYER_FACTS):
+        concerned = [
+            (platform, label)
+            for platform, label in contrasts
+            if platform in fact.platforms and label in fact.labels
+        ]
+        if concerned:
+            platforms = tuple(dict.fromkeys(platform for platform, _ in concerned))
+            suspect = Suspect(
+                fact.fact,
+                platforms,
+                tuple(dict.fromkeys(label for _, label in concerned)),
+                fact.value,
+                fact.baseline_value,
+                fact.text,
+                fact.fact in LAYER_FACTS,
+                tuple(_commands(analysis, fact, platforms)),
+            )
+            ranked.append((len(concerned), suspect))
+    ranked.sort(key=lambda pair: (pair[1].is_layer, not pair[1].commands, -pair[0]))
+    return tuple(suspect for _, suspect in ranked)
+
+
+def _commands(
+    analysis: Analysis, difference: AlsoDiffers, platforms: Sequence[str]
+) -> Iterator[str]:
+    from vtax.study.load import shipped
+
+    study = analysis.study if analysis.study in shipped() else f"{analysis.study}.toml"
+    for platform, driver in drivers_of(analysis).items():
+        option = _option(difference, driver) if platform in platforms else None
+        if option:
+            name, level, other = option
+            sides = f"{platform}:{name}={level},{platform}:{name}={other}"
+            yield f"sudo vtax run {study} --ab {sides}"
+
+
+def _option(difference: AlsoDiffers, driver: Driver) -> tuple[str, str, str] | None:
+    """Return the option of a driver that changes a fact: its name, its level now, and the baseline's."""
+    known = driver.Options.model_fields
+    if difference.fact.startswith("scratch") and "scratch" in known:
+        here = _PLACES.get(difference.value, "volume")
+        there = _PLACES.get(difference.baseline_value, "volume")
+        return ("scratch", here, there) if here != there else None
+    if difference.fact == "seccomp_filters":
+        if "confinement" in known:
+            return "confinement", "default", "none"
+        if "filter" in known:
+            return "filter", "true", "false"
+    if difference.fact == "root_file_system" and driver.name == "sandbox":
+        return "root", "overlay", "plain"
+    return None
