@@ -204,7 +204,7 @@ class Refusing:
 
     def load(self, host: CampaignHost, session: Any, arrived: Path) -> CampaignHost:
         """Refuse a bundle."""
-        return host.with_session(replace(session, reason=Reason("damaged-bundle", "it is cut off")))
+        return host.with_session(session.without_bundle(Reason("damaged-bundle", "it is cut off")))
 
 
 def campaign_in(directory: Path, **changes: Any) -> Campaign:

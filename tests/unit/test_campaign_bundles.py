@@ -225,7 +225,7 @@ def test_a_bundle_of_another_host_than_its_name_says_is_refused(campaign, measur
     assert store.runs() == []
 
 
-def test_a_damaged_bundle_is_brought_again(campaign, measured, store):
+def test_a_damaged_bundle_is_brought_again_and_has_failed_then(campaign, measured, store):
     bundle = measured()
     host, session = ended(bundle)
     content = bundle.read_bytes()
@@ -234,6 +234,8 @@ def test_a_damaged_bundle_is_brought_again(campaign, measured, store):
     for arrived in (bundle, bundle.with_name("nothing")):
         found = loader.load(host, session, arrived).session(1)
         assert (found.state, found.reason.code, found.run) == ("done", "damaged-bundle", "")
+    failed = loader.load(host, found, bundle).session(1)
+    assert (failed.state, failed.reason.code, failed.damaged) == ("failed", "damaged-bundle", 2)
     bundle.write_bytes(content)
     again = loader.load(host, found, bundle).session(1)
     assert (again.state, again.reason.code) == ("collected", ""), (

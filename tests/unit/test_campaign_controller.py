@@ -226,6 +226,18 @@ def test_a_host_that_became_another_one_is_refused(tmp_path, fleet):
     assert (states["h05"], reasons(campaign)) == ("refused", {"h05": "other-host"})
 
 
+def test_a_host_that_was_installed_again_on_its_own_hardware_goes_on(tmp_path, fleet):
+    fleet.machines["h05"].hardware_id = "its own"
+    campaign = no_canary(tmp_path, sessions=2, every="1h")
+    go(campaign, fleet)
+    for machine in fleet.machines.values():
+        machine.end()
+    fleet.machines["h05"].machine_id = "m99"
+    fleet.now += 7200
+    assert go(campaign, fleet)["h05"] == "running"
+    assert campaign.host("h05").identity == "m99-its own"
+
+
 def test_what_was_interrupted_is_resumed_and_given_up_in_the_end(tmp_path, fleet):
     campaign = no_canary(tmp_path)
     for attempt in range(1, 4):
@@ -434,6 +446,20 @@ def test_a_bundle_whose_size_was_refused_is_not_brought(tmp_path, fleet, result,
     reason = campaign.host("h00").sessions[0].reason
     assert (reason.code, why in reason.detail) == ("damaged-bundle", True)
     assert sorted({host for host, _ in loader.loaded}) == sorted({*fleet.machines} - {"h00"})
+
+
+def test_a_bundle_that_cannot_be_used_twice_is_not_asked_for_again(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    fleet.machines["h00"].end()
+    fleet.machines["h00"].failures = {"fetch": {"msg": "Permission denied"}}
+    assert go(campaign, fleet)["h00"] == "done"
+    assert go(campaign, fleet)["h00"] == "failed"
+    fleet.machines["h00"].failures = {}
+    loader = Counting()
+    assert go(campaign, fleet, loader)["h00"] == "failed"
+    assert loader.loaded == []
+    assert reasons(campaign)["h00"] == "damaged-bundle"
 
 
 def test_why_a_bundle_was_not_brought_is_kept(tmp_path, fleet):

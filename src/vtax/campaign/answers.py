@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from vtax.campaign.ansible import Answer
 from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Code, HostSession, HostState, Reason
 from vtax.campaign.settings import Settings
 from vtax.foreign_text import cleaned, one_line
-from vtax.store.hosts import MACHINE_ID, cloned
+from vtax.store.hosts import HARDWARE_ID, MACHINE_ID, cloned
 
 CLOCK_S = 60.0
 """By how much the clock of a host may be off, beyond the time between its question and its answer: with Ansible's
@@ -44,8 +44,17 @@ def after_prepare(host: CampaignHost, answer: Answer, now: float) -> CampaignHos
     return _without_answer(host, answer, now)
 
 
-def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: float) -> CampaignHost:
-    """Return a host after `vtax host check`: ready, busy or refused."""
+def after_check(
+    host: CampaignHost,
+    answer: Answer,
+    settings: Settings,
+    now: float,
+    shared_hardware: Set[str] = frozenset(),
+) -> CampaignHost:
+    """Return a host after `vtax host check`: ready, busy or refused.
+
+    shared_hardware: ids of hardware that several hosts of the campaign have, which therefore tell no host.
+    """
     if answer.kind != "ok":
         return _without_answer(host, answer, now)
     try:
@@ -75,11 +84,20 @@ def after_check(host: CampaignHost, answer: Answer, settings: Settings, now: flo
         reason = Reason("digest", settings.image_digest[:12])
     elif not abs(offset) <= CLOCK_S:
         reason = Reason("clock", f"{offset:+.0f} s")
-    elif host.identity and host.identity != checked.identity:
+    elif host.identity not in ("", checked.identity) and not _is_reinstalled(
+        host, checked, shared_hardware
+    ):
         return _in(host, "refused", Reason("other-host", f"was {host.identity}"), now)
     else:
         return _in(checked, "ready", Reason(), now)
     return _in(checked, "refused", reason, now)
+
+
+def _is_reinstalled(host: CampaignHost, checked: CampaignHost, shared_hardware: Set[str]) -> bool:
+    """Return whether a host has another machine-id on the hardware that it alone has."""
+    hardware = host.facts.get(HARDWARE_ID)
+    is_own = bool(hardware) and hardware not in shared_hardware
+    return is_own and hardware == checked.facts.get(HARDWARE_ID)
 
 
 def _reason_of(obstacles: Sequence[tuple[str, str]]) -> Reason:

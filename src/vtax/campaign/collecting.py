@@ -194,6 +194,8 @@ def _check_host(run: RunHandle, host: CampaignHost) -> None:
 
 def _not_collected(host: CampaignHost, session: HostSession, reason: Reason) -> CampaignHost:
     """Return a host whose session failed for a reason, or stays as it is where its bundle may come again."""
+    if reason.code == "damaged-bundle":
+        return host.with_session(session.without_bundle(reason))
     state = session.state if reason.code in _MAY_COME else "failed"
     return host.with_session(replace(session, state=state, reason=reason))
 

@@ -19,13 +19,21 @@ from vtax.campaign import answers
 from vtax.campaign.ansible import MAX_BUNDLE_BYTES, Answer, Playbook, check_version
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
-from vtax.campaign.host_record import ENDED, CampaignHost, HostSession, InventoryHost, Reason
+from vtax.campaign.host_record import (
+    ENDED,
+    MAX_DAMAGED,
+    CampaignHost,
+    HostSession,
+    InventoryHost,
+    Reason,
+)
 from vtax.campaign.host_runs import BUNDLE, DIRECTORY
 from vtax.campaign.inventory import read_inventory
 from vtax.campaign.launching import Due, next_batch, too_many_failed
 from vtax.campaign.prepare import MARK, PROGRAM, SHORT
 from vtax.campaign.settings import is_open
 from vtax.errors import BadInput
+from vtax.store.hosts import HARDWARE_ID
 
 Progress = Callable[[str], None]
 _ABORTABLE = ("new", "ready", "waiting", "busy", "refused")
@@ -219,6 +227,7 @@ class Controller:
                 states += ["interrupted", "paused"]
             for session in host.sessions:
                 has_bundle = session.number and session.bundle_sha256 and not session.run
+                has_bundle = has_bundle and session.damaged < MAX_DAMAGED
                 is_untried = (host.name, session.id) not in tried
                 if has_bundle and is_untried and session.state in states:
                     pending.setdefault(host.name, session)
@@ -239,7 +248,7 @@ class Controller:
                 if answer.result.get("failed_when_result") is True:
                     why = f"it is larger than {MAX_BUNDLE_BYTES >> 20} MiB"
                 reason = Reason("damaged-bundle", f"the bundle did not arrive: {why}")
-                host = host.with_session(replace(session, reason=reason))
+                host = host.with_session(session.without_bundle(reason))
             else:
                 host = loader.load(host, session, self._target(host.name, session))
                 collected = host.session(session.number)
@@ -252,11 +261,13 @@ class Controller:
     def _check(self, names: Sequence[str]) -> None:
         """Prepare hosts and check them; those that may measure are `ready` then."""
         sessions = {name: HostSession(0, "") for name in names}
+        hardware = Counter(host.facts.get(HARDWARE_ID) for host in self.hosts.values())
+        shared = frozenset(str(each) for each, count in hardware.items() if each and count > 1)
 
         def checked(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.task == "prepare":
                 return answers.after_prepare(host, answer, self._now())
-            return answers.after_check(host, answer, self.settings, self._now())
+            return answers.after_check(host, answer, self.settings, self._now(), shared)
 
         for name in names:  # who gives no answer is not ready
             self.hosts[name] = replace(

@@ -77,6 +77,8 @@ ENDED: frozenset[HostState] = frozenset({"failed", "given-up", "skipped", "colle
 """States in which a host is asked nothing more."""
 
 
+MAX_DAMAGED = 2
+"""How often a bundle is brought that cannot be used."""
 MAX_DETAIL = 300
 """Characters of the detail of a reason that others wrote."""
 
@@ -121,9 +123,18 @@ class HostSession:
     bundle_sha256: Annotated[str, Means("SHA-256 of the bundle on the host; empty without one")] = (
         ""
     )
+    damaged: Annotated[
+        int, Means("how often its bundle was brought, or was to be, and could not be used")
+    ] = 0
     bundle: Annotated[str, Means("path of the collected bundle in the campaign's directory")] = ""
     run: Annotated[str, Means("name of the run in the store")] = ""
     run_identity: Annotated[str, Means("identity of that run")] = ""
+
+    def without_bundle(self, reason: Reason) -> HostSession:
+        """Return the session after its bundle could not be used: it is brought once more, and then has failed."""
+        damaged = self.damaged + 1
+        state: SessionState = "failed" if damaged >= MAX_DAMAGED else self.state
+        return replace(self, state=state, reason=reason, damaged=damaged)
 
     @property
     def measured_since(self) -> float | None:
