@@ -19,10 +19,10 @@ from command_line import invoked, output_of, refusal
 
 from vtax.campaign import collecting
 from vtax.campaign.by_hand import load_directory, slurm_line, write_directory
-from vtax.campaign.collecting import Loader
+from vtax.campaign.collecting import Loader, run_name
 from vtax.campaign.directory import Campaign
 from vtax.campaign.host_record import CampaignHost, HostSession, Reason
-from vtax.campaign.making import check_study
+from vtax.campaign.making import check_study, study_called
 from vtax.campaign.pack import write_members
 from vtax.campaign.prepare import IMAGE, PROGRAM, SHORT, WHEELS, Manifest
 from vtax.campaign.settings import Wanted
@@ -114,14 +114,14 @@ def test_a_bundle_is_loaded_once(campaign, measured, store):
         found = Loader(campaign, store, "here").load(host, session, bundle).session(1)
         assert (found.state, found.run, found.bundle) == (
             "collected",
-            "tour-1",
+            "mine-h1-1",
             "bundles/h1/mine-1a2b-s1.vtax.gz",
         )
-        assert [run.name for run in store.runs()] == ["tour-1"]
-        assert store.open_run("tour-1").identity == found.run_identity
+        assert [run.name for run in store.runs()] == ["mine-h1-1"]
+        assert store.open_run("mine-h1-1").identity == found.run_identity
         assert (campaign.root / found.bundle).is_file()
         assert finished_sessions(store.engine, "mine-1a2b") == [
-            CampaignSession("h1", 1, "tour-1", found.run_identity)
+            CampaignSession("h1", 1, "mine-h1-1", found.run_identity)
         ]
 
 
@@ -170,7 +170,7 @@ def test_what_was_refused_and_is_loaded_later_has_not_failed(campaign, measured,
     assert (found.state, found.reason.code) == ("collected", "")
     failed = measured("failed.vtax.gz", status="failed", name="tour-2")
     found = Loader(campaign, store, "here").load(*ended(failed, "failed"), failed).session(1)
-    assert (found.state, found.run) == ("failed", "tour-2")
+    assert (found.state, found.run) == ("failed", "mine-h1-1-imported")
 
 
 VERDICT = STUDY + '[design]\nstop = "verdict"\n'
@@ -279,7 +279,7 @@ def test_a_store_that_refuses_a_bundle_refuses_no_other(
 def test_what_was_interrupted_keeps_that_state(campaign, measured, store):
     bundle = measured(status="interrupted")
     found = Loader(campaign, store, "here").load(*ended(bundle, "interrupted"), bundle).session(1)
-    assert (found.state, found.run) == ("interrupted", "tour-1")
+    assert (found.state, found.run) == ("interrupted", "mine-h1-1")
 
 
 def test_bundles_that_came_by_hand_are_loaded_once(campaign, measured, store, tmp_path):
@@ -490,3 +490,35 @@ def test_what_is_no_directory_of_bundles_is_refused_with_both_arguments(campaign
     with pytest.raises(BadInput, match="is no directory") as refused:
         list(load_directory(campaign, tmp_path / "nothing", None))
     assert refused.value.hint == "vtax campaign load DIR BUNDLES"
+
+
+def test_a_run_is_called_by_its_host_and_session(campaign, measured, store):
+    bundle = measured()
+    host, session = ended(bundle)
+    host = replace(host, name="rack1-node03.dc1.example")
+    study = campaign.settings.study_name
+    loaded = Loader(campaign, store, "here").load(host, session, bundle).session(1)
+    assert loaded.run == f"{study}-rack1-node03-1"
+    assert [run.name for run in store.runs()] == [loaded.run]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("web0", "tour-web0-2"),
+        ("192.0.2.11", "tour-192-0-2-11-2"),
+        ("a/b host!", "tour-a-b-host-2"),
+        ("x" * 300, f"tour-{'x' * 32}-2"),
+    ],
+)
+def test_names_of_runs_are_such_as_the_store_accepts(host, name):
+    assert run_name("tour", host, 2) == name
+
+
+def test_a_campaign_of_a_pack_is_named_after_its_study(tmp_path):
+    manifest = Manifest("0", "", "study/tiny.toml", "none", "ab" * 32, {}, {})
+    (tmp_path / "x").write_text("x")
+    members = dict.fromkeys(("study/tiny.toml", IMAGE, WHEELS), tmp_path / "x")
+    write_members(tmp_path / "a.vtax-pack", manifest, members)
+    assert study_called(tmp_path / "a.vtax-pack") == "tiny"
+    assert study_called(tmp_path / "mine.toml") == "mine"

@@ -7,6 +7,7 @@ controller that is killed between the two loads nothing twice.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,7 +80,8 @@ class Loader:
                     "damaged-bundle",
                     "the bundle is another one than its host named; it is brought again",
                 )
-            added = self.add(arrived, lambda run: _check_host(run, host))
+            name = run_name(self._campaign.settings.study_name, host.name, session.number)
+            added = self.add(arrived, lambda run: _check_host(run, host), name)
             self.note(host.name, session.number, added.identity)
         except (BadInput, StoreError) as error:
             code = _code(error)
@@ -98,8 +100,11 @@ class Loader:
             loaded = replace(loaded, reason=NONE)
         return host.with_session(loaded)
 
-    def add(self, path: Path, check: Callable[[RunHandle], None]) -> Added:
-        """Add the run of a bundle to the store. check: raises BadInput for a run that is not wanted.
+    def add(self, path: Path, check: Callable[[RunHandle], None], name: str = "") -> Added:
+        """Add the run of a bundle to the store.
+
+        check: raises BadInput for a run that is not wanted.
+        name: of the run in the store; empty for that in the bundle.
 
         Raises BadInput too for a bundle that is damaged, or of another campaign.
         """
@@ -111,10 +116,12 @@ class Loader:
             accepted.append(run)
 
         bundle = Bundle(path, follows_links=False)
-        name = import_bundle(self._store.engine, bundle, self._machine_id, accept=accept).name
+        imported = import_bundle(
+            self._store.engine, bundle, self._machine_id, accept=accept, name=name
+        )
         (run,) = accepted
         return Added(
-            name,
+            imported.name,
             run.identity,
             run.host,
             run.annotations.tags,
@@ -152,6 +159,12 @@ class Loader:
         digest = str(run.session.host.get(IMAGE_DIGEST, ""))
         if run.image_key != settings.image_key or digest != settings.image_digest:
             raise ForeignBundle("digest", "the bundle is of an image of other files")
+
+
+def run_name(study: str, host: str, session: int) -> str:
+    """Return how a session of a host is called in the store: `tour-rack1-node03-2`."""
+    own = re.sub(r"[^A-Za-z0-9]+", "-", host.partition(".")[0] if host[0].isalpha() else host)
+    return f"{study[:20]}-{own.strip('-')[:32]}-{session}"
 
 
 def _refuse_changed(campaign: Campaign) -> None:

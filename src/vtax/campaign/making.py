@@ -60,6 +60,17 @@ def is_pack(path: Path) -> bool:
     return path.is_file() and zipfile.is_zipfile(path)
 
 
+def study_called(source: Path) -> str:
+    """Return the name of the file of a study, or of the study in a pack, without its ending."""
+    if not is_pack(source):
+        return source.name.partition(".")[0]
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return Path(read_manifest(archive)[0].study).stem
+    except (Refused, zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError):
+        return ""  # `fill` says what is wrong with it
+
+
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
     """Yield a directory that becomes the target when the block ends. Raises BadInput where that exists."""

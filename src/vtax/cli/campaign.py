@@ -93,7 +93,7 @@ def new(
     wrote."""
     from vtax.campaign.directory import PACK, give_to_caller
     from vtax.campaign.inventory import read_inventory
-    from vtax.campaign.making import campaign_name, fill, is_pack, new_directory
+    from vtax.campaign.making import campaign_name, fill, is_pack, new_directory, study_called
     from vtax.campaign.settings import HINT, Wanted
     from vtax.study.refusals import validated
 
@@ -105,7 +105,7 @@ def new(
     }
     wanted = validated(Wanted, given, hint=HINT)
     source = Path(study)
-    name = campaign_name(source.name.partition(".")[0])
+    name = campaign_name(study_called(source))
     target = output or Path(name)
     with new_directory(target) as made:
         if is_pack(source):

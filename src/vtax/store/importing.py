@@ -75,12 +75,14 @@ def import_bundle(
     machine_id: str,
     watch: Watch = unwatched,
     accept: Callable[[RunHandle], None] = lambda run: None,
+    name: str = "",
 ) -> Imported:
     """Add the run of a bundle to a store.
 
     machine_id: of this host.
     watch: shows progress.
     accept: raises what is to be raised for a run that is not wanted, before the store is touched.
+    name: of the run in this store, if it is free; empty for the name that it has in the bundle.
 
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
     damaged, of another schema, or of a run that is there with other content, and StoreError.
@@ -89,7 +91,7 @@ def import_bundle(
     try:
         run = _read(private, bundle, watch)
         accept(run)
-        return _copy_run(engine, private, run, bundle, machine_id, watch)
+        return _copy_run(engine, private, run, bundle, machine_id, watch, name)
     finally:
         private.dispose()
 
@@ -197,7 +199,13 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
 
 
 def _copy_run(
-    engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str, watch: Watch
+    engine: Engine,
+    private: Engine,
+    run: RunHandle,
+    bundle: Bundle,
+    machine_id: str,
+    watch: Watch,
+    wanted_name: str,
 ) -> Imported:
     """Copy a run out of its private store, unless it is there, or another process brings it there meanwhile."""
     is_other = not machine_id or run.host.get("machine_id") != machine_id
@@ -222,7 +230,7 @@ def _copy_run(
                 name = stored["name"]
                 break
             names = set(connection.execute(select(schema.run.c.name)).scalars())
-            name = _free_name(run.name, names)
+            name = _free_name(wanted_name or run.name, names)
             changes = {"name": name, "provenance": {**run.provenance, IMPORTED: origin}}
             rows = watch("stored", rows_of(source, run.id))
             with suppress(RunIsThere):
