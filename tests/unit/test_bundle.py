@@ -120,6 +120,17 @@ def test_every_view_of_an_imported_run_is_that_of_the_exported_one(home, elsewhe
         ]
 
 
+def test_several_bundles_are_imported_in_their_order(home, elsewhere):
+    output_of("export", "tour-1")
+    shutil.copyfile("tour-1.vtax.gz", "again.vtax.gz")
+    elsewhere()
+    lines = output_of("import", "tour-1.vtax.gz", "again.vtax.gz").splitlines()
+    assert lines[0].startswith("tour-1 was imported: ")
+    assert lines[-1] == "tour-1 is this run already; nothing was imported"
+    both = json.loads(output_of("import", "tour-1.vtax.gz", "again.vtax.gz", "--json"))
+    assert [run["name"] for run in both["runs"]] == ["tour-1", "tour-1"]
+
+
 def test_an_imported_run_is_marked_wherever_runs_are_listed_and_is_not_resumed(home, elsewhere):
     output_of("export", "tour-1")
     assert "origin" not in output_of("list")

@@ -83,7 +83,7 @@ def after_check(
     elif settings.image_digest not in digests:
         reason = Reason("digest", settings.image_digest[:12])
     elif not abs(offset) <= CLOCK_S:
-        reason = Reason("clock", f"{offset:+.0f} s")
+        reason = Reason("clock", f"at least {offset:+.0f} s")
     elif host.identity not in ("", checked.identity) and not _is_reinstalled(
         host, checked, shared_hardware
     ):

@@ -50,11 +50,6 @@ class Fleet:
         return odd_sets(self.odd, self.compared)
 
     @property
-    def odd_names(self) -> frozenset[str]:
-        """Every host that lies apart, alone or with others."""
-        return frozenset(name for finding in self.odd for name in finding.hosts)
-
-    @property
     def too_few(self) -> tuple[tuple[MeasuredHost, ...], ...]:
         """Hosts of one CPU model that are too few to tell whether one of them lies apart."""
         return tuple(peers for peers in peers_of(self.compared) if len(peers) < FEWEST_HOSTS)
