@@ -6,16 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from a_run import a_run
+from shown import drawn
 
 from vtax.benchmarks.base import Outcome
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
+from vtax.report import document as doc
 from vtax.report.analysis.check import check
+from vtax.report.parts.first_screen import left_early_line
 from vtax.report.parts.result_notes import notes_under
 from vtax.report.renderers.format import english
 from vtax.runner.plan import make_plan
 from vtax.runner.stopping import Stopping
-from vtax.stats.early import FACTOR, decided_early
+from vtax.stats.early import FACTOR, LATER_FACTOR, decided_early
 from vtax.stats.judge import Contrast, analyse
 from vtax.stats.rules import RULES, Decision
 from vtax.stats.stopping import within_reach
@@ -92,6 +95,22 @@ def test_its_verdict_stands_on_three_blocks_in_the_result_and_at_the_gate(stop):
         assert outcomes["slow"] == "undecided"
 
 
+@pytest.mark.parametrize("stop", RULES)
+@pytest.mark.parametrize(("made", "factor"), [(3, "2"), (6, "1.5")])
+def test_the_answer_says_what_left_and_when_where_all_else_is_in_every_block(stop, made, factor):
+    run = a_run().platforms(*PLATFORMS).benchmark("tool").metric("speed").blocks(8).with_guests()
+
+    def trial(cell, block, number):
+        if cell.platform == "slow" and block >= made:
+            return None
+        return {"values": {"speed": speed(cell.platform, block)}}
+
+    run = run.design(stop=stop, blocks=8, budget=60.0, margin=0.02).trials(trial)
+    said = [drawn(doc.Document("", (part,)), 200) for part in left_early_line(run.analysis())]
+    line = f"Left early: slow after {made} of 8 blocks (1 comparison beyond a factor of {factor})"
+    assert [text.strip() for text in said] == ([line] if stop == "budget" else [])
+
+
 @pytest.mark.parametrize("stop", sorted(LEAVING))
 def test_a_word_once_given_stands(stop):
     """Whatever later blocks show: those of a cell that another metric keeps in the run."""
@@ -116,6 +135,14 @@ def test_a_noisy_one_is_asked_again_from_five_blocks_on_only_where_no_other_rule
     assert decided_early(noisy, 0.004) is None
     assert decided_early(noisy[:4], 0.004, goes_on=True) is None
     assert decided_early(noisy, 0.004, goes_on=True) == "below"
+
+
+def test_five_blocks_need_a_smaller_factor_and_only_where_no_other_rule_looks():
+    near = np.log(1 / LATER_FACTOR) + 1e-6 * np.array([1.0, 0.0, -1.0, 0.5, -0.5])
+    assert decided_early(near - 0.01, 0.01, goes_on=True) == "below"
+    assert decided_early(near + 0.01, 0.01, goes_on=True) is None
+    assert decided_early((near - 0.01)[:4], 0.01, goes_on=True) is None
+    assert decided_early(near - 0.01, 0.01) is None
 
 
 def noisy_and_quiet(stop: str, budget: str, blocks: int = 6) -> set[str]:

@@ -116,6 +116,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "blocks, with group-sequential boundaries for repeated looks; what is decided is measured no more.",
     "rule-early": "A comparison whose whole interval, corrected for its family, lies beyond a factor of two after three "
     "blocks is decided then, and measured no more.",
+    "rule-early-again": "From five blocks on the same is asked after each of its blocks, at levels that hold at any "
+    "look, with a factor of 1.5.",
     "rule-verdict-ended": "Its time ended it, so its last look spends all the error that the earlier ones had left.",
     "rule-budget": "Declared before the run: as many whole blocks as fit into the time budget.",
     "one-block-made": (

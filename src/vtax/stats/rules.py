@@ -509,7 +509,7 @@ class BudgetRule(Rule):
 
     def declared(self) -> tuple[Note, ...]:
         """Return that a time was declared."""
-        return Note("rule-budget"), Note("rule-early")
+        return Note("rule-budget"), Note("rule-early"), Note("rule-early-again")
 
 
 RULES: Mapping[str, type[Rule]] = {

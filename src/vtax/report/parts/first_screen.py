@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vtax.report import document as doc
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, every_row
 from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
 from vtax.report.analysis.answers import sentence_of
 from vtax.report.analysis.next_step import NextStep, UndecidedRow
@@ -13,6 +13,8 @@ from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.parts import shared
+from vtax.stats.early import FACTOR, LATER_FACTOR
+from vtax.stats.terms import EARLY_BLOCKS
 
 _MOST_NAMED = 4
 _MOST_WARNINGS = 2
@@ -45,6 +47,38 @@ def also_differs_line(analysis: Analysis) -> Iterator[doc.Part]:
         said.append(joined([text, styled(f"vtax show {analysis.name} --audit", "code")], ": "))
     if said:
         yield doc.Paragraph(joined([msg("Also differs:"), joined(said, "; ")], " "), "caution")
+
+
+def left_early_line(analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield which platforms left comparisons because they lay beyond doubt, and after how many blocks (`stats.early`).
+
+    Under a rule that lets go of whatever is decided that is no news, and it is not said.
+    """
+    rule = analysis.rule
+    if rule.leaves_settled or not rule.leaves_early:
+        return
+    made: dict[str, list[int]] = {}
+    for *_, row in every_row(analysis.primary):
+        if row.settled and row.ratio is not None:
+            made.setdefault(row.platform.name, []).append(row.ratio.n_blocks)
+    platforms = []
+    for name, blocks in made.items():
+        fewest, most = doc.Count(min(blocks)), doc.Count(max(blocks))
+        factor = doc.Number(LATER_FACTOR, 2)
+        if max(blocks) == EARLY_BLOCKS:
+            factor = doc.Number(FACTOR, 1)
+        left = plural(
+            "{platform} after {blocks} of {all} blocks ({count} comparison beyond a factor of {factor})",
+            "{platform} after {blocks} of {all} blocks ({count} comparisons beyond a factor of {factor})",
+            len(blocks),
+            platform=analysis.platform_of(name),
+            blocks=fewest if fewest == most else doc.Range(fewest, most),
+            all=doc.Count(analysis.blocks),
+            factor=factor,
+        )
+        platforms.append(left)
+    if platforms:
+        yield doc.Paragraph(joined([msg("Left early:"), joined(platforms, "; ")], " "))
 
 
 def difference_of(found: AlsoDiffers, analysis: Analysis) -> doc.Inline:

@@ -33,6 +33,7 @@ from vtax.report.parts.first_screen import (
     also_differs_line,
     answer_line,
     caution_line,
+    left_early_line,
     next_line,
 )
 from vtax.report.parts.fleet_answer import fleet_answer
@@ -90,7 +91,7 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
         )
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
-        parts += also_differs_line(analysis)
+        parts += [*left_early_line(analysis), *also_differs_line(analysis)]
     parts += _not_tested(analysis, options)
     if is_measured(analysis):
         parts += caution_line(analysis)
