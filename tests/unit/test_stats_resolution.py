@@ -13,7 +13,7 @@ from vtax.stats.contrasts import ContrastSide, paired_contrast
 from vtax.stats.judge import analyse, missed_of
 from vtax.stats.ranges import Claimed
 from vtax.stats.ratio import BlockMeans
-from vtax.stats.resolution import EXACT, Figures, Resolution, resolutions_of, timer_step
+from vtax.stats.resolution import EXACT, Figures, Resolution, is_shared, resolutions_of, timer_step
 from vtax.stats.rules import RULES, FixedRule
 
 RULE = FixedRule(blocks=10)
@@ -138,6 +138,42 @@ def test_a_shorter_trial_refutes_a_timer():
     cells = {name: Figures(values, np.zeros(5)) for name, values in rates.items()}
     found = resolutions_of(cells, 0.02, is_time=False, is_rate=True)
     assert found == {"emulated": EXACT, "native": EXACT}
+
+
+def test_a_timer_that_most_cells_do_not_end_on_is_chance():
+    """Five trials of STREAM on one of six platforms looked like multiples of a step."""
+    draws = np.random.default_rng(3)
+    ticks = np.array([4.0, 5, 4, 6, 5])
+    assert timer_step(0.25 * ticks, 0.01) is not None
+    late = {str(k): draws.uniform(1.0, 1.5, 5) for k in range(5, 8)}
+    cells = {"by chance": 0.25 * ticks, **late}
+    figures = {name: Figures(times, np.zeros(5)) for name, times in cells.items()}
+    found = resolutions_of(figures, 0.02, is_time=True, is_rate=False)
+    assert set(found.values()) == {EXACT}
+    on_it = {str(k): 0.25 * draws.integers(4, 7, 5) + draws.uniform(0, 0.002, 5) for k in range(3)}
+    figures |= {name: Figures(times, np.zeros(5)) for name, times in on_it.items()}
+    found = resolutions_of(figures, 0.02, is_time=True, is_rate=False)
+    assert all(resolution.is_timer for resolution in found.values())
+
+
+@pytest.mark.parametrize("spread", [0.03, 0.1, 0.4])
+def test_a_table_of_chance_shows_a_timer_more_rarely_than_one_cell(spread):
+    draws = np.random.default_rng(8)
+    shown = 0
+    for _ in range(300):
+        times = np.exp(draws.normal(0, spread, (6, 5)))
+        cells = {str(k): Figures(row, np.zeros(5)) for k, row in enumerate(times)}
+        found = resolutions_of(cells, 0.02, is_time=True, is_rate=False)
+        shown += any(resolution.is_timer for resolution in found.values())
+    assert shown == 0
+
+
+def test_a_cell_of_long_times_has_no_say_about_a_timer():
+    ticks = np.array([4.0, 5, 4, 6, 5])
+    assert is_shared(0.25, [0.25 * ticks, 100 * np.array([1.0, 1.003, 1.008, 1.013, 1.02])])
+    late = 0.1 * np.array([1.0, 0, 1, 0, 1])
+    assert is_shared(0.25, [0.25 * ticks, 0.25 * ticks + late])
+    assert not is_shared(0.25, [0.25 * ticks, 0.25 * ticks + late, 0.25 * ticks + late])
 
 
 def test_the_step_of_most_trials_is_that_of_a_cell():

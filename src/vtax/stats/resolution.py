@@ -27,6 +27,9 @@ _LONGEST_STEP = (
 )  # times the shortest trial of a point: none ends before the first tick
 _MOST_TICKS = 200  # of a time: finer steps are below any margin
 _MOST_TIMES = 200  # that are looked at
+_COUNTABLE_TICKS = (
+    15  # up to which the ticks of a time can be counted by a step that is known to within _OFF_TICK
+)
 _FEW_TICKS = 5  # up to which two ticks alone are evidence: any two times are multiples of something
 
 
@@ -88,16 +91,43 @@ def timer_step(times: Array, least: float) -> float | None:
     times = times[:_MOST_TIMES]
     if times.size < MIN_FOR_TIMER or not (np.isfinite(times).all() and (times > 0).all()):
         return None
-    ticks = np.arange(2, min(int(1 / least), _MOST_TICKS) + 1)[:, None]  # of the longest time
-    counts = np.rint(times * ticks / times.max())
-    steps = (times * counts).sum(axis=1) / np.maximum((counts * counts).sum(axis=1), 1)
-    off = np.abs(times - counts * steps[:, None]).max(axis=1)
+    ticks = np.arange(2.0, min(int(1 / least), _MOST_TICKS) + 1)  # of the longest time
+    steps, counts, off = _fitted(times, ticks)
     for place in np.flatnonzero((off <= _OFF_TICK * steps) & (counts.min(axis=1) >= 1)):
         distinct = np.unique(counts[place]).size
-        is_near = ticks[place, 0] <= _FEW_TICKS and off[place] <= _OFF_TICK_OF_TWO * steps[place]
+        is_near = ticks[place] <= _FEW_TICKS and off[place] <= _OFF_TICK_OF_TWO * steps[place]
         if distinct > 2 or (distinct == 2 and is_near):
             return float(steps[place])
     return None
+
+
+def _fitted(times: Array, ticks: Array) -> tuple[Array, Array, Array]:
+    """Return (the step that fits best, the ticks of each time, how far off the farthest is) for each number of ticks.
+
+    ticks: of the longest time.
+    """
+    counts = np.rint(times * ticks[:, None] / times.max())
+    steps = (times * counts).sum(axis=1) / np.maximum((counts * counts).sum(axis=1), 1)
+    return steps, counts, np.abs(times - counts * steps[:, None]).max(axis=1)
+
+
+def is_shared(step: float, cells: Sequence[Array]) -> bool:
+    """Return whether at least half of the cells of a point, whose client is the same, end on a timer of that step.
+
+    One cell of several shows a timer by chance more often than one alone. Another may be late by more than its ticks
+    allow, so not all need to agree. Cells of fewer than MIN_FOR_TIMER trials, or of more than _MOST_TICKS, have no say.
+
+    step: known to within _OFF_TICK. cells: times of each.
+    """
+    agree = []
+    for times in cells:
+        fewest = math.ceil(times.max() / step / (1 + _OFF_TICK))
+        most = math.floor(times.max() / step / (1 - _OFF_TICK))
+        if times.size < MIN_FOR_TIMER or most > _MOST_TICKS:
+            continue
+        steps, counts, off = _fitted(times, np.arange(float(fewest), most + 1))
+        agree.append(bool(((off <= _OFF_TICK * steps) & (counts.min(axis=1) >= 1)).any()))
+    return 2 * sum(agree) >= len(agree)
 
 
 @dataclass(frozen=True)
@@ -114,7 +144,8 @@ def resolutions_of(
     """Return the resolution of every cell of a point in one metric.
 
     The step that a tool prints is that of most trials. A timer that the times of one cell show holds for all cells:
-    they do the same work with the same client. A trial of any cell that is shorter than the step refutes it.
+    they do the same work with the same client. A trial of any cell that is shorter than the step refutes it, and so
+    do most of the cells when they do not end on it.
 
     cells: name -> figures.
     margin: of equivalence, against which steps are looked for.
@@ -133,7 +164,10 @@ def resolutions_of(
             if step is not None:
                 steps.append(step)
     shortest = min((float(of_cell.min()) for of_cell in times.values()), default=0.0)
-    steps = [step for step in steps if step <= _LONGEST_STEP * shortest]
+    of_cells = list(times.values())
+    steps = [
+        step for step in steps if step <= _LONGEST_STEP * shortest and is_shared(step, of_cells)
+    ]
     if not steps:
         return resolutions
     for name, of_cell in times.items():
