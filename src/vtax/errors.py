@@ -164,13 +164,17 @@ class RunInterrupted(BaseException):
 
     It is not an Exception, so that no handler of errors turns it into a failed trial or a lost guest.
     signal: number of the signal; the exit status is 128 + signal, as in shells.
+    run_name: of the run that was measured; empty where none was.
     """
 
-    def __init__(self, what: str, *, signal: int = SIGINT, hint: str = "") -> None:
+    def __init__(
+        self, what: str, *, signal: int = SIGINT, hint: str = "", run_name: str = ""
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.signal = signal
         self.hint = hint
+        self.run_name = run_name
         self.exit_status = 128 + signal
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Terminal output: listings, and one line per trial with its levels."""
+"""Terminal output: listings, and the lines of trials with their levels."""
 
 from dataclasses import replace
 
@@ -61,20 +61,27 @@ def test_a_line_tells_the_levels_of_its_point(capsys):
 
 def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys):
     first = Progress(0, 1, 0, 1, 1.0, 3.0, is_warmup=True)
-    with PlainProgress() as printed:
-        printed.trial_ended(EndedTrial("native", "dd", "", (1.0, "MB/s"), "", first))
-        printed.trial_ended(
-            EndedTrial(
-                "native",
-                "dd",
-                "",
-                (1.0, "MB/s"),
-                "",
-                replace(first, done_trials=1, is_warmup=False),
-            )
-        )
+    for progress in (first, replace(first, done_trials=1, is_warmup=False)):
+        with PlainProgress() as printed:
+            printed.trial_ended(EndedTrial("native", "dd", "", (1.0, "MB/s"), "", progress))
     warmup, measured = capsys.readouterr().err.splitlines()
     assert warmup.startswith("[block 1/1, warm-up] native dd: 1.000 MB/s")
     assert measured.startswith("[block 1/1, 1/1] native dd: 1.000 MB/s")
     assert done_text(first) == ""
     assert done_text(PROGRESS) == "5/336"
+
+
+def test_short_trials_give_a_line_every_ten_seconds_and_one_for_each_failure(capsys, monkeypatch):
+    clock = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: clock)
+    with PlainProgress() as printed:
+        for number in range(300):
+            clock = 100 + number / 10
+            error = "no answer" if number == 42 else ""
+            progress = replace(PROGRESS, done_trials=number)
+            printed.trial_ended(EndedTrial("native", "dd", "", (1.0, "MB/s"), error, progress))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("]")[0] for line in lines] == [
+        f"[block 1/3, {number}/336" for number in (0, 42, 142, 242)
+    ]
+    assert ["FAILED" in line for line in lines] == [False, True, False, False]

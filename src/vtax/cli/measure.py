@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -12,7 +13,7 @@ import click
 
 from vtax.cli.clean import leaked_resources
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import notify
+from vtax.cli.output import existing_store, notify
 from vtax.cli.progress import observer
 from vtax.cli.streams import discard
 from vtax.counters.host import host_facts
@@ -34,6 +35,7 @@ from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store
 from vtax.units import duration_s, format_duration
 
+_FEWEST_SHOWN = 2  # whole blocks: one has no interval
 DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
 
@@ -113,6 +115,7 @@ def measure(
             f"{run.name} {stop.what}; everything measured so far is kept",
             signal=stop.signal,
             hint=f"sudo vtax resume {run.name}",
+            run_name=run.name,
         ) from stop
     except VtaxError as error:
         resume = (
@@ -167,6 +170,36 @@ def conclude(run_name: str, store: Store, *, as_json: bool) -> Analysis:
     if analysis.trials and analysis.failed == analysis.trials:
         raise VtaxError(f"every trial of {run_name} failed", hint=f"see vtax show {run_name}")
     return analysis
+
+
+@contextmanager
+def result_of_stopped() -> Iterator[None]:
+    """Within the block, Ctrl-C prints the result so far of the run that it stops, before the request goes on.
+
+    It stands around the measuring lock, since the reader may be slow. A run without an interval has no result yet.
+    """
+    try:
+        yield
+    except RunInterrupted as stop:
+        if stop.run_name and stop.signal == signal.SIGINT:
+            _print_stopped(stop.run_name)
+        raise
+
+
+def _print_stopped(run_name: str) -> None:
+    """Print what a stopped run has measured; the request says how to resume it."""
+    from vtax.cli.show import print_document
+    from vtax.report.views import result
+    from vtax.report.views.base import Options
+
+    source = source_of(existing_store(), run_name)
+    if source.analysis.blocks < _FEWEST_SHOWN:
+        return
+    try:
+        print_document(result.VIEW.document(source, Options("brief")), as_json=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the request ended the reader of the pipe too
+        discard(1)
 
 
 def require_targets(analysis: Analysis) -> None:

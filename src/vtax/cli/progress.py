@@ -1,4 +1,4 @@
-"""Progress of a run: a bar with the estimated time left on a terminal, one plain line per trial elsewhere."""
+"""Progress of a run: a bar with the estimated time left on a terminal, a plain line every 10 s elsewhere."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vtax.report.document import Document
     from vtax.store.run import RunHandle
 
+LINE_EVERY_S = 10.0  # where there is no terminal
 _TIMES_APART = 30.0  # as long as it takes, the time until the matrix is computed again
 
 
@@ -81,7 +82,10 @@ class MatrixSoFar:
 
 
 class PlainProgress(Observer):
-    """Prints one line per trial on stderr, for logs and pipes."""
+    """Prints the last trial every LINE_EVERY_S on stderr, and each that failed, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._due_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -98,12 +102,12 @@ class PlainProgress(Observer):
         """Print a message."""
         notify(text)
 
-    def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Print that a fresh guest is ready."""
-        notify(f"{platform}: fresh guest ready in {ready_s:.2f} s")
-
     def trial_ended(self, trial: EndedTrial) -> None:
-        """Print the trial's outcome."""
+        """Print the trial's outcome when a line is due, and in any case that it failed."""
+        now = time.monotonic()
+        if now < self._due_at and not trial.error:
+            return
+        self._due_at = now + LINE_EVERY_S
         progress, error = trial.progress, trial.error
         outcome = f"FAILED: {error.splitlines()[0]}" if error else figure_text(trial.figure)
         number = f"{progress.done_trials}/{progress.total_trials}"
@@ -125,6 +129,7 @@ class BarProgress(PlainProgress):
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
+        super().__init__()
         self._stream = stream
         self._matrix = matrix
         self._below: list[str] = []

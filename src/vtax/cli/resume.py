@@ -14,6 +14,7 @@ from vtax.cli.measure import (
     measure,
     prepare_host,
     require_targets,
+    result_of_stopped,
     tune_host_option,
     wait_option,
     wait_s,
@@ -122,7 +123,7 @@ def _go_on(
     if run.status != "finished" or session or more_s is not None:
         loaded = stored_study(run)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
-    with measuring_lock(run.name, wait_s=wait_s(wait)):
+    with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(wait)):
         added = _check_status(run, session=session, more_s=more_s)
         facts = {
             **host_facts(),
@@ -156,7 +157,7 @@ def _in_this_boot(
             f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}"
         )
     loaded = stored_study(run)
-    with measuring_lock(run.name, wait_s=wait_s(wait)):
+    with result_of_stopped(), measuring_lock(run.name, wait_s=wait_s(wait)):
         here = boots.current_boot(loaded.study)
         assert here is not None
         prepare_host(home)

@@ -30,6 +30,7 @@ from vtax.cli.measure import (
     next_session,
     prepare_host,
     require_targets,
+    result_of_stopped,
     seconds_of,
     tune_host_option,
     wait_option,
@@ -289,7 +290,10 @@ def command(
     programs = consented(
         home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust
     )
-    with measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename:
+    with (
+        result_of_stopped(),
+        measuring_lock(f"vtax run {loaded.study.name}", wait_s=wait_s(wait)) as rename,
+    ):
         prepare_host(home)
         guest_image = provide(home, recipe_for(loaded))
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
@@ -316,7 +320,7 @@ def command(
                 measure_boot(plan, run, home, here, tune_host=tune_host)
     while pause_s is not None and run.status == "paused":
         wait_between(run, pause_s)
-        with measuring_lock(run.name):
+        with result_of_stopped(), measuring_lock(run.name):
             next_session(plan, run, home, tune_host=tune_host)
     analysis = conclude(run.name, store, as_json=as_json)
     status = judge(store, run.name, limits, junit, quiet=as_json) if limits else 0
