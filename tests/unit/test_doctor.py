@@ -363,9 +363,12 @@ def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
 def test_an_emulated_host_has_ten_times_the_time(monkeypatch, factor):
     deadlines = []
     monkeypatch.setattr(examine, "timeout_factor", lambda: factor)
-    monkeypatch.setattr(
-        examine, "probe_all", lambda _, __, deadline, ___: deadlines.append(deadline) or {}
-    )
+
+    def probe_all(platforms, image, deadline, progress):
+        deadlines.append(deadline)
+        return {platform.name: Probe(True) for platform in platforms}
+
+    monkeypatch.setattr(examine, "probe_all", probe_all)
     began = time.monotonic()
     examine.examine(None)
     assert factor * examine.BOUND_S - 6 < deadlines[0] - began < factor * examine.BOUND_S
@@ -415,6 +418,25 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
     assert "not observable on this host: battery" in " ".join(lines)
     assert examination.as_json()["not_observed"] == ["battery"]
+
+
+def test_a_rung_that_does_not_run_here_is_named_with_the_reason(examined):
+    rungs = {
+        "ground": Probe(True),
+        "vhost": Probe(False, "this host has no /dev/vhost-net", "modprobe vhost_net"),
+    }
+    emulated = {"first": Probe(True, marks=("emulated",)), "second": Probe(True)}
+    examination = Examination({}, (), 1.0, ladders={"kvm": rungs, "tcg": emulated})
+    examined(examination)
+    lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines if " / " in line}
+    assert rows == {"kvm": "1 / 2 vhost: this host has no /dev/vhost-net", "tcg": "2 / 2 emulated"}
+    [of_kvm, _] = examination.as_json()["ladders"]
+    assert of_kvm["name"] == "kvm"
+    assert [(each["name"], each["available"]) for each in of_kvm["rungs"]] == [
+        ("ground", True),
+        ("vhost", False),
+    ]
 
 
 def test_every_platform_has_its_word_and_a_missing_probe_is_no_refusal(examined):

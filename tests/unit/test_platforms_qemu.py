@@ -64,6 +64,8 @@ def test_every_shipped_platform_is_a_valid_choice_of_options():
         ({"nic": "e1000", "queues": 4}, "several need virtio-net"),
         ({"nic": "rtl8139", "vhost": "on"}, "not rtl8139"),
         ({"aio": "native"}, "cache none"),
+        ({"io_thread": True, "disk": "ide"}, "io_thread needs disk virtio-blk"),
+        ({"io_thread": True, "root": "9p"}, "io_thread needs disk virtio-blk"),
         (
             {"root": "9p", "disk": "ide", "cache": "none"},
             "root 9p has no disk: leave out disk, cache",
@@ -75,6 +77,34 @@ def test_every_shipped_platform_is_a_valid_choice_of_options():
 def test_choices_that_do_not_go_together_are_refused_with_the_reason(options, why):
     with pytest.raises(BadInput, match=why):
         registry.make("mine", "qemu", options)
+
+
+def test_a_disk_has_a_thread_of_its_own_and_a_kernel_no_mitigations_where_asked():
+    words = argv(io_thread=True)
+    assert values(words, "-object") == ["iothread,id=disk"]
+    assert "virtio-blk-pci,drive=root,iothread=disk" in values(words, "-device")
+    assert "virtio-blk-pci,drive=root" in values(argv(), "-device")
+    [without] = values(argv(mitigations="off"), "-append")
+    [as_is] = values(argv(), "-append")
+    assert "mitigations=off" in without.split()
+    assert "mitigations" not in as_is
+
+
+@pytest.mark.parametrize(("ladder", "top"), [("qemu-tcg", "tcg"), ("kvm-virtio", "kvm")])
+def test_each_rung_of_a_ladder_is_another_platform_than_the_one_below(ladder, top):
+    rungs = registry.ladders()[ladder]
+    machines = [registry.platform_of(rung) for rung in rungs]
+    assert not {rung.name for rung in rungs} & set(registry.names())
+    for below, above in pairwise(machines):
+        before, after = below.options.model_dump(), above.options.model_dump()
+        changed = {name for name in after if after[name] != before[name]}
+        assert changed
+        assert len(changed - {"vhost"}) <= 1
+    assert machines[-1].options.accel == top
+    assert machines[-1].options.vhost == "auto"
+    shipped = registry.get(ladder).options.model_dump()
+    tuned = {"io_thread": True, "huge_pages": True, "mitigations": "off"}
+    assert machines[-1].options.model_dump() == {**shipped, **tuned}
 
 
 def test_the_machine_has_the_guests_cpus_and_memory_and_nothing_by_default():

@@ -28,6 +28,7 @@ def command(as_json: bool) -> None:
         print_json({**examination.as_json(), "image": {"hint": hint}})
         return
     _print_platforms(examination)
+    _print_ladders(examination)
     if hint:
         say(f"{hint}\n")
     _print_findings(examination)
@@ -55,6 +56,24 @@ def _print_platforms(examination: Examination) -> None:
         rows += [(name, word, short_note, version) for name in others]
     print_table(("platform", "available", "note", "version"), rows)
     _print_hints({", ".join(names): hint for hint, names in hints.items()})
+
+
+def _print_ladders(examination: Examination) -> None:
+    """Print how many rungs of each ladder run here, and why the others do not."""
+    rows = []
+    for name, rungs in examination.ladders.items():
+        reasons: dict[str, list[str]] = {}
+        for rung, probe in rungs.items():
+            if not probe.available:
+                reasons.setdefault(translate(probe.reason), []).append(rung)
+        missing = sum(map(len, reasons.values()))
+        notes = [f"{', '.join(others)}: {reason}" for reason, others in reasons.items()]
+        if not notes:
+            notes = [translate(mark) for mark in next(iter(rungs.values())).marks]
+        count = f"{len(rungs) - missing} / {len(rungs)}"
+        rows.append((name, count, "; ".join(notes)))
+    if rows:
+        print_table(("ladder", "rungs that run here", "note"), rows)
 
 
 def _availability(probe: Probe) -> str:

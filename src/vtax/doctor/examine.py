@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -48,12 +48,14 @@ class Examination:
     seconds: its duration.
 
     not_probed: why no platform was probed (all probes are None then), else empty.
+    ladders: name of a ladder -> probes of its rungs.
     """
 
     platforms: Mapping[str, Probe | None]
     findings: tuple[Finding, ...]
     seconds: float
     not_probed: str = ""
+    ladders: Mapping[str, Mapping[str, Probe]] = field(default_factory=dict)
 
     @property
     def worst(self) -> str:
@@ -76,8 +78,13 @@ class Examination:
         platforms = []
         for name, probe in self.platforms.items():
             platforms.append({"name": name, **(values_of(probe) if probe else {})})
+        ladders = []
+        for name, rungs in self.ladders.items():
+            probes = [{"name": rung, **values_of(probe)} for rung, probe in rungs.items()]
+            ladders.append({"name": name, "rungs": probes})
         return {
             "platforms": platforms,
+            "ladders": ladders,
             "not_probed": self.not_probed,
             "findings": list(map(values_of, self.findings)),
             "not_observed": list(self.not_observed),
@@ -101,10 +108,21 @@ def examine(
         return Examination(
             dict.fromkeys(registry.names()), results, time.monotonic() - started_at, not_probed
         )
-    platforms = list(map(registry.get, registry.names()))
+    names, ladders = registry.names(), registry.ladders()
+    platforms = list(map(registry.get, names))
+    for rungs in ladders.values():
+        platforms += map(registry.platform_of, rungs)
     deadline = started_at + BOUND_S * timeout_factor() - _CLEANUP_S
     probes = probe_all(platforms, image, deadline, progress)
-    return Examination(probes, results, time.monotonic() - started_at)
+    return Examination(
+        {name: probes[name] for name in names},
+        results,
+        time.monotonic() - started_at,
+        ladders={
+            name: {rung.name: probes[rung.name] for rung in rungs}
+            for name, rungs in ladders.items()
+        },
+    )
 
 
 def probe_all(

@@ -161,6 +161,8 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
         words = virtual_machine.emulation_words(tsc_khz, more)
     if options.data != "root":
         words.append(f"vtax.data={options.data}")
+    if options.mitigations == "off":
+        words.append("mitigations=off")
     return virtual_machine.kernel_command_line(
         HOST.console, options.modules, options.root_device, AGENT_PORT, words
     )
@@ -172,7 +174,11 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
     drive = f"if=none,id=root,file={name},format=qcow2,cache={options.cache},aio={options.aio}"
     argv = ["-drive", drive]
     if options.disk == "virtio-blk":
-        return [*argv, "-device", f"{_on_bus(options, 'virtio-blk')},drive=root"]
+        device = f"{_on_bus(options, 'virtio-blk')},drive=root"
+        if options.io_thread:
+            argv += ["-object", "iothread,id=disk"]
+            device += ",iothread=disk"
+        return [*argv, "-device", device]
     if options.disk == "sata" and options.machine != "q35":
         return [*argv, "-device", "ahci,id=sata", "-device", "ide-hd,drive=root,bus=sata.0"]
     return [*argv, "-device", "ide-hd,drive=root,bus=ide.0"]

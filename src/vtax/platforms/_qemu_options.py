@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.host.architecture import HOST
+from vtax.platforms.base import Rung, Step, ladder
 from vtax.platforms.cpu_limits import CpuLimited
 from vtax.study.declared import Example
 
@@ -46,6 +47,17 @@ class QemuOptions(CpuLimited):
     aio: Literal["threads", "io_uring", "native"] = Field(
         "threads", description="engine of disk I/O; native needs cache none"
     )
+    io_thread: bool = Field(
+        False, description="a virtio-blk disk has a thread of its own, instead of QEMU's main loop"
+    )
+    huge_pages: bool = Field(
+        False,
+        description="the guest's memory is in huge pages, filled before it starts; as the tuning hugepages, but "
+        "without huge pages of the guest's own kernel",
+    )
+    mitigations: Literal["auto", "off"] = Field(
+        "auto", description="what the guest's kernel does about flaws of the CPU: mitigations=off"
+    )
     cpu: Annotated[str, Example("host,-la57"), Example("EPYC-v4")] = Field(
         "auto",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
@@ -71,6 +83,8 @@ class QemuOptions(CpuLimited):
             raise ValueError(f"nic {self.nic} has one queue; several need virtio-net")
         if self.vhost == "on" and self.nic != "virtio-net":
             raise ValueError(f"vhost serves virtio-net, not {self.nic}")
+        if self.io_thread and (self.disk != "virtio-blk" or self.root != "disk"):
+            raise ValueError("io_thread needs disk virtio-blk")
         of_disk = ("disk", "cache", "aio")
         if self.root != "disk" and (
             chosen := [name for name in of_disk if name in self.model_fields_set]
@@ -139,3 +153,44 @@ VARIANTS = {
 }
 """`kvm-emulated` is what the papers call KVM's default: an emulated NIC and an IDE disk. `kvm-virtio` has its
 packets carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""
+
+
+def _ladder(accel: str, cpu: str) -> tuple[Rung, ...]:
+    """Return what a machine gains with each choice, from emulated devices on.
+
+    cpu: the model that shows the guest all that it can have.
+    """
+    ground = {
+        "accel": accel,
+        "nic": "e1000",
+        "disk": HOST.old_disk,
+        "cache": "writethrough",
+        "vhost": "off",
+        "cpu_limit": "none",
+        "cpu": "qemu64",
+    }
+    steps: list[Step] = [
+        (f"{accel}-ground", "emulated NIC and disk", ground),
+        (f"{accel}-nic", "virtio NIC", {"nic": "virtio-net"}),
+        (f"{accel}-disk", "virtio disk", {"disk": "virtio-blk"}),
+        (f"{accel}-cache", "cache mode writeback", {"cache": "writeback"}),
+    ]
+    if accel == "kvm":
+        steps.append(("kvm-vhost", "packets carried by the host's kernel", {"vhost": "on"}))
+    steps += [
+        (f"{accel}-io-thread", "thread for the disk", {"io_thread": True, "vhost": "auto"}),
+        (f"{accel}-huge-pages", "memory in huge pages", {"huge_pages": True}),
+        (f"{accel}-pinned", "pinned virtual CPUs", {"cpu_limit": "cpuset"}),
+        (f"{accel}-cpu", f"CPU model {cpu}", {"cpu": "auto"}),
+        (f"{accel}-mitigations", "guest kernel without mitigations", {"mitigations": "off"}),
+    ]
+    return ladder("qemu", steps)
+
+
+LADDERS: Mapping[str, tuple[Rung, ...]] = {}
+if "pc" in HOST.qemu_machines:
+    LADDERS = {"qemu-tcg": _ladder("tcg", "max"), "kvm-virtio": _ladder("kvm", "host")}
+"""Ladders up to a tuned machine, by the platform that they are about.
+
+Above the rung vhost it stays on where the host has it, so that a host without it has all other rungs.
+"""

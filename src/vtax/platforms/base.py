@@ -235,6 +235,35 @@ class GuestDisk:
     cached: bool
 
 
+@dataclass(frozen=True)
+class Rung:
+    """A platform of a ladder: the rung below it with one mechanism added or exchanged, so that its cost is seen.
+
+    name: of the platform, beside the other rungs.
+    mechanism: what is new on it, in words.
+    driver, options: of the platform, complete.
+    """
+
+    name: str
+    mechanism: str
+    driver: str
+    options: Mapping[str, Any]
+
+
+Step = tuple[str, str, Mapping[str, Any]]
+"""Name, mechanism, and the options that change, of which a rung keeps those of all rungs below."""
+
+
+def ladder(driver: str, steps: Sequence[Step]) -> tuple[Rung, ...]:
+    """Return the rungs of a ladder of one driver, from the ground up."""
+    rungs: list[Rung] = []
+    options: dict[str, Any] = {}
+    for name, mechanism, changes in steps:
+        options = {**options, **changes}
+        rungs.append(Rung(name, mechanism, driver, options))
+    return tuple(rungs)
+
+
 class Driver(ABC):
     """How one kind of platform is started. A driver derives from this class; what it leaves out has these defaults.
 
@@ -246,7 +275,8 @@ class Driver(ABC):
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
     below GuestSpec.directory, so that a cold trial can drop it from the page cache. is_below_host: whether its
-    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. A driver of
+    hypervisor runs below the host's own kernel, so that native is no bare Linux beside it. ladders: what its platforms
+    are made of, by a name: rungs from the ground up. A driver of
     machines elsewhere is a MachineDriver as well. An option that names what root of this host runs is marked, see
     RunsAsRoot.
     """
@@ -262,6 +292,7 @@ class Driver(ABC):
     uses_image: bool = True
     writes_below_directory: bool = False
     is_below_host: bool = False
+    ladders: Mapping[str, tuple[Rung, ...]] = {}
 
     def network_limits(self, options: Any) -> NetworkLimits:
         """Return what the network interfaces of its guests can do."""

@@ -34,7 +34,7 @@ from vtax.messages import Note
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import _qemu_probe, _qemu_shares, stdio, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
-from vtax.platforms._qemu_options import VARIANTS, QemuOptions
+from vtax.platforms._qemu_options import LADDERS, VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms.base import (
     Driver,
@@ -73,6 +73,7 @@ class Qemu(Driver):
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+    ladders = LADDERS
 
     def disk(self, options: QemuOptions) -> GuestDisk | None:
         if options.root != "disk" or options.data != "root":
@@ -95,6 +96,8 @@ class Qemu(Driver):
         return _qemu_probe.probe(options, image, self.start)
 
     def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
+        if options.huge_pages:
+            spec = replace(spec, resources=replace(spec.resources, huge_pages=True))
         try:
             boot = boot_files(options, spec.image)
             disk = virtual_machine.overlay(spec) if options.root == "disk" else None

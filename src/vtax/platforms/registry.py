@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
-from vtax.platforms.base import Driver, Platform
+from vtax.platforms.base import Driver, Platform, Rung
 from vtax.study.refusals import RefusedStudy, validated
 
 _MOST_OF_A_FAMILY = 6  # suggested
@@ -32,6 +32,19 @@ def names() -> list[str]:
     for driver in drivers().values():
         variants.update(driver.variants)
     return sorted(variants, key=lambda name: (name != "native", name))
+
+
+def ladders() -> Mapping[str, tuple[Rung, ...]]:
+    """Return the ladders of all drivers by name: rungs from the ground up."""
+    found: dict[str, tuple[Rung, ...]] = {}
+    for driver in drivers().values():
+        found |= driver.ladders
+    return found
+
+
+def platform_of(rung: Rung) -> Platform:
+    """Return the platform of a rung. Raises BadInput on an unknown driver or option."""
+    return make(rung.name, rung.driver, rung.options)
 
 
 def forms() -> Mapping[str, Driver]:
