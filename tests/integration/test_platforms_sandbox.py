@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -166,3 +169,13 @@ def test_a_setting_that_says_that_it_confines_does(private_home, image, options,
 def test_views_of_its_own_need_the_namespaces_that_they_show():
     with pytest.raises(BadInput, match="closed needs namespaces and network_namespace"):
         registry.make("tried", "sandbox", {"closed": True})
+
+
+@pytest.mark.parametrize("driver", ["sandbox", "bubblewrap"])
+def test_the_driver_passes_every_check_of_conformance(driver):
+    argv = [sys.executable, "-m", "vtax", "conformance", f"vtax.platforms.{driver}", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    (found,) = json.loads(done.stdout)
+    status = {check["name"]: check["status"] for check in found["checks"]}
+    assert {name for name in status if status[name] != "pass"} == {"argument"}
+    assert status["confinement"] == status["fairness"] == status["leaks-after-kill"] == "pass"

@@ -89,6 +89,7 @@ class Sandbox(LaunchedDriver):
     }
     tunings = ("default", "pinned", "hugepages")
     writes_below_directory = True
+    version_argv = ("uname", "-r")  # of the kernel: it makes the namespaces and filters
 
     def isolation(self, options: SandboxOptions) -> Isolation:
         return "confined" if options.confines else "nothing"
