@@ -111,6 +111,22 @@ def test_the_answer_says_what_left_and_when_where_all_else_is_in_every_block(sto
     assert [text.strip() for text in said] == ([line] if stop == "budget" else [])
 
 
+@pytest.mark.parametrize(("status", "lines"), [("interrupted", 0), ("finished", 1)])
+def test_what_a_stopped_run_had_yet_to_measure_in_its_last_block_did_not_leave(
+    store, status, lines
+):
+    run = a_run().platforms(*PLATFORMS).benchmark("tool").metric("speed").blocks(8).with_guests()
+
+    def trial(cell, block, number):
+        if cell.platform != "native" and block == 7:
+            return None
+        return {"values": {"speed": speed(cell.platform, block)}}
+
+    run = run.design(stop="budget", blocks=8, budget=60.0, margin=0.02).trials(trial)
+    said = list(left_early_line(run.ending(status).analysed(store)))
+    assert len(said) == lines
+
+
 @pytest.mark.parametrize("stop", sorted(LEAVING))
 def test_a_word_once_given_stands(stop):
     """Whatever later blocks show: those of a cell that another metric keeps in the run."""

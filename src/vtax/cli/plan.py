@@ -172,11 +172,11 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     compared += _too_few_for_verdicts(plan.min_blocks, f"{more} {MINIMUM_BLOCKS}")
     notify(compared)
     if design.budget is not None:
-        affordable = int(design.budget / block_s)
+        affordable = plan.blocks_within(design.budget)
         more = f"--budget {_round_up(MINIMUM_BLOCKS * block_s)}"
         notify(
             f"the budget of {format_duration(design.budget)} fits about {format_count(affordable, 'whole block')} "
-            f"by that estimate{_too_few_for_verdicts(affordable, more)}"
+            f"by that estimate{_expected_to_leave(plan, affordable)}{_too_few_for_verdicts(affordable, more)}"
         )
     if plan.privileges:
         notify(
@@ -190,6 +190,13 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
             notify(f"not tested: {planned.platform.name}: {reason}")
     for line in _not_tested(plan):
         notify(line)
+
+
+def _expected_to_leave(plan: Plan, blocks: int) -> str:
+    """Return what an estimate of so many blocks supposes about platforms that are far slower than the others."""
+    if blocks <= MINIMUM_BLOCKS or not plan.leaving_early:
+        return ""
+    return f", about {MINIMUM_BLOCKS} of them with {', '.join(plan.leaving_early)} (emulated, leaves early)"
 
 
 def _sessions(plan: Plan) -> str:
@@ -421,10 +428,10 @@ def longest_s(plan: Plan) -> float:
 
 def _total_duration(plan: Plan) -> str:
     """Return the estimated duration of all blocks; empty under a time budget."""
-    rule, block_s = plan.study.design.rule, plan.expected_block_s()
+    rule = plan.study.design.rule
     if rule.needs_budget:
         return ""
-    shortest, longest = rule.fewest_blocks * block_s, rule.most_blocks * block_s
+    shortest, longest = plan.expected_s(rule.fewest_blocks), plan.expected_s(rule.most_blocks)
     if rule.is_counted:
         return f", {format_duration(longest)} in total"
     return f", {format_duration(shortest)} to {format_duration(longest)} in total"

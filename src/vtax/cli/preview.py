@@ -82,7 +82,7 @@ def preview(draft: Draft, path: Path) -> Preview:
         plan, why_not = _plan(new)
         _check_comparison(plan, why_not)
         block_s = plan.expected_block_s()
-        blocks = int(duration_s(draft.time) / block_s)
+        blocks = plan.blocks_within(duration_s(draft.time))
         if blocks < 1:
             what = (
                 f"{draft.time} is too short for one block, which takes about {math.ceil(block_s)} s"

@@ -53,7 +53,7 @@ _BROKEN_KVM = Note("hint-real-kvm")
 def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
     """Return whether it runs here. Never raises. start: of the driver, for step 3."""
     started_at = time.monotonic()
-    outcome = Probe(False, marks=_marks(options))
+    outcome = Probe(False, marks=marks(options))
     try:
         lacking = missing(options)
         if lacking:
@@ -201,7 +201,8 @@ def cached(
     return outcome
 
 
-def _marks(options: QemuOptions) -> tuple[str, ...]:
+def marks(options: QemuOptions) -> tuple[str, ...]:
+    """Return what is said beside all its figures."""
     if options.accel == "tcg":
         return ("emulated",)
     return ("nested",) if is_virtual() else ()

@@ -335,6 +335,10 @@ class Driver(ABC):
         """
         return None
 
+    def marks(self, options: Any) -> tuple[str, ...]:
+        """Return the marks of its figures that are known without starting a guest."""
+        return ()
+
     @abstractmethod
     def probe(self, options: Any, image: Image | None) -> Probe:
         """Find out by a start, in at most 20 s, whether this can run here.
@@ -424,7 +428,8 @@ class Platform:
             lacking = at(error.what, error.where), error.hint
         if lacking:
             return Probe(False, *lacking, is_made=False)
-        return Probe(True, Note("not-probed-start"), is_made=False)
+        marks = self.driver.marks(self.options)
+        return Probe(True, Note("not-probed-start"), marks=marks, is_made=False)
 
     def start(self, spec: GuestSpec) -> RunningGuest:
         if (

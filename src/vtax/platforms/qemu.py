@@ -91,6 +91,10 @@ class Qemu(Driver):
         """See platforms.base.Driver. Raises ImageError for the host's kernel."""
         return _qemu_probe.missing(options)
 
+    def marks(self, options: QemuOptions) -> tuple[str, ...]:
+        """See platforms.base.Driver."""
+        return _qemu_probe.marks(options)
+
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""
         return _qemu_probe.probe(options, image, self.start)

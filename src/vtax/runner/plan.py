@@ -28,6 +28,7 @@ from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.elsewhere import check_other_machines
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
 from vtax.runner.untested import host_obstacle, platform_obstacle
+from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
 from vtax.study.fields import Privilege, Scratch
@@ -190,32 +191,67 @@ class Plan:
         """The platforms that run here, as the study orders them."""
         return list(dict.fromkeys(cell.platform.name for cell in self.cells))
 
-    def expected_block_s(self) -> float:
+    @property
+    def emulated(self) -> tuple[str, ...]:
+        """The names of the platforms whose CPUs are emulated."""
+        names = []
+        for entry in self.platforms:
+            if entry.probe.available and "emulated" in entry.probe.marks:
+                names.append(entry.platform.name)
+        return tuple(names)
+
+    @property
+    def leaving_early(self) -> tuple[str, ...]:
+        """The names of the platforms that are expected to leave early, by a rule that lets them (`stats.early`).
+
+        None where no other is compared with the baseline: then the run ends with them.
+        """
+        others = set(self.platform_names) - {self.study.baseline, *self.emulated}
+        return self.emulated if self.study.design.rule.leaves_early and others else ()
+
+    def expected_s(self, blocks: int) -> float:
+        """Return an estimate of the time of so many blocks, in the first of which is what leaves early."""
+        first = min(blocks, MINIMUM_BLOCKS)
+        later_s = self.expected_block_s(without=self.leaving_early)
+        return first * self.expected_block_s() + (blocks - first) * later_s
+
+    def blocks_within(self, budget_s: float) -> int:
+        """Return how many whole blocks a time is expected to hold."""
+        block_s = self.expected_block_s()
+        first_s = MINIMUM_BLOCKS * block_s
+        if budget_s <= first_s:
+            return int(budget_s / block_s)
+        later_s = self.expected_block_s(without=self.leaving_early)
+        return MINIMUM_BLOCKS + int((budget_s - first_s) / later_s)
+
+    def expected_block_s(self, without: Collection[str] = ()) -> float:
         """Return an estimate of a block's length.
 
         By stored costs, warm-up as it was there. Without these by defaults, from runs of the shipped studies on a
         host of two CPUs: expected times of the tools, the start of a guest by what isolates it, and what emulated CPUs
         add to each.
+
+        without: names of platforms that it does not hold.
         """
+        cells = [cell for cell in self.cells if cell.platform.name not in without]
         if self.stored_costs is not None:
             block_s = 0.0
-            for cell in self.cells:
+            for cell in cells:
                 cost = self.stored_costs.of_cells[cell.key]
                 block_s += cost.block_s + cost.trial_s * self.study.design.trials
             return block_s
         context = self.context()
-        emulated = set()
-        for entry in self.platforms:
-            if "emulated" in entry.probe.marks:
-                emulated.add(entry.platform.name)
+        emulated = self.emulated
         trials_s = 0.0
-        for cell in self.cells:
+        for cell in cells:
             trials_s += cell.point.expected_s(context)
             if cell.platform.name in emulated:
                 trials_s += _EMULATED_TRIAL_S
         starts_s = 0.0
         for session in self.sessions(0):
             platform = session.platform
+            if platform.name in without:
+                continue
             starts_s += _START_S[platform.driver.isolation(platform.options)]
             if platform.name in emulated:
                 starts_s += _EMULATED_START_S

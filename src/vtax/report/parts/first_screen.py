@@ -57,9 +57,13 @@ def left_early_line(analysis: Analysis) -> Iterator[doc.Part]:
     rule = analysis.rule
     if rule.leaves_settled or not rule.leaves_early:
         return
+    rows = [row for *_, row in every_row(analysis.primary)]
+    not_whole = set()  # what it lacks was not measured yet
+    if analysis.status != "finished":
+        not_whole = {max((int(row.blocks[-1]) for row in rows if row.blocks.size), default=-1)}
     made: dict[str, list[int]] = {}
-    for *_, row in every_row(analysis.primary):
-        if row.settled and row.ratio is not None:
+    for row in rows:
+        if row.ratio is not None and row.settled - not_whole:
             made.setdefault(row.platform.name, []).append(row.ratio.n_blocks)
     platforms = []
     for name, blocks in made.items():
