@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from pathlib import Path
 
 import pytest
-from a_run import put_store
+from a_run import PLATFORMS, a_run, put_store
 from fleet import DAY_S, START, measure, merged
 
 from vtax.errors import BadInput
 from vtax.report.analysis.check import Checks
 from vtax.report.analysis.check_fleet import check_fleet
-from vtax.report.analysis.source import source_of
+from vtax.report.analysis.source import Source, source_of
 from vtax.report.parts.check import document_of
+from vtax.report.parts.fleet_answer import change_sentence
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
 from vtax.stats.host_change import effect_of_change, p_of_limit
 from vtax.stats.terms import FleetConditions
+from vtax.store.records import CellRecord, MetricRecord
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -28,6 +31,10 @@ FIRST = HOSTS[::2]
 COST = 0.94
 DECLARED = {"what": "kernel", "first": list(FIRST), "seed": 7, "at": START + 2.5 * DAY_S}
 SPEED = FleetConditions({"speed": 0.05})
+NGINX = (
+    MetricRecord("nginx", "requests", "requests", "requests/s", "higher", True, role="speed"),
+    MetricRecord("nginx", "host_cpu_per_request", "", "µs/request", "lower", False, role="cost"),
+)
 ODD = FleetConditions({}, odd_hosts=True)
 
 
@@ -79,6 +86,45 @@ def test_the_document_says_after_what_and_against_before(store):
         "comparisons of a metric (2)"
     )
     assert as_json(document)["baseline"] == "before"
+
+
+def costly(store: Store) -> Source:
+    """A change that costs docker 6 % more CPU per request, and 6 % of its requests."""
+    draw = random.Random(3)
+    runs: dict[str, list[str]] = {}
+    cells = [CellRecord(f"n-{x}", "n", x, "nginx", "nginx", "1.22") for x in ("native", "docker")]
+    for number, host in enumerate(HOSTS):
+        for session in range(1, 5):
+            name = f"{host}-s{session}"
+            known = {"machine_id": f"{number:012x}", "cpu_model": "A CPU"}
+            run = a_run(name).platforms(*PLATFORMS[:2]).cells(cells).metrics(NGINX)
+            run = run.having(host=known, started_at=START + session * DAY_S + number)
+            times = 1.06 if host in FIRST and session > 2 else 1.0
+
+            def value(cell: CellRecord, *_: int, times: float = times) -> dict[str, float]:
+                of_platform = times if cell.platform == "docker" else 1.0
+                noise = math.exp(draw.gauss(0, 0.01))
+                cpu = 50 * of_platform / noise
+                return {"requests": 1000 / of_platform * noise, "host_cpu_per_request": cpu}
+
+            run.blocks(5).values(value).stored(store)
+            runs.setdefault(host, []).append(name)
+    return source_of(store, merged(store, runs, change=DECLARED))
+
+
+def test_a_change_that_costs_cpu_says_so_and_fails_for_that(tmp_path):
+    source = costly(Store.open(tmp_path / "costly.sqlite"))
+    (planned,) = source.fleet.changes
+    said = english(change_sentence(*planned, source.analysis)).replace("\N{NO-BREAK SPACE}", " ")
+    assert re.fullmatch(
+        r"After kernel: docker: at least 5\.\d+ % slower on nginx, at least 5\.\d+ % more host CPU per request on "
+        r"nginx; native: no difference shown \(at most [\d.]+ % slower\)\.",
+        said,
+    )
+    found = check_fleet(source.analysis, source.fleet, FleetConditions({"cost": 0.02}))
+    outcomes = {each.pair.treatment.platform.name: each.outcome for each in found.compared}
+    assert outcomes == {"native": "passed", "docker": "costs-more"}
+    assert dict(found.margins) == {"cost": 0.02}
 
 
 def test_a_host_that_is_lost_after_the_change_is_not_tested(store):

@@ -66,10 +66,11 @@ _OTHER_COMMAS = {
     ("run", "boot"),
     ("run", "check"),
     ("compare", "fail_if"),
+    ("campaign", "asked"),
     ("show", "where"),
     ("explain", "where"),
 }
-"""Commas of margins are tested in test_report_host_cpu.py, those of conditions in test_question.py."""
+"""Commas of margins are tested in test_report_host_cpu.py and test_campaign_change.py, those of conditions in test_question.py."""
 
 
 def repeatable() -> Iterator[tuple[str, click.Parameter]]:

@@ -146,6 +146,9 @@ def test_a_declared_change_pools_nothing_over_before_and_after(updated_store):
     source = changed(updated_store, change=DECLARED)
     document = result.VIEW.document(source, Options("report"))
     assert [part.key for part in document.parts] == ["answer"]
+    chapters = {part.key for part in report(source).parts}
+    assert not chapters & {"results", "variance", "explain", "recommend"}
+    assert {"answer", "hosts", "sessions"} <= chapters
     said = sentences(source, result.VIEW)
     assert said[0].startswith("After kernel 6.6: ")
     assert not any("of native" in each for each in said)

@@ -9,10 +9,12 @@ from dataclasses import replace
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, mapping
 from vtax.report.analysis.answers import is_measured
+from vtax.report.analysis.fleet import fleet_of
 from vtax.report.analysis.source import Source
 from vtax.report.document import joined, msg, plural, term
 from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line, caution_line
+from vtax.report.parts.fleet_answer import fleet_answer
 from vtax.report.parts.header import header_of, hosts_line, status_word
 from vtax.report.parts.published import changes_of, cited
 from vtax.report.views import hosts, result
@@ -38,6 +40,9 @@ _FOLDED = frozenset(
 )
 """Chapters that answer what few readers ask: a page shows their summaries, and the rest on demand."""
 
+_POOLED = frozenset({"claims", "explain", "figures", "recommend", "variance"})
+"""Chapters over all sessions of a run, which answer nothing where a planned change lies between these."""
+
 
 def report(source: Source, options: Options = REPORT) -> doc.Document:
     """Return the whole report of a run.
@@ -49,7 +54,10 @@ def report(source: Source, options: Options = REPORT) -> doc.Document:
     title, lead = header_of(analysis)
     question = term(str(analysis.declared.get("question") or ""))
     parts: list[doc.Part] = []
+    is_of_two_states = source.fleet is not None and source.fleet.planned_change
     for view in in_reports():
+        if is_of_two_states and view.name in _POOLED:
+            continue
         document = view.document(source, options)
         if document.nothing == "":
             parts += _chapters(view, document)
@@ -120,7 +128,11 @@ def several(analyses: Sequence[Analysis], keys: Sequence[str]) -> doc.Document:
 
 def _answer(analysis: Analysis, key: str) -> doc.Titled:
     """Return the answer of one run, and the cautions."""
-    found = (*answer_line(analysis), *caution_line(analysis, key)) if is_measured(analysis) else ()
+    found: tuple[doc.Part, ...] = ()
+    if is_measured(analysis):
+        fleet = fleet_of(analysis)
+        answer = fleet_answer(fleet, analysis) if fleet else answer_line(analysis)
+        found = (*answer, *caution_line(analysis, key))
     name = joined([doc.Link(analysis.name, key), header_of(analysis)[0]], ": ")
     return doc.Titled(name, found or (doc.Paragraph(msg("Nothing was measured.")),))
 

@@ -214,7 +214,8 @@ def change_sentence(
 
 def _words(effects: Sequence[ChangeEffect], alpha: float) -> doc.Inline:
     """Return what a change did to one platform: what is sure, and the largest loss that is not excluded elsewhere."""
-    sure = sorted((e for e in effects if e.p_adjusted <= alpha), key=lambda each: each.p_adjusted)
+    sure = [each for each in effects if each.p_adjusted <= alpha]
+    sure.sort(key=lambda each: (each.section.metric.role == "cost", each.p_adjusted))
     parts = [_word(each, len(effects)) for each in sure[:_MOST_EFFECTS]]
     if len(sure) > _MOST_EFFECTS:
         parts.append(

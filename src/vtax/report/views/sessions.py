@@ -40,7 +40,8 @@ def document(source: Source, _: Options) -> doc.Document:
         )
     parts: list[doc.Part] = [_sessions(analysis), doc.Paragraph(text, "muted")]
     parts += changes_part(changes)
-    parts += _ratios(analysis)
+    if source.fleet is None or not source.fleet.planned_change:  # else two states would be pooled
+        parts += _ratios(analysis)
     return doc.Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
 
 
