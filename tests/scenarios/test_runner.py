@@ -306,6 +306,25 @@ def test_progress_counts_the_trials_that_the_list_of_runs_counts(driver, store, 
     assert len(warmups) == len(load_run(store.engine, run).trials.id) - 8
 
 
+def test_progress_within_a_time_goes_by_the_last_block(driver, store, home, tmp_path):
+    """The first block takes longer, as where lengths of trials are found out."""
+    code = f"if [ -e {tmp_path}/made ]; then sleep 0.02; else sleep 1; touch {tmp_path}/made; fi; echo 1"
+    benchmark = {"name": "script", "parameters": {"code": code}}
+    plan = plan_of(
+        study(design={"stop": "budget", "budget": "4s", "seed": 7}, benchmark=[benchmark])
+    )
+    run = begin(store, plan, vtax_version="test")
+    watching = Recording()
+    execute(plan, run, home, watching)
+    last = watching.progress[-1]
+    third = [progress for progress in watching.progress if progress.block == 2]
+    made = last.block + 1
+    assert made > 6
+    assert all(0.6 * made <= progress.blocks <= 1.6 * made for progress in third)
+    assert all(progress.total_trials == 2 * progress.blocks for progress in third)
+    assert all(progress.elapsed_s + progress.left_s <= 4.2 for progress in third)
+
+
 def test_a_resumed_run_goes_on_counting(driver, store, home):
     class StopAfterFour(Recording):
         def trial_ended(self, trial: EndedTrial) -> None:

@@ -173,6 +173,22 @@ class _Unread:
     is_first: bool
 
 
+@dataclass(frozen=True)
+class _BegunBlock:
+    """The block that is being measured.
+
+    block: from 0.
+    at_s: when it began, since the run did, without pauses.
+    held: cells that it holds.
+    made_before: measured trials of the run in the blocks before.
+    """
+
+    block: int
+    at_s: float
+    held: int
+    made_before: int
+
+
 class _Execution:
     """The execution of a plan and its progress."""
 
@@ -217,6 +233,8 @@ class _Execution:
         self._audits = Audits()
         self._removals = removals
         self._lengths = TrialLengths(run.cells)
+        self._begun: _BegunBlock | None = None
+        self._last_block_s = 0.0  # of the last whole block; 0 before there is one
         # by name of the benchmark
         self._versions: dict[str, str] = {}
         for cell in run.cells:
@@ -242,15 +260,20 @@ class _Execution:
             for session in self._plan.sequential_sessions():
                 self._session(session, self._all_cells)
         for block in range(self._max_blocks + 1):
-            elapsed_s = self._spent_before_s + time.monotonic() - self._started
+            elapsed_s = self._spent_s()
             pending = {cell.key for cell in self._plan.cells if self._pending(cell, block)}
             decision = self._stopping.decide(block, elapsed_s, self._all_cells - pending)
             if decision.stop:
                 return decision.reason
             wanted = self._stopping.pending(decision) & self._here
+            made_before = sum(
+                made < block and number >= self._warmup for _, made, number in self._done
+            )
+            self._begun = _BegunBlock(block, elapsed_s, len(wanted), made_before)
             for session in self._plan.sessions(block):
                 self._session(session, wanted)
             if wanted:
+                self._last_block_s = self._spent_s() - elapsed_s
                 self._observer.block_ended(block)
         return "all blocks are done"
 
@@ -443,24 +466,36 @@ class _Execution:
             self._versions[benchmark.name] = version
             self._run.set_tool_version(benchmark.name, version)
 
+    def _spent_s(self) -> float:
+        """Return the time that the run has taken, pauses left out."""
+        return self._spent_before_s + time.monotonic() - self._started
+
     def _progress(self, block: int, is_warmup: bool) -> Progress:
-        """Return the progress: trials of all boots, and the time left in this one at its own pace; a budget bounds both."""
+        """Return the progress: trials of all boots, and the time left in this one; a budget bounds both."""
         design = self._plan.study.design
-        warmups = len(self._here) * self._warmup
-        per_block = len(self._here) * design.trials
         elapsed_s = time.monotonic() - self._started
+        per_block = len(self._here) * self._plan.trials_per_cell
         trial_s = elapsed_s / self._made
         blocks = self._max_blocks
         budget_s = self._stopping.budget_s
         if budget_s is not None:
-            affordable = int(budget_s / (trial_s * (per_block + warmups)))
+            affordable = int(budget_s / (trial_s * per_block))
             blocks = min(blocks, max(block + 1, affordable))
-        left_s = trial_s * ((per_block + warmups) * blocks - self._here_done)
+        left_s = trial_s * (per_block * blocks - self._here_done)
+        total_trials = len(self._plan.cells) * design.trials * blocks
+        begun = self._begun
+        if budget_s is not None and begun is not None and self._last_block_s:
+            # blocks get shorter: the first finds out how long trials are, and what is decided leaves
+            affordable = int((budget_s - begun.at_s) / self._last_block_s)
+            blocks = min(self._max_blocks, begun.block + max(1, affordable))
+            ends_at_s = begun.at_s + (blocks - begun.block) * self._last_block_s
+            left_s = ends_at_s - self._spent_s()
+            total_trials = begun.made_before + begun.held * design.trials * (blocks - begun.block)
         return Progress(
             block=block,
             blocks=blocks,
             done_trials=self._measured,
-            total_trials=len(self._plan.cells) * design.trials * blocks,
+            total_trials=total_trials,
             elapsed_s=elapsed_s,
             left_s=max(left_s, 0.0),
             is_warmup=is_warmup,
