@@ -14,7 +14,7 @@ SUBJECTS = {
     "Results": {
         "list": "List the runs in the store.",
         "show": "Print the result of a run.",
-        "explain": "Show which counters moved together with a difference.",
+        "explain": "Show what may explain a difference, and what tests it.",
         "report": "Write the report of a run as one HTML file.",
         "serve": "Serve the runs as a read-only web page.",
         "note": "Add notes and tags to a run, or list them.",

@@ -17,12 +17,13 @@ from vtax.cli.output import existing_store, json_option
 @filter_options
 @json_option
 def command(run_name: str, every_counter: bool, as_json: bool, **options: Any) -> None:
-    """Show which counters moved together with a difference in RUN (default: the last run).
+    """Show what may explain the differences in RUN (default: the last run).
 
-    For every comparison that is not equivalent, it shows counters of the guest, of its
-    virtualization layer, of the host and of the links, per unit of work, as ratios to the baseline
-    with intervals. This is an association: a counter that moved with a difference need not be its
-    cause.
+    First come recorded facts that differ on platforms that differ, and the run that tests each
+    where an option of the driver can change it. Then, for every comparison that is not equivalent,
+    come counters of the guest, of its virtualization layer, of the host and of the links, per unit
+    of work, as ratios to the baseline with intervals. A fact or a counter that differs with a
+    result need not be its cause.
     """
     from vtax.cli.show import print_views
     from vtax.report.analysis.source import source_of

@@ -93,11 +93,9 @@ _IMPLIES = (
 """Pairs of facts that differ for one reason: the first of them is said."""
 _IN_LAB = "started.topology"
 _SHOWN = {
-    "root_file_system": "the root file system",
     "scratch": "place of /scratch",
     "scratch_file_system": "/scratch",
     "scratch_mount_options": "/scratch",
-    "seccomp_filters": "number of filters of system calls",
 }
 
 

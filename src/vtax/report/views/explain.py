@@ -430,8 +430,8 @@ def _not_counted(missing: Mapping[str, str]) -> list[doc.Part]:
 VIEW = register_view(
     View(
         "explain",
-        msg("Counters that moved"),
-        msg("Which counters moved together with a difference."),
+        msg("What may explain the differences"),
+        msg("Facts that differ with the runs that test them, and counters that moved."),
         document,
         place=27,
         command="explain",
