@@ -147,6 +147,7 @@ def test_a_host_that_lies_apart_fails_the_gate_and_is_named(store):
         "web9": "odd-host"
     }
     assert len(found.hosts) == len(HOSTS)
+    assert found.hosts[0].host == "web9"
     assert (found.status, found.exit_status) == ("failed", 1)
     document = document_of(found)
     (case,) = [case for case in document.suite.cases if case.outcome == "failed"]

@@ -449,6 +449,7 @@ def test_a_serial_number_that_all_hosts_have_tells_none_apart(store):
 
 def test_names_are_shown_without_the_domain_that_all_have():
     assert list(short_names(["a.dc1.example", "b.dc1.example"]).values()) == ["a", "b"]
+    assert list(short_names(["a.example", "a.example (2)"]).values()) == ["a", "a (2)"]
     assert list(short_names(["a.x.example", "b.y.example"]).values()) == ["a.x", "b.y"]
     assert list(short_names(["192.0.2.1", "192.0.3.1"]).values()) == ["192.0.2.1", "192.0.3.1"]
     assert list(short_names(["example.example", "example"])) == ["example.example", "example"]

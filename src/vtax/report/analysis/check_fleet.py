@@ -147,9 +147,11 @@ def _ratio(effect: Effect) -> Ratio:
 
 
 def _hosts(fleet: Fleet) -> Iterator[CheckedHost]:
-    """Yield every host that was measured, with where it lies apart."""
+    """Yield every host that was measured, with where it lies apart, the farthest first."""
     few = {host.name for peers in fleet.too_few for host in peers}
-    for host in fleet.compared:
+    apart = list(dict.fromkeys(name for finding in fleet.odd for name in finding.hosts))
+    places = {name: place for place, name in enumerate(apart)}
+    for host in sorted(fleet.compared, key=lambda host: places.get(host.name, len(apart))):
         findings = tuple(each for each in fleet.odd if host.name in each.hosts)
         if host.name not in few:
             yield CheckedHost(

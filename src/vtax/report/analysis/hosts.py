@@ -135,9 +135,10 @@ def hosts_of(analysis: Analysis) -> tuple[MeasuredHost, ...]:
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Return how hosts are shown: their names without the domain that all of them have, such as `.dc1.example.net`.
 
-    names: in full. A suffix without a letter is none, such as the last byte of an address.
+    names: in full, with the number of a host behind them or not. A suffix without a letter is none, such as the last
+    byte of an address.
     """
-    parts = {name: name.split(".") for name in names}
+    parts = {name: name.partition(" ")[0].split(".") for name in names}
     shared = 0
     if len(parts) > 1:
         most = min(len(labels) for labels in parts.values()) - 1
@@ -146,7 +147,11 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     suffix = next(iter(parts.values()))[-shared:] if shared else []
     if not any(letter.isalpha() for letter in "".join(suffix)):
         shared = 0
-    return {name: ".".join(labels[: len(labels) - shared]) for name, labels in parts.items()}
+    short = {}
+    for name, labels in parts.items():
+        _, space, number = name.partition(" ")
+        short[name] = ".".join(labels[: len(labels) - shared]) + space + number
+    return short
 
 
 def units_on(hosts: Sequence[MeasuredHost]) -> Units:
