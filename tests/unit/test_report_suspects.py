@@ -24,13 +24,13 @@ COMMON = {
 }
 OF_NATIVE = {**COMMON, "isolation": "nothing"}
 OF_CONTAINER = {**COMMON, "isolation": "confined"}
-SPEED = {"native": 1.0, "podman": 0.8, "lxc": 0.8, "sandbox": 1.0}
+SPEED = {"native": 1.0, "podman": 0.8, "lxc": 0.8, "sandbox": 1.0, "qemu": 1.0}
 
 
 def analysis(study: str = "service", **facts: dict[str, Any]) -> Analysis:
     """Return a run of nginx and sysbench-cpu in which podman and lxc are slower, with facts of their guests."""
     platforms = [PLATFORMS[0]]
-    for name in ("podman", "lxc", "sandbox"):
+    for name in list(SPEED)[1:]:
         platforms.append(PlatformRecord(name, {"driver": name, "options": {}}, True))
     run = a_run().platforms(*platforms).having(study=study)
     for benchmark in ("nginx", "sysbench-cpu"):
@@ -106,6 +106,23 @@ def test_a_filter_is_turned_off_by_the_option_that_the_driver_has(driver, option
     monkeypatch.setitem(SPEED, driver, 0.8)
     [suspect] = suspects(analysis(**{driver: {**OF_CONTAINER, "seccomp_filters": 1}}))
     assert suspect.commands == (f"sudo vtax run service --ab {driver}:{option.format(driver)}",)
+
+
+def test_a_machine_with_an_emulated_nic_is_tried_with_virtio_where_packets_matter(monkeypatch):
+    monkeypatch.setitem(SPEED, "qemu", 0.5)
+    lab = {"started.topology": "point-to-point"}
+    native = {**OF_NATIVE, **lab, "interface.eth0.driver": "veth"}
+    machine = {**COMMON, **lab, "isolation": "kernel", "interface.eth0.driver": "e1000"}
+    [suspect] = suspects(analysis(native=native, qemu=machine))
+    assert (suspect.fact, suspect.is_layer, suspect.labels) == (
+        "interface.eth0.driver",
+        True,
+        ("nginx",),
+    )
+    assert suspect.commands == ("sudo vtax run service --ab qemu:nic=e1000,qemu:nic=virtio-net",)
+    virtio = {**machine, "interface.eth0.driver": "virtio_net"}
+    [suspect] = suspects(analysis(native=native, qemu=virtio))
+    assert suspect.commands == ()
 
 
 def test_a_fact_that_no_option_changes_has_no_command():

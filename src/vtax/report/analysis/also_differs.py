@@ -80,6 +80,7 @@ _OF_KERNEL = frozenset(
         "tcp_send_buffer",
     }
 )
+NO_FACTS: Mapping[Resource, frozenset[str]] = {}
 _FOR_SPEED = frozenset({
     "async", "cache", "commit", "compress", "compress-force", "data", "dax", "delalloc", "dirsync", "discard", "lazytime",
     "metacopy", "msize", "noac", "noatime", "nobarrier", "nodatacow", "nodelalloc", "relatime", "rsize", "strictatime",
@@ -115,22 +116,23 @@ class AlsoDiffers:
 
 
 def also_differs(
-    analysis: Analysis, of_layer: frozenset[str] = frozenset()
+    analysis: Analysis, of_layer: Mapping[Resource, frozenset[str]] = NO_FACTS
 ) -> tuple[AlsoDiffers, ...]:
     """Return what differs from the baseline beside the layer, for every benchmark and platform that is compared.
 
-    of_layer: facts of the layer itself to compare, too.
+    of_layer: facts of the layer itself to compare, too, by the resource for which they matter.
     """
     found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
-    sections = [
-        (section.label, FACTS[resource_of(section.benchmark)] | of_layer, tuple(_compared(section)))
-        for section in analysis.sections
-    ]
+    sections = []
+    for section in analysis.sections:
+        resource = resource_of(section.benchmark)
+        more = of_layer.get(resource, frozenset())
+        sections.append((section.label, FACTS[resource], more, tuple(_compared(section))))
     for facts in _first_together(analysis):
         baseline = facts[analysis.baseline]
-        for label, fields, compared in sections:
+        for label, fields, more, compared in sections:
             for platform in compared:
-                for difference in _differences(facts.get(platform, {}), baseline, fields):
+                for difference in _differences(facts.get(platform, {}), baseline, fields, more):
                     platforms, labels = found.setdefault(difference, ({}, {}))
                     platforms[platform] = labels[label] = None
     return tuple(
@@ -179,21 +181,24 @@ def _compared(section: Section) -> Iterator[str]:
 
 
 def _differences(
-    facts: Mapping[str, Fact], baseline: Mapping[str, Fact], fields: frozenset[str]
+    facts: Mapping[str, Fact],
+    baseline: Mapping[str, Fact],
+    fields: frozenset[str],
+    of_layer: frozenset[str],
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield fact, value and the baseline's, of what both have and is not the layer."""
+    """Yield fact, value and the baseline's, of what both have and is not the layer, or is among `of_layer`."""
     kinds = {str(each.get("isolation", "")) for each in (facts, baseline)}
     if "" in kinds:  # of a run that does not say what its layers are
         return
     layer = _OF_KERNEL if "kernel" in kinds and "elsewhere" not in kinds else frozenset[str]()
     unlike: dict[str, list[str]] = {}
     for name in sorted(facts.keys() & baseline.keys()):
-        if facts[name] != baseline[name] and not layer & {name, *name.split(".")}:
-            group = name.partition(".")[0]
-            if name in fields or group in fields:
-                unlike.setdefault(group if group in ("hash", "mitigation") else name, []).append(
-                    name
-                )
+        if facts[name] == baseline[name]:
+            continue
+        group = name.partition(".")[0]
+        is_beside = not layer & {name, *name.split(".")} and bool(fields & {name, group})
+        if is_beside or name in of_layer:
+            unlike.setdefault(group if group in ("hash", "mitigation") else name, []).append(name)
     for told, implied in _IMPLIES:
         if told in unlike:
             unlike.pop(implied, None)

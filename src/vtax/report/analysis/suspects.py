@@ -7,12 +7,13 @@ the layer (`also_differs`) come before what is the layer itself, since the first
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from vtax.benchmarks.base import Resource
 from vtax.described import Means
-from vtax.report.analysis.also_differs import AlsoDiffers, also_differs
+from vtax.report.analysis.also_differs import FACTS, AlsoDiffers, also_differs
 from vtax.report.analysis.explain import explainable
 from vtax.report.analysis.reproduce import drivers_of
 from vtax.report.analysis.values import Analysis
@@ -20,8 +21,17 @@ from vtax.report.analysis.values import Analysis
 if TYPE_CHECKING:
     from vtax.platforms.base import Driver
 
-LAYER_FACTS = frozenset({"root_file_system", "seccomp_filters"})
-"""Facts of a layer that shares the host's kernel, of which its costs are known to be made."""
+_NIC = "interface.eth0.driver"
+_OF_EVERY = frozenset({"root_file_system", "seccomp_filters"})
+LAYER_FACTS: Mapping[Resource, frozenset[str]] = {
+    **dict.fromkeys(FACTS, _OF_EVERY),
+    "network": _OF_EVERY | {_NIC},
+    "application": _OF_EVERY | {_NIC},
+}
+"""Facts of layers, of which their costs are known to be made, by the resource for which they matter."""
+_OF_LAYERS = _OF_EVERY | {_NIC}
+_EMULATED_NICS = {"e1000": "e1000", "8139cp": "rtl8139"}
+"""Driver in the guest -> model of QEMU."""
 _PLACES = {"layer": "layer", "memory": "memory", "overlay": "layer", "tmpfs": "memory"}
 """Place or file system of /scratch -> the level of the option `scratch`; all others are volumes."""
 
@@ -65,7 +75,7 @@ def suspects(analysis: Analysis) -> tuple[Suspect, ...]:
                 fact.value,
                 fact.baseline_value,
                 fact.text,
-                fact.fact in LAYER_FACTS,
+                fact.fact in _OF_LAYERS,
                 tuple(_commands(analysis, fact, platforms)),
             )
             ranked.append((len(concerned), suspect))
@@ -88,7 +98,7 @@ def _commands(
 
 
 def _option(difference: AlsoDiffers, driver: Driver) -> tuple[str, str, str] | None:
-    """Return the option of a driver that changes a fact: its name, its level now, and the baseline's."""
+    """Return the option of a driver that changes a fact: its name, its level now, and a level that costs less."""
     known = driver.Options.model_fields
     if difference.fact.startswith("scratch") and "scratch" in known:
         here = _PLACES.get(difference.value, "volume")
@@ -99,6 +109,8 @@ def _option(difference: AlsoDiffers, driver: Driver) -> tuple[str, str, str] | N
             return "confinement", "default", "none"
         if "filter" in known:
             return "filter", "true", "false"
+    if difference.fact == _NIC and driver.name == "qemu" and difference.value in _EMULATED_NICS:
+        return "nic", _EMULATED_NICS[difference.value], "virtio-net"
     if difference.fact == "root_file_system" and driver.name == "sandbox":
         return "root", "overlay", "plain"
     return None
