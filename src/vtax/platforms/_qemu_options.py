@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from vtax.host.architecture import HOST
 from vtax.platforms.base import Rung, Step, ladder
 from vtax.platforms.cpu_limits import CpuLimited
+from vtax.platforms.options import Choice
 from vtax.study.declared import Example
 
 
@@ -93,6 +94,12 @@ class QemuOptions(CpuLimited):
         if self.aio == "native" and self.cache != "none":
             raise ValueError("aio native needs cache none")
         return self
+
+    @classmethod
+    def choice_behind(cls, fact: str, value: str, baseline: str) -> Choice | None:
+        nic = {"e1000": "e1000", "8139cp": "rtl8139"}.get(value)
+        is_nic = fact == "interface.eth0.driver" and nic is not None
+        return ("nic", str(nic), "virtio-net") if is_nic else None
 
     @property
     def cpu_model(self) -> str:

@@ -1,7 +1,7 @@
 """Whether a QEMU platform runs here, found out in three steps, each only when the one before it passed.
 
-1. Is everything there that it needs: programs, /dev/kvm, /dev/vhost-net, huge pages, the host's kernel.
-2. A probe of the very machine (see _qemu_boot), a tenth of a second.
+1. Is everything there that it needs: programs, /dev/kvm, huge pages, the host's kernel.
+2. A probe of the very machine (see _qemu_boot), a tenth of a second. Then vhost, of no use without KVM.
 3. With KVM and an image: a whole guest that must answer, since a virtualization that is itself virtual can fail later
    than any small program shows. Emulation has no such surprises. The outcome of a whole start is kept until the host
    boots again or anything that decides it changes.
@@ -83,10 +83,6 @@ def missing(options: QemuOptions) -> tuple[str, str] | None:
         return reason, _NO_KVM
     if options.machine == "microvm" and options.accel == "tcg" and tsc.frequency_khz() is None:
         return Note("microvm-clock"), ""
-    if options.vhost == "on":
-        no_vhost = probing.no_device("vhost-net")
-        if no_vhost:
-            return no_vhost, Note("hint-vhost")
     if options.huge_pages and not huge_pages.available():
         return Note("no-huge-pages"), ""
     if options.kernel == "host":
@@ -108,6 +104,9 @@ def _booted(
         if booted.problem:
             reason, hint = _failure(options, booted.problem, booted.broken)
             return replace(outcome, reason=reason, hint=hint)
+    no_vhost = probing.no_device("vhost-net") if options.vhost == "on" else None
+    if no_vhost:
+        return replace(outcome, reason=no_vhost, hint=Note("hint-vhost"))
     if options.accel == "tcg" and HOST.has_boot_program:
         return replace(outcome, available=True)
     if image is None:

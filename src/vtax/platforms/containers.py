@@ -26,7 +26,7 @@ from vtax.platforms import alike, confinement, scratch, user_network
 from vtax.platforms.base import GuestSpec
 from vtax.platforms.confinement import Confinement
 from vtax.platforms.cpu_limits import CpuLimited
-from vtax.platforms.options import Scratched
+from vtax.platforms.options import Choice, Scratched
 from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
 from vtax.platforms.user_network import Network
 
@@ -57,6 +57,12 @@ class ContainerOptions(ProcessOptions):
         description="'none': no filter of system calls, no AppArmor, the runtime's capabilities; 'default': the "
         "runtime's filter and vtax's, eleven capabilities; 'strict': the same without capabilities",
     )
+
+    @classmethod
+    def choice_behind(cls, fact: str, value: str, baseline: str) -> Choice | None:
+        if fact == "seccomp_filters":
+            return "confinement", "default", "none"
+        return super().choice_behind(fact, value, baseline)
 
 
 def oci_confinement(options: ContainerOptions, spec: GuestSpec) -> list[str]:

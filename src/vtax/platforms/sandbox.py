@@ -21,6 +21,7 @@ from vtax.platforms.base import GuestSpec, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
 from vtax.platforms.native import Root
+from vtax.platforms.options import Choice
 from vtax.platforms.probing import LaunchedDriver, has_launchers
 from vtax.platforms.stdio import StdioGuest
 from vtax.study.fields import Privilege
@@ -64,6 +65,14 @@ class SandboxOptions(ProcessOptions):
         if self.closed and not (self.namespaces and self.network_namespace):
             raise ValueError("closed needs namespaces and network_namespace")
         return self
+
+    @classmethod
+    def choice_behind(cls, fact: str, value: str, baseline: str) -> Choice | None:
+        if fact == "root_file_system":
+            return "root", "overlay", "plain"
+        if fact == "seccomp_filters":
+            return "filter", "true", "false"
+        return super().choice_behind(fact, value, baseline)
 
     @property
     def confines(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from vtax.benchmarks.base import Resource
 from vtax.described import Means
@@ -17,9 +17,6 @@ from vtax.report.analysis.also_differs import FACTS, AlsoDiffers, also_differs
 from vtax.report.analysis.explain import explainable
 from vtax.report.analysis.reproduce import drivers_of
 from vtax.report.analysis.values import Analysis
-
-if TYPE_CHECKING:
-    from vtax.platforms.base import Driver
 
 _NIC = "interface.eth0.driver"
 _OF_EVERY = frozenset({"root_file_system", "seccomp_filters"})
@@ -30,10 +27,6 @@ LAYER_FACTS: Mapping[Resource, frozenset[str]] = {
 }
 """Facts of layers, of which their costs are known to be made, by the resource for which they matter."""
 _OF_LAYERS = _OF_EVERY | {_NIC}
-_EMULATED_NICS = {"e1000": "e1000", "8139cp": "rtl8139"}
-"""Driver in the guest -> model of QEMU."""
-_PLACES = {"layer": "layer", "memory": "memory", "overlay": "layer", "tmpfs": "memory"}
-"""Place or file system of /scratch -> the level of the option `scratch`; all others are volumes."""
 
 
 @dataclass(frozen=True)
@@ -86,31 +79,18 @@ def suspects(analysis: Analysis) -> tuple[Suspect, ...]:
 def _commands(
     analysis: Analysis, difference: AlsoDiffers, platforms: Sequence[str]
 ) -> Iterator[str]:
+    from vtax.platforms.options import DriverOptions
     from vtax.study.load import shipped
 
     study = analysis.study if analysis.study in shipped() else f"{analysis.study}.toml"
     for platform, driver in drivers_of(analysis).items():
-        option = _option(difference, driver) if platform in platforms else None
-        if option:
-            name, level, other = option
+        options = driver.Options
+        choice = None
+        if platform in platforms and issubclass(options, DriverOptions):
+            choice = options.choice_behind(
+                difference.fact, difference.value, difference.baseline_value
+            )
+        if choice:
+            name, level, other = choice
             sides = f"{platform}:{name}={level},{platform}:{name}={other}"
             yield f"sudo vtax run {study} --ab {sides}"
-
-
-def _option(difference: AlsoDiffers, driver: Driver) -> tuple[str, str, str] | None:
-    """Return the option of a driver that changes a fact: its name, its level now, and a level that costs less."""
-    known = driver.Options.model_fields
-    if difference.fact.startswith("scratch") and "scratch" in known:
-        here = _PLACES.get(difference.value, "volume")
-        there = _PLACES.get(difference.baseline_value, "volume")
-        return ("scratch", here, there) if here != there else None
-    if difference.fact == "seccomp_filters":
-        if "confinement" in known:
-            return "confinement", "default", "none"
-        if "filter" in known:
-            return "filter", "true", "false"
-    if difference.fact == _NIC and driver.name == "qemu" and difference.value in _EMULATED_NICS:
-        return "nic", _EMULATED_NICS[difference.value], "virtio-net"
-    if difference.fact == "root_file_system" and driver.name == "sandbox":
-        return "root", "overlay", "plain"
-    return None
