@@ -15,6 +15,7 @@ import pytest
 from a_run import begin, cells, fill, trial
 from click.testing import CliRunner
 from command_line import output_of, refusal
+from sqlalchemy import select
 
 from vtax.cli.main import group
 from vtax.cli.row_progress import row_progress
@@ -22,7 +23,7 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.messages import Note, quoted
 from vtax.runner.resume import check_host, resume_obstacle
-from vtax.store import bundle, bundle_lines
+from vtax.store import bundle, bundle_lines, schema
 from vtax.store.importing import import_bundle
 from vtax.store.records import SAMPLES, OutputRecord
 from vtax.store.store import Store
@@ -168,6 +169,18 @@ def test_the_same_run_makes_the_same_bundle_also_from_another_store(home, elsewh
     assert Path("a.gz").read_bytes() == Path("b.gz").read_bytes()
     *content, _ = gzip.decompress(Path("a.gz").read_bytes()).splitlines(keepends=True)
     assert hashlib.sha256(b"".join(content)).hexdigest() == first["sha256"]
+
+
+def test_metrics_of_a_bundle_without_roles_get_theirs(home, elsewhere):
+    bundle_file = Path(__file__).parents[2] / "docs" / "examples" / "tour.vtax.gz"
+    assert b'"role": "speed"' not in gzip.decompress(bundle_file.read_bytes())
+    elsewhere()
+    output_of("import", str(bundle_file))
+    with Store.open(Home.from_environment().store_url) as store, store.engine.connect() as database:
+        stored = database.execute(select(schema.metric.c.name, schema.metric.c.role)).all()
+    roles = dict(stored)
+    assert "" not in roles.values()
+    assert (roles["events_per_s"], roles["retransmits"]) == ("speed", "count")
 
 
 def test_a_run_that_went_on_after_it_was_exported_is_not_replaced(home):

@@ -22,6 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, DamagedRows, StoreError
 from vtax.foreign_text import clean, cleaned
+from vtax.stats.terms import role_of
 from vtax.store import schema
 from vtax.store.bundle import Bundle, sha256_of
 from vtax.store.contents import check_contents
@@ -135,10 +136,17 @@ def _checked_rows(bundle: Bundle) -> Iterator[Row]:
         checks[name] = {column: _check_of(table.c[column]) for column in columns}
     for name, stored in bundle.rows():
         check = checks.get(name)
-        row = {"role": "", **stored} if name == "metric" else stored  # bundles of old have none
+        has_no_role = name == "metric" and "role" not in stored  # a bundle of old
+        row = {**stored, "role": ""} if has_no_role else stored
         if check is None or row.keys() != check.keys():
             raise ValueError(f"a row of {name[:20]} has other columns than schema {schema.VERSION}")
-        yield name, {column: check[column](value) for column, value in row.items()}
+        values = {column: check[column](value) for column, value in row.items()}
+        if has_no_role:
+            is_primary = values["is_primary"]
+            values["role"] = role_of(
+                values["name"], values["unit"], values["better"], is_primary=is_primary
+            )
+        yield name, values
 
 
 def _check_of(column: Any) -> Callable[[Any], Any]:

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, select
 
 from vtax.foreign_text import clean, one_line
 from vtax.messages import restored
-from vtax.stats.terms import role_of
 from vtax.store import schema
 from vtax.store.records import (
     CellRecord,
@@ -166,7 +165,7 @@ def read_metrics(
                 row.is_primary,
                 row.average,
                 row.fixed_work,
-                row.role or role_of(row.name, row.unit, row.better, is_primary=row.is_primary),
+                row.role,
             )
         )
     return ids, tuple(records)

@@ -136,9 +136,7 @@ metric = Table(
     Column("title", Text, nullable=False, default=""),
     Column("unit", String(40), nullable=False),
     Column("better", String(8), nullable=False),  # higher | lower
-    Column(
-        "role", String(8), nullable=False, server_default=""
-    ),  # speed | cost | size | count; see stats.terms; empty where a bundle lacks it
+    Column("role", String(8), nullable=False),  # speed | cost | size | count; see stats.terms
     Column("is_primary", Boolean, nullable=False, default=False),
     Column(
         "average", String(12), nullable=False, server_default="arithmetic"
