@@ -90,7 +90,7 @@ def judged_run(data: RunData) -> Judged:
     rule = rule_of(data.run.declared.get("design", {}), because)
     units, margins = units_of_blocks(data), margins_of(data.run.declared)
     families = []
-    for family in _families(data, _measured(data, rule, units)):
+    for family in _families(data, _measured(data, rule, units, margins)):
         families.append(_judged(family, rule.within(margins.get(family.label)), units))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, families))
@@ -211,11 +211,12 @@ class _Description:
 
 
 def _measured(
-    data: RunData, rule: Rule, units: Mapping[int, Unit]
+    data: RunData, rule: Rule, units: Mapping[int, Unit], margins: Mapping[str, float]
 ) -> dict[tuple[int, int], MeasuredRow]:
     """Return (index of a cell, index of a metric) -> its row without an answer, of all metrics of the cell's benchmark.
 
     units: block -> its host and session.
+    margins: label of a benchmark -> its own.
     """
     run, trials, observations = data.run, data.trials, Observations.of_run(data)
     metrics_of: dict[str, list[int]] = {}
@@ -226,7 +227,7 @@ def _measured(
         for cell, record in enumerate(run.cells)
         for metric in metrics_of.get(record.benchmark, ())
     }
-    resolutions = _resolutions(data, described, rule)
+    resolutions = _resolutions(data, described, rule, margins)
     failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
     platforms = {platform.name: platform for platform in run.platforms}
     wrong, held = (
@@ -318,11 +319,13 @@ def _widened(
 
 
 def _resolutions(
-    data: RunData, described: Mapping[tuple[int, int], _Description], rule: Rule
+    data: RunData,
+    described: Mapping[tuple[int, int], _Description],
+    rule: Rule,
+    margins: Mapping[str, float],
 ) -> dict[tuple[int, int], Resolution]:
     """Return how finely the figures of every row are known, by those of all cells of its point."""
     points: dict[tuple[str, int], list[int]] = {}
-    margins = margins_of(data.run.declared)
     for cell, metric in described:
         points.setdefault((data.run.cells[cell].point, metric), []).append(cell)
     found: dict[tuple[int, int], Resolution] = {}
