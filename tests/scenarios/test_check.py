@@ -105,12 +105,14 @@ def test_a_junit_file_has_one_case_a_comparison(tmp_path):
         case.find("failure") for case in cases if case.get("classname") == "qemu-tcg (emulated)"
     ]
     assert [each.get("type") for each in failures if each is not None] == ["slower"] * 3
-    assert all(each is not None and "fails below 95" in str(each.text) for each in failures)
+    assert all(
+        each is not None and "fails above a loss of 5" in str(each.text) for each in failures
+    )
     assert all(float(case.get("time", "")) > 0 for case in cases[:-1])
     assert [child.tag for child in suite][-2:] == ["system-out", "system-err"]
     table = " ".join(invoked("--fail-if", "slower-by", "5%").output.split())
     for each in failures:
-        share = re.search(r"(\S+ times slower \[.*?\]), fails below", str(each.text))
+        share = re.search(r"(\S+ times slower \[.*?\]), fails above", str(each.text))
         assert share[1] in table.replace("\xa0", " ")
 
 

@@ -82,7 +82,7 @@ def test_the_document_says_after_what_and_against_before(store):
     document = document_of(found)
     lead = english(document.lead[0]).replace("\N{NO-BREAK SPACE}", " ")
     assert lead == (
-        "tour-merged-1: native, docker after kernel, against before; fails below 95.2 %; Holm-corrected over all "
+        "tour-merged-1: native, docker after kernel, against before; fails above a loss of 5 %; Holm-corrected over all "
         "comparisons of a metric (2)"
     )
     assert as_json(document)["baseline"] == "before"

@@ -121,36 +121,35 @@ def _lead(found: Checks) -> doc.Inline:
         run=found.analysis.name,
         treatments=joined(found.treatments),
         baseline=found.baseline,
-        limits=_limits(found, found.baseline),
+        limits=_limits(found),
     )
 
 
-def _limits(found: Checks, baseline: str = "") -> doc.Inline:
-    """`below 95.24 % of native or above 105 % of native in cost`: where the check fails."""
-    limits = [_beyond(quantity, found, baseline) for quantity in found.margins]
+def _limits(found: Checks) -> doc.Inline:
+    """`above a loss of 5 % or above 5 % more in cost`: where the check fails."""
+    limits = [_beyond(quantity, found) for quantity in found.margins]
     return (
         limits[0] if len(limits) == 1 else msg("{one} or {other}", one=limits[0], other=limits[1])
     )
 
 
-def _beyond(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Inline:
+def _beyond(quantity: Quantity, found: Checks) -> doc.Inline:
     """Return where comparisons of a quantity fail."""
-    limit = _limit(quantity, found, baseline)
+    limit = _limit(quantity, found)
     if quantity == "speed":
-        return msg("below {limit}", limit=limit)
-    return msg("above {limit} in cost", limit=limit)
+        return msg("above a loss of {limit}", limit=limit)
+    return msg("above {limit} more in cost", limit=limit)
 
 
-def _limit(quantity: Quantity, found: Checks, baseline: str = "") -> doc.Inline:
-    """Return the share of the baseline beyond which comparisons of a quantity fail; a range where benchmarks differ."""
+def _limit(quantity: Quantity, found: Checks) -> doc.Inline:
+    """Return the loss above which comparisons of a quantity fail; a range where benchmarks differ."""
     margins = [each.margin for each in found.compared if each.margin and each.quantity == quantity]
     given = found.margins[quantity]
-    limits = []
-    for margin in (min(margins, default=given), max(margins, default=given)):
-        limit = edges(margin)[0 if quantity == "speed" else 1]
-        limits.append(doc.Relative(limit, is_of="amount", baseline=baseline))
-    low, high = sorted(limits, key=lambda limit: limit.estimate)
-    return low if low == high else doc.Range(replace(low, baseline=""), high)
+    low, high = (
+        doc.Share(margin, "declared")
+        for margin in (min(margins, default=given), max(margins, default=given))
+    )
+    return low if low == high else doc.Range(low, high)
 
 
 def _summary(found: Checks) -> doc.Titled:
@@ -299,8 +298,7 @@ def _counts(names: Iterable[str]) -> doc.Inline:
 def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc.Inline:
     """Return how many comparisons of a quantity have an outcome."""
     of_cost = quantity == "cost"
-    baseline = found.baseline if not found.against else ""
-    beyond = _beyond(quantity, found, baseline)
+    beyond = _beyond(quantity, found)
     if outcome == "slower":
         return plural(
             "{count} comparison is slower, {beyond}",
@@ -341,17 +339,17 @@ def _counted(outcome: str, quantity: Quantity, count: int, found: Checks) -> doc
                 count,
             )
         return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
-    limit = _limit(quantity, found, baseline)
+    limit = _limit(quantity, found)
     if of_cost:
         return plural(
-            "{count} comparison costs at most {limit}",
-            "{count} comparisons cost at most {limit}",
+            "{count} comparison costs at most {limit} more",
+            "{count} comparisons cost at most {limit} more",
             count,
             limit=limit,
         )
     return plural(
-        "{count} comparison is above {limit}",
-        "{count} comparisons are above {limit}",
+        "{count} comparison has a loss of at most {limit}",
+        "{count} comparisons have a loss of at most {limit}",
         count,
         limit=limit,
     )
@@ -584,7 +582,7 @@ def _case(kind: Kind, found: Checks) -> Any:
 
 
 def _finding(each: Checked, found: Checks) -> doc.Inline:
-    """`91.2 % of native [89.0, 93.5], fails below 95 %` as in the table, what it could see, and what would decide."""
+    """`91.2 % of native [89.0, 93.5], fails above a loss of 5 %` as in the table, what it could see, and what would decide."""
     parts: list[doc.Inline] = []
     if each.ratio is not None:
         share = shared.relative_of(
