@@ -538,3 +538,14 @@ def test_a_record_that_nobody_checked_does_no_harm(store, change):
     runs = measure(store, HOSTS[:3])
     source = source_of(store, merged(store, runs, change=change, extra=[{"deep": {}}]))
     assert shown(source)["changes"] == []
+
+
+def test_a_change_that_slows_several_times_says_how_many(store):
+    def speed(host: str, session: int, platform: str) -> float:
+        return 0.2 if updated(host, session) and platform == "docker" else 1.0
+
+    runs = measure(store, HOSTS, 4, speed=speed, facts=kernels)
+    said = sentences(source_of(store, merged(store, runs, change=DECLARED)))
+    assert re.match(
+        r"After kernel 6\.6: docker: [45]\.\d+ times slower \[[\d., ]+\]; native", said[0]
+    )

@@ -22,6 +22,7 @@ from vtax.report.parts import shared
 from vtax.report.parts.first_screen import answer_line
 from vtax.stats.checks import StatsError
 
+_FAR = 2.0  # times
 _MOST_SETS, _MOST_FACTS, _MOST_MISSING, _MOST_EFFECTS = 6, 3, 4, 3
 STATES = {
     "new": msg("not asked yet"), "unreachable": msg("unreachable"), "refused": msg("refused"), "busy": msg("busy"),
@@ -221,25 +222,27 @@ def _words(effects: Sequence[ChangeEffect], alpha: float) -> doc.Inline:
         parts.append(
             plural("{count} further effect", "{count} further effects", len(sure) - _MOST_EFFECTS)
         )
-    open_ = [each for each in effects if each.p_adjusted > alpha]
-    if open_:
+    unsure = [each for each in effects if each.p_adjusted > alpha]
+    if unsure:
         word = msg("no difference shown elsewhere") if sure else msg("no difference shown")
-        parts.append(joined([word, _not_excluded(open_)], " "))
+        parts.append(joined([word, _not_excluded(unsure)], " "))
     return joined(parts)
 
 
 def _word(each: ChangeEffect, count: int) -> doc.Inline:
     """`at least 3.1 % slower on nginx`. count: effects on the platform."""
-    bounds = each.at_once or each.effect
-    is_slower = each.effect.efficiency(each.section.better).estimate < 1
-    text = shared.bound_of("slower" if is_slower else "faster", bounds.loss(each.section.better), each.section)  # fmt: skip
+    section, share = each.section, shared.relative_of(each.effect, each.section)
+    performance = each.effect.efficiency(section.better).estimate
+    kind = "slower" if performance < 1 else "faster"
+    text = shared.bound_of(kind, (each.at_once or each.effect).loss(section.better), section)
     if text == "":
-        text = msg("{share} of what it was", share=shared.relative_of(each.effect, each.section))
-    if each.section.metric.role == "cost":
-        text = joined([text, shared.metric_of(each.section)], " ")
+        is_percent = 1 / _FAR <= performance <= _FAR  # beyond, it reads as times slower
+        text = msg("{share} of what it was", share=share) if is_percent else share
+    if section.metric.role == "cost":
+        text = joined([text, shared.metric_of(section)], " ")
     if count == 1:
         return text
-    place = joined([each.section.label, shared.levels(each.point)], " ")
+    place = joined([section.label, shared.levels(each.point)], " ")
     return msg("{word} on {place}", word=text, place=place)
 
 
