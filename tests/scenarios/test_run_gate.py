@@ -97,7 +97,7 @@ def test_a_run_is_judged_at_its_end(tmp_path):
     junit = tmp_path / "gate.xml"
     passed = run_as_process(tmp_path, STEADY, *GATE, "--junit", str(junit))
     assert passed.status == 0, passed
-    assert "The check passed: 1 comparison is above 95.2 % of native." in passed.output
+    assert "The check passed: 1 comparison has a loss of at most 5 %." in passed.output
     assert (suite(junit)["tests"], suite(junit)["failures"]) == ("1", "0")
     assert runs() == ["s-1"]
 
@@ -107,7 +107,7 @@ def test_what_became_slower_fails_the_run_and_its_junit_file(tmp_path):
     failed = run_as_process(tmp_path, SLOW, *GATE, "--junit", str(junit))
     assert failed.status == FAILED, failed
     assert (
-        "The check failed: 1 comparison is slower, below 95.2 % of native: mine on script"
+        "The check failed: 1 comparison is slower, above a loss of 5 %: mine on script"
         in failed.output
     )
     assert suite(junit)["failures"] == "1"
