@@ -21,8 +21,9 @@ import numpy as np
 from vtax.counters import table
 from vtax.report.analysis.explain import explained
 from vtax.report.analysis.result import analyse_data
+from vtax.store.annotations import Annotations
 from vtax.store.query import BlockCounters, Measurements, RunData, Trials
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
 
 TRIALS, TRIAL_S, RATE, SLOWDOWN = 2, 2.0, 1e4, 3.0
 COPIES = 20  # counters of every kind
@@ -86,9 +87,10 @@ def simulated(
         started_at=0.0,
         ended_at=1.0,
         duration_s=1.0,
-        sessions=(),
+        sessions=(SessionRecord(1, "", {}, 0.0),),
         identity="",
         provenance={},
+        annotations=Annotations(),
         platforms=platforms,
         cells=cells,
         metrics=[MetricRecord("tool", "rate", "rate", "events/s", "higher", True)],
