@@ -121,10 +121,12 @@ def is_shared(step: float, cells: Sequence[Array]) -> bool:
     """
     agree = []
     for times in cells:
-        fewest = math.ceil(times.max() / step / (1 + _OFF_TICK))
-        most = math.floor(times.max() / step / (1 - _OFF_TICK))
-        if times.size < MIN_FOR_TIMER or most > _MOST_TICKS:
+        with np.errstate(over="ignore"):
+            ticks = float(times.max() / step)  # infinite of a rate next to zero
+        if times.size < MIN_FOR_TIMER or ticks >= (_MOST_TICKS + 1) * (1 - _OFF_TICK):
             continue
+        fewest = math.ceil(ticks / (1 + _OFF_TICK))
+        most = math.floor(ticks / (1 - _OFF_TICK))
         steps, counts, off = _fitted(times, np.arange(float(fewest), most + 1))
         agree.append(bool(((off <= _OFF_TICK * steps) & (counts.min(axis=1) >= 1)).any()))
     return 2 * sum(agree) >= len(agree)
