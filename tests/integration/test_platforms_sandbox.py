@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,27 @@ def test_the_shipped_sandbox_has_all_of_them_but_a_user_namespace(stage):
         "closed": True,
         "limited": True,
     }
+
+
+def test_the_rungs_of_a_container_start_and_each_has_one_mechanism_more(stage):
+    *rungs, top = registry.ladders()["podman"]
+    mechanisms = [facts(stage, rung.driver, rung.options) for rung in rungs]
+    assert mechanisms[0] == OF_NATIVE
+    changes = [
+        {name for name in above if above[name] != below[name]}
+        for below, above in pairwise(mechanisms)
+    ]
+    assert changes == [
+        {"namespaces", "is first"},
+        {"namespaces"},
+        {"capabilities"},
+        {"gains nothing"},
+        {"filtered"},
+        {"closed"},
+        {"overlay", "scratch"},
+    ]
+    assert registry.platform_of(rungs[-1]).options == registry.get("sandbox").options
+    assert registry.platform_of(top).identity() == registry.get("podman").identity()
 
 
 @pytest.mark.parametrize("options", [{}, {"network_namespace": True}, CONFINED])

@@ -425,13 +425,19 @@ def test_a_rung_that_does_not_run_here_is_named_with_the_reason(examined):
         "ground": Probe(True),
         "vhost": Probe(False, "this host has no /dev/vhost-net", "modprobe vhost_net"),
     }
-    emulated = {"first": Probe(True, marks=("emulated",)), "second": Probe(True)}
-    examination = Examination({}, (), 1.0, ladders={"kvm": rungs, "tcg": emulated})
+    emulated = dict.fromkeys(("first", "second"), Probe(True, marks=("emulated",)))
+    part = {"first": Probe(True, marks=("not confined",)), "second": Probe(True)}
+    ladders = {"kvm": rungs, "tcg": emulated, "podman": part}
+    examination = Examination({}, (), 1.0, ladders=ladders)
     examined(examination)
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines if " / " in line}
-    assert rows == {"kvm": "1 / 2 vhost: this host has no /dev/vhost-net", "tcg": "2 / 2 emulated"}
-    [of_kvm, _] = examination.as_json()["ladders"]
+    assert rows == {
+        "kvm": "1 / 2 vhost: this host has no /dev/vhost-net",
+        "tcg": "2 / 2 emulated",
+        "podman": "2 / 2",
+    }
+    [of_kvm, *_] = examination.as_json()["ladders"]
     assert of_kvm["name"] == "kvm"
     assert [(each["name"], each["available"]) for each in of_kvm["rungs"]] == [
         ("ground", True),

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from vtax.guest.bootstrap import SANDBOX
 from vtax.platforms import confinement, native
-from vtax.platforms.base import GuestSpec, register_platform
+from vtax.platforms.base import GuestSpec, Rung, Step, ladder, register_platform
 from vtax.platforms.confinement import Isolation
 from vtax.platforms.containers import ProcessOptions
 from vtax.platforms.native import Root
@@ -80,6 +80,25 @@ class SandboxOptions(ProcessOptions):
         return self.closed and self.filter and self.capabilities != "all"
 
 
+_MECHANISMS: Sequence[Step] = (
+    ("sandbox-plain", "nothing: as native", {}),
+    ("sandbox-namespaces", "namespaces of processes", {"namespaces": True}),
+    ("sandbox-network", "network namespace", {"network_namespace": True}),
+    ("sandbox-capabilities", "fewer capabilities", {"capabilities": "default"}),
+    ("sandbox-privileges", "no_new_privs", {"no_new_privileges": True}),
+    ("sandbox-filter", "filter of system calls", {"filter": True}),
+    ("sandbox-closed", "closed /dev, /proc and /sys", {"closed": True}),
+    ("sandbox-overlay", "root in an overlay", {"root": "overlay"}),
+)
+"""Mechanisms of containers, in the order in which they are added; the last has all of the platform `sandbox`."""
+_RUNTIMES = ("bubblewrap", "containerd", "docker", "lxc", "nspawn", "podman")
+
+
+def _ladder(runtime: str) -> tuple[Rung, ...]:
+    """Return what a container of a runtime is made of; on the last rung is what the runtime itself adds."""
+    return (*ladder("sandbox", _MECHANISMS), Rung(runtime, f"{runtime} itself", runtime, {}))
+
+
 @register_platform
 class Sandbox(LaunchedDriver):
     name = "sandbox"
@@ -97,6 +116,7 @@ class Sandbox(LaunchedDriver):
         }
     }
     tunings = ("default", "pinned", "hugepages")
+    ladders: Mapping[str, tuple[Rung, ...]] = {name: _ladder(name) for name in _RUNTIMES}
     writes_below_directory = True
     version_argv = ("uname", "-r")  # of the kernel: it makes the namespaces and filters
 
