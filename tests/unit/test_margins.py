@@ -61,5 +61,5 @@ def test_a_gate_without_a_margin_judges_by_those_of_the_benchmarks(found):
     }
     assert checked.margins["speed"] == 0.1
     text = drawn(document_of(checked), 200).replace(SPACE, " ")
-    assert "below 90.9 % to 98.0 % of native" in text
+    assert "fails above a loss of 2 % to 10 %" in text
     assert {each.margin for each in check(None, found, {"speed": 0.5}).compared} == {0.5}
