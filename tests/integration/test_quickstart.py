@@ -358,6 +358,28 @@ def test_the_environment_of_a_copied_checkout_is_made_anew(copy):
     started.wait(30)
 
 
+def test_packages_are_compiled_before_anything_is_measured_and_not_after_a_request_to_stop(copy):
+    finished_environment(copy.path, made_in=copy.path)
+    packages = copy.path / ".venv" / "lib" / "python3.0" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "package.py").write_text("answer = 42\n")
+    functions = (CHECKOUT / "quickstart").read_text().removesuffix('main "$@"\n')
+
+    def ended(then: str) -> int:
+        script = f"{functions}\ncompile_packages &\ncompiling=$!\n{then}"
+        return subprocess.run(["bash", "-c", script], cwd=copy.path, check=False).returncode
+
+    assert ended("wait_until_compiled") == 0
+    assert len(list(packages.rglob("package.*.pyc"))) == 1
+    for number in range(2000):
+        (packages / f"more{number}.py").write_text("answer = [" + "42, " * 2000 + "]\n")
+    assert ended("stop_on_signal") == 130
+    time.sleep(0.5)
+    made = len(list(packages.rglob("*.pyc")))
+    time.sleep(1)
+    assert len(list(packages.rglob("*.pyc"))) == made < 2001
+
+
 def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
