@@ -12,7 +12,9 @@ from vtax.benchmarks.base import Outcome
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.report import document as doc
+from vtax.report.analysis import every_row
 from vtax.report.analysis.check import check
+from vtax.report.analysis.next_step import next_step_of
 from vtax.report.parts.first_screen import left_early_line
 from vtax.report.parts.result_notes import notes_under
 from vtax.report.renderers.format import english
@@ -125,6 +127,32 @@ def test_what_a_stopped_run_had_yet_to_measure_in_its_last_block_did_not_leave(
     run = run.design(stop="budget", blocks=8, budget=60.0, margin=0.02).trials(trial)
     said = list(left_early_line(run.ending(status).analysed(store)))
     assert len(said) == lines
+
+
+def test_further_blocks_are_not_said_to_decide_the_cost_of_what_left():
+    run = a_run().platforms(*PLATFORMS).benchmark("tool").metric("speed").blocks(8).with_guests()
+    run = run.metric("host_cpu_per_event", "s", "lower")
+
+    def trial(cell, block, number):
+        if cell.platform == "slow" and block >= 3:
+            return None
+        cost = 1 + 0.3 * (-1) ** block * (cell.platform == "slow")
+        value = speed(cell.platform, block) * (
+            1 + 0.2 * (cell.platform == "docker") * (-1) ** block
+        )
+        return {"values": {"speed": value, "host_cpu_per_event": cost}}
+
+    analysis = (
+        run.design(stop="budget", blocks=8, budget=60.0, margin=0.02).trials(trial).analysis()
+    )
+    undecided = set()
+    for section, _, row in every_row(analysis.answered):
+        if row.verdict is not None and row.verdict.kind == "undecided":
+            undecided.add((row.platform.name, section.metric.name))
+    assert undecided == {("docker", "speed"), ("slow", "host_cpu_per_event")}
+    step = next_step_of(analysis)
+    assert step is not None
+    assert {each.row.platform.name for each in (*step.decides, *step.left)} == {"docker"}
 
 
 @pytest.mark.parametrize("stop", sorted(LEAVING))

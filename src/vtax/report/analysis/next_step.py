@@ -162,11 +162,17 @@ def reasons_of(verdict: Verdict) -> tuple[Note, ...]:
 
 
 def _undecided(analysis: Analysis) -> tuple[UndecidedRow, ...]:
-    return tuple(
-        UndecidedRow(section, point, row)
-        for section, point, row in every_row(analysis.answered)
-        if row.ratio is not None and row.verdict is not None and row.verdict.kind == "undecided"
-    )
+    """Return what further blocks may decide: not the costs of a cell that left early by its speed, and is in none."""
+    rule = analysis.rule
+    lets_go = rule.leaves_early and not rule.leaves_settled and analysis.status == "finished"
+    undecided = []
+    for section, point, row in every_row(analysis.answered):
+        has_left = lets_go and row.settled
+        if row.ratio is None or row.verdict is None or has_left:
+            continue
+        if row.verdict.kind == "undecided":
+            undecided.append(UndecidedRow(section, point, row))
+    return tuple(undecided)
 
 
 def _decided_by(blocks: int, undecided: Sequence[UndecidedRow]) -> list[UndecidedRow]:
