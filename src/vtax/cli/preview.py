@@ -18,7 +18,7 @@ from vtax.image.build import checked
 from vtax.image.image import Image
 from vtax.platforms.probing import unprobed
 from vtax.platforms.registry import get, names
-from vtax.report.analysis.noise import BlockNoise, noise_of_host
+from vtax.report.analysis.noise import ASSUMED, BlockNoise, noise_of_host
 from vtax.report.replacing import replacing
 from vtax.runner.estimates import with_costs
 from vtax.runner.plan import Plan, make_plan
@@ -30,8 +30,6 @@ from vtax.study.drafts import Draft
 from vtax.study.load import load
 from vtax.units import duration_s
 
-ASSUMED_NOISE = 0.05  # of the ratio of a block: that of a host with a few other programs
-_ASSUMED = BlockNoise(ASSUMED_NOISE, "assumed: no run here has it")
 _SEEN_WITH = 0.8  # probability
 
 
@@ -159,7 +157,7 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
         known = noise_of_host(store, machine_id(), set(benchmarks.values()), draft.platforms)
     sights = []
     for label, benchmark in benchmarks.items():
-        noise = known.get(benchmark, _ASSUMED)
+        noise = known.get(benchmark, ASSUMED)
         if blocks < 2:
             sights.append(Sight(label, noise.sd, noise.source, None, None))
             continue

@@ -12,6 +12,7 @@ import click
 from vtax import __version__
 from vtax.cli import overrides
 from vtax.cli.arguments import listed
+from vtax.cli.claims_ahead import claims_ahead
 from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.gate import (
     ConditionCommand,
@@ -39,7 +40,7 @@ from vtax.cli.measure import (
 from vtax.cli.measure import wait as wait_between
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
-from vtax.cli.output import built_image, need_root, print_json, say
+from vtax.cli.output import built_image, need_root, notify, print_json, say
 from vtax.cli.own_image import load_option, port_option, serve_option, study_of
 from vtax.cli.plan import announce, confirm, yes_option
 from vtax.cli.plan import as_json as plan_as_json
@@ -358,6 +359,9 @@ def _announced(plan: Plan, store: Store) -> Plan:
     plan = with_costs(plan, store)
     check_budget_holds_block(plan)
     announce(plan)
+    claims = claims_ahead(plan, store)
+    if claims is not None:
+        notify(claims.summary())
     return plan
 
 
@@ -393,15 +397,25 @@ def _print_plan(
         probes = boots.probes_elsewhere(loaded.study, here.name) if here else {}
     plan = make_plan(loaded, image=image, seed=seed, probes=probes, dry=True)
     _check_named_available(plan, named)
+    store = None
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
         store = Store.existing(home.store_url)
         plan = with_costs(plan, store)
     check_budget_holds_block(plan)
+    claims = claims_ahead(plan, store)
     why_not = "a dry run starts no guest" if is_root else "probing needs root"
     if as_json:
-        print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})
+        further = {
+            "needed_image": needed.as_json(),
+            "not_probed": why_not,
+            "claims": claims.as_json() if claims else None,
+        }
+        print_json({**plan_as_json(plan), **further})
         return
     announce(plan, say)
+    if claims is not None:
+        for line in claims.lines():
+            say(line)
     say(str(needed))
     if plan.programs and not is_typed:
         say("a dry run starts none of these; a run prompts once for this file, or needs --trust")

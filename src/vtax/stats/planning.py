@@ -32,6 +32,19 @@ def detectable_distance(
     )
 
 
+def blocks_needed(
+    sd_log: float, distance: float, probability: float, power: float, most: int
+) -> int | None:
+    """Return the fewest blocks, at least those of a verdict, that settle a distance of log-ratios; None above `most`.
+
+    The others are as of `detectable_distance`.
+    """
+    for blocks in range(MINIMUM_BLOCKS, most + 1):
+        if detectable_distance(sd_log, blocks, probability, power) <= distance:
+            return blocks
+    return None
+
+
 def smallest_overhead(sd_log: float, blocks: int) -> float:
     """Return the smallest overhead (share of the baseline's performance lost, 0 to 1) that blocks settle at 5 % with
     power 0.8.

@@ -26,6 +26,10 @@ class BlockNoise:
     source: str
 
 
+ASSUMED = BlockNoise(0.05, "assumed: no run here has it")
+"""Noise of a host with a few other programs."""
+
+
 def noise_of_host(
     store: Store, machine: str, benchmarks: Collection[str], platforms: Collection[str]
 ) -> dict[str, BlockNoise]:
