@@ -177,19 +177,19 @@ def _ladder(accel: str, cpu: str) -> tuple[Rung, ...]:
         "cpu": "qemu64",
     }
     steps: list[Step] = [
-        (f"{accel}-ground", "emulated NIC and disk", ground),
-        (f"{accel}-nic", "virtio NIC", {"nic": "virtio-net"}),
-        (f"{accel}-disk", "virtio disk", {"disk": "virtio-blk"}),
-        (f"{accel}-cache", "cache mode writeback", {"cache": "writeback"}),
+        Step(f"{accel}-ground", "emulated NIC and disk", ground),
+        Step(f"{accel}-nic", "virtio NIC", {"nic": "virtio-net"}),
+        Step(f"{accel}-disk", "virtio disk", {"disk": "virtio-blk"}),
+        Step(f"{accel}-cache", "cache mode writeback", {"cache": "writeback"}),
     ]
     if accel == "kvm":
-        steps.append(("kvm-vhost", "packets carried by the host's kernel", {"vhost": "on"}))
+        steps.append(Step("kvm-vhost", "vhost", {"vhost": "on"}))
     steps += [
-        (f"{accel}-io-thread", "thread for the disk", {"io_thread": True, "vhost": "auto"}),
-        (f"{accel}-huge-pages", "memory in huge pages", {"huge_pages": True}),
-        (f"{accel}-pinned", "pinned virtual CPUs", {"cpu_limit": "cpuset"}),
-        (f"{accel}-cpu", f"CPU model {cpu}", {"cpu": "auto"}),
-        (f"{accel}-mitigations", "guest kernel without mitigations", {"mitigations": "off"}),
+        Step(f"{accel}-io-thread", "thread for the disk", {"io_thread": True, "vhost": "auto"}),
+        Step(f"{accel}-huge-pages", "memory in huge pages", {"huge_pages": True}),
+        Step(f"{accel}-pinned", "pinned virtual CPUs", {"cpu_limit": "cpuset"}),
+        Step(f"{accel}-cpu", f"CPU model {cpu}", {"cpu": "auto"}),
+        Step(f"{accel}-mitigations", "no guest mitigations", {"mitigations": "off"}),
     ]
     return ladder("qemu", steps)
 

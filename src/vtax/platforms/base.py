@@ -242,25 +242,33 @@ class Rung:
     name: of the platform, beside the other rungs.
     mechanism: what is new on it, in words.
     driver, options: of the platform, complete.
+    remedy: how its cost is avoided, in words; empty where there is no way.
     """
 
     name: str
     mechanism: str
     driver: str
     options: Mapping[str, Any]
+    remedy: str = ""
 
 
-Step = tuple[str, str, Mapping[str, Any]]
-"""Name, mechanism, and the options that change, of which a rung keeps those of all rungs below."""
+@dataclass(frozen=True)
+class Step:
+    """A rung by what is new on it. changes: options, of which a rung keeps those of all rungs below."""
+
+    name: str
+    mechanism: str
+    changes: Mapping[str, Any]
+    remedy: str = ""
 
 
 def ladder(driver: str, steps: Sequence[Step]) -> tuple[Rung, ...]:
     """Return the rungs of a ladder of one driver, from the ground up."""
     rungs: list[Rung] = []
     options: dict[str, Any] = {}
-    for name, mechanism, changes in steps:
-        options = {**options, **changes}
-        rungs.append(Rung(name, mechanism, driver, options))
+    for step in steps:
+        options = {**options, **step.changes}
+        rungs.append(Rung(step.name, step.mechanism, driver, options, step.remedy))
     return tuple(rungs)
 
 

@@ -81,14 +81,23 @@ class SandboxOptions(ProcessOptions):
 
 
 _MECHANISMS: Sequence[Step] = (
-    ("sandbox-plain", "nothing: as native", {}),
-    ("sandbox-namespaces", "namespaces of processes", {"namespaces": True}),
-    ("sandbox-network", "network namespace", {"network_namespace": True}),
-    ("sandbox-capabilities", "fewer capabilities", {"capabilities": "default"}),
-    ("sandbox-privileges", "no_new_privs", {"no_new_privileges": True}),
-    ("sandbox-filter", "filter of system calls", {"filter": True}),
-    ("sandbox-closed", "closed /dev, /proc and /sys", {"closed": True}),
-    ("sandbox-overlay", "root in an overlay", {"root": "overlay"}),
+    Step("sandbox-namespaces", "process namespaces", {"namespaces": True}),
+    Step("sandbox-network", "network namespace", {"network_namespace": True}),
+    Step("sandbox-capabilities", "fewer capabilities", {"capabilities": "default"}),
+    Step("sandbox-privileges", "no_new_privs", {"no_new_privileges": True}),
+    Step(
+        "sandbox-filter",
+        "filter of system calls",
+        {"filter": True},
+        'confinement = "none" leaves the filter out, and with it what it protects from',
+    ),
+    Step("sandbox-closed", "closed /dev, /proc, /sys", {"closed": True}),
+    Step(
+        "sandbox-overlay",
+        "root in an overlay",
+        {"root": "overlay"},
+        "what is read or written often belongs into a volume",
+    ),
 )
 """Mechanisms of containers, in the order in which they are added; the last has all of the platform `sandbox`."""
 _RUNTIMES = ("bubblewrap", "containerd", "docker", "lxc", "nspawn", "podman")
@@ -96,7 +105,11 @@ _RUNTIMES = ("bubblewrap", "containerd", "docker", "lxc", "nspawn", "podman")
 
 def _ladder(runtime: str) -> tuple[Rung, ...]:
     """Return what a container of a runtime is made of; on the last rung is what the runtime itself adds."""
-    return (*ladder("sandbox", _MECHANISMS), Rung(runtime, f"{runtime} itself", runtime, {}))
+    return (
+        Rung("native", "nothing", "native", {}),
+        *ladder("sandbox", _MECHANISMS),
+        Rung(runtime, f"{runtime} itself", runtime, {}),
+    )
 
 
 @register_platform
