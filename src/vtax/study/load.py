@@ -16,9 +16,11 @@ from vtax.levels import Level
 from vtax.stats.rules import RULES, readers_of
 from vtax.study import limits, text
 from vtax.study.check import checked
+from vtax.study.chosen_benchmarks import with_benchmarks
 from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import shorten
 from vtax.study.figure_names import unknown_names_of_figures
+from vtax.study.ladder import ChosenLadder, with_ladder
 from vtax.study.model import Study
 from vtax.study.named_files import with_job_files
 from vtax.study.placed_factors import with_placed_factors
@@ -68,11 +70,17 @@ def find(reference: str) -> Path:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The scale and the protocol of a study that the command line names, and two sides in place of its platforms."""
+    """Choices of the command line: a scale and a protocol of a study, some of its benchmarks, and in place of its
+    platforms two sides or a ladder.
+
+    benchmarks: labels; empty for all.
+    """
 
     scale: str = ""
     protocol: str = ""
     sides: TwoSides | None = None
+    ladder: ChosenLadder | None = None
+    benchmarks: tuple[str, ...] = ()
 
 
 def load(
@@ -141,7 +149,8 @@ def _put_overrides(
 def _apply_choices(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
     """Return the values of a valid study as chosen.
 
-    Raises BadInput for a scale or protocol that it does not have, and where it cannot have two sides.
+    Raises BadInput for a scale, protocol or benchmark that it does not have, and where it cannot have two sides or a
+    ladder.
     """
     study = validate(data, source)
     values = dict(data)
@@ -153,6 +162,10 @@ def _apply_choices(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict
         values = with_scale(values, chosen.scale, scale)
     if chosen.sides:
         values = with_two_sides(values, chosen.sides)
+    if chosen.ladder:
+        values = with_ladder(values, chosen.ladder)
+    if chosen.benchmarks:
+        values = with_benchmarks(values, chosen.benchmarks)
     return values
 
 

@@ -190,6 +190,14 @@ class PlatformTable(StudyTable):
         return dict(self.__pydantic_extra__)
 
 
+class RungTable(StudyTable):
+    """`[[rung]]`: a platform of a ladder, which is compared with the one below it."""
+
+    platform: str = Field(description="one of the platforms")
+    adds: str = Field(description="what it has and the rung below has not, in words")
+    remedy: str = Field("", description="how what it costs is avoided, in words")
+
+
 class BenchmarkTable(StudyTable):
     """`[[benchmark]]`: a tool, fixed parameters, and factors with their levels."""
 
@@ -334,6 +342,12 @@ class Study(StudyTable):
         "a name also stands for all that start with it and a dot",
     )
     platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MAX_PLATFORMS)
+    rung: list[RungTable] = Field(
+        default_factory=list,
+        max_length=limits.MAX_PLATFORMS,
+        description="a ladder from the ground up, each rung with one mechanism more, so that the cost of each is seen; "
+        "the first is the baseline",
+    )
     boot: list[boots.BootTable] = Field(
         default_factory=list,
         max_length=limits.MAX_BOOTS,
@@ -418,6 +432,22 @@ class Study(StudyTable):
         if twice is not None:
             what = f"benchmark {self.benchmark[twice].title!r} appears twice; give each a label of its own"
             raise disagreement(what, "benchmark", twice, "label")
+        return self
+
+    @model_validator(mode="after")
+    def _rungs_are_platforms(self) -> Study:
+        names = [rung.platform for rung in self.rung]
+        for number, name in enumerate(names):
+            if name not in self.platforms:
+                what = f"the rung {name!r} is not in platforms ({', '.join(self.platforms)})"
+                raise disagreement(what, "rung", number, "platform")
+        twice = _first_repeated(names)
+        if twice is not None:
+            what = f"there are two rungs of the platform {names[twice]!r}"
+            raise disagreement(what, "rung", twice, "platform")
+        if names and names[0] != self.baseline:
+            what = f"the first rung is {names[0]!r}, and the baseline {self.baseline!r}"
+            raise disagreement(what, "rung", 0, "platform")
         return self
 
     @model_validator(mode="after")

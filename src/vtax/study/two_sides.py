@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ _OF_OWN_PLATFORMS = {
     "published": "published number",
     "figure": "figure",
     "paper": "",
+    "rung": "rung",
 }
 """Key of a study that is about its own platforms -> what one of its entries is called."""
 
@@ -60,21 +61,35 @@ def with_two_sides(data: Mapping[str, Any], sides: TwoSides) -> dict[str, Any]:
             where="--ab",
             hint="two [[platform]] tables in [[boot]] tables of a study of your own compare platforms of two boots",
         )
-    tables = [*data.get("platform", ())]
-    for side in (sides.old, sides.new):
-        if side.options is not None:
-            tables.append({"name": side.name, "driver": side.driver, **side.options})
     changes = [str(sides.old), str(sides.new), f"compared with {sides.old.name}"]
+    return with_platforms(data, f"--ab {sides.text}", (sides.old, sides.new), changes)
+
+
+def with_platforms(
+    data: Mapping[str, Any], option: str, platforms: Sequence[PlatformSide], changes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the values of a valid study with these platforms, the first of which is the baseline.
+
+    What is about the study's own platforms is left out, see `with_two_sides`.
+
+    option: as it was typed.
+    changes: what it changes, in words.
+    """
+    tables = [*data.get("platform", ())]
+    for platform in platforms:
+        if platform.options is not None:
+            tables.append({"name": platform.name, "driver": platform.driver, **platform.options})
     left_out = _left_out(data)
+    texts = [*changes]
     if left_out:
-        changes.append(f"left out, about other platforms: {', '.join(left_out)}")
-    parts = [ChangedPart(what=text) for text in changes]
+        texts.append(f"left out, about other platforms: {', '.join(left_out)}")
+    parts = [ChangedPart(what=text) for text in texts]
     return {
         **{key: value for key, value in data.items() if key not in _OF_OWN_PLATFORMS},
-        "baseline": sides.old.name,
-        "platforms": [sides.old.name, sides.new.name],
+        "baseline": platforms[0].name,
+        "platforms": [platform.name for platform in platforms],
         "platform": tables,
-        "changed_by": [*data.get("changed_by", ()), changed_by(f"--ab {sides.text}", parts)],
+        "changed_by": [*data.get("changed_by", ()), changed_by(option, parts)],
     }
 
 

@@ -26,8 +26,8 @@ class _Figure:
 class FigureRow:
     """An estimate with its interval, and values: one per block, or as the kind of the figure says.
 
-    shown: None for a name alone. blocks: of the values, from 0. positions: of the values in the run, from 0. verdict:
-    None for an interval that is not drawn by its word.
+    shown: None for a name alone. start: where the bar of a waterfall begins. blocks: of the values, from 0.
+    positions: of the values in the run, from 0. verdict: None for an interval that is not drawn by its word.
     """
 
     label: Inline
@@ -38,6 +38,7 @@ class FigureRow:
     text: Inline = ""
     positions: tuple[int, ...] = ()
     verdict: str | None = None
+    start: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,13 @@ class RowFigure(_Figure):
 
     kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. `order` has a
     value for every trial over its position in the run, `distribution` the same by block, both relative to what is
-    usual in the cell (0.02 is 2 % more). `shares` are parts of a whole that have the names `parts`. value_title,
-    interval_title: of what a value and an interval show. margin: of the band. baseline: of the ratios. marks: of
-    `order`, positions at which something else begins, with a name. dots: what each value is of. Notes have no full stop.
+    usual in the cell (0.02 is 2 % more). `waterfall` are steps that begin where the one before ends. `shares` are
+    parts of a whole that have the names `parts`. value_title, interval_title: of what a value and an interval show.
+    margin: of the band. baseline: of the ratios. marks: of `order`, positions at which something else begins, with a
+    name. dots: what each value is of. Notes have no full stop.
     """
 
-    kind: Literal["values", "ratios", "order", "distribution", "shares"]
+    kind: Literal["values", "ratios", "order", "distribution", "shares", "waterfall"]
     axis: Inline
     groups: tuple[FigureGroup, ...]
     value_title: Inline

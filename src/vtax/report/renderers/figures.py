@@ -12,6 +12,7 @@ from vtax.report.renderers import vega
 from vtax.report.renderers.charts import PRINT_FONT, chart_spec
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega_shares import shares
+from vtax.report.renderers.vega_steps import waterfall
 from vtax.report.renderers.vega_trials import distribution, has_too_many_trials, order
 
 _WIDTH = 430  # pixels
@@ -21,6 +22,7 @@ _KINDS: Mapping[str, Callable[[doc.RowFigure, Formatter], vega.Spec]] = {
     "order": order,
     "distribution": distribution,
     "shares": shares,
+    "waterfall": waterfall,
 }
 
 

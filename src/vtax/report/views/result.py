@@ -14,6 +14,7 @@ from vtax.report.analysis import Analysis, ResultPoint, Section, every_row
 from vtax.report.analysis.answers import PERHAPS, is_measured, kind_of
 from vtax.report.analysis.exported import exported
 from vtax.report.analysis.host_cpu import cost_section
+from vtax.report.analysis.ladder import ladders
 from vtax.report.analysis.next_step import next_step_of
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
@@ -27,7 +28,7 @@ from vtax.report.document import (
     scale_for,
     styled,
 )
-from vtax.report.parts import shared, typical, within_trials
+from vtax.report.parts import ladder, shared, typical, within_trials
 from vtax.report.parts.figures import figures_of, forest
 from vtax.report.parts.first_screen import (
     also_differs_line,
@@ -48,6 +49,7 @@ _MOST_POINTS = 8  # of a metric, beyond which a report shows its table on demand
 _TIMES = 2.0  # the baseline, beyond which a share reads as times slower or faster
 _MOST_COLUMNS = 6  # of a terminal's matrix
 _MOST_CELLS = 50  # of it, unless everything is wanted
+_FEW_LADDERS = 2  # whose tables stand in the answer
 _FEW_ROWS = 12  # of all tables together, which a terminal shows beside the answer
 
 
@@ -91,6 +93,7 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
         )
         answer = list(answer_line(analysis))
         parts += [*matrix, *answer] if is_tall else [*answer, *matrix]  # a window shows the end
+        parts = _ladder_lines(analysis) or parts
         parts += [*left_early_line(analysis), *also_differs_line(analysis)]
     parts += _not_tested(analysis, options)
     if is_measured(analysis):
@@ -101,6 +104,20 @@ def _summary(source: Source, options: Options, question: doc.Inline) -> Iterator
         yield doc.Titled(
             msg("Summary") if is_report else question, tuple(parts), key="answer", role="summary"
         )
+
+
+def _ladder_lines(analysis: Analysis) -> list[doc.Part]:
+    """Return what the cost of the highest rung is made of, and how it is avoided; nothing without a ladder."""
+    found = ladders(analysis)
+    if not found:
+        return []
+    parts: list[doc.Part] = [doc.Bullets(tuple(ladder.sentences(found, analysis)))]
+    avoided = tuple(ladder.remedies(found))
+    if avoided:
+        parts.append(doc.Titled(msg("How it is avoided"), (doc.Bullets(avoided),)))
+    if len(found) <= _FEW_LADDERS:
+        parts += [ladder.section(each, analysis) for each in found]
+    return parts
 
 
 def _not_tested(analysis: Analysis, options: Options) -> Iterator[doc.Titled]:
