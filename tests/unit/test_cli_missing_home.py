@@ -33,6 +33,7 @@ READING = {
 }
 """Command -> arguments."""
 OTHERS = {
+    "anatomy",  # makes one, as run does
     "benchmarks", "conformance", "new", "schema", "studies", "topologies",  # read no home
     "campaign", "demo", "doctor", "import", "merge", "pack", "platforms", "run", "shell",  # make one
 }  # fmt: skip

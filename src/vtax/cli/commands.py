@@ -7,6 +7,7 @@ SUBJECTS = {
         "studies": "List the shipped studies.",
         "new": "Write a study by asking what it should answer.",
         "run": "Run a study and print its result.",
+        "anatomy": "Measure what the cost of a platform is made of.",
         "resume": "Resume an interrupted run with the same plan and seed.",
         "watch": "Show a run while it is measured, in another terminal.",
         "abort": "End a run that is not finished.",

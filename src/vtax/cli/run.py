@@ -24,6 +24,7 @@ from vtax.cli.gate import (
     margins_of,
 )
 from vtax.cli.host_boots import measure_boot
+from vtax.cli.ladder import ladder_of
 from vtax.cli.measure import (
     budget_s,
     conclude,
@@ -63,9 +64,11 @@ from vtax.runner.plan import Plan, PlannedPlatform, host_programs, make_plan
 from vtax.stats.terms import Margins
 from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
+from vtax.study.ladder import ChosenLadder
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, design_overrides, examine, find, load, refused
 from vtax.study.model import Study
+from vtax.study.two_sides import TwoSides
 from vtax.units import format_duration
 
 
@@ -234,6 +237,8 @@ def command(
     detect: str | None,
     junit: Path | None,
     as_json: bool,
+    ladder: str | None = None,
+    benchmarks: tuple[str, ...] = (),
 ) -> None:
     """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file.
 
@@ -244,15 +249,17 @@ def command(
       vtax run tour --budget 20min
       vtax run tour --ab podman:confinement=none,podman:confinement=default --check 5%
     """
+    # `vtax anatomy` gives ladder and benchmarks, which have no option here
     budget_s(budget)
     study, is_typed = (
         study_of(study, image, load_of, serve, port),
         load_of is not None,
     )  # typed: consented to
     limits = _limits(check, detect, junit, strict=strict)
-    varied = _varied(study, Chosen(scale, protocol))
+    varied = _varied(study, Chosen(scale, protocol, benchmarks=benchmarks))
     _check_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
+    rungs = ladder_of(ladder) if ladder is not None else None
     given = {
         "image": image,
         "vcpus": vcpus,
@@ -271,14 +278,9 @@ def command(
         design_overrides(varied, blocks, sessions, budget),
         overrides.name_changes(varied, **given),
     )
-    if sides is not None:
-        if platforms:
-            raise BadInput(
-                "--ab names the platforms", where="--platforms", hint="give one of the two options"
-            )
-        platforms = (sides.old.name, sides.new.name)
+    platforms = _named_by_options(platforms, sides, rungs)
     with overrides.blaming_options(study, **given):
-        loaded = load(study, changes, Chosen(scale, protocol, sides))
+        loaded = load(study, changes, Chosen(scale, protocol, sides, rungs, benchmarks))
     pause_s = _pause_s(pause, loaded.study)
     if limits:
         _require_one_part(loaded.study, pause_s)
@@ -329,6 +331,24 @@ def command(
         sys.exit(status)
     if strict:
         require_targets(analysis)
+
+
+def _named_by_options(
+    platforms: tuple[str, ...], sides: TwoSides | None, ladder: ChosenLadder | None
+) -> tuple[str, ...]:
+    """Return the platforms that must run here: those of --platforms, of --ab, or the ends of a ladder.
+
+    Raises BadInput where both options are given.
+    """
+    if sides is not None:
+        if platforms:
+            raise BadInput(
+                "--ab names the platforms", where="--platforms", hint="give one of the two options"
+            )
+        return sides.old.name, sides.new.name
+    if ladder is not None:
+        return ladder.rungs[0].side.name, ladder.rungs[-1].side.name
+    return platforms
 
 
 def _limits(

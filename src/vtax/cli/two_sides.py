@@ -19,7 +19,7 @@ EXAMPLE = "--ab podman:confinement=none,podman:confinement=default"
 _FORM = f"for example {EXAMPLE}"
 _IN_STUDY = "a value with a comma needs a [[platform]] table for each side in the study, and their names here: --ab OLD,NEW"
 # a colon inside a value, as in qemu:///system, stays
-_OPTION = re.compile(r":(?=[a-z][a-z0-9_]*=)")
+OPTION = re.compile(r":(?=[a-z][a-z0-9_]*=)")
 _IN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _LONGEST = 32  # characters of a name that is made of values: it is the first column of every table
 
@@ -76,16 +76,16 @@ def _are_free(old: PlatformSide, new: PlatformSide, taken: Container[str]) -> bo
 
 def _side(text: str, study: Study) -> tuple[PlatformSide, Platform]:
     """Return a side and its platform."""
-    name, *assignments = _OPTION.split(text)
+    name, *assignments = OPTION.split(text)
     driver, base = _base(name, study)
-    given = _options(assignments, text)
+    given = options_of(assignments, text)
     is_there = name in registry.names() or any(table.name == name for table in study.platform)
     with placed(f"--ab, {text}"):
         platform = registry.make(name, driver, {**base, **given})
     if is_there and not given:
         return PlatformSide(name, driver), platform
     values = {key: getattr(platform.options, key) for key in (*base, *given)}
-    side_name = _name_of(name, {key: values[key] for key in given})
+    side_name = name_of(name, {key: values[key] for key in given})
     return PlatformSide(side_name, driver, values), platform
 
 
@@ -107,7 +107,7 @@ def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
     raise BadInput(what, where="--ab", hint=_FORM)
 
 
-def _options(assignments: list[str], text: str) -> dict[str, Level]:
+def options_of(assignments: list[str], text: str) -> dict[str, Level]:
     """Return values by option, of which true and false are no text. Raises BadInput for an option that is given twice."""
     options: dict[str, Level] = {}
     for assignment in assignments:
@@ -120,7 +120,7 @@ def _options(assignments: list[str], text: str) -> dict[str, Level]:
     return options
 
 
-def _name_of(base: str, given: Mapping[str, Level]) -> str:
+def name_of(base: str, given: Mapping[str, Level]) -> str:
     """Return `podman-crun`, `kvm-virtio-queues-4`; empty where the values do not make a readable name."""
     parts = [base]
     for key, value in given.items():
@@ -136,4 +136,4 @@ def _renamed(side: PlatformSide, text: str, suffix: str) -> PlatformSide:
     """Return a side whose name cannot be made of its values, or is taken."""
     if side.options is None:
         return side
-    return replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")
+    return replace(side, name=f"{OPTION.split(text)[0]}-{suffix}")
