@@ -10,7 +10,7 @@ from a_run import PLATFORMS, a_run
 from shown import drawn, view
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.suspects import suspects
+from vtax.report.analysis.suspects import anatomies, suspects
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.markdown import markdown
@@ -145,3 +145,15 @@ def test_facts_are_shown_before_everything_else_with_the_run_that_tests_them(ren
     assert scratch["commands"] == [
         "sudo vtax run service --ab podman:scratch=layer,podman:scratch=volume"
     ]
+
+
+def test_a_slower_platform_with_a_ladder_is_taken_apart_on_what_the_study_of_ladders_measures():
+    made = analysis()
+    assert anatomies(made) == (
+        "sudo vtax anatomy --of podman nginx",
+        "sudo vtax anatomy --of lxc nginx",
+    )
+    brief, full = (drawn(view("explain", made, every_metric=every)) for every in (False, True))
+    assert "Mechanism by mechanism: sudo vtax anatomy --of podman nginx" in brief
+    assert "--of lxc" not in brief
+    assert "--of lxc" in full

@@ -1,4 +1,4 @@
-"""Facts that differ where platforms differ, the likeliest cause first, and the command that tests each.
+"""Facts that differ where platforms differ, the likeliest cause first, and the commands that find out.
 
 A counter that moved with a difference is an association, and so is a fact of the audit. But a fact that is an option
 of the driver can be tested: a run of the same platform with and without it, and nothing else changed. Facts beside
@@ -74,6 +74,25 @@ def suspects(analysis: Analysis) -> tuple[Suspect, ...]:
             ranked.append((len(concerned), suspect))
     ranked.sort(key=lambda pair: (pair[1].is_layer, not pair[1].commands, -pair[0]))
     return tuple(suspect for _, suspect in ranked)
+
+
+def anatomies(analysis: Analysis) -> tuple[str, ...]:
+    """Return the commands that take platforms apart, of those that differ and have a ladder; of most benchmarks first."""
+    from vtax.platforms.registry import ladders
+    from vtax.study.load import load
+
+    known = load("anatomy").study.benchmark_titles
+    labels: dict[str, list[str]] = {}
+    for section, _, row, _ in explainable(analysis.sections):
+        is_lossy = row.verdict is not None and row.verdict.kind == "slower"
+        name = row.platform.name
+        if is_lossy and name in ladders() and section.label in known:
+            labels.setdefault(name, []).append(section.label)
+    ranked = sorted(labels.items(), key=lambda pair: -len(set(pair[1])))
+    return tuple(
+        f"sudo vtax anatomy --of {name} {' '.join(dict.fromkeys(of_name))}"
+        for name, of_name in ranked
+    )
 
 
 def _commands(

@@ -12,7 +12,7 @@ from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.explain import ComparedCounter, Explained, explainable, explained
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.suspects import Suspect, suspects
+from vtax.report.analysis.suspects import Suspect, anatomies, suspects
 from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
 from vtax.report.document import (
     first_of,
@@ -83,8 +83,17 @@ def document_of(
     has_contrasts: some are not equivalent.
     """
     missing = _missing(analysis)
-    data = {"not_counted": missing, "facts": list(differing), "contrasts": list(found)}
+    apart = anatomies(analysis)
+    data = {
+        "not_counted": missing,
+        "facts": list(differing),
+        "anatomies": list(apart),
+        "contrasts": list(found),
+    }
     facts = _facts(differing, analysis, is_full=is_full)
+    if apart:
+        shown = joined([styled(command, "code") for command in apart[: None if is_full else 1]])
+        facts.append(doc.Paragraph(msg("Mechanism by mechanism: {commands}", commands=shown)))
     if not found and facts:
         text = msg("nothing was counted around the trials that differ")
         return doc.Document(VIEW.title, (*facts, doc.Paragraph(text, "muted")), data=data)
