@@ -40,6 +40,31 @@ def test_an_option_of_the_platform_is_a_rung_above_it():
     assert study.platform[-1].options == {"scratch": "layer", "runtime": "crun"}
 
 
+def test_a_rung_can_be_the_first_and_each_keeps_what_is_new_on_it():
+    plain = {rung.name: rung for rung in registry.ladders()["podman"]}
+    moved = ladder_of("podman", "sandbox-overlay").rungs
+    names = [rung.side.name for rung in moved]
+    assert names[:3] == ["native", "sandbox-overlay", "sandbox-namespaces"]
+    assert sorted(names) == sorted(plain)
+    assert names[-1] == "podman"
+    assert moved[1].side.options == {"root": "overlay"}
+    assert moved[2].side.options == {"root": "overlay", "namespaces": True}
+    assert [rung.adds for rung in moved] == [plain[name].mechanism for name in names]
+    before_podman = registry.ladders()["podman"][-2]
+    assert moved[-2].side.options == before_podman.options
+
+
+def test_of_a_machine_the_ground_keeps_its_options():
+    ground, first, *_ = ladder_of("qemu-tcg", "tcg-huge-pages").rungs
+    assert first.side.options == {**ground.side.options, "huge_pages": True}
+
+
+@pytest.mark.parametrize("first", ["native", "podman", "nonsense", "sandbox-closed"])
+def test_what_cannot_be_the_first_rung_is_refused(first):
+    refused = refusal("anatomy", "--of", "podman", "--first", first, "--dry-run")
+    assert refused.where.startswith("--first")
+
+
 def test_named_benchmarks_are_measured_alone_and_the_study_says_so():
     study = study_of("podman", "nginx", "fio")
     assert study.benchmark_titles == ["nginx", "fio"]

@@ -23,6 +23,12 @@ _STUDY = "anatomy"
     shell_complete=platform_names,
     help="Take this platform apart, such as podman, qemu-tcg or podman:scratch=layer.",
 )
+@click.option(
+    "--first",
+    default="",
+    metavar="RUNG",
+    help="Put this rung right above the ground, since a mechanism may cost something else there.",
+)
 @click.option("--image", metavar="NAME", help="Start guests from an image of your own.")
 @load_option
 @serve_option
