@@ -220,6 +220,8 @@ def test_every_image_of_a_name_is_removed(home):
 
 def test_a_row_of_an_own_image_says_what_guests_that_serve_have_more(home, use_home):
     use_home(home.root)
+    base = {"kernel": "6", "packages": {}, "disk_bytes": 1 << 30}
+    _finished(home, DEFAULT, recipe=DEFAULT.record(), **base)  # which adds nothing to a base
     for recipe in (
         shop := replace(DEFAULT, own=OwnFiles("shop", "0" * 64)),
         shop.with_packages(["nghttp2-client"]),
@@ -228,12 +230,11 @@ def test_a_row_of_an_own_image_says_what_guests_that_serve_have_more(home, use_h
             home,
             recipe,
             recipe=recipe.record(),
-            kernel="6",
-            packages={},
             added_bytes=1 << 20,
-            disk_bytes=1 << 30,
+            **base,
         )
     printed = output_of("image", "list")
+    assert DEFAULT.key in printed
     assert printed.count("your own: shop, 1 MiB") == 2
     assert "1 MiB; in guests that only serve: nghttp2-client" in printed
 

@@ -197,13 +197,16 @@ def _added(manifest: Mapping[str, Any]) -> str:
 
     Of a layer in the place of the base it is the whole size.
     """
-    recipe, size = manifest["recipe"], about_size(manifest["added_bytes"])
+    recipe = manifest["recipe"]
     added = [*recipe.get("layer", ()), *(f"data {data['name']}" for data in recipe.get("data", ()))]
     own = recipe.get("own")
+    if not (own or added):
+        return ""
+    size = about_size(manifest["added_bytes"])
     if own:
         text = f"your own: {own['name']}, {size}"
         return f"{text}; in guests that only serve: {', '.join(added)}" if added else text
-    return f"{', '.join(added)} (+{size})" if added else ""
+    return f"{', '.join(added)} (+{size})"
 
 
 @command.command("remove", short_help="Remove an image and its copies in Docker.")
