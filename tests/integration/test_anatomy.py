@@ -1,0 +1,82 @@
+"""A ladder of real guests: what a program does more where it sees one mechanism is found at the rung of that."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support import needs_root, vtax
+
+pytestmark = [needs_root]
+PROGRAM = """
+more = "NoNewPrivs:\\t1" in open("/proc/self/status").read()
+for number in range(2_000_000 if more else 200_000):
+    number * number
+"""
+STUDY = """
+name = "planted"
+platforms = ["native", "spaces", "privileges", "filtered"]
+[guest]
+memory = "384MiB"
+[design]
+blocks = 6
+[[platform]]
+name = "spaces"
+driver = "sandbox"
+namespaces = true
+[[platform]]
+name = "privileges"
+driver = "sandbox"
+namespaces = true
+no_new_privileges = true
+[[platform]]
+name = "filtered"
+driver = "sandbox"
+namespaces = true
+no_new_privileges = true
+filter = true
+[[rung]]
+platform = "native"
+adds = "nothing"
+[[rung]]
+platform = "spaces"
+adds = "process namespaces"
+[[rung]]
+platform = "privileges"
+adds = "no_new_privs"
+remedy = "another program"
+[[rung]]
+platform = "filtered"
+adds = "filter of system calls"
+[[program]]
+name = "planted"
+argv = { guest = ["python3", "{files}/program.py"] }
+files = ["program.py"]
+version = ["python3", "--version"]
+[[program.metric]]
+name = "time"
+unit = "s"
+better = "lower"
+elapsed = true
+[[benchmark]]
+name = "planted"
+"""
+
+
+@pytest.mark.usefixtures("private_home", "image")
+def test_a_planted_cost_is_found_at_its_rung(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    study = tmp_path / "planted.toml"
+    study.write_text(STUDY)
+    done = vtax("run", str(study), "--trust", "--yes")
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert "no_new_privs: another program" in shown
+    assert "of the rung below" in shown
+    speed = json.loads(vtax("show", "--ladder", "--json").stdout)["ladder"]["ladders"][0]
+    words = {step["adds"][0]: step["verdict"]["kind"] for step in speed["steps"]}
+    assert words["no_new_privs"] == "slower"
+    assert "slower" not in (words["process namespaces"], words["filter of system calls"])
+    [step] = [step for step in speed["steps"] if step["adds"] == ["no_new_privs"]]
+    assert (step["platform"], step["below"]) == ("privileges", "spaces")
+    assert step["ratio"]["estimate"] > 2
