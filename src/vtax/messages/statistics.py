@@ -102,6 +102,9 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
         "one block is too few to judge a finding; at least {minimum} are needed",
         "{count} blocks are too few to judge a finding; at least {minimum} are needed",
     ),
+    "claim-drift": "no word: the figures of {platform} change by {change} over the run",
+    "claim-busy": "no word: in {share} of the trials other programs used more than {bound} CPUs",
+    "claim-steal": "no word: in {share} of the trials the outer host took away more than {bound} of the CPU time",
     "few-blocks": (
         "one block is too few for a verdict; at least {minimum} are needed",
         "{count} blocks are too few for a verdict; at least {minimum} are needed",

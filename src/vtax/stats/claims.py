@@ -110,6 +110,23 @@ def judge_claims(
     return judgements
 
 
+def withheld(judgement: Judgement, cautions: Sequence[str]) -> Judgement:
+    """Return the judgement without its word where there is a reason to distrust all of its comparisons.
+
+    What is inconclusive anyway stays as it is. cautions: notes that say why; none: the word stands.
+    """
+    if judgement.kind == "inconclusive" or not cautions:
+        return judgement
+    return replace(
+        judgement,
+        kind="inconclusive",
+        warnings=(*judgement.warnings, *cautions),
+        blocks_low=None,
+        blocks_needed=None,
+        assumptions=(),
+    )
+
+
 def _tested(rule: Rule, claimed: Claimed, answer: Comparison | StatsError) -> Tested | StatsError:
     if isinstance(answer, StatsError):
         return answer

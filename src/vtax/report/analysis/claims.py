@@ -16,6 +16,7 @@ from vtax.levels import BENCHMARK, HOST, METRIC, PLATFORM, Levels, unknown
 from vtax.messages import Note
 from vtax.pairing import mean_logs
 from vtax.report import document as doc
+from vtax.report.analysis.claim_cautions import cautions
 from vtax.report.analysis.claim_cells import (
     AveragedEntries,
     Mapped,
@@ -43,7 +44,7 @@ from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import msg
 from vtax.stats.checks import Better, StatsError
-from vtax.stats.claims import Judgement, RangeTest, judge_claims
+from vtax.stats.claims import Judgement, RangeTest, judge_claims, withheld
 from vtax.stats.contrasts import Contrast
 from vtax.stats.ranges import Claimed, Tested
 from vtax.stats.ratio import Ratio
@@ -196,8 +197,11 @@ class Claims:
 
 @dataclass(frozen=True)
 class _Prepared:
+    """A comparison before it is judged. cells: of both sides."""
+
     compared: ClaimedComparison
     claimed: Claimed
+    cells: tuple[Cell, ...]
 
 
 def tables_of(analysis: Analysis) -> tuple[ClaimTable, ...]:
@@ -249,6 +253,9 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
             for name, checks in prepared.items()
         },
     )
+    for name, checks in prepared.items():
+        cells = [cell for each in checks for p in each for cell in p.cells]
+        judged[name] = withheld(judged[name], cautions(analysis, cells))
     alpha = next(iter(judged.values())).alpha if judged else analysis.rule.alpha
     return Claims(
         analysis,
@@ -430,28 +437,28 @@ def _comparison(
         is_held_below=bool(to)
         and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
     )
-    withheld = any(entry.row.clock_is_wrong for entry in (*of, *to))
+    cells = (*of, *to)
+    is_wrong = any(entry.row.clock_is_wrong for entry in cells)
     empty = Contrast(np.full(1, np.nan), better)
     try:
         if not of:
             raise StatsError(Note("no-shared-block"))
-        if any(entry.row.is_other_quantity for entry in (*of, *to)):
+        if any(entry.row.is_other_quantity for entry in cells):
             raise StatsError(Note("other-quantity"))
         divisor = divisor_of(entries, check, mapped)
         compared = replace(compared, left_out=_left_out(analysis, sides, (of, to), divisor))
         blocks = [_blocks_of(analysis, side) for side in sides]
         if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
             samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
-            return _Prepared(
-                compared, Claimed(_with_trials(empty, of, to), low, high, withheld, apart=samples)
-            )
+            claimed = Claimed(_with_trials(empty, of, to), low, high, is_wrong, apart=samples)
+            return _Prepared(compared, claimed, cells)
         contrast = contrast_of(analysis, check, (of, to), common, divisor, blocks[0])
     except StatsError as error:
-        return _Prepared(compared, Claimed(empty, low, high, why_not=error.note))
+        return _Prepared(compared, Claimed(empty, low, high, why_not=error.note), cells)
     if check.kind not in ("monotone", "spread"):
         contrast = _with_trials(contrast, of, to)
     blocks_each = BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
-    return _Prepared(compared, Claimed(contrast, low, high, withheld, blocks_each))
+    return _Prepared(compared, Claimed(contrast, low, high, is_wrong, blocks_each), cells)
 
 
 def _with_trials(contrast: Contrast, of: Sequence[Cell], to: Sequence[Cell]) -> Contrast:
