@@ -87,6 +87,7 @@ NOTES = {
     "clock-rate": Note("clock-rate", rate=1.1, error=0.001, margin=0.02),
     "clock-skew": Note("clock-skew", inside=1.1, outside=1.0),
     "packet-size": Note("packet-size", requested=64, found=1500, hop="eth0"),
+    "undelayed": Note("undelayed", request=1, response=1, module="sch_netem"),
     "not-a-wire": Note("not-a-wire", found=9.0, request=1, response=1, rate=1, limit=2.0),
 }
 

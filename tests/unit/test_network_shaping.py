@@ -209,3 +209,26 @@ def test_the_mean_packet_is_that_of_the_direction_with_the_data_at_hops_that_car
 )
 def test_packets_of_another_size_than_requested_are_said(means, requested, text):
     assert size_warning(means, requested) == (f"packet_bytes: {text}" if text else None)
+
+
+@pytest.mark.parametrize(
+    ("rate", "mtu", "message", "is_datagram", "undelayed"),
+    [
+        (100, 1500, 1, False, True),
+        (100, 1500, 1448, False, True),
+        (100, 1500, 1449, False, False),
+        (100, 1500, 1024, True, True),
+        (100, 1500, 8192, True, False),
+        (100, 116, 512, False, False),
+        (1000, 1500, 8192, False, True),
+        (None, 1500, 1, False, False),
+    ],
+)
+def test_a_message_that_a_bucket_holds_is_not_delayed(
+    monkeypatch, rate, mtu, message, is_datagram, undelayed
+):
+    settings = LinkSettings(rate_mbit_s=rate, mtu=mtu)
+    monkeypatch.setattr(wire, "has_netem", lambda: False)
+    assert wire.passes_undelayed(settings, message, is_datagram=is_datagram) == undelayed
+    monkeypatch.setattr(wire, "has_netem", lambda: True)
+    assert not wire.passes_undelayed(settings, message, is_datagram=is_datagram)

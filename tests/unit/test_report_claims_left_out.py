@@ -11,7 +11,9 @@ from shown import drawn
 from shown import source_of as source
 
 from vtax.counters.host import XEN_BELOW
+from vtax.messages import Note
 from vtax.report.analysis.claims import claims
+from vtax.report.analysis.compared import cells_of
 from vtax.report.document import Count
 from vtax.report.renderers.format import english
 from vtax.report.renderers.json import as_json
@@ -51,7 +53,7 @@ def test_a_block_that_a_claim_leaves_out_is_said(lacks, check, notes):
 
 
 @pytest.mark.parametrize(
-    "code", ["packet-size", "packets-not-counted", "not-a-wire", "few-transactions"]
+    "code", ["packet-size", "packets-not-counted", "not-a-wire", "undelayed", "few-transactions"]
 )
 def test_no_claim_rests_on_trials_that_measured_something_else(code):
     """Super-packets, more transactions than a wire carries, or few: no comparison, and no word."""
@@ -67,6 +69,17 @@ def test_no_claim_rests_on_trials_that_measured_something_else(code):
         judged({**elsewhere, "where": {"size": 64}}, blocks=12, other="clock-rate").word
         == "reproduced"
     )
+
+
+def test_no_verdict_rests_on_trials_that_measured_something_else():
+    """The ratio is shown, without a word."""
+    rows = {
+        cell.row.cell.key: cell.row for cell in cells_of(measured(blocks=12, other="undelayed"))
+    }
+    other, alike = rows["far-small-64"], rows["far-small-256"]
+    assert (other.ratio is None, other.verdict) == (False, None)
+    assert other.reason == Note("withheld-other-quantity")
+    assert alike.verdict.kind == "slower"
 
 
 def test_a_claim_of_which_values_are_missing_is_judged_in_part_and_the_part_is_named():

@@ -44,3 +44,12 @@ def test_super_packets_and_bursts_mark_the_trial(
     size_bytes: int, transactions: float, expected: list[str]
 ) -> None:
     assert codes(size_bytes, transactions, mtu=116, packet_bytes=116, rate_mbit_s=100) == expected
+
+
+@pytest.mark.parametrize(("has_netem", "expected"), [(False, ["undelayed"]), (True, [])])
+def test_messages_of_one_frame_on_a_bucket_are_no_wire(
+    monkeypatch: pytest.MonkeyPatch, has_netem: bool, expected: list[str]
+) -> None:
+    monkeypatch.setattr("vtax.network.wire.has_netem", lambda: has_netem)
+    assert codes(1500, WIRE_PER_S / 2, mtu=1500, rate_mbit_s=100) == expected
+    assert codes(1500, WIRE_PER_S / 2, mtu=1500) == []

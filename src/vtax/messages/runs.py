@@ -33,6 +33,8 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "packets-not-counted": "packet_bytes: requested {requested}, and no hop counted {minimum} packets",
     "not-a-wire": "{found} transactions/s of {request} and {response} bytes: a wire of {rate} Mbit/s carries {limit}, so its "
     "limit and delay are not in the figure",
+    "undelayed": "messages of {request} and {response} bytes pass the link at once, and a wire takes its time for them: this "
+    "kernel has no {module}",
     "link-mtu": "{name}: MTU requested {requested}, effective {found}",
     "link-queues": "{name}: queues requested {requested}, effective {found}",
     "link-offload": "{name}: offload {feature} requested {requested}, not supported",

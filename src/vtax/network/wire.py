@@ -33,7 +33,8 @@ _QUEUE_S = 0.05  # longest a packet waits in a rate limiter, as in tc-tbf(8)'s o
 _QUEUE_FRAMES = 16  # that it holds at least: a message of 8 KiB in fragments
 _FRAME = 18  # bytes of an Ethernet frame beside its IP packet: header (IEEE 802.3) and a VLAN tag (IEEE 802.1Q)
 _IP_AND_TCP = 52  # bytes of both headers, with time stamps
-_UDP_HEADER = 8
+_IP, _UDP_HEADER = 20, 8
+_ETHERNET = 14  # bytes of its header, which a queueing discipline counts
 _OF_A_FRAGMENT, _OF_A_SEGMENT = 58, 90
 """Bytes beside payload: headers of IP (and TCP) and Ethernet, preamble, gap."""
 _SHORTEST_FRAME = 84  # bytes on the wire, with preamble and gap
@@ -179,14 +180,38 @@ def transactions_per_s(
     request, response: bytes of payload.
     is_datagram: whether it is by UDP, rather than by TCP with time stamps.
     """
-    fits, headers = mtu - _IP_AND_TCP, _OF_A_SEGMENT
+    sizes = (_bytes_on_wire(each, mtu, is_datagram=is_datagram) for each in (request, response))
+    return rate_mbit_s * 1e6 / 8 / sum(sizes)
+
+
+def passes_undelayed(settings: LinkSettings, message: int, *, is_datagram: bool = False) -> bool:
+    """Return whether a link that should be a wire lets a message through at once: a bucket of tokens holds all of it.
+
+    message: bytes of payload, sent where nothing was sent just before.
+    """
+    if settings.rate_mbit_s is None or has_netem():
+        return False
+    bucket = burst_bytes(settings.rate_mbit_s, settings.mtu)
+    frames = _frames(message, settings.mtu, is_datagram=is_datagram)
+    headers = frames * (_ETHERNET + (_IP if is_datagram else _IP_AND_TCP))
+    return message + headers + (_UDP_HEADER if is_datagram else 0) <= bucket
+
+
+def _frames(message: int, mtu: int, *, is_datagram: bool) -> int:
+    """Return how many frames a message is cut into."""
+    fits = mtu - _IP_AND_TCP
     if is_datagram:
-        fits, headers = (mtu - 20) // 8 * 8, _OF_A_FRAGMENT
-        request += _UDP_HEADER
-        response += _UDP_HEADER
-    frames = max(1, math.ceil(request / fits)) + max(1, math.ceil(response / fits))
-    size = max(request + response + headers * frames, frames * _SHORTEST_FRAME)
-    return rate_mbit_s * 1e6 / 8 / size
+        fits = (mtu - _IP) // 8 * 8
+        message += _UDP_HEADER
+    return max(1, math.ceil(message / fits))
+
+
+def _bytes_on_wire(message: int, mtu: int, *, is_datagram: bool) -> int:
+    frames = _frames(message, mtu, is_datagram=is_datagram)
+    size = message + frames * (_OF_A_FRAGMENT if is_datagram else _OF_A_SEGMENT)
+    if is_datagram:
+        size += _UDP_HEADER
+    return max(size, frames * _SHORTEST_FRAME)
 
 
 def description(settings: LinkSettings) -> Note | None:

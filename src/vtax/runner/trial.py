@@ -266,6 +266,7 @@ def examine_links(
     warnings = [packets.size_warning(means, links.settings.packet_bytes)]
     if len(links.flows) == 1:
         warnings.append(faster_than_a_wire(links.settings, outcome, point.parameters))
+        warnings.append(undelayed(links.settings, outcome, point.parameters))
     return LinkFindings(values, tuple(warning for warning in warnings if warning))
 
 
@@ -284,6 +285,17 @@ def faster_than_a_wire(
         return None
     figures = {"found": rate, "rate": settings.rate_mbit_s, "limit": limit}
     return Note("not-a-wire", request=sizes[0], response=sizes[1], **figures)
+
+
+def undelayed(settings: LinkSettings, outcome: Outcome, parameters: Parameters) -> Note | None:
+    """Return that both messages of a transaction pass the link at once, which on a wire take their time."""
+    if "transactions" not in outcome.values or not isinstance(parameters, OneAtATime):
+        return None
+    sizes = (parameters.request_size, parameters.response_size)
+    for size in sizes:
+        if not wire.passes_undelayed(settings, size, is_datagram=parameters.is_datagram):
+            return None
+    return Note("undelayed", request=sizes[0], response=sizes[1], module=wire.MODULE)
 
 
 @contextmanager

@@ -25,9 +25,16 @@ CLOCK_RATE = "clock-rate"
 """Code of the warning that a guest's clock ran at a wrong rate during a trial."""
 HOST_CACHE = "host-cache"
 """Code of the warning of a trial whose files only the page cache below its guest's disk holds."""
-OTHER_QUANTITY = ("packet-size", "packets-not-counted", "not-a-wire", "few-transactions")
+OTHER_QUANTITY = (
+    "packet-size",
+    "packets-not-counted",
+    "not-a-wire",
+    "undelayed",
+    "few-transactions",
+)
 """Codes of the warnings that a trial measured something else than its study asks for: packets of another size, more
-transactions than a wire of the link's rate carries, a rate of few transactions. No claim rests on such a trial."""
+transactions than a wire of the link's rate carries, messages that the link does not delay, a rate of few transactions.
+No claim and no verdict rests on such a trial."""
 
 LEVELS = Means("factor -> level")
 MARKS = Means("what must be said with every figure: `emulated`, `nested`, `remote`")
