@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import needs_root, vtax
+from support import needs_program, needs_root, vtax
 
-pytestmark = [needs_root]
+from vtax.platforms import registry
+
+pytestmark = [needs_root, needs_program("bwrap")]
 PROGRAM = """
 more = "NoNewPrivs:\\t1" in open("/proc/self/status").read()
 for number in range(2_000_000 if more else 200_000):
@@ -61,6 +63,21 @@ elapsed = true
 [[benchmark]]
 name = "planted"
 """
+
+
+@pytest.mark.usefixtures("private_home", "image")
+def test_the_ladder_of_a_platform_is_measured_by_one_command():
+    done = vtax("anatomy", "--of", "bubblewrap", "kernel-paths", "--budget", "40s", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    rungs = registry.ladders()["bubblewrap"]
+    assert result["declared"]["platforms"] == [rung.name for rung in rungs]
+    assert result["failed"] == 0
+    ladders = json.loads(vtax("show", "--ladder", "--json").stdout)["ladder"]["ladders"]
+    assert {ladder["of"] for ladder in ladders} == {"bubblewrap"}
+    assert len(ladders) == 6  # three operations, each with the CPU time of the host
+    for ladder in ladders:
+        assert [step["platform"] for step in ladder["steps"]] == [r.name for r in rungs[1:]]
 
 
 @pytest.mark.usefixtures("private_home", "image")
