@@ -38,6 +38,7 @@ IN_THE_STORE = {"podman": "lxc", "RUN": "last"}
 """What a page names, and what the invented run has in its place."""
 NEEDS_ROOT = (
     ["run"],
+    ["anatomy"],
     ["resume"],
     ["clean"],
     ["shell"],

@@ -39,7 +39,8 @@ class Contrast:
     fewest of a block on either side. sessions: of each log-ratio the number of its session, or those of its host and
     session; None: all are of one.
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
-    finely they are known. zeros: blocks in which a side did nothing, of which there is no ratio.
+    finely they are known. zeros: blocks in which a side did nothing, of which there is no ratio. is_other_quantity: a trial of a
+    side measured something else than was asked.
     """
 
     logs: Array
@@ -53,6 +54,7 @@ class Contrast:
     clock_is_wrong: bool = False
     resolution: Resolution = EXACT
     zeros: int = 0
+    is_other_quantity: bool = False
 
     @property
     def lost(self) -> float:
@@ -86,7 +88,7 @@ class ContrastSide:
     """A cell in one metric. medians: of the blocks' trials. trials: the fewest of a block. failed, tried: trials.
 
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
-    finely they are known.
+    finely they are known. is_other_quantity: a trial measured something else than was asked.
     """
 
     means: BlockMeans
@@ -96,6 +98,7 @@ class ContrastSide:
     tried: int = 0
     clock_is_wrong: bool = False
     resolution: Resolution = EXACT
+    is_other_quantity: bool = False
 
 
 def paired_contrast(
@@ -131,6 +134,7 @@ def paired_contrast(
         clock_is_wrong=any(side.clock_is_wrong for side in sides),
         resolution=coarsest([side.resolution for side in sides]),
         zeros=len(zeros_of(treatment.means) | zeros_of(baseline.means)),
+        is_other_quantity=any(side.is_other_quantity for side in sides),
     )
 
 

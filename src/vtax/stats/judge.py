@@ -35,7 +35,7 @@ from vtax.stats.withholding import (
     for_clock,
     for_failures,
     for_resolution,
-    for_zeros,
+    for_work,
     is_for_good,
     warranted,
 )
@@ -72,7 +72,7 @@ def analyse(rule: Rule, contrasts: Mapping[str, Contrast]) -> dict[str, Comparis
     verdicts = _family_verdicts(rule, rules, ratios, contrasts, early)
     for name, ratio in ratios.items():
         if name in early:
-            verdicts[name] = for_zeros(
+            verdicts[name] = for_work(
                 for_failures(verdicts[name], contrasts[name]), contrasts[name]
             )
         else:
@@ -180,7 +180,7 @@ def _decided_early(
 def _as_warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
     """Return a verdict as far as its blocks warrant it; an undecided one with what would decide it."""
     verdict = warranted(verdict, ratio, contrast, rule)
-    verdict = for_zeros(verdict, contrast)
+    verdict = for_work(verdict, contrast)
     verdict = for_resolution(verdict, ratio, contrast.resolution)
     if contrast.clock_is_wrong:
         verdict = for_clock(verdict)

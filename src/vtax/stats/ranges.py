@@ -19,7 +19,7 @@ from vtax.stats.outlook import Outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.rules import Rule
 from vtax.stats.verdict import Kind, Verdict, holm
-from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros, warranted
+from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_work, warranted
 
 DECIDED = Outlook(0, 0)
 Sample = tuple[Values, Values]
@@ -185,7 +185,7 @@ def range_verdict(
         high=ratio.high * exp(-bound),
         p_value=p,
     )
-    verdict = for_zeros(verdict, contrast)
+    verdict = for_work(verdict, contrast)
     verdict = for_resolution(verdict, moved, contrast.resolution)
     if tested.claimed.apart:
         return for_failures(verdict, contrast)

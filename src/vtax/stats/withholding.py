@@ -25,7 +25,7 @@ SHOWS_DEPENDENCE = 10  # blocks, from which `assumes-independence` tells true wo
 GUARDED, WARNED = 1.0, 3.0
 """Standard errors above its estimate: for a correlation that a verdict allows for, and for its warning."""
 _CLOCK, _COARSE, _TIMER = "withheld-clock", "withheld-resolution", "withheld-timer"
-_ZEROS = "withheld-zeros"
+_ZEROS, _OTHER = "withheld-zeros", "withheld-other-quantity"
 
 
 def warranted(
@@ -94,17 +94,19 @@ def for_failures(verdict: Verdict, contrast: Contrast) -> Verdict:
     return verdict
 
 
-def for_zeros(verdict: Verdict, contrast: Contrast) -> Verdict:
-    """Return no verdict where a side did nothing in a block: the ratio is of the other blocks alone."""
+def for_work(verdict: Verdict, contrast: Contrast) -> Verdict:
+    """Return no verdict where a side did other work than was asked, or none in a block: the ratio is not of that."""
+    if contrast.is_other_quantity:
+        return _withheld(verdict, Note(_OTHER))
     if contrast.zeros and verdict.kind != "undecided":
         return _withheld(verdict, Note(_ZEROS, count=contrast.zeros))
     return verdict
 
 
 def is_for_good(verdict: Verdict) -> bool:
-    """Return whether a verdict is withheld for good: for a wrong clock, coarse figures, or a block of zero."""
+    """Return whether a verdict is withheld for good: for a wrong clock, coarse figures, a block of zero, or other work."""
     codes = {warning.code for warning in verdict.warnings if isinstance(warning, Note)}
-    return bool(codes & {_CLOCK, _COARSE, _TIMER, _ZEROS})
+    return bool(codes & {_CLOCK, _COARSE, _TIMER, _ZEROS, _OTHER})
 
 
 def _withheld(verdict: Verdict, note: Note) -> Verdict:

@@ -448,26 +448,22 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
     """
     is_primary = family.metric.is_primary
 
-    def filled(row: MeasuredRow, base: MeasuredRow | None) -> Row:
+    def filled(row: MeasuredRow) -> Row:
         answer = family.answers.get(row.cell.key)
         answered = answer if isinstance(answer, Comparison) else None
-        verdict = worded(answered.verdict, family.metric.role) if answered else None
-        is_other = row.is_other_quantity or (base is not None and base.is_other_quantity)
         is_fixed_work = _averaged(family.metric, row.cell) == "harmonic"
         return Row.of(
             row,
             ratio=answered.ratio if answered else None,
-            verdict=None if is_other else verdict,
+            verdict=worded(answered.verdict, family.metric.role) if answered else None,
             typical=answered.typical if answered else None,
-            reason=_reason(row, answer, is_other=is_other),
+            reason=answer.note if isinstance(answer, StatsError) else row.reason,
             target_missed=is_primary and family.aim(row) in missed,
             timeouts=timeouts.get(row.cell.key) if is_fixed_work else None,
         )
 
     points = tuple(
-        ResultPoint(
-            key, Levels(rows[0].cell.levels), tuple(filled(row, _baseline(rows)) for row in rows)
-        )
+        ResultPoint(key, Levels(rows[0].cell.levels), tuple(map(filled, rows)))
         for key, rows in family.points.items()
     )
     return Section(
@@ -480,15 +476,6 @@ def _section(family: _Family, missed: Collection[str], timeouts: Mapping[str, Ti
         family.first.tool,
         margin=family.margin,
     )
-
-
-def _reason(row: MeasuredRow, answer: Comparison | StatsError | None, *, is_other: bool) -> str:
-    """Return why a row has no ratio, no verdict or no value. is_other: a side of it is another quantity."""
-    if isinstance(answer, StatsError):
-        return answer.note
-    if is_other and answer is not None:
-        return Note("withheld-other-quantity")
-    return row.reason
 
 
 def row_contrast(
@@ -519,6 +506,7 @@ def _side(row: MeasuredRow, left: frozenset[int]) -> ContrastSide:
         tried(row),
         row.clock_is_wrong,
         row.resolution,
+        row.is_other_quantity,
     )
 
 

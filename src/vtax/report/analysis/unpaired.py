@@ -27,7 +27,7 @@ from vtax.stats.resolution import coarsened, coarsest
 from vtax.stats.rules import FixedRule
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import Verdict, judge_family, worded
-from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_zeros
+from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_work
 from vtax.store.query import Floats, Ints
 
 _Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
@@ -104,7 +104,7 @@ def _verdicts(
     words = judge_family(list(judged.values()), margins, better, 1 - level)
     verdicts = {}
     for (name, ratio), word in zip(judged.items(), words, strict=True):
-        verdict = for_zeros(for_failures(word, trials[name]), trials[name])
+        verdict = for_work(for_failures(word, trials[name]), trials[name])
         verdict = for_resolution(verdict, ratio, trials[name].resolution)
         verdicts[name] = for_clock(verdict) if trials[name].clock_is_wrong else verdict
     no_samples: tuple[Sample, Sample] = (((), ()), ((), ()))
@@ -130,6 +130,7 @@ def trials_of(pair: Compared) -> Contrast:
         resolution=coarsest([row.resolution for row in (*of, *to)]),
         zeros=zeros,
         clock_is_wrong=pair.clock_is_wrong,
+        is_other_quantity=any(row.is_other_quantity for row in (*of, *to)),
     )
 
 

@@ -52,6 +52,7 @@ _SHORT: Mapping[str, doc.Message] = {
     "withheld-resolution": msg("coarse figures"),
     "withheld-timer": msg("the client's timer"),
     "withheld-zeros": msg("blocks of zero"),
+    "withheld-other-quantity": msg("another quantity"),
 }
 """Code of a reason for which statistics withhold a word -> how a row of the table says it; warnings say it whole."""
 _CASES: Mapping[Kind, Any] = {
