@@ -283,7 +283,7 @@ def test_a_directory_with_another_c_library_and_a_hostile_tree(image, tmp_path):
     study = tmp_path / "odd.toml"
     text = HEAD.replace("PLATFORMS", '"native"').replace('"shop"', '"odd"')
     study.write_text(text + WHO.replace("/app/id", "/bin/id"))
-    made = vtax("run", str(study), "--trust", "--strict")
+    made = vtax("run", str(study), "--trust")
     assert made.returncode == 0, made.stderr
 
 

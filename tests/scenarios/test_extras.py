@@ -67,7 +67,7 @@ def test_what_needs_an_extra_is_refused_with_the_command_that_installs_it(home, 
         "report -o x.html": "report",
         "export --format csv -o x.csv": "report",
         "export --format parquet -o x.parquet": "report",
-        "figures --report --output x": "report",
+        "figures --output x": "report",
         "serve --port 0": "page",
     }
     code = (

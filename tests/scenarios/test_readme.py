@@ -35,9 +35,7 @@ def test_the_picture_of_a_readme_is_a_figure_of_the_shipped_run_with_its_mark(
     tmp_path, example, use_store
 ):
     use_store(example("tour"))
-    output_of(
-        "figures", "tour-1", "--report", "--only", "means-iperf3-throughput", "-o", str(tmp_path)
-    )
+    output_of("figures", "tour-1", "--only", "means-iperf3-throughput", "-o", str(tmp_path))
     (written,) = tmp_path.glob("*.svg")
     shown, made = (
         (path.read_text(encoding="utf-8")) for path in (ROOT / "docs/tour-iperf3.svg", written)

@@ -210,7 +210,7 @@ HOSTILE: tuple[Any, ...] = (
 )
 EVERY_VIEW = (
     ["show"], ["show", "--json"], ["show", "--all"], ["show", "--audit", "--all"], ["show", "--audit", "--json"],
-    ["claims"], ["show", "--counters"], ["explain"], ["show", "--figures"], ["show", "--guests"],
+    ["claims"], ["show", "--counters"], ["explain"], ["show", "--guests"],
     ["show", "--host"], ["show", "--method"], ["show", "--raw", "1"], ["show", "--ranking", "--json"],
     ["show", "--reproduce"], ["show", "--sessions"], ["show", "--to", "platform=native", "--value", "p99"],
     ["show", "--variance"], ["show", "--warnings"], ["show", "--trials"], ["show", "--trials", "--json"],
@@ -219,7 +219,7 @@ EVERY_VIEW = (
     ["export", "--format", "json"], ["export", "--format", "markdown"], ["export", "--format", "latex"],
     ["claims", "--all", "--json"], ["compare", "--strict", "--json"], ["compare", "lxc", "native"],
     ["compare", "lxc", "native", "--json"], ["history", "ufla2010", "--value", "mean"],
-    ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"], ["figures", "--report", "-o", "drawn"],
+    ["recommend"], ["explain", "--all"], ["figures", "-o", "drawn"],
     ["export", "-o", "again.gz"], ["export", "--format", "benchfmt", "-o", "a.txt"], ["note"],
     ["export", "--format", "bmf", "-o", "a.json"], ["export", "--format", "ro-crate", "-o", "a.zip"],
 )  # fmt: skip

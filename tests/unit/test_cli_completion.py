@@ -125,6 +125,12 @@ def test_names_that_ship_are_offered():
     assert offered("run", "") == list(shipped())
 
 
+def test_the_scales_and_protocols_of_the_study_are_offered():
+    assert offered("run", "urschei2007", "--scale", "") == ["short", "quick", "tiny"]
+    assert offered("run", "urschei2007", "--protocol", "") == ["paper"]
+    assert offered("run", "tour", "--scale", "") == offered("run", "--scale", "") == []
+
+
 def test_files_are_offered_where_no_study_begins_so():
     found = ShellComplete(group, {}, "vtax", COMPLETE_VARIABLE).get_completions(["run"], "./my")
     assert [(item.type, item.value) for item in found] == [("file", "./my")]

@@ -15,15 +15,10 @@ from command_line import output_of, refusals
 from shown import english
 
 from vtax.errors import BadInput
-from vtax.host.home import Home
 from vtax.messages import Note
 from vtax.report.analysis.pivot import Axes
 from vtax.report.analysis.pivot import pivot as analysis_pivot
 from vtax.report.analysis.source import source_of
-from vtax.report.parts.pivot_chart import chart_of
-from vtax.report.renderers.charts import chart_spec
-from vtax.report.renderers.format import Formatter
-from vtax.report.renderers.language import ENGLISH
 from vtax.stats.intervals import mean_interval
 from vtax.stats.ratio import paired_ratio
 from vtax.store.records import CellRecord, UntestedRecord
@@ -381,76 +376,6 @@ def test_a_terminal_shows_what_the_figures_are_and_their_warnings(golden, set_lo
     assert "colunas: message_size" in output_of(
         "show", "--cols", "message_size", "--where", "mtu=1500"
     )
-
-
-def test_a_figure_draws_the_table(tmp_path):
-    file = tmp_path / "x.svg"
-    printed = output_of(
-        "show", "--cols", "message_size", "--where", "mtu=1500", "--figure", str(file)
-    )
-    assert printed.strip() == str(file)
-    text = file.read_text()
-    for word in ("docker", "lxc", "message size", "1 KiB", "mean (Gbit/s)", "where link.mtu=1500"):
-        assert word in text
-    only = ("--rows", "platform", "--benchmark", "sysbench-cpu")
-    output_of("show", *only, "--figure", str(file), "--value", "efficiency")
-    assert "percent of native" in file.read_text()
-
-
-def test_a_figure_has_a_value_for_every_cell_of_the_table():
-    source = source_of(Store.existing(Home.from_environment().store_url))
-    found = analysis_pivot(source, Axes(columns="message_size", panels="link.mtu"), "mean")
-    chart = chart_of(found, source.analysis)
-    assert (chart.kind, chart.log, len(chart.panels)) == ("lines", (), 2)
-    drawn = {
-        (found.panels[value.panel], found.rows[value.series], str(int(value.x))): value.right
-        for value in chart.values
-    }
-    assert drawn == {
-        place: (cell.value.value, cell.value.low, cell.value.high)
-        for place, cell in found.cells.items()
-        if cell.value
-    }
-
-
-def test_panels_of_one_metric_have_one_range_and_places_stay_near_their_level():
-    source = source_of(Store.existing(Home.from_environment().store_url))
-    found = analysis_pivot(source, Axes(columns="message_size", panels="link.mtu"), "mean")
-    chart = chart_of(found, source.analysis)
-    panels = [row["hconcat"][0] for row in chart_spec(chart, Formatter(ENGLISH))["vconcat"]]
-    ranges = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in panels]
-    assert ranges[0] == ranges[1]
-    assert [panel["title"]["frame"] for panel in panels] == ["group", "group"]
-    highest = max(value.right[2] or value.right[0] for value in chart.values if value.right)
-    assert ranges[0][1] >= highest / chart.panels[0].scale.divisor
-    low, high = panels[0]["layer"][0]["encoding"]["x"]["scale"]["domain"]
-    for row in panels[0]["data"]["values"]:
-        assert min(abs(row["x"] - size) for size in (64, 1024)) < 0.02 * (high - low)
-
-
-def test_panels_of_several_benchmarks_have_a_range_each(uneven):
-    source = source_of(uneven, "tour-1")
-    means, ratios = (
-        chart_of(
-            analysis_pivot(source, Axes("platform", "size", "benchmark"), quantity), source.analysis
-        )
-        for quantity in ("mean", "efficiency")
-    )
-    assert (means.has_one_range, ratios.has_one_range) == (False, True)
-
-
-def test_what_no_figure_can_show_is_refused(tmp_path, capsys, golden):
-    one = "--cols session --where mtu=1500 --where message_size=64"
-    golden(
-        refusals(
-            capsys,
-            "show",
-            f"--cols metric --benchmark sysbench-cpu --all --figure {tmp_path}/x.svg",
-            f"{one} --figure {tmp_path}/x.gif",
-            f"--figure {tmp_path}/x.svg",
-        )
-    )
-    assert list(tmp_path.glob("x.*")) == []
 
 
 def test_every_platform_of_the_run_keeps_its_order():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vtax.cli.gate import ConditionCommand, junit_option, margins_of
+from vtax.cli.gate import ConditionCommand, junit_option, margins_of, strict_option
 from vtax.cli.output import json_option, notify, print_path
 from vtax.cli.outputs import OutputFile
 from vtax.errors import BadInput
@@ -57,7 +57,7 @@ def conditions_of(
     metavar="CONDITION",
     help="Exit with 1 if it is slower-by 5%, if it costs-more-by 5%, or for odd-hosts (repeatable).",
 )
-@click.option("--strict", is_flag=True, help="Exit with 3 if anything is undecided or not tested.")
+@strict_option
 @junit_option
 @json_option
 def command(

@@ -27,7 +27,10 @@ T = TypeVar("T")
 )
 @json_option
 def command(forget: bool, as_json: bool) -> None:
-    """Remove leaked resources after a crash. Resources of running processes are not touched.
+    """Remove what killed vtax processes left on this host: processes, containers, namespaces, mounts, cgroups and
+    files of guests. Settings of the host are set back.
+
+    Runs and guest images stay (vtax remove, vtax image remove), and so does what running processes use.
 
     A resource that cannot be removed does not keep others from being removed, and the exit status
     is 1. Files of guests that cannot be removed are moved to VTAX_HOME/left, tried again each time,

@@ -17,9 +17,9 @@ SUBJECTS = {
         "show": "Print the result of a run.",
         "explain": "Show what may explain a difference, and what tests it.",
         "report": "Write the report of a run as one HTML file.",
+        "figures": "Write the figures of a run, and of the publication it repeats, as files.",
         "serve": "Serve the runs as a read-only web page.",
-        "note": "Add notes and tags to a run, or list them.",
-        "remove": "Delete runs from the store.",
+        "remove": "Delete runs and all that they measured from the store.",
     },
     "Comparison": {
         "compare": "Compare platforms, levels or runs; fail if one is slower, for CI.",
@@ -28,12 +28,10 @@ SUBJECTS = {
     },
     "Findings of publications": {
         "claims": "Judge the published findings of a study by a run.",
-        "figures": "Write the figures of a publication, drawn from a run, for print.",
     },
     "Exchange": {
         "export": "Write a run for other programs, for print, or as a bundle for another host.",
         "import": "Add the run of a bundle to the store.",
-        "merge": "Combine runs of one study, of several hosts or days, into one.",
     },
     "Host": {
         "doctor": "Check which platforms run here and what disturbs measurements.",
@@ -41,13 +39,15 @@ SUBJECTS = {
         "benchmarks": "List benchmarks, their parameters and metrics.",
         "topologies": "List network topologies and link settings.",
         "image": "Build, list, remove, export and import guest images.",
-        "pack": "Write vtax, a study and its image to one file, for other hosts.",
-        "host": "Prepare this host and measure on it, for a controller of many hosts.",
         "campaign": "Measure one study on many hosts.",
         "shell": "Open a shell in a fresh guest.",
-        "clean": "Remove leaked resources after a crash.",
+        "clean": "Remove guests, networks and files that a killed vtax left on this host.",
     },
-    "Extension": {
+    "More": {
+        "note": "Add notes and tags to a run, or list them.",
+        "merge": "Combine runs of one study, of several hosts or days, into one.",
+        "pack": "Write vtax, a study and its image to one file, for other hosts.",
+        "host": "Prepare this host and measure on it, for a controller of many hosts.",
         "schema": "Print the JSON Schema of a study file.",
         "conformance": "Check a third-party platform, benchmark, topology or view.",
     },

@@ -16,6 +16,7 @@ from vtax.cli.gate import (
     limits_of,
     margins_of,
     run_gate,
+    strict_option,
 )
 from vtax.cli.output import existing_store, json_option
 from vtax.cli.outputs import OutputFile
@@ -49,9 +50,7 @@ if TYPE_CHECKING:
     "slower-by 5%.",
 )
 @detect_option
-@click.option(
-    "--strict", is_flag=True, help="Exit with 3 if a comparison is undecided or not tested."
-)
+@strict_option
 @click.option("--metric", default="", help="Compare this metric; default: every primary one.")
 @click.option(
     "--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all."

@@ -76,7 +76,7 @@ def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the platforms of the run in the command line."""
-    return _last_of(incomplete, _platforms(str(context.params.get("run_name") or "last")))
+    return _last_of(incomplete, _platforms(_argument(context, "run_name") or "last"))
 
 
 def sides(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -124,6 +124,29 @@ def study_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[
     return list(map(CompletionItem, names)) or [CompletionItem(incomplete, type="file")]
 
 
+def scales_of_study(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the scales of the study in the command line."""
+    return _with_prefix(incomplete, _declared(context, "scale"))
+
+
+def protocols_of_study(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the protocols of the study in the command line."""
+    return _with_prefix(incomplete, _declared(context, "protocol"))
+
+
+def _declared(context: click.Context, table: str) -> list[str]:
+    """Return the names of the tables of this kind in the study of the command line; none without a study."""
+    from vtax.study.load import load
+
+    study = _argument(context, "study")
+    return list(getattr(load(study).study, table)) if study else []
+
+
+def _argument(context: click.Context, name: str) -> str:
+    """Return the argument of a command line whose last option has no value yet, for which click parses none."""
+    return next(iter(context.args), "") or str(context.params.get(name) or "")
+
+
 def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
@@ -145,7 +168,7 @@ def _platforms(run_name: str) -> list[str]:
 
 
 def _named_run(context: click.Context) -> str:
-    return _name(str(context.params.get("run_name") or "last"))
+    return _name(_argument(context, "run_name") or "last")
 
 
 def _name(run_name: str) -> str:

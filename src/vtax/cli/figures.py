@@ -1,4 +1,4 @@
-"""`vtax figures`: writes the figures and tables that a study repeats, or those of a report, as files for print."""
+"""`vtax figures`: writes the figures of a run as files for print: those of a publication, and those of the report."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vtax.cli.claims import mapping_of
 from vtax.cli.completion import run_names
 from vtax.cli.output import existing_store, json_option, notify, print_json, resume_hint
 from vtax.cli.outputs import OutputDirectory
+from vtax.described import values_of
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ _FORMATS = ("svg", "pdf", "png")
 
 @click.command("figures")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option(
-    "--report", "of_report", is_flag=True, help="Write the figures of the report instead."
-)
 @click.option(
     "--only",
     "only",
@@ -66,49 +64,55 @@ _FORMATS = ("svg", "pdf", "png")
 @json_option
 def command(
     run_name: str,
-    of_report: bool,
     only: tuple[str, ...],
     file_format: str,
     output: Path,
     mapped: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write the figures and tables of the publication that the study of RUN repeats (default: the last run).
+    """Write every figure of RUN (default: the last run) to a file, RUN-ID.FORMAT.
 
-    Each is one file, RUN-ID.FORMAT. The left side shows the statistic of the publication, the right
-    side means with intervals over blocks. A figure whose platform is not in the run is not written;
-    --map draws another platform:
+    They are those of `vtax report`: all comparisons, means, ratios, trials in the order of execution and by cell,
+    metrics over the time within trials, latencies, shares of the variance.
+
+    If the study repeats a publication, its figures and tables come first. The left side shows the statistic of the
+    publication, the right side means with intervals over blocks. A figure whose platform is not in the run is not
+    written; --map draws another platform. --json has the values.
 
     \b
-      vtax figures ufla2010-1 --format pdf --output figures
+      vtax figures tour-1 --only forest --format pdf
       vtax figures urschei2007-1 --only figure-3 --map xen-pv=docker
-
-    --report writes those of `vtax report`, for any study: all comparisons, means, ratios, trials in the order of
-    execution and by cell, metrics over the time within trials, latencies, shares of the variance.
     """
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import Formatter
+    from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import of_reader
+    from vtax.report.views.paper_figures import exported
 
     store = existing_store()
     source, formatter = source_of(store, run_name), Formatter(of_reader())
     analysis, mapping = source.analysis, mapping_of(mapped)
-    if of_report and mapping:
-        raise BadInput(
-            "the figures of the report have the platforms of the run",
-            where="--map",
-            hint="omit --report",
-        )
-    left_out: list[dict[str, str]] = []
-    if of_report:
-        figures = _of_report(source, only)
-    else:
-        chosen = _chosen(_drawings(source, mapping, store), only, analysis.name)
-        figures, left_out = _measured(chosen, analysis, refuses=bool(only))
+    drawings = _drawings(source, mapping, store)
+    published = [drawing.figure.id for drawing in drawings]
+    of_report: dict[str, Figure] = {}
+    if not only or not set(only) <= set(published):  # a report takes time
+        of_report = _of_report(source, mapping)
+    ids = list(dict.fromkeys([*published, *of_report]))
+    if not ids:
+        hint = "they need a trial that went well"
+        raise BadInput("the report of this run has no figures", where=analysis.name, hint=hint)
+    _refuse_unknown(only, ids, analysis.name)
+    wanted = only or ids
+    chosen = [drawing for drawing in drawings if drawing.figure.id in wanted]
+    figures, left_out = _measured(chosen, analysis, refuses=bool(only))
+    for key, figure in of_report.items():
+        if key in wanted and key not in published:
+            figures[key] = figure
     written = _write(figures, analysis.name, formatter, file_format, output)
     for key, why in (entry.values() for entry in left_out):
         notify(f"{key}: {why}")
     if as_json:
+        values = plain(values_of(exported(drawings, analysis)))
         print_json(
             {
                 "schema": "vtax.figures/1",
@@ -117,6 +121,7 @@ def command(
                 "format": file_format,
                 "written": written,
                 "not_written": left_out,
+                **values,
             }
         )
         return
@@ -136,25 +141,18 @@ def _drawings(source: Source, mapping: Mapping[str, str], store: Store) -> Seque
     return published
 
 
-def _of_report(source: Source, only: Sequence[str]) -> dict[str, Figure]:
-    """Return the figures of the report by id. Raises BadInput for one that it does not have."""
+def _of_report(source: Source, mapping: Mapping[str, str]) -> dict[str, Figure]:
+    """Return the figures of the report by id."""
     from vtax.report.chapters import report
     from vtax.report.renderers.figures import id_of
+    from vtax.report.views.base import Options
 
-    name = source.analysis.name
-    figures = {id_of(figure): figure for figure in report(source).figures()}
-    if not figures:
-        raise BadInput(
-            "the report of this run has no figures",
-            where=name,
-            hint="they need a trial that went well",
-        )
-    _refuse_unknown(only, list(figures), f"the report of {name}")
-    return {key: figures[key] for key in only or figures}
+    document = report(source, Options("report", mapping))
+    return {id_of(figure): figure for figure in document.figures()}
 
 
 def _refuse_unknown(only: Sequence[str], ids: Sequence[str], where: str) -> None:
-    """Raise BadInput for an id that is not among those that there are. where: what has them."""
+    """Raise BadInput for an id that is not among those that there are. where: the run that has them."""
     for name in only:
         if name not in ids:
             near = get_close_matches(name, ids, 3) or ids
@@ -207,17 +205,3 @@ def _write(
             {"id": key, "title": formatter.text(figure.title), "path": str(path.resolve())}
         )
     return written
-
-
-def _chosen(drawings: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:
-    """Return the figures that are wanted.
-
-    Raises BadInput for an id that the study does not have, and without any figure.
-    """
-    ids = [drawing.figure.id for drawing in drawings]
-    if not ids:
-        hint = "--report writes those of the report; docs/study-files.md shows how a study declares figures"
-        raise BadInput("the study of this run declares no figures", where=run, hint=hint)
-    _refuse_unknown(only, ids, f"the study of {run}")
-    wanted = only or ids
-    return [drawing for drawing in drawings if drawing.figure.id in wanted]

@@ -103,6 +103,12 @@ def _hint(option: str) -> str:
     return f"write {option} 5%, {option} slower-by 5% or {option} costs-more-by 5%"
 
 
+def strict_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --strict (parameter `strict`)."""
+    text = "Exit with 3 if a comparison is undecided or not tested."
+    return click.option("--strict", is_flag=True, help=text)(command)
+
+
 def limits_of(margins: Margins | None, detect: str | None, *, strict: bool) -> GateLimits:
     """Return the limits. margins: of `margins_of`; None for those of the study. detect: as written.
 

@@ -24,9 +24,7 @@ from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_process
 from vtax.image import contents
 from vtax.messages import Note
-from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import source_of
-from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
 from vtax.runner.host_sessions import begin_next
 from vtax.runner.machines import held_machines
@@ -152,8 +150,8 @@ def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = Fa
         measure(plan, run, home, tune_host=tune_host)
 
 
-def conclude(run_name: str, store: Store, *, as_json: bool) -> Analysis:
-    """Print the result of an ended run and return it. The measuring lock is not held, since the reader may be slow.
+def conclude(run_name: str, store: Store, *, as_json: bool) -> None:
+    """Print the result of an ended run. The measuring lock is not held, since the reader may be slow.
 
     Raises VtaxError when every trial failed.
     """
@@ -169,7 +167,6 @@ def conclude(run_name: str, store: Store, *, as_json: bool) -> Analysis:
     notify(f"report: vtax report {run_name}")
     if analysis.trials and analysis.failed == analysis.trials:
         raise VtaxError(f"every trial of {run_name} failed", hint=f"see vtax show {run_name}")
-    return analysis
 
 
 @contextmanager
@@ -200,14 +197,6 @@ def _print_stopped(run_name: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # the request ended the reader of the pipe too
         discard(1)
-
-
-def require_targets(analysis: Analysis) -> None:
-    """Raise VtaxError when a trial failed or a precision target was missed."""
-    if analysis.missed_targets:
-        raise VtaxError(
-            "a declared target was missed", where="; ".join(map(english, analysis.missed_targets))
-        )
 
 
 @contextmanager

@@ -18,7 +18,11 @@ from vtax.store.store import Store
 @click.argument("run_names", metavar="RUN...", nargs=-1, required=True, shell_complete=run_names)
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 def command(run_names: tuple[str, ...], yes: bool) -> None:
-    """Delete each RUN with all its data from the store. Report files are kept."""
+    """Delete each RUN from the store: its plan, trials, outputs, notes and tags.
+
+    Files that vtax report, figures and export wrote are kept, and so are guest images (vtax image remove) and what a
+    crash left on the host (vtax clean).
+    """
     store = existing_store()
     names = {store.run_name(name) for name in run_names}
     runs = [run for run in store.runs() if run.name in names]

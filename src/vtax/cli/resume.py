@@ -13,7 +13,6 @@ from vtax.cli.measure import (
     conclude,
     measure,
     prepare_host,
-    require_targets,
     result_of_stopped,
     tune_host_option,
     wait_option,
@@ -59,9 +58,6 @@ from vtax.store.store import Store
 @trust_option
 @tune_host_option
 @wait_option
-@click.option(
-    "--strict", is_flag=True, help="Exit with 1 if a target was missed or a trial failed."
-)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     run_name: str,
@@ -70,7 +66,6 @@ def command(
     trust: bool,
     tune_host: bool,
     wait: str | None,
-    strict: bool,
     as_json: bool,
 ) -> None:
     """Resume RUN (default: the last run) where it stopped, with the same plan and seed.
@@ -103,9 +98,7 @@ def command(
         _go_on(
             run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host, wait=wait
         )
-    analysis = conclude(run.name, store, as_json=as_json)
-    if strict:
-        require_targets(analysis)
+    conclude(run.name, store, as_json=as_json)
 
 
 def _go_on(

@@ -13,7 +13,13 @@ from vtax import __version__
 from vtax.cli import overrides
 from vtax.cli.arguments import listed
 from vtax.cli.claims_ahead import claims_ahead
-from vtax.cli.completion import platform_names, study_names, tags_of_runs
+from vtax.cli.completion import (
+    platform_names,
+    protocols_of_study,
+    scales_of_study,
+    study_names,
+    tags_of_runs,
+)
 from vtax.cli.gate import (
     ConditionCommand,
     GateLimits,
@@ -22,6 +28,7 @@ from vtax.cli.gate import (
     junit_option,
     limits_of,
     margins_of,
+    strict_option,
 )
 from vtax.cli.host_boots import measure_boot
 from vtax.cli.ladder import ladder_of
@@ -31,7 +38,6 @@ from vtax.cli.measure import (
     measure,
     next_session,
     prepare_host,
-    require_targets,
     result_of_stopped,
     seconds_of,
     tune_host_option,
@@ -102,12 +108,14 @@ def _tags(
     "--scale",
     metavar="NAME",
     default="",
-    help="Run a smaller form that STUDY declares, such as quick.",
+    shell_complete=scales_of_study,
+    help="Run a smaller form that STUDY declares: quick, short or tiny of shipped ones (see vtax studies STUDY).",
 )
 @click.option(
     "--protocol",
     metavar="NAME",
     default="",
+    shell_complete=protocols_of_study,
     help="Use an order and repetition that STUDY declares, such as those of its paper.",
 )
 @click.option("--vcpus", type=click.IntRange(1), help="Give every guest this many virtual CPUs.")
@@ -189,12 +197,6 @@ def _tags(
 @tune_host_option
 @wait_option
 @click.option(
-    "--strict",
-    is_flag=True,
-    help="Exit with 1 if a target was missed or a trial failed, and with 3 if --check leaves something "
-    "undecided.",
-)
-@click.option(
     "--check",
     callback=margins_of,
     multiple=True,
@@ -203,6 +205,7 @@ def _tags(
     "than this, such as 5%.",
 )
 @detect_option
+@strict_option
 @junit_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
@@ -326,12 +329,10 @@ def command(
         wait_between(run, pause_s)
         with result_of_stopped(), measuring_lock(run.name):
             next_session(plan, run, home, tune_host=tune_host)
-    analysis = conclude(run.name, store, as_json=as_json)
+    conclude(run.name, store, as_json=as_json)
     status = judge(store, run.name, limits, junit, quiet=as_json) if limits else 0
     if status:
         sys.exit(status)
-    if strict:
-        require_targets(analysis)
 
 
 def _named_by_options(
@@ -356,8 +357,8 @@ def _limits(
     check: Margins | None, detect: str | None, junit: Path | None, *, strict: bool
 ) -> GateLimits | None:
     """Return the gate, or None without one. Raises BadInput as `limits_of`, and for a file without a gate."""
-    if check is None and (detect or junit):
-        what = "--detect and --junit are of a gate, and there is none"
+    if check is None and (detect or strict or junit):
+        what = "--detect, --strict and --junit are of a gate, and there is none"
         raise BadInput(what, where="vtax run", hint="add --check 5%")
     if check is None:
         return None

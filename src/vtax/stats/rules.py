@@ -31,7 +31,7 @@ class Decision:
     """Whether a run goes on.
 
     stop: make no further block.
-    reached: whether the rule reached its target; false is a missed target, for --strict.
+    reached: whether the rule reached its target; false is a missed target.
     reason: one sentence to store and show.
     open: contrasts that still miss the target, which a further block must hold, in the order given; none means all.
     """

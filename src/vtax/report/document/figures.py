@@ -130,7 +130,6 @@ class Chart(_Figure):
     """A figure in panels: on the left as a publication computes it, on the right with intervals from blocks.
 
     A `history` has right sides alone: values over Unix times, and events. has_one_side: so does this one.
-    has_one_range: the axes of all panels have one range, so that panels can be compared.
 
     x_labels, y_labels: of indexes; of lines over numbers (number,
     label). is_banded: of lines, intervals are bands along them. printed: what the sign of printed values means, empty
@@ -152,7 +151,6 @@ class Chart(_Figure):
     log: tuple[Literal["x", "y"], ...] = ()
     is_share: bool = False
     has_one_side: bool = False
-    has_one_range: bool = False
     is_banded: bool = False
 
 

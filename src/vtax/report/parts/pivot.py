@@ -54,10 +54,9 @@ def quantity_of(pivot: Pivot, analysis: Analysis) -> doc.Inline:
     return msg("{figure}, as percent of that at {level}", figure=name, level=level)
 
 
-def scale_of(pivot: Pivot, panel: str | None) -> doc.Scale | None:
-    """Return the unit that all means of a panel share, or, of None, those of all panels; None where there are
-    several."""
-    cells = [cell for place, cell in pivot.cells.items() if panel is None or place[0] == panel]
+def scale_of(pivot: Pivot, panel: str) -> doc.Scale | None:
+    """Return the unit that all means of a panel share; None where there are several."""
+    cells = [cell for place, cell in pivot.cells.items() if place[0] == panel]
     units = {cell.section.metric.unit for cell in cells}
     if len(units) > 1:
         return None

@@ -50,7 +50,7 @@ class _Bars(Drawn):
         self.is_grouped = not is_named
 
     def sides(self) -> list[Spec]:
-        axis = value_axis(self.ranged, self.panel.scale, "x" in self.chart.log)
+        axis = value_axis(self.values, self.panel.scale, "x" in self.chart.log)
         row = (len(self.series) if self.is_grouped else 1) * _BAR + _GAP
         if any(" (" in label for label in self.places.values()):
             row = max(row, _TWO_LINES_HEIGHT)

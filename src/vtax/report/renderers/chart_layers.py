@@ -29,8 +29,6 @@ class Drawn:
         self.panel = chart.panels[number]
         self.values = [value for value in chart.values if value.panel == number]
         self.bands = [value for value in chart.bands if value.panel == number]
-        self.ranged = chart.values if chart.has_one_range else self.values
-        """The values that the axis is for."""
 
     def scaled(self, axis: Axis) -> Spec:
         """Return the channel of the values."""

@@ -79,7 +79,7 @@ class LineLooks(Drawn):
 
 class _Lines(LineLooks):
     def sides(self) -> list[Spec]:
-        axis = value_axis([*self.ranged, *self.bands], self.panel.scale, "y" in self.chart.log)
+        axis = value_axis([*self.values, *self.bands], self.panel.scale, "y" in self.chart.log)
         aside = 0.0 if self.chart.is_banded else self.dodge * (len(self.used) - 1) / 2
         first = [place for place, _ in self.chart.x_labels[:1] if self.chart.is_banded]
         domain = _numbers_domain(

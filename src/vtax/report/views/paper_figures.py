@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from vtax.described import BESIDE, Means, Only, values_of
+from vtax.described import BESIDE, Means, Only
 from vtax.levels import BENCHMARK, METRIC
 from vtax.report import document as doc
 from vtax.report.analysis import mapping
@@ -20,7 +20,6 @@ from vtax.report.analysis.values import Analysis
 from vtax.report.document import joined, listed, msg, muted, plural, scale_for
 from vtax.report.parts import shared
 from vtax.report.parts.figure_charts import chart_of, left_of, mapping_of, right_of, title_of
-from vtax.report.parts.published import of_publication
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.checks import Better
 from vtax.study.figures import Quantity
@@ -50,46 +49,17 @@ class FiguresResult:
 
 
 def document(source: Source, options: Options) -> doc.Document:
-    """Return every figure of the run's study; figures are of the whole run."""
-    whole = source.whole
-    mapped = mapping.of_figures(whole.analysis, options.mapped)
-    found = drawings(whole.analysis, whole.data, mapped)
-    is_report = options.depth == "report"
-    return document_of(found, whole.analysis, is_full=options.depth != "brief", is_report=is_report)
-
-
-def document_of(
-    found: Sequence[Drawing], analysis: Analysis, *, is_full: bool, is_report: bool = False
-) -> doc.Document:
-    """Return the document of figures. is_full: with the values of each, not only the list. is_report: it is part of
-    one, which has named the publication."""
+    """Return every figure of the run's study with its values; figures are of the whole run."""
+    analysis, data = source.whole.analysis, source.whole.data
+    found = drawings(analysis, data, mapping.of_figures(analysis, options.mapped))
     if not found:
         text = msg("the study of this run declares no figures")
-        return doc.Document(
-            VIEW.title,
-            (doc.Paragraph(text),),
-            data=values_of(_exported(found, analysis)),
-            nothing=text,
-        )
-    changes = [] if is_report else of_publication(analysis)
-    mapping = mapping_of({there: here for each in found for there, here in each.mapped.items()})
-    parts: list[doc.Part] = [
-        *changes,
-        *(doc.Paragraph(text, "caution") for text in mapping),
-        _overview(found),
-    ]
-    if is_full:
-        parts += [_section(each, analysis) for each in found if each.is_measured]
-    else:
-        parts.append(
-            doc.Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted")
-        )
-    return doc.Document(
-        VIEW.title,
-        tuple(parts),
-        data=values_of(_exported(found, analysis)),
-        colours=analysis.colours,
-    )
+        return doc.Document(VIEW.title, (doc.Paragraph(text),), nothing=text)
+    here = mapping_of({there: here for each in found for there, here in each.mapped.items()})
+    parts: list[doc.Part] = [doc.Paragraph(text, "caution") for text in here]
+    parts.append(_overview(found))
+    parts += [_section(each, analysis) for each in found if each.is_measured]
+    return doc.Document(VIEW.title, tuple(parts), colours=analysis.colours)
 
 
 def _overview(found: Sequence[Drawing]) -> doc.Table:
@@ -277,7 +247,7 @@ def _printed(printed: Estimate | None, quantity: Quantity) -> doc.Inline:
     )
 
 
-def _exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
+def exported(found: Sequence[Drawing], analysis: Analysis) -> FiguresResult:
     """Return the figures for programs."""
     figures = tuple(
         FigureResult(
@@ -300,5 +270,6 @@ VIEW = register_view(
         msg("The figures and tables of the publication that the study repeats, from this run."),
         document,
         place=13,
+        command="figures",
     )
 )
