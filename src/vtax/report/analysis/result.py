@@ -16,6 +16,7 @@ from vtax.benchmarks.base import is_timed
 from vtax.levels import Levels
 from vtax.messages import Note
 from vtax.observations import Observations
+from vtax.pairing import Logs
 from vtax.question import EVERYTHING, Selection
 from vtax.report import document as doc
 from vtax.report.analysis.drift import Series, drift_warnings
@@ -515,11 +516,12 @@ def tried(row: MeasuredRow) -> int:
     return row.failed + (row.summary.n if row.summary else 0)
 
 
-def logs_to(row: MeasuredRow, base: MeasuredRow | None) -> Floats:
-    """Return the log-ratios of a row to its baseline within blocks. Raises StatsError without any."""
+def logs_to(row: MeasuredRow, base: MeasuredRow | None) -> Logs:
+    """Return the log-ratios of a row to its baseline in the blocks that either has. Raises StatsError without any."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
-    return block_contrast(row.means_of_blocks, base.means_of_blocks)
+    logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
+    return Logs(np.union1d(row.blocks, base.blocks), logs)
 
 
 def _aims(data: RunData, families: Sequence[_Family]) -> Iterator[Aim]:
@@ -550,6 +552,6 @@ def _own_logs(row: MeasuredRow) -> Floats:
 
 def _logs_or_none(row: MeasuredRow, base: MeasuredRow | None) -> Floats:
     try:
-        return logs_to(row, base)
+        return logs_to(row, base).values
     except StatsError:
         return _NO_LOGS

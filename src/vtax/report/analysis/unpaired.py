@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from vtax.messages import Note
+from vtax.pairing import Logs
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.result import logs_to, tried
 from vtax.report.analysis.values import Row
@@ -29,8 +30,6 @@ from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.verdict import Verdict, judge_family, worded
 from vtax.stats.withholding import for_clock, for_failures, for_resolution, for_work
 from vtax.store.query import Floats, Ints
-
-_Logs = tuple[Floats, Ints]  # of blocks, and the host and session of each
 
 
 def unpaired(
@@ -173,7 +172,7 @@ def _pooled_row(cells: tuple[Cell, ...]) -> Row:
     return replace(row, summary=summary, blocks=blocks, block_means=values, failed=failed)
 
 
-def _ratio(pair: Compared, logs_of: Callable[[Cell], _Logs], level: float) -> Ratio:
+def _ratio(pair: Compared, logs_of: Callable[[Cell], Logs], level: float) -> Ratio:
     """Treatment / baseline over sessions, or over the blocks of one session a side. Raises StatsError."""
     treatment, baseline = (logs_of_runs(side, logs_of) for side in pair.cells)
     return unpaired_over_sessions(treatment, baseline, level) or unpaired_ratio_of_logs(
@@ -181,24 +180,26 @@ def _ratio(pair: Compared, logs_of: Callable[[Cell], _Logs], level: float) -> Ra
     )
 
 
-def logs_of_runs(cells: Sequence[Cell], logs_of: Callable[[Cell], _Logs]) -> _Logs:
-    """Logarithms of all runs of a side; sessions are numbered on from run to run."""
+def logs_of_runs(cells: Sequence[Cell], logs_of: Callable[[Cell], Logs]) -> tuple[Floats, Ints]:
+    """Return the logarithms of all runs of a side, and the host and session of each.
+
+    Sessions are numbered on from run to run.
+    """
     logs, of, first = [], [], 0
-    for each in cells:
-        if each.row.summary is None:
+    for cell in cells:
+        if cell.row.summary is None:
             continue
-        found, sessions = logs_of(each)
-        logs.append(found)
-        of.append(sessions.copy())
-        of[-1][:, -1] += first
-        first = int(of[-1][:, -1].max()) + 1
+        of_run = logs_of(cell)
+        sessions = cell.run.units_of(of_run.units)
+        sessions[:, -1] += first
+        first = int(sessions[:, -1].max()) + 1
+        logs.append(of_run.values)
+        of.append(sessions)
     return np.concatenate(logs), np.concatenate(of)
 
 
-def _own_logs(cell: Cell) -> _Logs:
-    logs = positive_logs(cell.row.block_means, "values")
-    is_known = ~np.isnan(logs)
-    return logs[is_known], cell.run.units_of(cell.row.blocks)[is_known]
+def _own_logs(cell: Cell) -> Logs:
+    return Logs(cell.row.blocks, positive_logs(cell.row.block_means, "values")).known()
 
 
 def _relative(pair: Compared, common: str, level: float, confidence: float) -> Ratio | None:
@@ -213,9 +214,6 @@ def _relative(pair: Compared, common: str, level: float, confidence: float) -> R
     return replace(found, confidence=confidence, warnings=(*found.warnings, *notes))
 
 
-def logs_to_baseline(cell: Cell) -> _Logs:
-    """Log-ratios to the baseline within blocks. Raises StatsError without any."""
-    base = cell.section.point_of(cell.row).baseline
-    logs = logs_to(cell.row, base)
-    assert base is not None
-    return logs, cell.run.units_of(np.union1d(cell.row.blocks, base.blocks))
+def logs_to_baseline(cell: Cell) -> Logs:
+    """Return the log-ratios to the baseline within blocks. Raises StatsError without any."""
+    return logs_to(cell.row, cell.section.point_of(cell.row).baseline)
