@@ -40,29 +40,30 @@ def test_an_option_of_the_platform_is_a_rung_above_it():
     assert study.platform[-1].options == {"scratch": "layer", "runtime": "crun"}
 
 
-def test_a_rung_can_be_the_first_and_each_keeps_what_is_new_on_it():
-    plain = {rung.name: rung for rung in registry.ladders()["podman"]}
-    moved = ladder_of("podman", "sandbox-overlay").rungs
-    names = [rung.side.name for rung in moved]
-    assert names[:3] == ["native", "sandbox-overlay", "sandbox-namespaces"]
-    assert sorted(names) == sorted(plain)
-    assert names[-1] == "podman"
-    assert moved[1].side.options == {"root": "overlay"}
-    assert moved[2].side.options == {"root": "overlay", "namespaces": True}
-    assert [rung.adds for rung in moved] == [plain[name].mechanism for name in names]
-    before_podman = registry.ladders()["podman"][-2]
-    assert moved[-2].side.options == before_podman.options
+def test_what_a_rung_adds_is_measured_alone_beside_the_ladder():
+    of = ladder_of("podman:scratch=layer", ["sandbox-overlay", "podman-layer"])
+    study = load("anatomy", {}, Chosen(ladder=of, benchmarks=["nginx"])).study
+    assert study.platforms[-2:] == ["sandbox-overlay-alone", "podman-layer-alone"]
+    assert study.platforms[:-2] == [rung.platform for rung in study.rung]
+    alone = {rung.platform: rung.alone for rung in study.rung if rung.alone}
+    assert alone == {name: f"{name}-alone" for name in ("sandbox-overlay", "podman-layer")}
+    tables = {table.name: (table.driver, table.options) for table in study.platform}
+    assert tables["sandbox-overlay-alone"] == ("sandbox", {"root": "overlay"})
+    assert tables["podman-layer-alone"] == ("native", {"scratch": "layer"})
 
 
 def test_of_a_machine_the_ground_keeps_its_options():
-    ground, first, *_ = ladder_of("qemu-tcg", "tcg-huge-pages").rungs
-    assert first.side.options == {**ground.side.options, "huge_pages": True}
+    rungs = {rung.side.name: rung for rung in ladder_of("qemu-tcg", ["tcg-huge-pages"]).rungs}
+    alone = rungs["tcg-huge-pages"].alone
+    assert alone.options == {**rungs["tcg-ground"].side.options, "huge_pages": True}
 
 
-@pytest.mark.parametrize("first", ["native", "podman", "nonsense", "sandbox-closed"])
-def test_what_cannot_be_the_first_rung_is_refused(first):
-    refused = refusal("anatomy", "--of", "podman", "--first", first, "--dry-run")
-    assert refused.where.startswith("--first")
+@pytest.mark.parametrize(
+    "rung", ["native", "podman", "nonsense", "sandbox-closed", "sandbox-namespaces"]
+)
+def test_what_cannot_be_alone_is_refused(rung):
+    refused = refusal("anatomy", "--of", "podman", "--alone", rung, "--dry-run")
+    assert refused.where.startswith("--alone")
 
 
 def test_named_benchmarks_are_measured_alone_and_the_study_says_so():
@@ -100,3 +101,18 @@ def test_rungs_are_platforms_once_each_and_begin_with_the_baseline(rungs, where)
     with pytest.raises(BadInput) as refused:
         validate(data, "mine.toml")
     assert where in refused.value.where
+
+
+def test_what_is_alone_is_a_platform():
+    data = {
+        "name": "mine",
+        "platforms": ["native", "podman"],
+        "benchmark": [{"name": "sysbench-cpu"}],
+        "rung": [
+            {"platform": "native", "adds": "nothing"},
+            {"platform": "podman", "adds": "podman", "alone": "docker"},
+        ],
+    }
+    with pytest.raises(BadInput) as refused:
+        validate(data, "mine.toml")
+    assert "[[rung]] number 2, key alone" in refused.value.where

@@ -19,7 +19,7 @@ RUNGS: Sequence[Mapping[str, str]] = (
     {"platform": "native", "adds": "nothing", "remedy": ""},
     {"platform": "spaces", "adds": "namespaces", "remedy": ""},
     {"platform": "filtered", "adds": "filter", "remedy": "leave the filter out"},
-    {"platform": "layered", "adds": "layer", "remedy": "use a volume"},
+    {"platform": "layered", "adds": "layer", "remedy": "use a volume", "alone": "layer-alone"},
     {"platform": "podman", "adds": "podman itself", "remedy": ""},
 )
 NAMES = [rung["platform"] for rung in RUNGS]
@@ -37,10 +37,11 @@ def measured(
         noise = random.normal(0, 0.01, 2)
         return {
             "requests": 1000 * speed[cell.platform] * math.exp(noise[0]),
-            "host_cpu_per_request": 1e-5 * CPU[cell.platform] * math.exp(noise[1]),
+            "host_cpu_per_request": 1e-5 * CPU.get(cell.platform, 1) * math.exp(noise[1]),
         }
 
-    run = a_run().platforms(*(platform(name) for name in NAMES if name not in without))
+    names = [name for name in speed if name not in without]
+    run = a_run().platforms(*map(platform, names))
     run = run.benchmark("nginx").metric("requests", "requests/s")
     run = run.metric("host_cpu_per_request", "s/request", "lower")
     return run.declared(**{"rung": list(RUNGS), **tables}).blocks(20).values(values).analysis()
@@ -115,3 +116,23 @@ def test_the_report_draws_a_waterfall_and_programs_read_each_step():
     [layer] = [step for step in speed["steps"] if step["adds"] == ["layer"]]
     assert (layer["platform"], layer["below"]) == ("layered", "filtered")
     assert layer["verdict"]["kind"] == "slower"
+
+
+@pytest.mark.parametrize(
+    ("alone", "is_said", "words"),
+    [(0.9, False, "so no difference is shown"), (0.96, True, "so mechanisms act on each other")],
+)
+def test_what_a_step_costs_alone_is_compared_with_its_place(alone, is_said, words):
+    analysis = measured({**SPEED, "layer-alone": alone})
+    [step] = [step for step in of_speed(analysis).steps if step.alone is not None]
+    assert step.adds == ("layer",)
+    assert step.interaction.estimate == pytest.approx(0.9 / alone, rel=0.02)
+    assert (step.interaction.high < 1) == is_said
+    shown = " ".join(terminal(analysis, 200).split())
+    assert words in shown
+    assert "--alone layered" not in shown
+
+
+def test_the_answer_says_how_to_measure_the_largest_steps_alone():
+    shown = " ".join(terminal(measured(), 200).split())
+    assert "the same command with --alone layered --alone filtered" in shown

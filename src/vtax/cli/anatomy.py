@@ -24,10 +24,10 @@ _STUDY = "anatomy"
     help="Take this platform apart, such as podman, qemu-tcg or podman:scratch=layer.",
 )
 @click.option(
-    "--first",
-    default="",
+    "--alone",
+    multiple=True,
     metavar="RUNG",
-    help="Put this rung right above the ground, since a mechanism may cost something else there.",
+    help="Measure what this rung adds on the ground alone, too, where it may cost something else.",
 )
 @click.option("--image", metavar="NAME", help="Start guests from an image of your own.")
 @load_option

@@ -241,7 +241,7 @@ def command(
     junit: Path | None,
     as_json: bool,
     ladder: str | None = None,
-    first: str = "",
+    alone: tuple[str, ...] = (),
     benchmarks: tuple[str, ...] = (),
 ) -> None:
     """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file.
@@ -253,7 +253,7 @@ def command(
       vtax run tour --budget 20min
       vtax run tour --ab podman:confinement=none,podman:confinement=default --check 5%
     """
-    # `vtax anatomy` gives ladder, first and benchmarks, which have no option here
+    # `vtax anatomy` gives ladder, alone and benchmarks, which have no option here
     budget_s(budget)
     study, is_typed = (
         study_of(study, image, load_of, serve, port),
@@ -263,7 +263,7 @@ def command(
     varied = _varied(study, Chosen(scale, protocol, benchmarks=benchmarks))
     _check_platforms(platforms, varied)
     sides = two_sides(ab, varied) if ab is not None else None
-    rungs = ladder_of(ladder, first) if ladder is not None else None
+    rungs = ladder_of(ladder, alone) if ladder is not None else None
     given = {
         "image": image,
         "vcpus": vcpus,

@@ -272,31 +272,6 @@ def ladder(driver: str, steps: Sequence[Step]) -> tuple[Rung, ...]:
     return tuple(rungs)
 
 
-def with_first(rungs: Sequence[Rung], name: str) -> tuple[Rung, ...]:
-    """Return a ladder in which the rung of a name comes right above the ground; every rung keeps what is new on it.
-
-    A rung of another driver than the named one has no place but its own, at an end. Raises KeyError for a rung that
-    is not there or cannot be moved.
-    """
-    ground = rungs[0]
-    moved = {rung.name: rung for rung in rungs[1:]}[name]
-    options = dict(ground.options) if ground.driver == moved.driver else {}
-    steps: list[Step] = []
-    below = options
-    for rung in rungs[1:]:
-        if rung.driver == moved.driver:
-            changes = {key: value for key, value in rung.options.items() if below.get(key) != value}
-            steps.append(Step(rung.name, rung.mechanism, changes, rung.remedy))
-            below = dict(rung.options)
-    if len(steps) < 2:
-        raise KeyError(name)
-    steps.sort(key=lambda step: step.name != name)
-    base = Step(ground.name, ground.mechanism, options)
-    between = ladder(moved.driver, [base, *steps])[1:]
-    others = [rung for rung in rungs[1:] if rung.driver != moved.driver]
-    return (ground, *between, *others)
-
-
 class Driver(ABC):
     """How one kind of platform is started. A driver derives from this class; what it leaves out has these defaults.
 

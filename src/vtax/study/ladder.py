@@ -11,11 +11,17 @@ from vtax.study.two_sides import PlatformSide, with_platforms
 
 @dataclass(frozen=True)
 class LadderRung:
-    """A platform of a ladder. adds: what is new on it. remedy: how its cost is avoided; empty where there is no way."""
+    """A platform of a ladder.
+
+    adds: what is new on it.
+    remedy: how its cost is avoided; empty where there is no way.
+    alone: the ground with nothing but that; None where it is not measured.
+    """
 
     side: PlatformSide
     adds: str
     remedy: str = ""
+    alone: PlatformSide | None = None
 
 
 @dataclass(frozen=True)
@@ -33,10 +39,16 @@ def with_ladder(data: Mapping[str, Any], ladder: ChosenLadder) -> dict[str, Any]
     """
     ground, *above = [rung.side.name for rung in ladder.rungs]
     changes = [f"{ground} on the ground", f"above it {', '.join(above)}"]
-    sides = [rung.side for rung in ladder.rungs]
+    alone = [rung.alone for rung in ladder.rungs if rung.alone is not None]
+    sides = [*(rung.side for rung in ladder.rungs), *alone]
     values = with_platforms(data, f"--of {ladder.text}", sides, changes)
     rungs = [
-        {"platform": rung.side.name, "adds": rung.adds, "remedy": rung.remedy}
+        {
+            "platform": rung.side.name,
+            "adds": rung.adds,
+            "remedy": rung.remedy,
+            "alone": rung.alone.name if rung.alone else "",
+        }
         for rung in ladder.rungs
     ]
     return {**values, "rung": rungs}

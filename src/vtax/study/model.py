@@ -196,6 +196,11 @@ class RungTable(StudyTable):
     platform: str = Field(description="one of the platforms")
     adds: str = Field(description="what it has and the rung below has not, in words")
     remedy: str = Field("", description="how what it costs is avoided, in words")
+    alone: str = Field(
+        "",
+        description="one of the platforms: the first rung with nothing but what this one adds, so that it is seen "
+        "whether that costs the same without the rungs below",
+    )
 
 
 class BenchmarkTable(StudyTable):
@@ -448,6 +453,10 @@ class Study(StudyTable):
         if names and names[0] != self.baseline:
             what = f"the first rung is {names[0]!r}, and the baseline {self.baseline!r}"
             raise disagreement(what, "rung", 0, "platform")
+        for number, rung in enumerate(self.rung):
+            if rung.alone and rung.alone not in self.platforms:
+                what = f"{rung.alone!r} is not in platforms ({', '.join(self.platforms)})"
+                raise disagreement(what, "rung", number, "alone")
         return self
 
     @model_validator(mode="after")

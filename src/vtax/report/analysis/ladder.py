@@ -1,14 +1,17 @@
 """Ladders: what the cost of a platform is made of, each rung against the rung below, within blocks.
 
 The steps of all points of a metric are one family (Holm, see `stats.judge`). Steps of which nothing is decided are
-bounded together, see `stats.ladder`: their logarithms are added up in every block that has all of them.
+bounded together, see `stats.ladder`: their logarithms are added up in every block that has all of them. Where a
+mechanism was measured alone on the ground, too, what it costs in its place is compared with that in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
+
+import numpy as np
 
 from vtax.described import Means
 from vtax.pairing import align
@@ -28,7 +31,8 @@ _DECIDED = frozenset({"slower", "faster", "costs-more", "costs-less"})
 class LadderStep:
     """A rung beside the next one below that was measured.
 
-    row, below: their rows. adds: of this rung, and of those between that were not measured.
+    row, below: their rows. adds: of this rung, and of those between that were not measured. alone: the row of the
+    ground with nothing but that. interaction: what the step costs in its place, divided by what it costs alone.
     """
 
     row: Annotated[Row, Means("platform", name="platform", take="platform.name")]
@@ -37,6 +41,14 @@ class LadderStep:
     remedies: Annotated[tuple[str, ...], Means("how its cost is avoided")]
     ratio: Annotated[Ratio | None, Means("ratio to the rung below; null without one")]
     verdict: Annotated[Verdict | None, Means("verdict on it; null without one")]
+    alone: Annotated[
+        Row | None,
+        Means("platform that has this alone; null without one", name="alone", take="platform.name"),
+    ] = None
+    interaction: Annotated[
+        Ratio | None,
+        Means("ratio to the rung below, divided by the ratio of what it adds alone to the ground"),
+    ] = None
 
     @property
     def is_decided(self) -> bool:
@@ -104,11 +116,14 @@ def _of_section(
             except StatsError:
                 continue
     answers = judge(analysis.rule.within(section.margin), contrasts)
+    alone = sum(step.alone is not None for of_point in steps.values() for _, step in of_point)
     made = []
     for point in section.points:
         judged = []
         for key, step in steps[point.key]:
-            judged.append(_judged(step, answers.get(key), section))
+            interaction = _interaction(step, point, analysis, alone)
+            answered = _judged(step, answers.get(key), section)
+            judged.append(replace(answered, interaction=interaction))
         if judged:
             rest = _rest(judged, section, analysis, len(contrasts))
             top = judged[-1].row
@@ -131,7 +146,8 @@ def _unjudged(point: ResultPoint, rungs: Sequence[Mapping[str, str]]) -> list[La
         if row is None:
             continue
         if below is not None:
-            steps.append(LadderStep(row, below, tuple(adds), tuple(remedies), None, None))
+            alone = rows.get(rung.get("alone", "")) if len(adds) == 1 else None
+            steps.append(LadderStep(row, below, tuple(adds), tuple(remedies), None, None, alone))
         below, adds, remedies = row, [], []
     return steps
 
@@ -142,7 +158,22 @@ def _judged(
     if not isinstance(answer, Comparison):
         return step
     verdict = worded(answer.verdict, section.metric.role)
-    return LadderStep(step.row, step.below, step.adds, step.remedies, answer.ratio, verdict)
+    return replace(step, ratio=answer.ratio, verdict=verdict)
+
+
+def _interaction(
+    step: LadderStep, point: ResultPoint, analysis: Analysis, family: int
+) -> Ratio | None:
+    """Return what a step costs in its place, divided by what it costs alone; None where that was not measured.
+
+    family: how many such ratios the metric has.
+    """
+    if step.alone is None or point.baseline is None:
+        return None
+    rows = (step.row, step.below, step.alone, point.baseline)
+    _, (row, below, alone, ground) = align([each.means_of_blocks for each in rows])
+    parts = np.array([row - below, ground - alone])
+    return together(parts, analysis.rule.confidence, family)
 
 
 def _rest(

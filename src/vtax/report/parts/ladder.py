@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.ladder import Ladder, LadderStep
-from vtax.report.document import joined, listed, msg, muted
+from vtax.report.document import joined, listed, msg, muted, styled
 from vtax.report.parts import shared
 from vtax.stats.margin import edges
+
+_LARGEST = 2
 
 
 def sentences(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Inline]:
@@ -22,6 +24,7 @@ def sentences(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Inl
             parts.append(msg("{share} in all", share=share))
         parts += [_said(step, ladder) for step in ladder.decided]
         parts += _rest(ladder)
+        parts += _interactions(ladder, analysis)
         about = joined([shared.platform_of(ladder.top.platform), _title(ladder)], " · ")
         yield joined([about, joined(parts, "; ")], ": ")
 
@@ -35,6 +38,28 @@ def remedies(found: tuple[Ladder, ...]) -> Iterator[doc.Inline]:
                 said.update(dict.fromkeys(step.remedies, ", ".join(step.adds)))
     for remedy, mechanism in said.items():
         yield joined([mechanism, remedy], ": ")
+
+
+def alone_line(found: tuple[Ladder, ...], analysis: Analysis) -> Iterator[doc.Part]:
+    """Yield how to find out whether the largest steps cost the same without the rungs below them."""
+    drivers = {each.name: each.identity.get("driver") for each in analysis.platforms}
+    options: dict[str, None] = {}
+    for ladder in found:
+        for step in ladder.decided[:_LARGEST]:
+            name, below = step.row.platform.name, step.below.platform.name
+            if (
+                step.alone is None
+                and below != analysis.baseline
+                and drivers[name] == drivers[below]
+            ):
+                options[f"--alone {name}"] = None
+    if options:
+        yield doc.Paragraph(
+            msg(
+                "Whether that costs the same without the rungs below: the same command with {options}",
+                options=styled(" ".join(list(options)[:_LARGEST]), "code"),
+            )
+        )
 
 
 def section(ladder: Ladder, analysis: Analysis, *, is_drawn: bool = False) -> doc.Titled:
@@ -136,6 +161,27 @@ def _rest(ladder: Ladder) -> Iterator[doc.Inline]:
             yield msg("{mechanisms} together {bound}", mechanisms=names, bound=bound)
             return
     yield msg("nothing is decided of {mechanisms}", mechanisms=names)
+
+
+def _interactions(ladder: Ladder, analysis: Analysis) -> Iterator[doc.Inline]:
+    """Yield what mechanisms cost alone, and whether that depends on the rungs below them."""
+    for step in ladder.steps:
+        if step.alone is None or step.alone.ratio is None or step.interaction is None:
+            continue
+        alone = shared.relative_of(step.alone.ratio, ladder.section, analysis.baseline)
+        share = shared.relative_of(step.interaction, ladder.section)
+        found = step.interaction
+        values = {"mechanism": listed(step.adds), "alone": alone, "share": share}
+        if found.low > 1 or found.high < 1:
+            yield msg(
+                "{mechanism} alone {alone}, and in its place {share} of that, so mechanisms act on each other",
+                **values,
+            )
+        else:
+            yield msg(
+                "{mechanism} alone {alone}, and in its place {share} of that, so no difference is shown",
+                **values,
+            )
 
 
 def _cells(step: LadderStep, ladder: Ladder) -> tuple[doc.Inline, ...]:

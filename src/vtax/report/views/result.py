@@ -115,6 +115,7 @@ def _ladder_lines(analysis: Analysis) -> list[doc.Part]:
     avoided = tuple(ladder.remedies(found))
     if avoided:
         parts.append(doc.Titled(msg("How it is avoided"), (doc.Bullets(avoided),)))
+    parts += ladder.alone_line(found, analysis)
     if len(found) <= _FEW_LADDERS:
         parts += [ladder.section(each, analysis) for each in found]
     return parts
