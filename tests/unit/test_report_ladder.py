@@ -82,6 +82,11 @@ def test_undecided_steps_are_bounded_together():
     assert alone.rest.at_most > 0
 
 
+def test_where_no_rung_is_decided_the_answer_bounds_all_of_them():
+    shown = " ".join(terminal(measured(dict.fromkeys(NAMES, 1.0)), 200).split())
+    assert "no rung is decided alone; all rungs together at most" in shown
+
+
 def test_a_rung_that_was_not_measured_adds_to_the_next_one():
     speed = of_speed(measured(without=["filtered"]))
     assert [step.adds for step in speed.steps] == [

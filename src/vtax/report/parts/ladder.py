@@ -152,15 +152,19 @@ def _said(step: LadderStep, ladder: Ladder) -> doc.Inline:
 
 def _rest(ladder: Ladder) -> Iterator[doc.Inline]:
     """Yield what bounds the steps of which nothing is decided."""
-    names = listed(name for step in ladder.undecided for name in step.adds)
     if not ladder.undecided:
         return
+    bound: doc.Inline = ""
     if ladder.rest is not None:
         bound = shared.bound_of("undecided", ladder.rest, ladder.section)
-        if bound != "":
-            yield msg("{mechanisms} together {bound}", mechanisms=names, bound=bound)
-            return
-    yield msg("nothing is decided of {mechanisms}", mechanisms=names)
+    names = listed(name for step in ladder.undecided for name in step.adds)
+    if not ladder.decided:
+        yield msg("no rung is decided alone")
+        names = msg("all rungs")
+    if bound != "":
+        yield msg("{mechanisms} together {bound}", mechanisms=names, bound=bound)
+    elif ladder.decided:
+        yield msg("nothing is decided of {mechanisms}", mechanisms=names)
 
 
 def _interactions(ladder: Ladder, analysis: Analysis) -> Iterator[doc.Inline]:
