@@ -1,6 +1,9 @@
 """Labels of figures: a mark in parentheses stands on a second line, which touches neither the first nor a heading."""
 
+import json
 import re
+
+import pytest
 
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import Formatter
@@ -60,3 +63,11 @@ def test_a_drawing_in_a_page_has_the_colours_of_the_page():
     assert 'fill="var(--ink)"' in drawn
     assert "@" not in drawn
     assert not any(colour in drawn for colour in vega.PLACEHOLDERS.values())
+
+
+@pytest.mark.parametrize("name", vega.PLACEHOLDERS)
+def test_every_colour_has_its_value_in_light_and_its_variable_in_a_page(name):
+    spec = {"ink": name}
+    assert json.loads(vega.light(spec)) == {"ink": vega.PLACEHOLDERS[name]}
+    variables = {each: f"var(--{each[1:]})" for each in vega.PLACEHOLDERS}
+    assert json.loads(vega.light(spec, variables)) == {"ink": f"var(--{name[1:]})"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from a_run import a_run, platform
 
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import FigureGroup, FigureRow, RowFigure
 from vtax.report.parts import figures, shared
@@ -70,10 +73,11 @@ def tick_labels(spec: vega.Spec) -> list[str]:
 def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
     analysis = source.analysis
     (section,) = figures.forest(analysis)
-    (drawn,) = section.parts  # type: ignore[union-attr]
-    assert isinstance(drawn, RowFigure)
-    rows = drawn.rows
-    compared = [row for s in analysis.primary for p in s.points for row in p.rows if row.ratio]
+    near, *far = section.parts  # type: ignore[union-attr]
+    assert all(isinstance(drawn, RowFigure) for drawn in (near, *far))
+    rows = [row for drawn in (near, *far) for row in drawn.rows]
+    every = [row for s in analysis.primary for p in s.points for row in p.rows if row.ratio]
+    compared = sorted(every, key=lambda row: abs(row.ratio.mean_log) > math.log(figures.FAR))
     assert [row.label for row in rows] == [shared.platform_of(row.platform) for row in compared]
     lower = [s for s in analysis.primary if s.better == "lower"]
     for row, there in zip(rows, compared, strict=True):
@@ -88,18 +92,53 @@ def test_the_figure_of_all_comparisons_has_each_of_them_and_no_other(source):
         "undecided": "diamond",
     }
     words = {row.shown[0]: there.verdict.kind for row, there in zip(rows, compared, strict=True)}
-    cells = [
-        cell for cell in drawn_values(vega.ratios(drawn, Formatter()), "rule") if "ink" in cell
-    ]
+    specs = [vega.ratios(drawn, Formatter()) for drawn in (near, *far)]
+    cells = [cell for spec in specs for cell in drawn_values(spec, "rule") if "ink" in cell]
     assert len(cells) == len(rows)
     for cell in cells:
         word = words[cell["mean"]]
         assert (cell["ink"], cell["shape"]) == (f"@{word}", shapes[word])
-    headings = [ENGLISH.text(group.title) for group in drawn.groups]
-    assert [each for each in headings if "direction=" in each] == [
-        "direction=send",
-        "direction=receive",
-    ]
+    groups = [group for drawn in (near, *far) for group in drawn.groups]
+    headings = {ENGLISH.text(group.title) for group in groups}
+    assert {"direction=send", "direction=receive"} <= headings
+
+
+def far_run(slow: float) -> Analysis:
+    """Two platforms on two benchmarks, of which one is so many times slower on one of them."""
+
+    def value(cell: Any, block: int, number: int) -> float:
+        noise = 1 + 0.01 * math.sin(7 * block + number)
+        is_slow = cell.platform == "second" and cell.label == "two"
+        return noise / (slow if is_slow else 1)
+
+    made = a_run().platforms(*map(platform, ("native", "first", "second")))
+    made = made.benchmark("sysbench-cpu", "one").metric("events_per_s", "events/s")
+    made = made.benchmark("sysbench-cpu", "two")
+    return made.blocks(6).values(value).analysis()
+
+
+def test_what_lies_far_has_a_figure_of_its_own_and_every_row_its_number():
+    analysis = far_run(slow=8.0)
+    (section,) = figures.forest(analysis)
+    near, far = section.parts  # type: ignore[union-attr]
+    assert [len(drawn.rows) for drawn in (near, far)] == [3, 1]
+    assert "beyond a factor of 1.5" in ENGLISH.text(far.title)
+    spec = vega.ratios(near, Formatter())
+    low, high = next(
+        each["encoding"]["x"]["scale"]["domain"]
+        for each in spec["layer"]
+        if "x" in each["encoding"]
+    )
+    assert 0.9 < low < 1 < high < 1.1
+    assert "8.0 times slower" in tick_labels(vega.ratios(far, Formatter()))
+    for section_of in analysis.primary:
+        kinds = [f.name for f in figures.figures_of(section_of, analysis) if f.kind == "ratios"]
+        assert len(kinds) == (2 if section_of.label == "two" else 1)
+
+
+def test_where_nothing_lies_far_there_is_one_figure():
+    (section,) = figures.forest(far_run(slow=1.2))
+    assert len(section.parts) == 1  # type: ignore[union-attr]
 
 
 def test_too_many_comparisons_are_no_figure_and_the_report_says_so(source, monkeypatch):
@@ -240,9 +279,11 @@ def test_axes_have_the_numbers_of_the_language():
 
 def test_a_platform_keeps_its_mark_in_every_figure(source):
     section = source.analysis.primary[0]
+    labels: dict[str, list[str]] = {}
     for made in figures.figures_of(section, source.analysis):
-        labels = tick_labels(spec_of(made, ENGLISH))
-        assert "(emulated)" in labels
+        labels.setdefault(made.kind, []).extend(tick_labels(spec_of(made, ENGLISH)))
+    for kind, texts in labels.items():
+        assert "(emulated)" in texts, kind
 
 
 def test_a_chart_of_a_publication_has_the_numbers_of_the_language():

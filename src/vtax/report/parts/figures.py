@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from vtax.report.parts import shared
 from vtax.stats.checks import Better
 from vtax.stats.ratio import Ratio
 
+FAR = 1.5  # factor from the baseline
 MOST_ROWS = 160  # of the figure; the table of percents is shorter than more
 _FEWEST = 3  # trials of a cell that have an order and a distribution
 _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
@@ -25,8 +27,9 @@ _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers
 def figures_of(section: Section, analysis: Analysis) -> Iterator[doc.Part]:
     """Yield every figure of a metric for which there are values; of ratios only where there are any."""
     yield means(section, analysis)
-    if any(row.ratio is not None for row in section.rows):
-        yield ratios(section, analysis)
+    for found in (ratios(section, analysis), ratios(section, analysis, is_far=True)):
+        if found.rows:
+            yield found
     if any(map(_has_trials, section.rows)):
         yield order(section, analysis)
         yield distribution(section, analysis)
@@ -63,13 +66,18 @@ def means(section: Section, analysis: Analysis) -> doc.RowFigure:
     )
 
 
-def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
-    """Shares of the baseline, per block and estimated; of times the inverse ratios, so that more is faster."""
+def ratios(section: Section, analysis: Analysis, *, is_far: bool = False) -> doc.RowFigure:
+    """Return shares of the baseline, per block and estimated; of times the inverse ratios, so that more is faster.
 
-    def row_of(row: Row, point: ResultPoint) -> doc.FigureRow:
+    is_far: those beyond a factor of FAR, which have a figure of their own, so that the others can be told apart.
+    """
+
+    def row_of(row: Row, point: ResultPoint) -> doc.FigureRow | None:
         base = point.baseline
         if row.ratio is None or base is None:
-            return _blank(row, analysis)
+            return None if is_far else _blank(row, analysis)
+        if _lies_far(row.ratio) != is_far:
+            return None
         blocks, shares = _block_shares(row, base, section.share_better)
         return replace(
             compared(row, section, analysis),
@@ -78,15 +86,15 @@ def ratios(section: Section, analysis: Analysis) -> doc.RowFigure:
         )
 
     to_baseline: dict[str, doc.Inline] = {"baseline": analysis.baseline, "level": analysis.level}
-    title = shared.title_of(section)
+    title = msg(
+        "{title}: percent of {baseline}, {level} interval and every block",
+        title=shared.title_of(section),
+        **to_baseline,
+    )
     return doc.RowFigure(
         "ratios",
-        f"ratios {section.name}",
-        msg(
-            "{title}: percent of {baseline}, {level} interval and every block",
-            title=title,
-            **to_baseline,
-        ),
+        f"ratios {section.name}{' far' if is_far else ''}",
+        _far_title(title) if is_far else title,
         (
             msg(
                 "Percent of {baseline} with its {level} interval; above 100 % is faster, and in the grey band "
@@ -179,13 +187,25 @@ def _blank(row: Row, analysis: Analysis) -> doc.FigureRow:
     )
 
 
+def _lies_far(ratio: Ratio) -> bool:
+    """Return whether a ratio is beyond a factor of FAR."""
+    return abs(ratio.mean_log) > math.log(FAR)
+
+
+def _far_title(title: doc.Inline) -> doc.Inline:
+    return msg("{title} (beyond a factor of {factor})", title=title, factor=doc.Number(FAR, 2))
+
+
 def _groups(
-    section: Section, row_of: Callable[[Row, ResultPoint], doc.FigureRow]
+    section: Section, row_of: Callable[[Row, ResultPoint], doc.FigureRow | None]
 ) -> tuple[doc.FigureGroup, ...]:
-    return tuple(
-        doc.FigureGroup(shared.levels(point), tuple(row_of(row, point) for row in point.rows))
-        for point in section.points
-    )
+    """Return the rows of every point; row_of: None for one that is not in the figure."""
+    groups = []
+    for point in section.points:
+        rows = [row_of(row, point) for row in point.rows]
+        if shown := tuple(row for row in rows if row is not None):
+            groups.append(doc.FigureGroup(shared.levels(point), shown))
+    return tuple(groups)
 
 
 def _block_shares(row: Row, base: Row, better: Better) -> tuple[Any, Any]:
@@ -229,9 +249,15 @@ def _sessions(analysis: Analysis, section: Section) -> tuple[tuple[int, doc.Inli
 
 
 def forest(analysis: Analysis) -> Iterator[doc.Part]:
-    """Yield a section with the figure, where there are comparisons of several metrics or points."""
+    """Yield a section with the figure, where there are comparisons of several metrics or points.
+
+    Comparisons beyond a factor of FAR have a figure of their own: on one axis with them nobody could tell the others
+    apart.
+    """
     count = sum(row.ratio is not None for *_, row in every_row(analysis.primary))
-    groups = tuple(_forest_groups(analysis))
+    near = tuple(_forest_groups(analysis, is_far=False))
+    far = tuple(_forest_groups(analysis, is_far=True))
+    groups = near + far
     if len(groups) < 2:
         return
     title = msg("Every comparison")
@@ -243,22 +269,28 @@ def forest(analysis: Analysis) -> Iterator[doc.Part]:
         )
         yield doc.Titled(title, (doc.Paragraph(text, "muted"),), key="forest")
         return
-    yield doc.Titled(title, (_forest_figure(analysis, groups),), key="forest")
+    drawn = [_forest_figure(analysis, near, is_far=False)] if near else []
+    if far:
+        drawn.append(_forest_figure(analysis, far, is_far=True))
+    yield doc.Titled(title, tuple(drawn), key="forest")
 
 
-def _forest_figure(analysis: Analysis, groups: tuple[doc.FigureGroup, ...]) -> doc.RowFigure:
+def _forest_figure(
+    analysis: Analysis, groups: tuple[doc.FigureGroup, ...], *, is_far: bool
+) -> doc.RowFigure:
     to_baseline: dict[str, doc.Inline] = {
         "baseline": analysis.platform_of(analysis.baseline),
         "level": analysis.level,
     }
+    title = msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline)
     return doc.RowFigure(
         "ratios",
-        "forest",
-        msg("Every comparison: percent of {baseline}, {level} interval", **to_baseline),
+        "forest far" if is_far else "forest",
+        _far_title(title) if is_far else title,
         (
             msg(
-                "Every platform on every metric with its {level} interval, on a logarithmic axis where they are far "
-                "apart; above 100 % is faster than {baseline}, and in the grey band (±{margin}) it is equivalent; "
+                "Every platform on every metric with its {level} interval; above 100 % is faster than {baseline}, and "
+                "in the grey band (±{margin}) it is equivalent; "
                 "▲\N{NO-BREAK SPACE}faster, ▼\N{NO-BREAK SPACE}slower, ■\N{NO-BREAK SPACE}equivalent, "
                 "◀\N{NO-BREAK SPACE}costs at most the margin, "
                 "◆\N{NO-BREAK SPACE}undecided",
@@ -274,14 +306,14 @@ def _forest_figure(analysis: Analysis, groups: tuple[doc.FigureGroup, ...]) -> d
     )
 
 
-def _forest_groups(analysis: Analysis) -> Iterator[doc.FigureGroup]:
-    """Yield the comparisons of every point, below the name of the metric."""
+def _forest_groups(analysis: Analysis, *, is_far: bool) -> Iterator[doc.FigureGroup]:
+    """Yield the comparisons of every point, below the name of the metric: near ones, or those that lie far."""
+
     for section in analysis.primary:
-        found = []
-        for point in section.points:
-            if rows := tuple(
-                compared(row, section, analysis) for row in point.rows if row.ratio is not None
-            ):
-                found.append(doc.FigureGroup(shared.levels(point), rows))
+
+        def row_of(row: Row, _: ResultPoint, section: Section = section) -> doc.FigureRow | None:
+            is_shown = row.ratio is not None and _lies_far(row.ratio) == is_far
+            return compared(row, section, analysis) if is_shown else None
+
         title = joined([shared.title_of(section), shared.own_margin(section, analysis)], " ")
-        yield from below(title, found)
+        yield from below(title, _groups(section, row_of))

@@ -160,7 +160,27 @@ def ratios(figure: doc.RowFigure, formatter: Formatter) -> Spec:
         layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[])
     )
     layers += edge_layers(outside(cells, dots, list(domain)), list(domain), x)
-    return frame(layers, labels, formatter.text(figure.title), formatter)
+    spec = frame(layers, labels, formatter.text(figure.title), formatter)
+    return _with_numbers(spec, {cell["row"]: cell["value_text"] for cell in cells})
+
+
+def _with_numbers(spec: Spec, numbers: Mapping[str, str]) -> Spec:
+    """Return a figure with the estimate of every row at the right. numbers: id of the row -> its text."""
+    first, *others = [each for each in spec["layer"] if "y" in each["encoding"]]
+    for each in others:
+        each["encoding"]["y"]["axis"] = None
+    axis = {
+        **first["encoding"]["y"]["axis"],
+        "orient": "right",
+        "labelExpr": f"({json.dumps(numbers)})[datum.value] || ''",
+        "labelOffset": 0,
+    }
+    values = [{"row": name} for name in numbers]
+    mark = {"type": "point", "opacity": 0, "tooltip": None}
+    at_right = layer(values, mark, {"x": {"value": 0}}, tooltip=[], colour=False)
+    at_right["encoding"]["y"]["axis"] = axis
+    resolve = {"axis": {"y": "independent"}}
+    return {**spec, "layer": [*spec["layer"], at_right], "resolve": resolve}
 
 
 def axis_title(figure: doc.RowFigure, formatter: Formatter) -> list[str]:
@@ -220,7 +240,7 @@ def static_svg(spec: Spec, name: str) -> str:
 def light(spec: Spec, colours: Mapping[str, str] = PLACEHOLDERS) -> str:
     """Return a specification as JSON with the colours of a light page, or with others."""
     return re.sub(
-        r'"(@\w+)"', lambda found: f'"{colours.get(found[1], found[1])}"', spec_text(spec)
+        r'"(@[\w-]+)"', lambda found: f'"{colours.get(found[1], found[1])}"', spec_text(spec)
     )
 
 
