@@ -77,6 +77,30 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
 
 
+TOUR = """#!/bin/sh
+echo 'plan: 2 cells' >&2
+echo '[block 1/1, 1/2] native dd: 1 GB/s (about 9 s left)' >&2
+echo '[block 1/1, 2/2] lxc dd: FAILED: no space (about 0 s left)' >&2
+echo answer
+exit 3
+"""
+
+
+def test_without_a_terminal_the_lines_of_trials_go_to_the_log(copy):
+    (copy.path / ".venv/bin").mkdir(parents=True)
+    (copy.path / ".venv/bin/vtax").write_text(TOUR)
+    (copy.path / ".venv/bin/vtax").chmod(0o755)
+    (copy.path / "quickstart.log").write_text("installed\n")
+    script = "set -- --yes\n. <(sed '$d' quickstart)\nrun_tour || echo status $?"
+    done = copy.shell(f"exec bash -c {shlex.quote(script)}")
+    assert done.stdout.splitlines()[1:] == ["answer", "status 3"]
+    plan, failure = done.stderr.splitlines()
+    assert plan == "plan: 2 cells"
+    assert "FAILED: no space" in failure
+    log = (copy.path / "quickstart.log").read_text().splitlines()
+    assert log == ["installed", "[block 1/1, 1/2] native dd: 1 GB/s (about 9 s left)"]
+
+
 def hidden(program: str) -> str:
     """Shell lines that take a program away in this mount namespace: a whiteout in an overlay over its directory."""
     found = Path(shutil.which(program, path="/usr/sbin:/usr/bin")).resolve()
