@@ -25,7 +25,9 @@ def is_installed(module: str) -> bool:
 
 def install_hint(module: str) -> str:
     """Return the command that installs the extra of a module."""
-    return f"pip install 'vtax[{EXTRAS[module]}]'"
+    return (
+        f"install the wheel of vtax with its extra: pipx install --force 'WHEEL[{EXTRAS[module]}]'"
+    )
 
 
 def missing_extra(error: ModuleNotFoundError) -> BadInput | None:

@@ -79,7 +79,7 @@ def test_what_needs_an_extra_is_refused_with_the_command_that_installs_it(home, 
     errors = core(code, home, str(tmp_path), *refused, LC_ALL="C.UTF-8").stderr
     for line, extra in refused.items():
         said, _, errors = errors.partition(f"{line} 2\n")
-        assert f"pip install 'vtax[{extra}]'" in said, (line, said)
+        assert f"pipx install --force 'WHEEL[{extra}]'" in said, (line, said)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
