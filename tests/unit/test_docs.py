@@ -9,6 +9,7 @@ import click
 import pytest
 from doc_examples import PAGES, ROOT, blocks, commands
 
+from vtax import __version__
 from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group
 from vtax.study.load import validate
@@ -79,6 +80,14 @@ def test_every_command_shown_exists_with_its_options(place, words):
     for word in words[1:]:
         if word.startswith("-") and word != "-":
             assert word.partition("=")[0] in known, f"{place}: {word}"
+
+
+def test_the_changelog_and_the_citation_are_of_this_version():
+    newest = re.search(r"^## ([0-9.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert newest
+    assert cited
+    assert newest[1] == cited[1] == __version__
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
