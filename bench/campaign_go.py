@@ -41,7 +41,8 @@ check) echo '{{"identity": "'$name'", "host": {{"machine_id": "'$name'", "cpu": 
   [ "$2" = run ] && mkdir -p "$VTAX_HOME/host-runs/$3"
   [ -d "$VTAX_HOME/host-runs/$3" ] && state=running
   echo '{{"id": "'$3'", "state": "'$state'", "reason": "", "run": "stub-1", "block": 1, "blocks": 5,
-    "done_trials": 1, "failed_trials": 0, "bundle": "", "bundle_sha256": "", "next_boot": ""}}' ;;
+    "done_trials": 1, "failed_trials": 0, "last_failure": "", "left_s": null,
+    "bundle": "", "bundle_sha256": "", "next_boot": ""}}' ;;
 esac
 """
 PACK = f"""import os, shutil, sys

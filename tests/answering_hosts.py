@@ -98,6 +98,9 @@ class Fleet:
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.queued_s = 0.0
 
+    def end(self) -> None:
+        """End nothing: it answers at once."""
+
     def run(
         self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]
     ) -> Iterator[Answer]:
@@ -180,6 +183,8 @@ class Fleet:
             "blocks": 3,
             "done_trials": int(state not in _UNBEGUN),
             "failed_trials": 0,
+            "last_failure": "",
+            "left_s": 9.0 if state == "running" else None,
             "bundle": "/somewhere",
             "bundle_sha256": "ef" * 32 if has_bundle else "",
         }
@@ -190,6 +195,10 @@ class Counting:
 
     def __init__(self) -> None:
         self.loaded: list[tuple[str, str]] = []
+
+    def noted(self) -> list[tuple[str, str]]:
+        """The store knows none."""
+        return []
 
     def load(self, host: CampaignHost, session: Any, arrived: Path) -> CampaignHost:
         """Take a bundle as collected."""

@@ -4,6 +4,7 @@ first. Every trial arrives once."""
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -127,6 +128,34 @@ def test_every_trial_arrives_once_though_a_host_loses_power(hosts, vtax, image, 
     vtax("campaign", "collect", "c")
     assert len(json.loads(vtax("list", "--json"))) == 2
     assert len({*bundles(tmp_path / "c")}) == 2
+
+
+def test_run_measures_to_the_end_and_what_it_left_measuring_is_taken_up(
+    hosts, vtax, image, tmp_path
+):
+    machines, control = hosts
+    machines["h2"].start()
+    light_pack(written_study(tmp_path / "studies"), image, tmp_path / "fleet.vtax-pack")
+    inventory = inventory_of([*machines.values()], tmp_path / "hosts.yml")
+    vtax("campaign", "new", "fleet.vtax-pack", "--inventory", inventory, "-o", "c", "--trust")
+    command = ["nsenter", f"--net=/run/netns/{control}", sys.executable, "-m", "vtax"]
+    with subprocess.Popen(
+        [*command, "campaign", "run", "c"],
+        env=environment(tmp_path / "controller"),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as stopped:
+        assert wait_until(lambda: any(map(has_measured, machines.values())), RUN_S, 0.05)
+        stopped.send_signal(signal.SIGINT)
+        _, said = stopped.communicate(timeout=RUN_S)
+    assert stopped.returncode == 130, said
+    assert "measure on; vtax campaign run" in said
+    assert wait_until(lambda: any(map(has_ended, machines.values())), RUN_S, 0.1), "it measured on"
+    said = vtax("campaign", "run", "c")
+    assert "2 collected" in said
+    assert "the run of all sessions is" in said
+    assert trials(tmp_path / "controller/store.sqlite")[:2] == [(BLOCKS, BLOCKS)] * 2
 
 
 def trials(store: Path) -> list[tuple[int, int]]:

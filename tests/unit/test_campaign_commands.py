@@ -21,13 +21,14 @@ from answering_hosts import (
 from command_line import ended, output_of
 
 from vtax.campaign import controller as module
-from vtax.campaign import report
+from vtax.campaign import following, report
 from vtax.campaign.change import change_of, missing_sessions
 from vtax.campaign.directory import FILE, Campaign
 from vtax.campaign.host_record import CampaignHost, InventoryHost
 from vtax.campaign.settings import Launch
+from vtax.cli.campaign_hosts import HostLines
 from vtax.cli.main import main
-from vtax.errors import BadInput
+from vtax.errors import BadInput, RunInterrupted
 from vtax.store.campaigns import add_session
 
 
@@ -236,3 +237,49 @@ def test_a_host_whose_file_is_damaged_begins_anew_by_retry(fleet, commanded):
     fleet.machines["h03"].end()
     assert "bundles loaded: 1" in output_of("campaign", "collect", str(campaign.root))
     assert len(fleet.machines["h03"].runs) == 1
+
+
+def test_run_brings_all_and_says_what_is_missing(fleet, commanded, capsys, monkeypatch):
+    campaign, loader = commanded
+    monkeypatch.setattr(following, "_GATHER_S", 0.1)
+    for machine in fleet.machines.values():
+        machine.run_state = "done"
+    fleet.machines["h03"].version = "0.0.9"
+    status, said = ended(capsys, "campaign", "run", str(campaign.root))
+    assert (status, "missing: h03\n" in said) == (1, True)
+    assert "h03, refused, version 0.0.9" in said
+    assert len(loader[0].loaded) == 5
+    fleet.machines["h03"].version = "0.1.0"
+    assert "6 collected" in output_of("campaign", "run", str(campaign.root))
+
+
+def test_run_that_is_stopped_says_that_hosts_measure_on(fleet, commanded, capsys, monkeypatch):
+    campaign, _ = commanded
+
+    def stopped(controls: Any) -> None:
+        if all(host.running and host.running.block for host in controls.hosts.values()):
+            raise RunInterrupted("stopped on request (SIGINT)")
+        while controls.take(0.1):
+            pass
+
+    monkeypatch.setattr(following, "_take_answers", stopped)
+    status, said = ended(capsys, "campaign", "run", str(campaign.root))
+    assert (status, "6 hosts measure on" in said, "takes up again" in said) == (130, True, True)
+    assert "h03, running, session 1, block 1/3, about" in said
+
+
+def test_a_terminal_shows_a_line_a_host_and_counts_those_without_room(
+    fleet, commanded, monkeypatch
+):
+    campaign, _ = commanded
+    controls = controller_of(campaign, fleet)
+    controls.launch()
+    fleet.machines["h05"].failures = {"status": {"msg": "Timed out waiting for the task"}}
+    controls.look()
+    monkeypatch.setenv("LINES", "5")
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = HostLines(controls)._drawn([*controls.hosts.values()])
+    assert lines[0].startswith("h05  unreachable  session 1")
+    assert lines[1].startswith("h00  running      session 1  block 1/3")
+    assert lines[-1] == "(3 hosts more)"
+    assert max(map(len, lines)) < 60

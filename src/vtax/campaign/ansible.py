@@ -166,12 +166,19 @@ class Playbook:
     log: file that gets what Ansible prints.
     forks: how many hosts Ansible speaks to at once.
     lock: descriptor of the campaign's lock, which Ansible holds too while it runs.
+    processes: of Ansible, while they run.
     """
 
     inventory: Path
     log: Path
     forks: int
     lock: int
+    processes: set[subprocess.Popen[bytes]] = field(default_factory=set, init=False)
+
+    def end(self) -> None:
+        """End what runs, called by another thread than reads its answers."""
+        for process in [*self.processes]:
+            _end(process)
 
     def run(
         self, tasks: Sequence[str], variables: Mapping[str, Mapping[str, Any]]
@@ -212,6 +219,7 @@ class Playbook:
                     cwd=self.inventory.parent,
                     start_new_session=True,
                 )
+            self.processes.add(process)
             try:
                 has_answer = False
                 for answer in parse_answers(printed, secret):
@@ -227,6 +235,7 @@ class Playbook:
             finally:
                 printed.close()
                 _end(process)
+                self.processes.discard(process)
 
 
 @contextmanager

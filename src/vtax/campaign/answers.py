@@ -20,6 +20,7 @@ CLOCK_S = 60.0
 strategy `free` an answer waits until a fork is free to take it."""
 _BOOT = 60
 _CODE = 40  # characters
+_MAX_S = 1e9  # of a duration
 _OBSTACLES: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
 """Obstacles of a check that have a reason of their own; any other keeps a host from measuring, too."""
 _NO_SUCH_COMMAND = 127
@@ -291,6 +292,8 @@ def _updated(session: HostSession, run: Mapping[str, Any], now: float) -> HostSe
         bundle_sha256=sha256 if _SHA256.fullmatch(sha256) else "",
         done_trials=_count(run["done_trials"]),
         failed_trials=_count(run["failed_trials"]),
+        last_failure=one_line(str(run["last_failure"]), MAX_DETAIL),
+        left_s=_optional_duration(run["left_s"]),
         next_boot=one_line(str(run["next_boot"]), _BOOT),
     )
     if not updated.done_trials and state not in ("running", "done", "failed"):
@@ -332,6 +335,14 @@ def _count(value: Any) -> int:
 
 def _optional_count(value: Any) -> int | None:
     return None if value is None else _count(value)
+
+
+def _optional_duration(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float):
+        raise ValueError(f"no duration: {one_line(str(value), 40)}")
+    return float(value) if 0 <= value < _MAX_S else None
 
 
 def _without_answer(

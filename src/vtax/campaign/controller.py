@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vtax.campaign import answers
 from vtax.campaign.ansible import MAX_BUNDLE_BYTES, Answer, Playbook, check_version
+from vtax.campaign.asking import Ask, Background
 from vtax.campaign.collecting import Loader
 from vtax.campaign.directory import FILE, STUDY, Campaign
 from vtax.campaign.host_record import (
@@ -36,18 +37,34 @@ from vtax.errors import BadInput
 from vtax.store.hosts import HARDWARE_ID
 
 Progress = Callable[[str], None]
+Stage = Literal["boot", "reboot", "run"]
+"""Next step of a launch that has begun: set a boot entry, reboot, or `vtax host run`."""
 _ABORTABLE = ("new", "ready", "waiting", "busy", "refused")
+_CHECKED_S = 3600.0
+"""How long a host that was found ready is launched without another check."""
+_SLOW_CHECK_S = 120.0
+"""How long a host that is checked is waited for where it is to measure before the others."""
+
+
+def no_rest(host: CampaignHost) -> float:
+    """Return that any host is asked again at once, when its answers have come."""
+    return 0.0
 
 
 @contextmanager
 def controller(
-    campaign: Campaign, progress: Progress, *, aborts: bool = False
+    campaign: Campaign,
+    progress: Progress,
+    *,
+    aborts: bool = False,
+    rest_s: Callable[[CampaignHost], float] | None = None,
 ) -> Iterator[Controller]:
     """Yield the one controller of a campaign.
 
     campaign: with an inventory.
     progress: is called with a line for each step.
     aborts: nothing more is launched, not even by another controller that runs now.
+    rest_s: for how long a host that has answered is left alone; hosts are asked in the background then.
 
     Raises Busy while another controller runs, BadInput without Ansible, and for an inventory that cannot be read.
     """
@@ -61,7 +78,13 @@ def controller(
         inventory = campaign.root / campaign.settings.inventory
         playbook = Playbook(inventory, campaign.log, campaign.settings.launch.forks, lock)
         hosts = merge_inventory(campaign, read_inventory(inventory))
-        yield Controller(campaign, playbook, hosts, progress)
+        if rest_s is None:
+            yield Controller(campaign, playbook, hosts, progress)
+            return
+        with Background(playbook) as background:
+            yield Controller(
+                campaign, playbook, hosts, progress, background=background, rest_s=rest_s
+            )
 
 
 def merge_inventory(
@@ -105,6 +128,9 @@ class Controller:
     hosts: of the inventory, by name.
     progress: is called with a line for each step.
     now: returns the Unix time, in seconds.
+    background: reads the answers. Every step only begins then, and is called again after `take`, until it finds
+        nothing more to do; no host waits for another. Without it, a step ends with its slowest host.
+    rest_s: for how long a host that has answered is left alone.
     """
 
     def __init__(
@@ -114,13 +140,53 @@ class Controller:
         hosts: dict[str, CampaignHost],
         progress: Progress,
         now: Callable[[], float] = time.time,
+        background: Background | None = None,
+        rest_s: Callable[[CampaignHost], float] = no_rest,
     ) -> None:
         self.campaign, self.settings, self.hosts = campaign, campaign.settings, hosts
-        self._playbook, self._progress, self._now = playbook, progress, now
+        self._playbook, self._progress, self.now = playbook, progress, now
+        self._background, self._rest_s = background, rest_s
+        self._asked: dict[str, float] = {}  # names of hosts that are asked now -> since when
+        self._rests: dict[str, float] = {}  # names of hosts -> until when they are left alone
+        self._checked: dict[str, float] = {}  # names of hosts that were found ready -> when
+        self._stages: dict[str, Stage] = {}
+        self._others: list[CampaignHost] | None = None
+        self._loads: list[bool] = []  # of bundles that came, whether each was loaded
 
-    def retry(self) -> None:
-        """Have hosts tried again that failed or were given up; a failed session begins anew, by another id."""
+    @property
+    def asked(self) -> Collection[str]:
+        """The names of the hosts that are asked something now."""
+        return self._asked
+
+    def take(self, timeout_s: float) -> bool:
+        """Take an answer that the background has read; return whether there was one in time."""
+        assert self._background is not None
+        event = self._background.take(timeout_s)
+        if event is None:
+            return False
+        ask, answer = event
+        if answer is None:
+            self._end(ask)
+        else:
+            self._take(ask, answer)
+        return True
+
+    def has_answered(self, name: str) -> bool:
+        """Return whether a host has answered, or was given up as silent, since this controller began."""
+        return name in self._rests
+
+    def has_bundle(self, host: CampaignHost) -> bool:
+        """Return whether a bundle of a host is to be brought."""
+        return self._next_bundle(host, ()) is not None
+
+    def retry(self, names: Collection[str] | None = None) -> None:
+        """Have hosts tried again that failed or were given up; a failed session begins anew, by another id.
+
+        names: of the hosts that may be meant; any host for None.
+        """
         for host in self.hosts.values():
+            if names is not None and host.name not in names:
+                continue
             if host.state in ("failed", "given-up", "refused"):
                 sessions = tuple(map(self._retried, host.sessions))
                 self._settle(replace(host, sessions=sessions, identity=""))
@@ -139,18 +205,27 @@ class Controller:
         self._refuse_aborted()
         refused = [host for host in self.hosts.values() if host.state == "refused"]
         idle = [host.name for host in refused if not host.running]
-        rechecked = [name for name in idle if self._is_open(name)]
-        self._check(rechecked)
-        asked = {name for name in rechecked if self.hosts[name].state != "ready"}
-        while batch := next_batch([*self.hosts.values()], self.settings, self._now(), asked):
+        self._check([name for name in idle if self._is_free(name) and self._is_open(name)])
+        asked = {name for name in idle if not self._is_checked(name)}
+        while True:
+            batch = self._next_batch(asked)
             self._refuse_aborted()
-            names = [due.host for due in batch]
-            asked.update(names)
-            self._check(names)
+            asked.update(due.host for due in batch)
+            self._check([due.host for due in batch if not self._is_checked(due.host)])
             self._refuse_aborted()
-            ready = [due for due in batch if self.hosts[due.host].state == "ready"]
-            self._launch([due for due in ready if self._is_open(due.host)])
-        return too_many_failed(self.hosts.values(), self.settings)
+            self._begin([due for due in batch if self._is_free(due.host)])
+            self._advance()
+            if not batch:
+                return too_many_failed(self.hosts.values(), self.settings)
+
+    def _next_batch(self, asked: Collection[str]) -> Sequence[Due]:
+        """Return what is to be launched now of hosts that are not asked anything. asked: others to leave out."""
+        left_out = {name for name in self.hosts if not self._is_free(name)}.union(asked)
+        since = self.now() - _SLOW_CHECK_S
+        checking = {name for name, begun in self._asked.items() if begun > since}
+        return next_batch(
+            [*self.hosts.values()], self.settings, self.now(), left_out, checking=checking
+        )
 
     def _refuse_aborted(self) -> None:
         if self.campaign.is_aborted:
@@ -161,7 +236,15 @@ class Controller:
             )
 
     def _is_open(self, name: str) -> bool:
-        return is_open(self.hosts[name].window or self.settings.window, self._now())
+        return is_open(self.hosts[name].window or self.settings.window, self.now())
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._asked and self.now() >= self._rests.get(name, 0.0)
+
+    def _is_checked(self, name: str) -> bool:
+        """Return whether a host was found ready and may be launched."""
+        is_recent = self.now() - self._checked.get(name, -_CHECKED_S) < _CHECKED_S
+        return is_recent and self.hosts[name].state == "ready"
 
     def stop(self) -> None:
         """Stop what runs."""
@@ -180,7 +263,7 @@ class Controller:
         """Reboot hosts that measure nothing more, once, from the boot that a run needed into their default."""
         due = {}
         for host in self.hosts.values():
-            has_ended = not host.skip and host.state in ENDED
+            has_ended = not host.skip and host.state in ENDED and self._is_free(host.name)
             if host.boot and has_ended and self._is_open(host.name):
                 due[host.name] = HostSession(0, "")
 
@@ -202,17 +285,18 @@ class Controller:
 
     def collect(self, loader: Loader) -> Collected:
         """Bring the bundles of sessions that ended, and load each once."""
-        loaded: list[bool] = []
         tried: set[tuple[str, str]] = set()
         while pending := self._pending(tried):
             tried.update((name, session.id) for name, session in pending.items())
-            loaded += self._fetch(pending, loader)
-        return Collected(loaded.count(True), loaded.count(False))
+            self._fetch(pending, loader)
+        return Collected(self._loads.count(True), self._loads.count(False))
 
     def _running(self) -> dict[str, HostSession]:
+        """Return the session of each host that may be asked how far it is."""
         running = {}
         for host in self.hosts.values():
-            if host.running and not host.skip:
+            is_launched = host.running and host.name not in self._stages
+            if host.running and is_launched and not host.skip and self._is_free(host.name):
                 running[host.name] = host.running
         return running
 
@@ -220,22 +304,30 @@ class Controller:
         """Return the next session of each host whose bundle is to be brought. tried: names and sessions to leave."""
         pending: dict[str, HostSession] = {}
         for host in self.hosts.values():
-            if host.skip:
-                continue
-            states = ["done", "failed"]
-            if self.campaign.is_aborted or host.state == "given-up":
-                states += ["interrupted", "paused"]
-            for session in host.sessions:
-                has_bundle = session.number and session.bundle_sha256 and not session.run
-                has_bundle = has_bundle and session.damaged < MAX_DAMAGED
-                is_untried = (host.name, session.id) not in tried
-                if has_bundle and is_untried and session.state in states:
-                    pending.setdefault(host.name, session)
+            session = self._next_bundle(host, tried) if self._is_free(host.name) else None
+            if session is not None:
+                pending[host.name] = session
         return pending
 
-    def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> list[bool]:
+    def _next_bundle(
+        self, host: CampaignHost, tried: Collection[tuple[str, str]]
+    ) -> HostSession | None:
+        """Return the next session of a host whose bundle is to be brought; None when there is none."""
+        if host.skip:
+            return None
+        states = ["done", "failed"]
+        if self.campaign.is_aborted or host.state == "given-up":
+            states += ["interrupted", "paused"]
+        for session in host.sessions:
+            has_bundle = session.number and session.bundle_sha256 and not session.run
+            has_bundle = has_bundle and session.damaged < MAX_DAMAGED
+            is_untried = (host.name, session.id) not in tried
+            if has_bundle and is_untried and session.state in states:
+                return session
+        return None
+
+    def _fetch(self, pending: Mapping[str, HostSession], loader: Loader) -> None:
         self.campaign.incoming.mkdir(exist_ok=True)
-        loaded: list[bool] = []
 
         def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.kind == "unreachable":
@@ -243,7 +335,7 @@ class Controller:
             if answer.task == "size" and answer.kind != "failed":
                 return host
             if answer.kind == "failed":
-                loaded.append(False)
+                self._loads.append(False)
                 why = answer.error
                 if answer.result.get("failed_when_result") is True:
                     why = f"it is larger than {MAX_BUNDLE_BYTES >> 20} MiB"
@@ -252,11 +344,10 @@ class Controller:
             else:
                 host = loader.load(host, session, self._target(host.name, session))
                 collected = host.session(session.number)
-                loaded.append(collected is not None and bool(collected.run))
-            return answers.settled(host, self.settings, self._now())
+                self._loads.append(collected is not None and bool(collected.run))
+            return answers.settled(host, self.settings, self.now())
 
         self._ask("brought", ["fetch"], pending, arrived)
-        return loaded
 
     def _check(self, names: Sequence[str]) -> None:
         """Prepare hosts and check them; those that may measure are `ready` then."""
@@ -266,26 +357,32 @@ class Controller:
 
         def checked(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.task == "prepare":
-                return answers.after_prepare(host, answer, self._now())
-            return answers.after_check(host, answer, self.settings, self._now(), shared)
+                return answers.after_prepare(host, answer, self.now())
+            after = answers.after_check(host, answer, self.settings, self.now(), shared)
+            if after.state == "ready":
+                self._checked[host.name] = self.now()
+            return after
 
-        for name in names:  # who gives no answer is not ready
-            self.hosts[name] = replace(
-                self.hosts[name], state="unreachable", reason=Reason("no-answer")
-            )
         self._ask("checked", ["prepare", "check"], sessions, checked)
-        hosts = [*self.hosts.values()]
-        for host in self.campaign.hosts():  # it may have another name in the inventory now
-            if host.sessions and host.name not in self.hosts:
-                hosts.append(host)
-        for host in answers.twins(hosts):
+
+    def _refuse_twins(self) -> None:
+        if self._others is None:  # of another name in the inventory now
+            known = [host for host in self.campaign.hosts() if host.sessions]
+            self._others = [host for host in known if host.name not in self.hosts]
+        for host in answers.twins([*self.hosts.values(), *self._others]):
             if host.name in self.hosts:
                 self._keep(host)
 
-    def _launch(self, batch: Sequence[Due]) -> None:
-        launched = {}
+    def _begin(self, batch: Sequence[Due]) -> None:
+        """Write down that hosts are launched, of those that were found ready and are in their window."""
+        if not any(self._is_checked(due.host) for due in batch):
+            return
+        self._refuse_twins()
         for due in batch:
+            if not (self._is_checked(due.host) and self._is_open(due.host)):
+                continue
             host = self.hosts[due.host]
+            del self._checked[due.host]
             session = host.session(due.number)
             if session is None:
                 session = HostSession(due.number, self.settings.run_id(due.number))
@@ -294,48 +391,76 @@ class Controller:
                 state="running",
                 reason=Reason(),
                 attempts=session.attempts + 1,
-                started_at=session.started_at or self._now(),
+                started_at=session.started_at or self.now(),
             )
-            launched[due.host] = begun
+            self._stages[due.host] = "boot" if begun.next_boot else "run"
             self._settle(host.with_session(begun))
-        self._boot({name: session for name, session in launched.items() if session.next_boot})
-        running = [name for name in launched if self.hosts[name].state == "running"]
-        sessions = self._in_window({name: launched[name] for name in running})
+
+    def _advance(self) -> None:
+        """Do what launches that have begun need next: set boots, reboot, run."""
+        self._set_boots(self._at("boot"))
+        self._reboot(self._at("reboot"))
+        sessions = self._with_room(self._in_window(self._at("run")))
+        for name in sessions:
+            del self._stages[name]
         self._ask("launched", ["command"], sessions, self._after_launch, verb=self._run)
 
-    def _boot(self, sessions: Mapping[str, HostSession]) -> None:
-        """Reboot hosts into the boots that their runs need; hosts that were rebooted keep the state `running`.
+    def _at(self, stage: Stage) -> dict[str, HostSession]:
+        sessions = {}
+        for name, at in self._stages.items():
+            session = self.hosts[name].running
+            if at == stage and session is not None and self._is_free(name):
+                sessions[name] = session
+        return sessions
 
-        The boot is set once more just before the reboot, which fails where another command has the host by then.
-        """
-        if not sessions:
-            return
-        if not self.settings.reboot:
+    def _set_boots(self, sessions: Mapping[str, HostSession]) -> None:
+        """Set the boots that runs need next."""
+        if sessions and not self.settings.reboot:
             self._hold(
                 sessions, Reason("boot-refused", f"reboot = true in {FILE} consents to reboots")
             )
             self._progress(f"no consent to reboots: {len(sessions)} waiting")
             return
 
-        def booted(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
-            after = answers.after_boot if answer.task == "command" else answers.after_reboot
-            return after(host, session, answer, self.settings, self._now())
+        def set_before(host: CampaignHost) -> None:
+            needs_reboot = host.running is not None and bool(host.running.next_boot)
+            self._move(host, "reboot" if needs_reboot else "run")
 
-        def set_boot(_: CampaignHost, session: HostSession) -> list[str]:
-            return ["boot", session.id]
+        self._ask(
+            "set to boot", ["command"], sessions, self._booted, verb=_set_boot, then=set_before
+        )
 
-        self._ask("set to boot", ["command"], sessions, booted, verb=set_boot)
-        due = {}
-        for name in sessions:
-            host = self.hosts[name]
-            if host.state == "running" and host.running and host.running.next_boot:
-                due[name] = host.running
+    def _reboot(self, sessions: dict[str, HostSession]) -> None:
+        """Reboot hosts into the boots that their runs need; hosts that were rebooted keep the state `running`.
+
+        The boot is set once more just before the reboot, which fails where another command has the host by then.
+        """
+        if not sessions:
+            return
         self._refuse_aborted()
-        due = self._in_window(due)
+        due = self._with_room(self._in_window(sessions))
         for name, session in due.items():  # before the reboot, in which this process may end
             self._keep(replace(self.hosts[name], boot=session.next_boot))
-        self._ask("rebooted", ["command", "reboot", "status"], due, booted, verb=set_boot)
+        self._ask(
+            "rebooted",
+            ["command", "reboot", "status"],
+            due,
+            self._booted,
+            verb=_set_boot,
+            then=lambda host: self._move(host, "run"),
+        )
         self._refuse_aborted()
+
+    def _booted(self, host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
+        after = answers.after_boot if answer.task == "command" else answers.after_reboot
+        return after(host, session, answer, self.settings, self.now())
+
+    def _move(self, host: CampaignHost, stage: Stage) -> None:
+        """Have a launch go on with a stage; it ends for a host that is not `running`."""
+        if host.state == "running":
+            self._stages[host.name] = stage
+        else:
+            self._stages.pop(host.name, None)
 
     def _in_window(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:
         """Return the sessions of hosts whose window is still open; the others wait for the next window."""
@@ -351,6 +476,7 @@ class Controller:
     def _hold(self, sessions: Mapping[str, HostSession], reason: Reason) -> None:
         """Have sessions wait that were to be launched and are not; this does not count as an attempt."""
         for name, session in sessions.items():
+            self._stages.pop(name, None)
             waiting = replace(
                 session,
                 state="paused",
@@ -363,12 +489,12 @@ class Controller:
     def _after_status(
         self, host: CampaignHost, session: HostSession, answer: Answer
     ) -> CampaignHost:
-        return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=False)
+        return answers.after_run(host, session, answer, self.settings, self.now(), is_launch=False)
 
     def _after_launch(
         self, host: CampaignHost, session: HostSession, answer: Answer
     ) -> CampaignHost:
-        return answers.after_run(host, session, answer, self.settings, self._now(), is_launch=True)
+        return answers.after_run(host, session, answer, self.settings, self.now(), is_launch=True)
 
     def _run(self, host: CampaignHost, session: HostSession) -> list[str]:
         scale = self.settings.scale if session.number else self.settings.launch.canary_scale
@@ -382,29 +508,68 @@ class Controller:
         sessions: Mapping[str, HostSession],
         after: Callable[[CampaignHost, HostSession, Answer], CampaignHost],
         verb: Callable[[CampaignHost, HostSession], list[str]] = lambda host, session: [],
+        then: Callable[[CampaignHost], None] = lambda host: None,
     ) -> None:
         """Carry out tasks on hosts, and keep each host as it is after its answers.
+
+        With a background it is only begun, and not on more hosts than Ansible may speak to at once.
 
         did: the tasks in the words of a line of progress.
         tasks: of the playbook.
         sessions: name of a host -> the session that it is asked about.
         after: returns a host as it is after an answer.
         verb: arguments of `vtax host`.
+        then: takes a host that has given all its answers.
         """
+        sessions = self._with_room(sessions)
         if not sessions:
             return
         variables = {}
         for name, session in sessions.items():
             host = self.hosts[name]
             variables[name] = self._variables(host, session, verb(host, session))
-        with closing(self._playbook.run(tasks, variables)) as received:
+        ask = Ask(did, tasks[-1], sessions, after, then)
+        self._asked.update(dict.fromkeys(sessions, self.now()))
+        received = self._playbook.run(tasks, variables)
+        if self._background is not None:
+            self._background.begin(ask, received)
+            return
+        with closing(received):
             for answer in received:
-                if answer.host in sessions:
-                    host = self.hosts[answer.host]
-                    self._keep(after(host, sessions[answer.host], answer))
-        states = Counter(self.hosts[name].state for name in sessions)
+                self._take(ask, answer)
+        self._end(ask)
+
+    def _with_room(self, sessions: Mapping[str, HostSession]) -> dict[str, HostSession]:
+        """Return the first sessions of as many hosts as may be asked now."""
+        if self._background is None:
+            return dict(sessions)
+        room = max(self.settings.launch.forks - len(self._asked), 0)
+        return dict(list(sessions.items())[:room])
+
+    def _take(self, ask: Ask, answer: Answer) -> None:
+        name = answer.host
+        if name not in ask.awaited:
+            return
+        self._keep(ask.after(self.hosts[name], ask.sessions[name], answer))
+        if answer.task == ask.last or answer.kind in ("failed", "unreachable"):
+            self._release(ask, name)
+
+    def _end(self, ask: Ask) -> None:
+        for name in [*ask.awaited]:  # what is known of it on disk stays
+            self.hosts[name] = replace(
+                self.hosts[name], state="unreachable", reason=Reason("no-answer")
+            )
+            self._release(ask, name)
+        states = Counter(self.hosts[name].state for name in ask.sessions)
         counts = [f"{count} {state}" for state, count in sorted(states.items())]
-        self._progress(f"{did}: {', '.join(counts)}")
+        self._progress(f"{ask.did}: {', '.join(counts)}")
+
+    def _release(self, ask: Ask, name: str) -> None:
+        """Take a host as one that has given all its answers."""
+        ask.awaited.remove(name)
+        del self._asked[name]
+        ask.then(self.hosts[name])
+        self._rests[name] = self.now() + self._rest_s(self.hosts[name])
 
     def _variables(
         self, host: CampaignHost, session: HostSession, verb: Sequence[str]
@@ -446,10 +611,15 @@ class Controller:
 
     def _settle(self, host: CampaignHost) -> None:
         """Keep a host in the state that follows from its sessions."""
-        self._keep(answers.settled(host, self.settings, self._now()))
+        self._keep(answers.settled(host, self.settings, self.now()))
 
     def _keep(self, host: CampaignHost) -> None:
         if self.campaign.is_aborted and host.state in _ABORTABLE:
             host = replace(host, state="aborted")
         self.hosts[host.name] = host
         self.campaign.keep(host)
+
+
+def _set_boot(host: CampaignHost, session: HostSession) -> list[str]:
+    """Return the arguments of `vtax host` that set the boot which a session needs next."""
+    return ["boot", session.id]

@@ -116,6 +116,10 @@ class HostSession:
     blocks: Annotated[int | None, Means("planned blocks")] = None
     done_trials: Annotated[int, Means("measured trials, failed ones included")] = 0
     failed_trials: Annotated[int, Means("measured trials that failed")] = 0
+    last_failure: Annotated[str, Means("the last trial that failed, and its error")] = ""
+    left_s: Annotated[
+        float | None, Means("time left by the estimate of its host; null when not known", unit="s")
+    ] = None
     next_boot: Annotated[
         str,
         Means("boot of the study that its host is to be brought to; empty for the one it is in"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from vtax.foreign_data import parse_json
 from vtax.foreign_text import one_line
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring
+from vtax.live.events import Event
 from vtax.live.state import LiveRun
 from vtax.report.replacing import replacing
 from vtax.store.records import RunSummary
@@ -67,6 +68,13 @@ class HostRun:
     blocks: Annotated[int | None, Means("planned blocks; null where the rule decides")] = None
     done_trials: Annotated[int, Means("measured trials, failed ones included")] = 0
     failed_trials: Annotated[int, Means("measured trials that failed")] = 0
+    last_failure: Annotated[
+        str, Means("of the last events, the last trial that failed, and its error; else empty")
+    ] = ""
+    left_s: Annotated[
+        float | None,
+        Means("estimated time left in this boot; null when not known, and at its end", unit="s"),
+    ] = None
     bundle: Annotated[str, Means("path of its bundle, once its process has ended")] = ""
     bundle_sha256: Annotated[str, Means("SHA-256 of that file")] = ""
     boot: Annotated[
@@ -262,7 +270,8 @@ def last_line(log: Path) -> str:
 
 def _progress(requested: RequestedRun, run: RunSummary) -> HostRun:
     """Return where a run is, or was at its end."""
-    progress = LiveRun(requested.home.store_file, requested.home, run.name).state().progress
+    live = LiveRun(requested.home.store_file, requested.home, run.name).state()
+    progress = live.progress
     return HostRun(
         requested.id,
         "running",
@@ -271,7 +280,17 @@ def _progress(requested: RequestedRun, run: RunSummary) -> HostRun:
         blocks=progress.blocks,
         done_trials=progress.done_trials,
         failed_trials=progress.failed_trials,
+        last_failure=_last_failure(live.events),
+        left_s=progress.left_s,
     )
+
+
+def _last_failure(events: Sequence[Event]) -> str:
+    for event in reversed(events):
+        if event.name == "trial_ended" and event.data.get("error"):
+            what = f"{event.data.get('platform', '')} {event.data.get('label', '')}"
+            return one_line(f"{what}: {event.data['error']}", _REASON_CHARS)
+    return ""
 
 
 def _end(requested: RequestedRun) -> End | None:

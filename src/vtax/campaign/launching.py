@@ -39,7 +39,11 @@ def too_many_failed(hosts: Iterable[CampaignHost], settings: Settings) -> str:
 
 
 def next_batch(
-    hosts: Sequence[CampaignHost], settings: Settings, now: float, asked: Collection[str]
+    hosts: Sequence[CampaignHost],
+    settings: Settings,
+    now: float,
+    asked: Collection[str],
+    checking: Collection[str] = (),
 ) -> tuple[Due, ...]:
     """Return what is to be launched now; empty when nothing is, or when hosts that run must end first.
 
@@ -47,6 +51,7 @@ def next_batch(
     settings: of the campaign.
     now: Unix time.
     asked: names of the hosts that were asked already, and are not asked again.
+    checking: names of those of them that may be launched soon, when they have answered.
     """
     if too_many_failed(hosts, settings):
         return ()
@@ -59,7 +64,9 @@ def next_batch(
     launch = settings.launch
     first = math.ceil(launch.first_percent * len(included) / 100)
     for number, count in ((0 if launch.canary_scale else 1, launch.canary), (1, first)):
-        group = _first_group(included, free, number, count, settings, now) if count else None
+        if not count:
+            continue
+        group = _first_group(included, free, checking, number, count, settings, now)
         if group is not None:
             return tuple(Due(host.name, number) for host in group)
     batch = []
@@ -93,6 +100,7 @@ def due_session(host: CampaignHost, settings: Settings, now: float) -> int | Non
 def _first_group(
     hosts: Sequence[CampaignHost],
     free: Sequence[CampaignHost],
+    checking: Collection[str],
     number: int,
     count: int,
     settings: Settings,
@@ -105,6 +113,7 @@ def _first_group(
 
     hosts: all that are not skipped.
     free: those of them that can be launched.
+    checking: names of those that may be launched soon.
     number: the session that the group must have ended.
     count: how many hosts the group has.
     settings: of the campaign.
@@ -116,6 +125,9 @@ def _first_group(
         return None if passed else ()
     running = [host for host in hosts if host.running]
     running = [host for host in running if host.state != "unreachable"]  # it may be away for ever
+    for host in usable:
+        if host.name in checking and not host.running and host not in passed:
+            running.append(host)
     waiting = [host for host in free if host not in passed and not host.running]
     if number:
         waiting = [host for host in waiting if due_session(host, settings, now) == number]

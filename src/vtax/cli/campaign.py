@@ -29,13 +29,14 @@ from vtax.cli.output import (
 )
 from vtax.cli.outputs import OutputDirectory
 from vtax.cli.trust import trust_option
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.study.limits import MAX_BLOCKS
-from vtax.units import format_duration
+from vtax.units import format_count, format_duration
 
 if TYPE_CHECKING:
     from vtax.campaign.collecting import Loader
+    from vtax.campaign.controller import Controller
     from vtax.campaign.directory import Campaign
     from vtax.campaign.host_record import CampaignHost
     from vtax.campaign.settings import Wanted
@@ -115,7 +116,7 @@ def new(
         fill(made, name, wanted)
         give_to_caller(made)
     if hosts:
-        say(f"campaign {name} is made, hosts: {len(hosts)}; start it: vtax campaign go {target}")
+        say(f"campaign {name} is made, hosts: {len(hosts)}; start it: vtax campaign run {target}")
     else:
         say(f"campaign {name} without an inventory: vtax campaign pack {target} -o DIR")
 
@@ -149,6 +150,40 @@ def go(directory: Path, retry: bool) -> None:
         raise VtaxError(
             f"nothing more is launched: {why}", where=str(controls.campaign.root), hint=hint
         )
+
+
+@command.command("run", short_help="Measure on all hosts, and print the result.")
+@_DIRECTORY
+@click.option("--retry", is_flag=True, help="Also try hosts that failed or were given up.")
+@click.pass_context
+def run(context: click.Context, directory: Path, retry: bool) -> None:
+    """Do what go does until every host has ended, show how far each is, and print the report.
+
+    It launches, follows and fetches as hosts finish; a host that is slow or does not answer delays
+    no other. Ctrl-C ends only this command: hosts measure on, and another call resumes.
+    """
+    from vtax.campaign.controller import controller
+    from vtax.campaign.following import Pace, follow
+    from vtax.cli.campaign_hosts import HostLines
+
+    pace = Pace()
+    with controller(_opened(directory), _ignore, rest_s=pace.rest_s) as controls:
+        with _loader(controls.campaign) as loader, HostLines(controls) as lines:
+            try:
+                why = follow(controls, loader, pace, lines.show, retry=retry)
+            except RunInterrupted as request:
+                raise _interrupted(request, controls) from None
+            finished = len(loader.noted())
+        hosts = [*controls.hosts.values()]
+        notify_missing(controls)
+    if finished > 1:
+        context.invoke(report, directory=directory)
+    _print_counts(hosts)
+    missing = [host.name for host in hosts if not host.skip and host.state != "collected"]
+    if why or missing:
+        what = f"nothing more is launched: {why}" if why else f"missing: {', '.join(missing)}"
+        hint = "vtax campaign status names the reasons; once they are put right: vtax campaign run --retry"
+        raise VtaxError(what, where=str(controls.campaign.root), hint=hint)
 
 
 @command.command("status", short_help="Print the state of every host.")
@@ -306,6 +341,20 @@ def _loader(campaign: Campaign) -> Iterator[Loader]:
 
     with Store.open(Home.from_environment().store_url) as store:
         yield Loader(campaign, store, machine_id())
+
+
+def _ignore(line: str) -> None:
+    """Print no line of a step: each host has its own."""
+
+
+def _interrupted(request: RunInterrupted, controls: Controller) -> RunInterrupted:
+    """Return a request to stop that says what goes on without this command."""
+    running = sum(host.running is not None for host in controls.hosts.values())
+    hint = f"vtax campaign run {controls.campaign.root} takes up again"
+    if running:
+        measuring = format_count(running, "host")
+        hint = f"{measuring} measure on; {hint}, and vtax campaign abort stops them"
+    return RunInterrupted(request.what, signal=request.signal, hint=hint)
 
 
 def _print_counts(hosts: Any) -> None:
