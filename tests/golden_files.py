@@ -23,6 +23,8 @@ CHANGING = (  # what differs from run to run or from host to host, and what stan
     (re.compile(r"^about .* per block, .* in total"), "about TIME per block, TIME in total"),
     (re.compile(r"^cerca de .* por bloco, .* no total"), "cerca de TIME por bloco, TIME no total"),
     (re.compile(r"(one block, which takes) about .*"), r"\1 about TIME"),
+    (re.compile(r"fits \d+ blocks? of about \d+ s"), "fits N blocks of about TIME"),
+    (re.compile(r"(hint: give) .+ (or more, or fewer)"), r"\1 TIME \2"),
     (re.compile(r"(fits about|cabem cerca de) \d+"), r"\1 N"),
     (re.compile(r"(; a verdict needs 5 blocks: --budget) \d+"), r"\1 N"),
     (re.compile(r"[ \t]+$"), ""),

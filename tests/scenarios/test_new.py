@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +21,7 @@ from vtax.counters.host import machine_id
 from vtax.errors import BadInput
 from vtax.stats.planning import smallest_overhead
 from vtax.store.store import Store
-from vtax.study.drafts import QUESTIONS, TABLES, levels_of
+from vtax.study.drafts import QUESTIONS, TABLES
 from vtax.study.load import load
 
 COMMON = ("--platforms", "podman,lxc", "--time", "2h")
@@ -37,6 +38,12 @@ def place(tmp_path: Path, ordinary_user: None, unmade_home: None, monkeypatch) -
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prompts are answered at a terminal."""
     monkeypatch.setattr("vtax.cli.new.is_terminal", lambda: True)
+
+
+def written(*arguments: str) -> Any:
+    """What `vtax new mine --json` prints, in place of a file that is there."""
+    Path("mine.toml").unlink(missing_ok=True)
+    return json.loads(invoked(*arguments).output)
 
 
 def invoked(*arguments: str, answers: str | None = None) -> Result:
@@ -80,9 +87,8 @@ def test_every_resource_makes_a_study_that_dry_runs(question, resource):
 
 @pytest.mark.parametrize("resource", ["cpu", "memory", "disk"])
 def test_density_places_guests(resource):
-    study = made("--question", "density", "--resource", resource, "--guests", "3", *COMMON)
-    assert study["benchmark"][0]["guests"] == [1, 2, 3]
-    assert [list(levels_of(guests)) for guests in (2, 4, 6)] == [[1, 2], [1, 2, 4], [1, 2, 4, 6]]
+    study = made("--question", "density", "--resource", resource, *COMMON)
+    assert study["benchmark"][0]["guests"] == [1, 2, 4]
 
 
 def test_a_difference_runs_until_its_verdict():
@@ -93,20 +99,34 @@ def test_a_difference_runs_until_its_verdict():
     assert 30 < study["design"]["max_blocks"] <= 200
 
 
-def test_a_program_of_ones_own_with_its_file():
-    Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
-    study = made(
-        "--question",
-        "program",
-        "--command",
-        "sh ./zip.sh '{9} \"x\"'",
-        "--file",
-        "./zip.sh",
-        *COMMON,
-    )
+def test_a_program_of_ones_own_with_its_files():
+    for name in ("zip.sh", "data", "sh"):
+        Path(name).write_text("#!/bin/sh\ntrue\n")
+    line = "sh ./zip.sh '{9} \"x\"' data ./zip.sh"
+    study = made("--question", "program", "--command", line, *COMMON)
     (program,) = study["program"]
-    assert program["argv"] == {"guest": ["sh", "{files}/zip.sh", '{{9}} "x"']}
-    assert program["files"] == ["./zip.sh"]
+    guest = ["sh", "{files}/zip.sh", '{{9}} "x"', "{files}/data", "{files}/zip.sh"]
+    assert program["argv"] == {"guest": guest}
+    assert program["files"] == ["./zip.sh", "data"]
+    assert [program["name"]] == [table["name"] for table in study["benchmark"]] == ["mine"]
+
+
+def test_a_program_is_not_called_as_a_benchmark_of_vtax():
+    found = invoked("dd", "--question", "program", "--command", "true", *COMMON)
+    assert found.exit_code == 0, found.exception
+    assert tomllib.loads(Path("dd.toml").read_text())["program"][0]["name"] == "dd-program"
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        (("program", "--command", "true"), "sudo vtax run mine.toml --trust"),
+        (("network",), "sudo vtax run mine.toml"),
+    ],
+)
+def test_the_command_is_the_one_that_runs(question, command):
+    found = invoked("mine", "--question", *question, *COMMON)
+    assert found.output.splitlines()[-1] == f"run it: {command}"
 
 
 def test_a_program_of_the_image_prints_its_hash_as_version():
@@ -115,7 +135,7 @@ def test_a_program_of_the_image_prints_its_hash_as_version():
 
 
 def test_the_answers_of_a_terminal_make_it(terminal):
-    found = invoked("mine", answers="difference\ncpu, network\n10%\npodman, docker\n90min\n\n")
+    found = invoked("mine", answers="difference\ncpu, network\n10%\npodman, docker\n90min\n")
     assert found.exit_code == 0, found.exception
     study = tomllib.loads(Path("mine.toml").read_text())
     assert study["platforms"] == ["native", "podman", "docker"]
@@ -126,27 +146,19 @@ def test_the_answers_of_a_terminal_make_it(terminal):
 
 
 def test_a_refused_answer_is_followed_by_the_same_prompt(terminal):
-    found = invoked(
-        "mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n0\n7\n"
-    )
+    found = invoked("mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n3s\n90min\n")
     assert found.exit_code == 0, (found.exception, found.stderr)
-    study = tomllib.loads(Path("mine.toml").read_text())
-    assert study["benchmark"][0]["guests"] == [1, 2, 3]
-    assert study["design"]["margin"] == 0.07
+    assert tomllib.loads(Path("mine.toml").read_text())["design"]["budget"] == "90min"
     for error in (
         "density measures no disks",
         "did you mean docker",
         "soon",
-        "is not above 0 %",
+        "3s fits 0 blocks",
     ):
         assert error in found.stderr
-
-
-def test_a_prompt_offers_the_files_of_a_program(terminal):
-    Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
-    found = invoked("mine", *COMMON, "--margin", "5%", answers="program\n./zip.sh 9\n\n")
+    found = invoked("zip", "--question", "program", *COMMON, answers="./zip.sh 9\ntrue\n")
     assert found.exit_code == 0, (found.exception, found.stderr)
-    assert tomllib.loads(Path("mine.toml").read_text())["program"][0]["files"] == ["./zip.sh"]
+    assert "./zip.sh is no file here" in found.stderr
 
 
 def test_what_a_run_of_this_host_could_not_test_is_a_note(place):
@@ -169,18 +181,29 @@ def test_what_a_run_of_this_host_could_not_test_is_a_note(place):
 
 
 def test_what_starts_here_is_offered(monkeypatch, terminal):
-    monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc", "nspawn"], ""))
-    found = invoked("mine", "--question", "network", "--time", "2h", "--margin", "5%", answers="\n")
-    assert "These start here: lxc, nspawn" in found.stderr
+    here = ["native", "lxc", "nspawn", "qemu-tcg"]
+    monkeypatch.setattr("vtax.cli.new.startable", lambda: (here, ""))
+    found = invoked("mine", "--question", "network", "--time", "2h", answers="\n")
+    assert "These start here: native, lxc, nspawn, qemu-tcg" in found.stderr
     assert tomllib.loads(Path("mine.toml").read_text())["platforms"] == ["native", "lxc", "nspawn"]
+
+
+def test_without_a_terminal_those_that_start_here_are_taken(monkeypatch):
+    asked = ("--question", "network", "--time", "2h")
+    assert "--platforms is missing, and probing needs root" in refused("mine", *asked)
+    monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "qemu-tcg"], ""))
+    assert "none of the study tour starts here" in refused("mine", *asked)
+    monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc", "qemu-tcg"], ""))
+    assert made(*asked)["platforms"] == ["native", "lxc"]
 
 
 def test_a_service_is_measured_by_servers_as_in_the_shipped_study(monkeypatch):
     monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc"], ""))
     asked = ("--question", "service", "--platforms", "lxc", "--time", "2h")
-    assert "--resource has no effect on the question service" in refused(
-        "other", *asked, "--resource", "cpu"
-    )
+    assert "service measures no cpu" in refused("other", *asked, "--resource", "cpu")
+    invoked("some", *asked, "--resource", "nginx,redis")
+    some = tomllib.loads(Path("some.toml").read_text())["benchmark"]
+    assert [table["name"] for table in some] == ["nginx", "redis"]
     invoked("mine", *asked)
     tables = tomllib.loads(Path("mine.toml").read_text())["benchmark"]
     shipped = [each.model_dump(exclude_unset=True) for each in load("service").study.benchmark]
@@ -195,9 +218,6 @@ def test_wrong_options_are_refused_and_nothing_is_written(capsys, golden):
         f"--question {each}" for each in ("compare", "program", "difference")
     )
     wrong = (
-        f"{compare} --margin 30",
-        f"{compare} --margin 0.5",
-        f"{compare} --margin 50%",
         f"{compare} --time 8d",
         f"{program} --command './zip.sh 9'",
         f"{program} --command 'cat a | wc'",
@@ -205,14 +225,8 @@ def test_wrong_options_are_refused_and_nothing_is_written(capsys, golden):
         program,
         f"{program} --command ' '",
         f"""{program} --command "a 'b" """.strip(),
-        f"{program} --command 'a b' --file c",
-        f"{program} --command 'a b' --file b",
-        f"{compare} --guests 3",
         "--question network --resource cpu",
         "--question density --resource network",
-        f"{compare} --margin 200%",
-        f"{compare} --margin much",
-        f"{difference} --difference 1% --margin 2%",
         f"{compare} --time 3s",
         f"{compare} --time soon",
         f"{compare} --time 0s",
@@ -229,20 +243,17 @@ def test_wrong_options_are_refused_and_nothing_is_written(capsys, golden):
     assert not list(Path().glob("*.toml"))
 
 
-def test_a_file_is_replaced_only_by_force():
+def test_a_file_is_not_replaced():
     Path("mine.toml").write_text("mine")
     assert "mine.toml is there already" in str(
         invoked("mine", "--question", "network", *COMMON).exception
     )
     assert Path("mine.toml").read_text() == "mine"
-    assert invoked("mine", "--question", "network", "--force", *COMMON).exit_code == 0
-    assert "netperf" in Path("mine.toml").read_text()
 
 
 def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
     arguments = (
         "mine",
-        "--force",
         "--json",
         "--question",
         "compare",
@@ -252,14 +263,14 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place):
         "disk",
         *COMMON,
     )
-    assumed = json.loads(invoked(*arguments).output)
+    assumed = written(*arguments)
     assert {each["noise"] for each in assumed["sees"]} == {0.05}
     (place / "home").mkdir(exist_ok=True)
     with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
         other = {"machine_id": "another"}
         fill(begin(store, name="tour-1", host={"machine_id": machine_id()}))
         fill(begin(store, name="tour-2", host=other))
-    found = json.loads(invoked(*arguments).output)
+    found = written(*arguments)
     cpu, disk = found["sees"]
     assert (cpu["label"], cpu["noise_from"]) == ("sysbench-cpu", "run tour-1, of lxc")
     assert 0.001 < cpu["noise"] < 0.01  # log-normal, 0.4 % on either side, of two trials
@@ -276,7 +287,6 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
     """Newer runs first, of this host alone; a benchmark that they lack leaves the rough estimate."""
     arguments = (
         "mine",
-        "--force",
         "--json",
         "--question",
         "compare",
@@ -297,7 +307,7 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
             monkeypatch.setattr("a_run.trial", lasting)
             host = {"machine_id": machine or machine_id()}
             fill(begin(store, name=name, host=host), blocks=3)
-            found.append(json.loads(invoked(*arguments, "--resource", "cpu").output))
+            found.append(written(*arguments, "--resource", "cpu"))
     rough, quick, slow = found
     assert rough["block_s_from"] == "a rough estimate"
     assert [each["block_s_from"].split()[-1] for each in (quick, slow)] == ["tour-2", "tour-3"]
@@ -312,11 +322,12 @@ def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host
         slow["block_s"],
         slow["block_s_from"].removeprefix("estimated from "),
     )
-    disk = json.loads(invoked(*arguments, "--resource", "cpu", "--resource", "disk").output)
+    disk = written(*arguments, "--resource", "cpu", "--resource", "disk")
     assert disk["block_s_from"] == "a rough estimate"
 
 
-def test_too_few_blocks_for_a_verdict_are_a_warning():
-    found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "12s")
-    assert "warning: a verdict needs 5 blocks, so " in found.output
-    assert "run it: sudo vtax run mine.toml" in found.output
+def test_a_time_in_which_no_verdict_is_possible_is_refused():
+    few = refused("mine", "--question", "compare", "--platforms", "lxc", "--time", "12s")
+    found = re.search(r"12s fits \d blocks? of about (\d+) s, and a verdict needs 5", few)
+    assert found, few
+    made("--question", "compare", "--platforms", "lxc", "--time", f"{5 * int(found[1])}s")

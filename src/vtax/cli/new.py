@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
+from vtax.benchmarks.registry import benchmarks
 from vtax.cli.arguments import listed, share_of_option, words_of
 from vtax.cli.completion import platform_names
 from vtax.cli.language import translate
@@ -18,17 +20,15 @@ from vtax.cli.preview import Preview, preview, startable
 from vtax.described import values_of
 from vtax.errors import BadInput
 from vtax.platforms import registry
-from vtax.stats.terms import MINIMUM_BLOCKS
-from vtax.study.drafts import DENSE, QUESTIONS, TABLES, Draft, Question
+from vtax.study.drafts import BODIES, QUESTIONS, TABLES, Draft, Question
 from vtax.study.fields import checked_name
-from vtax.study.limits import MAX_GUESTS
-from vtax.study.load import shipped
+from vtax.study.load import load, shipped
 from vtax.units import duration_s, format_count, format_duration, format_percent
 
 BASELINE = "native"
-_NEEDED = "--question, --platforms and --time"
 _LONGEST_S = 7 * 86400  # of a run that is drafted
-_LARGEST_MARGIN = 0.25
+_USUAL = ("cpu", "memory", "disk", "network")  # resources
+_COPIED = "files that a command line names are copied into the guest"
 _SHELL = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 
 Answer = TypeVar("Answer")
@@ -45,61 +45,53 @@ Answer = TypeVar("Answer")
 )
 @click.option("--time", "time", metavar="TIME", help="How long the run may take, e.g. 30min.")
 @click.option(
-    "--margin", metavar="SHARE", help="Ratios within this of 1 are equivalent.  [default: 2%]"
-)
-@click.option(
     "--resource",
     "resources",
     multiple=True,
     callback=listed,
     metavar="R,...",
-    help=f"Measure {', '.join(TABLES)} (repeatable); for compare, difference and density.",
+    help=f"Measure {', '.join(TABLES)}; of service {', '.join(BODIES['service'])} (repeatable).",
 )
 @click.option(
     "--difference", metavar="SHARE", help="The difference to find, for the question difference."
 )
 @click.option(
-    "--guests",
-    type=click.IntRange(2, MAX_GUESTS),
-    help="Largest number of guests at once, for density.  [default: 4]",
-)
-@click.option(
     "--command",
     "program",
     metavar="LINE",
-    help="The command line of a program, for the question program.",
+    help="The command line of a program, for the question program; files of this directory in it are copied into "
+    "the guest.",
 )
-@click.option(
-    "--file",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="A file that the program needs in the guest, as the command line names it (repeatable).",
-)
-@click.option("--force", is_flag=True, help="Replace an existing file.")
 @json_option
-def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
+def command(name: str, as_json: bool, **given: Any) -> None:
     """Write the study NAME.toml from your answers, or from options.
 
     Questions: compare (platforms by resource), difference (of some percent), density (guests that
     run at once), network (sizes of messages), service (requests and slow answers of servers),
     program (one of your own). It prints how many blocks fit into the time, and the difference that
-    they would find, from the noise of this host's runs or else from a stated assumption.
+    they would find, from the noise of this host's runs or else from a stated assumption. A time in which too few
+    blocks for a verdict fit is refused. Without --platforms, root measures those of the study tour that start here.
 
     \b
       vtax new mine
       vtax new mine --question compare --platforms docker,lxc --time 30min
-      vtax new zip --question program --platforms podman --time 20min --command "./zip.sh 9" --file ./zip.sh
+      vtax new zip --question program --platforms podman --time 20min --command "./zip.sh 9"
     """
     name = name.removesuffix(".toml")
     _check_name(name)
     path = Path(f"{name}.toml")
-    if path.exists() and not force:
-        raise BadInput(
-            f"{path} is there already", hint="choose another name, or add --force to replace it"
-        )
+    if path.exists():
+        raise BadInput(f"{path} is there already", hint="choose another name, or remove it")
     draft = _answers(name, given)
-    result = preview(draft, path)
+    result = None
+    while result is None:
+        try:
+            result = preview(draft, path)
+        except BadInput as error:
+            if error.where != "--time" or given["time"] is not None:
+                raise
+            notify(f"error: {error}")
+            draft = replace(draft, time=_ask_time())
     if as_json:
         print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **values_of(result)})
         return
@@ -130,46 +122,32 @@ def is_terminal() -> bool:
 def _answers(name: str, given: dict[str, Any]) -> Draft:
     """Return the draft of options, and of answers where these are missing. Raises BadInput."""
     asks = is_terminal()
-    missing = [f"--{each}" for each in ("question", "platforms", "time") if not given[each]]
+    missing = [f"--{option}" for option in ("question", "time") if not given[option]]
     if missing and not asks:
         what = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, and there is no terminal to ask"
-        raise BadInput(what, hint=f"give {_NEEDED}; vtax new --help has an example")
+        raise BadInput(what, hint="vtax new --help has an example")
     question = cast(Question, given["question"] or _ask_question())
     _check_belongs(question, given)
     resources = _resources(question, given["resources"], asks=asks)
     difference = _difference(question, given["difference"], asks=asks)
     line = _program(question, given["program"], asks=asks)
-    platforms = _platforms(given["platforms"])
-    if given["time"]:
-        time = _checked_time(given["time"])
-    else:
-        time = _answer("How long may the run take?", "30min", _checked_time)
-    guests = _guests(question, given["guests"], asks=asks)
-    default = 0.02 if difference is None else min(0.02, difference / 2)
-    margin = _margin(given["margin"]) if given["margin"] else default
-    if given["margin"] is None and missing:
-        margin = _answer(
-            "Within which percentage are platforms equivalent?",
-            f"{100 * default:g}%",
-            _margin,
-        )
-    if difference is not None and margin >= difference:
-        what = f"a difference of {format_percent(difference, 'g')} within the margin of {format_percent(margin, 'g')}"
-        raise BadInput(
-            f"{what} counts as none", where="--margin", hint="give a margin below the difference"
-        )
+    platforms = _platforms(given["platforms"], asks=asks)
+    time = _checked_time(given["time"]) if given["time"] else _ask_time()
     return Draft(
         name,
         question,
         platforms,
         time,
-        margin,
         resources,
         difference,
-        guests,
+        name if name not in benchmarks() else f"{name}-program",
         tuple(line),
-        _files(given["files"], line, asks=asks and not given["program"]),
+        _files_of(line),
     )
+
+
+def _ask_time() -> str:
+    return _answer("How long may the run take?", "30min", _checked_time)
 
 
 def _ask(text: str, default: str) -> str:
@@ -197,11 +175,9 @@ def _ask_question() -> str:
 def _check_belongs(question: Question, given: dict[str, Any]) -> None:
     """Raise BadInput for an option of another question."""
     of = {
-        "resources": ("--resource", ("compare", "difference", "density")),
+        "resources": ("--resource", tuple(BODIES)),
         "difference": ("--difference", ("difference",)),
-        "guests": ("--guests", ("density",)),
         "program": ("--command", ("program",)),
-        "files": ("--file", ("program",)),
     }
     for parameter, (option, questions) in of.items():
         if given[parameter] and question not in questions:
@@ -212,10 +188,10 @@ def _check_belongs(question: Question, given: dict[str, Any]) -> None:
 
 
 def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tuple[str, ...]:
-    if question in ("network", "service", "program"):
+    if question not in BODIES:
         return ()
-    known = list(DENSE) if question == "density" else list(TABLES)
-    default = ["cpu"] if question == "density" else ["cpu", "memory", "disk", "network"]
+    known = list(BODIES[question])
+    default = known if question == "service" else [name for name in _USUAL if name in known]
 
     def read(text: str) -> tuple[str, ...]:
         chosen = tuple(dict.fromkeys(_words(text)))
@@ -229,21 +205,8 @@ def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tup
         return chosen
 
     if not named and asks:
-        return _answer(f"Which resources ({', '.join(known)})?", ", ".join(default), read)
+        return _answer(f"What should it measure ({', '.join(known)})?", ", ".join(default), read)
     return read(", ".join(named or default))
-
-
-def _guests(question: Question, given: int | None, *, asks: bool) -> int:
-    """Return the most guests at once, where the question is density."""
-    if given is None and asks and question == "density":
-        number = click.prompt(
-            "How many guests at once, at most?",
-            type=click.IntRange(2, MAX_GUESTS),
-            default=4,
-            err=True,
-        )
-        return int(number)
-    return given or 4
 
 
 def _difference(question: Question, text: str | None, *, asks: bool) -> float | None:
@@ -284,49 +247,39 @@ def _command_line(text: str) -> list[str]:
         if word in _SHELL:
             what = f"{word} is of a shell, and none starts the program"
             raise BadInput(what, where="--command", hint=f"write: sh -c {shlex.quote(text)}")
+    _files_of(words)
     return words
 
 
-def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str, ...]:
-    """Return the files that the guest needs.
-
-    asks: whether to offer those of this host that the command line names.
-    """
-    local = []
-    for word in line:
-        if word.startswith(("./", "../")) and word not in named:
-            local.append(word)
-    if local and asks:
-        default = ", ".join(local)
-        return _answer(
-            "Which of its files does the guest need?",
-            default,
-            lambda text: _known_files(_words(text), line),
-        )
-    if local:
-        what = f"{local[0]} is a file of this directory, which no guest has"
-        raise BadInput(what, where="--command", hint=f"add --file {local[0]}")
-    return _known_files(named, line)
+def _files_of(line: list[str]) -> tuple[str, ...]:
+    """Return the files of this directory that a command line names. Raises BadInput for one that is not there."""
+    files = []
+    for number, word in enumerate(line):
+        is_here = word.startswith(("./", "../"))
+        if is_here and not Path(word).is_file():
+            raise BadInput(f"{word} is no file here", where="--command", hint=_COPIED)
+        if is_here or (number > 0 and not word.startswith("/") and Path(word).is_file()):
+            files.append(word)
+    return tuple(dict.fromkeys(files))
 
 
-def _known_files(named: Sequence[str], line: list[str]) -> tuple[str, ...]:
-    for path in named:
-        if path not in line:
-            raise BadInput(
-                f"the command line does not name {path}",
-                where="--file",
-                hint="write it alike in both",
-            )
-        if not Path(path).is_file():
-            raise BadInput(
-                f"{path} is no file here", where="--file", hint="files are copied into the guest"
-            )
-    return tuple(named)
-
-
-def _platforms(named: str | None) -> tuple[str, ...]:
-    """Return the baseline and the others. Raises BadInput for one that does not exist."""
-    return _known_platforms(named) if named else _ask_platforms()
+def _platforms(named: str | None, *, asks: bool) -> tuple[str, ...]:
+    """Return the baseline and the others: those that are named, or else that start here. Raises BadInput."""
+    if named:
+        return _known_platforms(named)
+    names, why_not = startable()
+    usual = load("tour").study.platforms
+    default = [name for name in usual if name in names and name != BASELINE]
+    if not asks:
+        if why_not or not default:
+            what = f"--platforms is missing, and {why_not or 'none of the study tour starts here'}"
+            raise BadInput(what, hint="name them, as vtax platforms lists them")
+        return (BASELINE, *default)
+    if why_not:
+        notify(f"Platforms were not probed: {why_not}. vtax platforms lists them.")
+    else:
+        notify(f"These start here: {', '.join(names)}")
+    return _answer("Compare which with native?", ", ".join(default or ["podman"]), _known_platforms)
 
 
 def _known_platforms(text: str) -> tuple[str, ...]:
@@ -343,30 +296,8 @@ def _known_platforms(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _ask_platforms() -> tuple[str, ...]:
-    """Ask with those that start here as the default; root probes them."""
-    names, why_not = startable()
-    if why_not:
-        notify(f"Platforms were not probed: {why_not}. vtax platforms lists them.")
-        return _answer("Which platforms, separated by commas?", "podman", _known_platforms)
-    others = [name for name in names if name != BASELINE]
-    notify(f"These start here: {', '.join(others) or 'none but native'}")
-    return _answer("Which of them, separated by commas?", ", ".join(others), _known_platforms)
-
-
 def _words(text: str) -> list[str]:
     return [word for word in text.replace(",", " ").split() if word]
-
-
-def _margin(text: str) -> float:
-    """Return a margin of equivalence as a fraction. Raises BadInput for one that nearly everything is within."""
-    margin = share_of_option(text, "--margin")
-    if margin > _LARGEST_MARGIN:
-        what = f"a margin of {format_percent(margin, 'g')}: at most {format_percent(_LARGEST_MARGIN, 'g')}"
-        raise BadInput(
-            what, where="--margin", hint="platforms that differ by more are hardly equivalent"
-        )
-    return margin
 
 
 def _checked_time(text: str) -> str:
@@ -395,9 +326,6 @@ def _print(draft: Draft, path: Path, result: Preview) -> None:
         f"{draft.time} fits about {format_count(result.blocks, 'block')} of {format_duration(result.block_s)} "
         f"({result.block_s_from})"
     )
-    if result.blocks < MINIMUM_BLOCKS:
-        need = format_duration(MINIMUM_BLOCKS * result.block_s)
-        say(f"warning: a verdict needs {MINIMUM_BLOCKS} blocks, so {need} or more")
     within = format_percent(draft.margin, "g")
     rows = []
     for sight in result.sees:
@@ -425,4 +353,6 @@ def _print(draft: Draft, path: Path, result: Preview) -> None:
     )
     for line in result.notes:
         say(line)
-    say(f"run it: sudo vtax run {path}")
+    for path in draft.files:
+        say(f"copied into the guest: {path}")
+    say(f"run it: {result.command}")

@@ -28,7 +28,7 @@ from vtax.stats.terms import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.drafts import Draft
 from vtax.study.load import load
-from vtax.units import duration_s
+from vtax.units import duration_s, format_count, format_duration
 
 _SEEN_WITH = 0.8  # probability
 
@@ -49,7 +49,10 @@ class Sight:
 
 @dataclass(frozen=True)
 class Preview:
-    """The plan of a draft in numbers. notes: what did not go as asked, one sentence each."""
+    """The plan of a draft in numbers.
+
+    notes: what did not go as asked, one sentence each. command: runs it.
+    """
 
     study: str
     platforms: tuple[str, ...]
@@ -60,17 +63,26 @@ class Preview:
     sees: tuple[Sight, ...]
     notes: tuple[str, ...]
     cells: int
+    command: str
 
 
 def startable() -> tuple[list[str], str]:
-    """Return (platforms that start here, why they were not probed)."""
+    """Return (platforms that start here, or were tested in the newest run, and why they were not probed)."""
     if os.geteuid() != 0:
-        return [], "probing needs root"
+        return _tested(), "probing needs root"
     image = checked(Home.from_environment())
     with probing_lock("vtax new") as why_not:
         if why_not:
-            return [], why_not
+            return _tested(), why_not
         return [name for name in names() if get(name).probe(image).available], ""
+
+
+def _tested() -> list[str]:
+    """Return the platforms that the newest run of this host tested."""
+    with suppress(BadInput):
+        for run in existing_store().newest(machine_id()):
+            return [record.name for record in run.platforms if record.available]
+    return []
 
 
 def preview(draft: Draft, path: Path) -> Preview:
@@ -81,12 +93,15 @@ def preview(draft: Draft, path: Path) -> Preview:
         _check_comparison(plan, why_not)
         block_s = plan.expected_block_s()
         blocks = plan.blocks_within(duration_s(draft.time))
-        if blocks < 1:
-            what = (
-                f"{draft.time} is too short for one block, which takes about {math.ceil(block_s)} s"
+        if blocks < MINIMUM_BLOCKS:
+            fits = (
+                f"{draft.time} fits {format_count(blocks, 'block')} of about {math.ceil(block_s)} s"
             )
+            need = format_duration(MINIMUM_BLOCKS * math.ceil(block_s))
             raise BadInput(
-                what, where="--time", hint="raise --time, or name fewer platforms or resources"
+                f"{fits}, and a verdict needs {MINIMUM_BLOCKS}",
+                where="--time",
+                hint=f"give {need} or more, or fewer platforms or resources",
             )
         if draft.question == "difference":
             draft = draft.within(blocks)
@@ -104,6 +119,7 @@ def preview(draft: Draft, path: Path) -> Preview:
         tuple(_sights(draft, plan, blocks)),
         tuple(_notes(plan, why_not)),
         len(plan.cells),
+        f"sudo vtax run {path}{' --trust' if plan.programs else ''}",
     )
 
 

@@ -32,15 +32,22 @@ _DENSE_TABLES: Mapping[str, str] = {
     "disk": 'name = "dd"\nparameters = { file_size = "256MiB", cache = "direct" }',
 }
 """The same where several guests run at once: their trials are long beside the moments at which they begin."""
-SERVICES = (
-    'name = "nginx"\nparameters = { duration_s = 0.2, warm_up_s = 0.1, connections = 16 }  # a web server',
-    'name = "redis"\ntrial_time = "0.2s"  # a store in memory',
-    'name = "pgbench"\ntrial_time = "0.2s"\nparameters = { test = "select", scale = 1, clients = 4 }  # a database',
-    'name = "sockperf"\nparameters = { duration_s = 1, messages_per_second = 5000 }  # messages under a steady load',
-)
-"""Bodies of the [[benchmark]] tables of `service`, as in the shipped study; clients are on the peer."""
-DENSE = ("cpu", "memory", "disk")  # resources of which several guests can run a benchmark at once
+_SERVICES: Mapping[str, str] = {
+    "nginx": 'name = "nginx"\nparameters = { duration_s = 0.2, warm_up_s = 0.1, connections = 16 }  # a web server',
+    "redis": 'name = "redis"\ntrial_time = "0.2s"  # a store in memory',
+    "pgbench": 'name = "pgbench"\ntrial_time = "0.2s"\nparameters = { test = "select", scale = 1, clients = 4 }  # a database',
+    "sockperf": 'name = "sockperf"\nparameters = { duration_s = 1, messages_per_second = 5000 }  # messages under a steady load',
+}
+"""The same of services, as in the shipped study; clients are on the peer."""
+BODIES: Mapping[Question, Mapping[str, str]] = {
+    "compare": TABLES,
+    "difference": TABLES,
+    "density": _DENSE_TABLES,
+    "service": _SERVICES,
+}
+"""Question -> what it can measure, with the body of its [[benchmark]]."""
 SIZES = (64, 1024, 16 * 1024, 128 * 1024)  # bytes of one write
+_GUESTS = (1, 2, 4)  # at once
 MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
 
 
@@ -155,19 +162,18 @@ def _list(words: Sequence[str]) -> str:
 class Draft:
     """Answers that make a study.
 
-    platforms: the baseline first. time: that the run may take, as a duration. margin: of equivalence.
-    resources: of `compare`, `difference` and `density`. difference, max_blocks: of `difference`. guests: of
-    `density`, the most at once. command, files: of `program`; files as the command names them.
+    platforms: the baseline first. time: that the run may take, as a duration. resources: of the questions in BODIES.
+    difference, max_blocks: of `difference`. program: what the benchmark of `program` is called. command, files: of
+    `program`; files as the command names them.
     """
 
     name: str
     question: Question
     platforms: tuple[str, ...]
     time: str
-    margin: float
     resources: tuple[str, ...] = ()
     difference: float | None = None
-    guests: int = 4
+    program: str = ""
     command: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     max_blocks: int = 30
@@ -175,6 +181,11 @@ class Draft:
     def within(self, blocks: int) -> Draft:
         """Return the draft with at most as many blocks as fit the time."""
         return replace(self, max_blocks=min(max(blocks, 10), MAX_BLOCKS))
+
+    @property
+    def margin(self) -> float:
+        """Ratios within this of 1 are equivalent."""
+        return min(0.02, (self.difference or 1.0) / 2)
 
     def text(self) -> str:
         """Return the content of the study file."""
@@ -228,7 +239,7 @@ def _programs(draft: Draft) -> list[str]:
         argv.append(f"{{files}}/{PurePath(word).name}" if is_file else _escape_braces(word))
     lines = [
         "[[program]]",
-        'name = "own-program"',
+        f"name = {_quoted(draft.program)}",
         f"argv = {{ guest = [{', '.join(map(_quoted, argv))}] }}",
     ]
     if draft.files:
@@ -254,7 +265,7 @@ def _programs(draft: Draft) -> list[str]:
 
 def _benchmarks(draft: Draft) -> list[str]:
     if draft.question == "program":
-        return [_table('name = "own-program"')]
+        return [_table(f"name = {_quoted(draft.program)}")]
     if draft.question == "network":
         sizes = ", ".join(map(str, SIZES))
         return [
@@ -263,21 +274,11 @@ def _benchmarks(draft: Draft) -> list[str]:
                 f'factors = {{ test = ["tcp_stream", "tcp_maerts"], message_size = [{sizes}] }}  # bytes of one write'
             )
         ]
-    if draft.question == "service":
-        return [_table(body) for body in SERVICES]
+    guests = ""
     if draft.question == "density":
-        levels = ", ".join(map(str, levels_of(draft.guests)))
-        return [
-            _table(f"{_DENSE_TABLES[resource]}\nguests = [{levels}]  # at once")
-            for resource in draft.resources
-        ]
-    return [_table(TABLES[resource]) for resource in draft.resources]
-
-
-def levels_of(guests: int) -> Sequence[int]:
-    """Return 1, 2, 4, ... and the most."""
-    powers = [2**n for n in range(guests.bit_length()) if 2**n < guests]
-    return [*powers, guests]
+        guests = f"\nguests = [{', '.join(map(str, _GUESTS))}]  # at once"
+    bodies = BODIES[draft.question]
+    return [_table(f"{bodies[resource]}{guests}") for resource in draft.resources]
 
 
 def _table(body: str) -> str:
