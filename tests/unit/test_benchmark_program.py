@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from vtax.benchmarks.base import Context, Role
+from vtax.benchmarks.base import Context, Operations, Role
 from vtax.benchmarks.program import ProgramBenchmark
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
@@ -22,7 +22,11 @@ CONTEXT = Context(
 )
 
 
-def program(metric: dict[str, Any] | None = None, **changes: Any) -> ProgramBenchmark:
+def program(
+    metric: dict[str, Any] | None = None,
+    metrics: Sequence[dict[str, Any]] = (),
+    **changes: Any,
+) -> ProgramBenchmark:
     figure = {
         "name": "figure",
         "unit": "s",
@@ -33,7 +37,7 @@ def program(metric: dict[str, Any] | None = None, **changes: Any) -> ProgramBenc
         "name": "own",
         "argv": {"guest": ["tool"]},
         "version": ["tool", "-V"],
-        "metric": [figure],
+        "metric": metrics or [figure],
         **changes,
     }
     return ProgramBenchmark(
@@ -73,6 +77,50 @@ def test_a_figure_of_an_output_knows_its_last_digit():
     pointed = program({"pointer": "/time"})
     assert read(pointed, '{"time": 2.50}')["figure"].step == pytest.approx(0.01)
     assert read(pointed, '{"time": 2}')["figure"].step == 1.0
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "step"),
+    [("231us", 0.231, 0.001), ("43.43ms", 43.43, 0.01), ("1.5 s", 1500.0, 100.0), ("7", 7.0, 1.0)],
+)
+def test_a_time_that_is_printed_with_its_unit_is_converted(printed, value, step):
+    made = program({"pattern": "took (.+)$", "unit": "ms"})
+    found = read(made, f"took {printed}\n")["figure"]
+    assert (float(found), found.step) == (pytest.approx(value), pytest.approx(step))
+
+
+@pytest.mark.parametrize(("unit", "printed"), [("points", "43.43ms"), ("ms", "43.43m")])
+def test_a_unit_that_is_none_of_time_is_no_figure(unit, printed):
+    with pytest.raises(BenchmarkError, match="it has a suffix"):
+        read(program({"pattern": "took (.+)$", "unit": unit}), f"took {printed}\n")
+
+
+def test_a_number_of_operations_shares_out_what_the_host_spends():
+    answers = {
+        "name": "answers",
+        "unit": "requests",
+        "better": "higher",
+        "pattern": "^([0-9]+) done",
+    }
+    figure = {"name": "figure", "unit": "s", "better": "lower", "elapsed": True}
+    made = program(metrics=[figure, {**answers, "counts": "request"}])
+    results: dict[Role, CommandResult] = {
+        "single": CommandResult(("tool",), 0, "450 done\n", "", 1.0, 1.0)
+    }
+    work = made.work
+    assert work is not None
+    assert (work.unit, work.number(made.parse(made.Parameters(), CONTEXT, results))) == (
+        "request",
+        450.0,
+    )
+    assert made.metrics[1].effective_role == "count"
+    assert program({"elapsed": True}).work == Operations("run")
+    assert program().work is None
+    several = [{**answers, "name": name, "counts": "request"} for name in ("a", "b")]
+    with pytest.raises(ValidationError, match="a and b both count"):
+        program(metrics=several)
+    with pytest.raises(ValidationError, match="is a time, and no number"):
+        program({"elapsed": True, "counts": "request"})
 
 
 def test_an_output_that_shows_a_failure_fails_the_trial():

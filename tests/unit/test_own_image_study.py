@@ -1,14 +1,18 @@
 """`vtax run --image NAME --load COMMAND`: the study that it makes, and options that do not go together."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.program import ProgramBenchmark
 from vtax.cli.main import group
+from vtax.cli.own_image import study_of
 from vtax.errors import BenchmarkError
 from vtax.guest.results import CommandResult
 from vtax.image.image import Image
@@ -17,12 +21,24 @@ from vtax.study.drafts import LOADS, served
 from vtax.study.load import load
 
 REPORTS = Path(__file__).parent / "fixtures" / "loads"
+FIGURES = {
+    "wrk": (44.59, {"latency_p50": 45.1, "latency_p90": 46.02, "latency_p99": 1480.0}, 45),
+    "h2load": (44.0, {"latency_p50": 47.1, "latency_p95": 55.9, "latency_p99": 56.0}, 44),
+    "ab": (2311.6, {"latency_p50": 0.831, "latency_p95": 1.402, "latency_p99": 2.011}, 50),
+    "pgbench": (
+        4321.512345,
+        {"latency_p50": 0.22, "latency_p95": 0.31, "latency_p99": 0.402},
+        8643,
+    ),
+    "siege": (1915.38, {}, 1245),
+}
+"""Tool -> rate, latencies in ms and number of answers in its report."""
 CLIENTS = {tool: (tool, "{guest_address}:{port}") for tool in LOADS}
 
 
 def drafted(tmp_path, *words, server=("{entry}",)):
     path = tmp_path / "shop.toml"
-    path.write_text(served("shop", server, words, 8080))
+    path.write_text(served("shop", "shop", server, words, 8080))
     (program,) = load(str(path)).study.program
     return program, load(str(path)).study
 
@@ -32,19 +48,21 @@ def test_a_known_program_has_its_package_and_its_requests(tmp_path):
     assert study.guest.image == "shop"
     assert (program.packages, program.server_in, program.port) == (["wrk"], "guest", 8080)
     assert program.argv.server == ["{entry}", "nginx"]
-    assert program.argv.client == ["wrk", "-d5", "http://{guest_address}:{port}/"]
+    assert program.argv.client == ["wrk", "--latency", "-d5", "http://{guest_address}:{port}/"]
     assert program.metric[0].pattern is not None
     assert (program.metric[0].unit, program.metric[0].better) == ("requests/s", "higher")
 
 
 def test_transactions_of_pgbench_are_its_figure(tmp_path):
     program, _ = drafted(tmp_path, "pgbench", "-S", "-h", "{guest_address}", "-p", "{port}")
-    (metric,) = program.metric
+    metric = program.metric[0]
     waits, *client = program.argv.client[2:]
     assert waits.startswith(
         "for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break"
     )
-    assert client == ["sh", "pgbench", "-S", "-h", "{guest_address}", "-p", "{port}"]
+    assert client[:3] == ["sh", "python3", "-c"]
+    options = ["--log", "--log-prefix=LOG", "-S", "-h", "{guest_address}", "-p", "{port}"]
+    assert client[4:] == ["{scratch}", "pgbench", *options]
     assert (metric.name, metric.unit, program.packages) == (
         "transactions",
         "transactions/s",
@@ -60,13 +78,38 @@ def read_report(tmp_path, report):
     benchmark = ProgramBenchmark(program)
     text = (REPORTS / f"{report}.txt").read_text()
     results = {"client": CommandResult(tuple(program.argv.client), 0, text, "", 9.0, 9.0)}
-    return benchmark.parse(benchmark.Parameters(), Context(1, 2**28), results).values
+    outcome = benchmark.parse(benchmark.Parameters(), Context(1, 2**28), results)
+    assert benchmark.work is not None
+    return outcome.values, benchmark.work.number(outcome)
 
 
 @pytest.mark.parametrize("tool", LOADS)
 def test_answers_that_succeeded_are_the_figure_of_every_known_program(tmp_path, tool):
-    (figure,) = read_report(tmp_path, f"{tool}-ok").values()
-    assert figure > 0
+    values, operations = read_report(tmp_path, f"{tool}-ok")
+    rate, latencies, number = FIGURES[tool]
+    assert (next(iter(values.values())), operations) == (rate, number)
+    assert {name: values[name] for name in values if "latency" in name} == latencies
+
+
+def test_a_benchmark_is_called_as_its_image_unless_vtax_has_one_of_that_name(monkeypatch):
+    monkeypatch.setattr("vtax.cli.own_image.known_load", lambda words: LOADS["wrk"])
+    for image, name in (("shop", "shop"), ("redis", "redis-served")):
+        with click.Context(group):
+            study = load(study_of(None, image, "wrk {url}", None, None)).study
+            assert [program.name for program in study.program] == [name]
+            assert [table.name for table in study.benchmark] == [name]
+
+
+def test_the_latencies_of_a_log_are_those_of_all_its_answers(tmp_path):
+    """The log has the µs of each answer as its third word, in one file or several."""
+    program, _ = drafted(tmp_path, "h2load", "{url}")
+    script = program.argv.client[2].replace("{{", "{").replace("}}", "}")
+    writes = "seq 1 100 | sed 's/^/1 200 /' > LOG.1; seq 101 200 | sed 's/^/1 200 /' > LOG.2; echo report"
+    argv = [sys.executable, "-c", script, str(tmp_path), "sh", "-c", writes]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    latencies = [f"latency of {percent} %: 0.{2 * percent:03} ms" for percent in (50, 95, 99)]
+    assert done.stdout.splitlines() == ["report", *latencies]
+    assert subprocess.run([*argv[:-1], "exit 3"], capture_output=True, check=False).returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -75,8 +118,8 @@ def test_answers_that_succeeded_are_the_figure_of_every_known_program(tmp_path, 
 )
 def test_answers_that_failed_are_no_figure(tmp_path, report):
     tool = report.partition("-")[0]
-    if tool == "pgbench":
-        tool = "sh"  # which waits for its server
+    if tool in ("h2load", "pgbench"):  # within an interpreter
+        tool = "the client"
     with pytest.raises(BenchmarkError, match=f"^{tool} reports (a failure|no success)"):
         read_report(tmp_path, report)
 

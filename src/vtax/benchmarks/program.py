@@ -56,6 +56,9 @@ _LATE = 0.03  # of a step, that a timer may be late
 _MOST_BESIDE = 4.0  # times as long as its rate is of, that a client runs
 _SEE_OUTPUT = "vtax show RUN --raw all prints what the program wrote"
 _NEAR = 100  # characters of a line beside a figure
+_SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+_TIME = re.compile(r"([0-9]+\.?[0-9]*) ?(ns|us|µs|ms|s)")
+_INTERPRETERS = ("sh", "python3")  # whose names say nothing of a client
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")  # of an array, in a JSON Pointer
 _ROLES: Mapping[str, Role] = {"guest": "single", "client": "client", "server": "server"}
 """Key of [program.argv] -> the role of its command."""
@@ -83,7 +86,7 @@ class ProgramBenchmark(Benchmark):
             _metric(primary, is_primary=True),
             *(_metric(other, is_primary=False) for other in others),
         )
-        self.work = Operations("run") if primary.elapsed else None
+        self.work = _work(table)
         self.packages = tuple(table.packages)
         self.version_argv = ("true",)
         if table.version:
@@ -188,6 +191,8 @@ class ProgramBenchmark(Benchmark):
         """See Benchmark.parse. The error of a metric that is missing has an excerpt of the output."""
         result = results.get("single") or results["client"]
         program = PurePosixPath(result.argv[0]).name
+        if "single" not in results and program in _INTERPRETERS:
+            program = "the client"
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
             words = own_message(result) or "it printed nothing"
@@ -230,6 +235,14 @@ def _program_of(table: ProgramTable) -> str:
     return others[0] if others else table.name
 
 
+def _work(table: ProgramTable) -> Operations | None:
+    """Return what a trial does: what a metric counts, or one run where the time of it is the figure."""
+    for metric in table.metric:
+        if metric.counts is not None:
+            return Operations(metric.counts, metric.name, time="µs")
+    return Operations("run") if table.metric[0].elapsed else None
+
+
 def _metric(table: MetricTable, *, is_primary: bool) -> Metric:
     return Metric(
         table.name,
@@ -241,7 +254,7 @@ def _metric(table: MetricTable, *, is_primary: bool) -> Metric:
         over_flows=table.over_flows,
         may_be_zero=table.zero,
         most="unknown",
-        role=table.role,
+        role=table.role or ("count" if table.counts is not None else None),
     )
 
 
@@ -385,6 +398,9 @@ def _number(metric: MetricTable, value: Any) -> float:
         number = value
     elif not isinstance(value, bool) and NUMBER.fullmatch(text):
         number = printed(text)
+    time = _TIME.fullmatch(text)
+    if time and metric.unit in _SECONDS:  # 43.43ms
+        number = printed(time[1]) * (_SECONDS[time[2]] / _SECONDS[metric.unit])
     if math.isfinite(number):
         return number
     what = f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number"

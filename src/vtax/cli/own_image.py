@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from vtax.benchmarks.registry import benchmarks
 from vtax.cli.arguments import words_of
 from vtax.cli.output import notify
 from vtax.errors import BadInput
@@ -66,5 +67,6 @@ def study_of(
     directory = click.get_current_context().with_resource(TemporaryDirectory(prefix="vtax-"))
     path = Path(directory, "study.toml")
     server = [f"{{{ENTRY}}}", *(words_of(serve, "--serve") if serve else [])]
-    path.write_text(served(image, server, words, port or 8080))
+    name = image if image not in benchmarks() else f"{image[:57]}-served"
+    path.write_text(served(name, image, server, words, port or 8080))
     return str(path)

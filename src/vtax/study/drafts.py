@@ -55,16 +55,23 @@ MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
 class Load:
     """A program that loads a server, and what its report says.
 
-    package: has it. pattern: of what it counts a second. must_match: of a report in which every answer succeeded.
-    fails_if: of the line of one that counts failures. first: of the shell, before it; for a server that listens
-    before it answers.
+    package: has it. pattern: of what it counts a second. number: of how much it counted. must_match: of a report in
+    which every answer succeeded. fails_if: of the line of one that counts failures. options: make it report latencies.
+    latency: the pattern of one, in which PERCENT stands for a percentile; empty without any. percents: of these.
+    is_logged: the time of each answer, in µs, is the third word of a line of its log, which the options call LOG.
+    first: of the shell, before it; for a server that listens before it answers.
     """
 
     package: str
     pattern: str
+    number: str
     must_match: str
     fails_if: str
-    counts: str = "requests"
+    options: tuple[str, ...] = ()
+    latency: str = r"^latency of PERCENT %: ([0-9.]+) ms$"
+    percents: tuple[int, ...] = (50, 95, 99)
+    is_logged: bool = False
+    counts: str = "request"
     first: str = ""
 
 
@@ -72,34 +79,49 @@ LOADS: Mapping[str, Load] = {
     "wrk": Load(
         "wrk",
         r"^Requests/sec:\s+([0-9.]+)",
+        r"^ *([0-9]+) requests in ",
         r"^ *[1-9][0-9]* requests in ",
         r"^ *(?:Socket errors|Non-2xx or 3xx responses):.*",
+        ("--latency",),
+        r"^ +PERCENT% +([0-9.]+[mu]?s) *$",
+        (50, 90, 99),
     ),
     "h2load": Load(
         "nghttp2-client",
         r"^finished in [0-9.]+m?s, ([0-9.]+) req/s",
+        r"^requests: ([0-9]+) total,",
         r"^requests: .*, 0 failed, 0 errored, 0 timeout\nstatus codes: [1-9][0-9]* 2xx, 0 3xx, 0 4xx, 0 5xx",
         r"^requests: .* [1-9][0-9]* (?:failed|errored|timeout).*(?:\nstatus codes: .*)?",
+        ("--log-file=LOG",),
+        is_logged=True,
     ),
     "ab": Load(
         "apache2-utils",
         r"^Requests per second:\s+([0-9.]+)",
+        r"^Complete requests: +([0-9]+)$",
         r"^Complete requests: +[1-9][0-9]*\nFailed requests: +0$",
         r"^(?:Failed requests|Write errors|Non-2xx responses): +[1-9].*(?:\n +\(.*)?",
+        ("-e", "/dev/stdout"),
+        r"^PERCENT,([0-9.]+)$",
     ),
     "pgbench": Load(
         "postgresql-contrib",
         r"^tps = ([0-9.]+) \(without initial connection time\)",
+        r"^number of transactions actually processed: ([0-9]+)(?:/[0-9]+)?$",
         r"^number of transactions actually processed: [1-9].*\nnumber of failed transactions: 0 ",
         r"^number of failed transactions: [1-9].*",
-        "transactions",
-        "for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break; sleep 0.1; done",
+        ("--log", "--log-prefix=LOG"),
+        is_logged=True,
+        counts="transaction",
+        first="for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break; sleep 0.1; done",
     ),
     "siege": Load(
         "siege",
         r'(?i)^\W*transaction[_ ]rate"?:\s+([0-9.]+)',
+        r'(?i)^\W*transactions"?:\s+([0-9]+)',
         r'(?i)^\W*successful[_ ]transactions"?:\s+[1-9][0-9]*\W*failed[_ ]transactions"?:\s+0\b',
         r'(?i)^\W*(?:failed[_ ]transactions"?:\s+[1-9].*|availability"?:\s+(?!100\b)[0-9].*)',
+        latency="",
     ),
 }
 """Programs whose figure and failures are known; of another the time to its end is the figure."""
@@ -110,25 +132,41 @@ def known_load(load: Sequence[str]) -> Load | None:
     return LOADS.get(PurePath(load[0]).name)
 
 
-def served(image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
+_LATENCIES_OF_LOG = """
+import glob, subprocess, sys, tempfile
+with tempfile.TemporaryDirectory(dir=sys.argv[1]) as place:
+    status = subprocess.call([word.replace("LOG", place + "/log") for word in sys.argv[2:]])
+    words = [line.split()[2] for path in glob.glob(place + "/*") for line in open(path)]
+times = sorted(int(word) for word in words if word.isdigit())
+for percent in (50, 95, 99):
+    if times:
+        us = times[-(-len(times) * percent // 100) - 1]
+        print("latency of %d %%: %.3f ms" % (percent, us / 1000))
+sys.exit(status)
+"""
+
+
+def served(name: str, image: str, server: Sequence[str], load: Sequence[str], port: int) -> str:
     """Return a study of a server of an image of the user's and the command that loads it.
 
-    load: the command, in which `{url}` stands for the server's.
+    name: what its benchmark is called. load: the command, in which `{url}` stands for the server's.
     """
     known = known_load(load)
-    served_name = f"{image[:57]}-served"  # redis is a benchmark's name
-    client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
-    if known and known.first:
-        client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
-    figure = 'name = "time"\nunit = "s"\nbetter = "lower"\nelapsed = true'
+    metrics = [_metric("time", "s", "lower", "elapsed = true")]
     of_load = []
+    client = [word.replace("{url}", "http://{guest_address}:{port}/") for word in load]
     if known:
-        figure = f'name = "{known.counts}"\nunit = "{known.counts}/s"\nbetter = "higher"\npattern = {_quoted(known.pattern)}'
+        client[1:1] = known.options
+        if known.is_logged:
+            client = ["python3", "-c", _LATENCIES_OF_LOG, "{scratch}", *client]
+        if known.first:
+            client = ["sh", "-c", f'{known.first}; exec "$@"', "sh", *client]
         of_load = [
             f"packages = [{_quoted(known.package)}]",
             f"must_match = {_quoted(known.must_match)}",
             f"fails_if = {_quoted(known.fails_if)}",
         ]
+        metrics = _metrics_of(known)
     lines = [
         f"name = {_quoted(image)}",
         f'title = "What does each layer cost the image {image}?"',
@@ -140,18 +178,32 @@ def served(image: str, server: Sequence[str], load: Sequence[str], port: int) ->
         'stop = "verdict"',
         'budget = "15min"',
         "[[program]]",
-        f"name = {_quoted(served_name)}",
+        f"name = {_quoted(name)}",
         f"port = {port}",
         'server_in = "guest"',
         *of_load,
         f"argv = {{ server = [{_list(server)}], client = [{_list(client)}] }}",
-        "[[program.metric]]",
-        figure,
+        *metrics,
         "[[benchmark]]",
-        f"name = {_quoted(served_name)}",
-        f"label = {_quoted(image)}",
+        f"name = {_quoted(name)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _metrics_of(load: Load) -> list[str]:
+    """Return the tables of what a load reports: its rate, its latencies, and how much it counted."""
+    counts = f"{load.counts}s"
+    metrics = [_metric(counts, f"{counts}/s", "higher", f"pattern = {_quoted(load.pattern)}")]
+    for percent in load.percents if load.latency else ():
+        pattern = _quoted(load.latency.replace("PERCENT", str(percent)))
+        metrics.append(_metric(f"latency_p{percent}", "ms", "lower", f"pattern = {pattern}"))
+    number = f'pattern = {_quoted(load.number)}\ncounts = "{load.counts}"'
+    metrics.append(_metric(f"all_{counts}", counts, "higher", number))
+    return metrics
+
+
+def _metric(name: str, unit: str, better: str, source: str) -> str:
+    return f'[[program.metric]]\nname = "{name}"\nunit = "{unit}"\nbetter = "{better}"\n{source}'
 
 
 def _list(words: Sequence[str]) -> str:

@@ -40,6 +40,7 @@ BUILT_IN_NETWORK = {
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,100}")
+_OPERATION = re.compile("[a-z]{1,40}")
 _POINTER = re.compile(r"(?:/(?:[^/~]|~[01])*)*")  # RFC 6901, section 3
 
 Argv = Annotated[list[str], Field(min_length=1, max_length=limits.MAX_ARGUMENTS)]
@@ -83,6 +84,12 @@ def _package(name: str) -> str:
     return name
 
 
+def _operation(name: str) -> str:
+    if not _OPERATION.fullmatch(name):
+        raise ValueError("the name of one operation is at most 40 lower-case letters")
+    return name
+
+
 class ArgvTable(StudyTable):
     """`[program.argv]`: the program of each role and its arguments; `guest` alone, or `client` and `server`."""
 
@@ -121,6 +128,10 @@ class MetricTable(StudyTable):
         False,
         description="whether the figure is the time of the program on the controller's clock, in s",
     )
+    counts: Annotated[str, AfterValidator(_operation)] | None = Field(
+        None,
+        description="what it is the number of, such as 'request': the host's CPU time is then given for one",
+    )
     output: Literal["stdout", "stderr"] = Field("stdout", description="where the program prints it")
     average: Literal["arithmetic", "harmonic"] = Field(
         "arithmetic", description="of the trials of a block: 'harmonic' for a rate over fixed work"
@@ -146,6 +157,8 @@ class MetricTable(StudyTable):
             raise disagreement(
                 f"the metric {self.name} is better lower, where 0 is a figure anyway", "zero"
             )
+        if self.counts is not None and self.elapsed:
+            raise disagreement(f"the metric {self.name} is a time, and no number", "counts")
         if self.elapsed and self.unit != "s":
             raise disagreement(
                 f"the metric {self.name} is an elapsed time, in s, not in {self.unit}", "unit"
@@ -233,6 +246,9 @@ class ProgramTable(StudyTable):
         self._names_agree()
         self._arguments_agree()
         self._durations_agree()
+        counted = [metric.name for metric in self.metric if metric.counts is not None]
+        if len(counted) > 1:
+            raise disagreement(f"{' and '.join(counted)} both count; one metric can", "metric")
         return self
 
     def _roles_agree(self) -> None:
