@@ -72,6 +72,23 @@ def test_transactions_of_pgbench_are_its_figure(tmp_path):
     assert re.search(metric.pattern, report, re.MULTILINE)[1] == "4321.5"
 
 
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("wrk -t2 -c4 -d5s {url}", 5.5),
+        ("wrk -t2 {url}", 10.0),
+        ("h2load --h1 --duration=500ms {url}", 1.0),
+        ("h2load -n 100 -D 3 {url}", 3.5),
+        ("pgbench -t 100 -h {guest_address}", 10.0),
+        ("pgbench -T 4 -h {guest_address}", 4.5),
+        ("ab -n 10 -c 1 {url}", 10.0),
+    ],
+)
+def test_a_trial_lasts_about_as_long_as_its_load_says(tmp_path, line, seconds):
+    program, _ = drafted(tmp_path, *line.split())
+    assert program.expected_duration == seconds
+
+
 def read_report(tmp_path, report):
     """What a drafted study reads from a report, TOOL-NAME.txt."""
     program, _ = drafted(tmp_path, *CLIENTS[report.partition("-")[0]])

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     "--markdown",
     type=OutputFile(),
     metavar="FILE",
-    help="Write a summary in Markdown.",
+    help="Write what the gate found in Markdown.",
 )
 @json_option
 def command(
@@ -105,7 +105,10 @@ def command(
 
     store = existing_store()
     limits = limits_of(fail_if, detect, strict=strict)
-    if not (fail_if or detect or strict or junit or markdown):
+    if not (fail_if or detect or strict):
+        if junit or markdown:
+            what = "--junit and --markdown are of a gate, and there is none"
+            raise BadInput(what, where="vtax compare", hint="add --fail-if 5%")
         _show(store, (treatment, baseline), run_name, metric, label, as_json=as_json)
         return
     document, checks = run_gate(

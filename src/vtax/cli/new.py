@@ -353,6 +353,6 @@ def _print(draft: Draft, path: Path, result: Preview) -> None:
     )
     for line in result.notes:
         say(line)
-    for path in draft.files:
-        say(f"copied into the guest: {path}")
+    for file in draft.files:
+        say(f"copied into the guest: {file}")
     say(f"run it: {result.command}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -59,7 +60,8 @@ class Load:
     which every answer succeeded. fails_if: of the line of one that counts failures. options: make it report latencies.
     latency: the pattern of one, in which PERCENT stands for a percentile; empty without any. percents: of these.
     is_logged: the time of each answer, in µs, is the third word of a line of its log, which the options call LOG.
-    first: of the shell, before it; for a server that listens before it answers.
+    first: of the shell, before it; for a server that listens before it answers. duration: its options that say how
+    long it runs.
     """
 
     package: str
@@ -73,6 +75,14 @@ class Load:
     is_logged: bool = False
     counts: str = "request"
     first: str = ""
+    duration: str = ""
+
+    def seconds(self, load: Sequence[str]) -> float | None:
+        """Return how long a command runs; None where it does not say."""
+        found = re.search(rf" (?:{self.duration})[ =]?([0-9.]+)(ms|s)?(?= |$)", " ".join(load))
+        if not self.duration or found is None:
+            return None
+        return float(found[1]) / (1000 if found[2] == "ms" else 1)
 
 
 LOADS: Mapping[str, Load] = {
@@ -85,6 +95,7 @@ LOADS: Mapping[str, Load] = {
         ("--latency",),
         r"^ +PERCENT% +([0-9.]+[mu]?s) *$",
         (50, 90, 99),
+        duration="-d|--duration",
     ),
     "h2load": Load(
         "nghttp2-client",
@@ -94,6 +105,7 @@ LOADS: Mapping[str, Load] = {
         r"^requests: .* [1-9][0-9]* (?:failed|errored|timeout).*(?:\nstatus codes: .*)?",
         ("--log-file=LOG",),
         is_logged=True,
+        duration="-D|--duration",
     ),
     "ab": Load(
         "apache2-utils",
@@ -112,6 +124,7 @@ LOADS: Mapping[str, Load] = {
         r"^number of failed transactions: [1-9].*",
         ("--log", "--log-prefix=LOG"),
         is_logged=True,
+        duration="-T|--time",
         counts="transaction",
         first="for n in $(seq 300); do pg_isready --quiet -h {guest_address} -p {port} && break; sleep 0.1; done",
     ),
@@ -132,6 +145,7 @@ def known_load(load: Sequence[str]) -> Load | None:
     return LOADS.get(PurePath(load[0]).name)
 
 
+_STARTS_S = 0.5  # of a load, beside the time that it runs
 _LATENCIES_OF_LOG = """
 import glob, subprocess, sys, tempfile
 with tempfile.TemporaryDirectory(dir=sys.argv[1]) as place:
@@ -166,6 +180,9 @@ def served(name: str, image: str, server: Sequence[str], load: Sequence[str], po
             f"must_match = {_quoted(known.must_match)}",
             f"fails_if = {_quoted(known.fails_if)}",
         ]
+        seconds = known.seconds(load)
+        if seconds is not None:
+            of_load.append(f"expected_duration = {seconds + _STARTS_S:g}")
         metrics = _metrics_of(known)
     lines = [
         f"name = {_quoted(image)}",
