@@ -132,7 +132,7 @@ def test_what_lies_far_has_a_figure_of_its_own_and_every_row_its_number():
     assert 0.9 < low < 1 < high < 1.1
     assert "8.0 times slower" in tick_labels(vega.ratios(far, Formatter()))
     for section_of in analysis.primary:
-        kinds = [f.name for f in figures.figures_of(section_of, analysis) if f.kind == "ratios"]
+        kinds = [f.key for f in figures.figures_of(section_of, analysis) if f.kind == "ratios"]
         assert len(kinds) == (2 if section_of.label == "two" else 1)
 
 
