@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from a_run import begin, fill
+from a_run import begin, cells, fill
 from command_line import output_of, refusals
 
 from vtax.report.views.registry import DEFAULT, views
@@ -64,6 +65,20 @@ def test_levels_of_one_factor_are_alternatives_and_a_cell_without_the_factor_is_
         f"{point}-{name}" for point in "sr" for name in ("native", "docker", "lxc", "qemu-tcg")
     }
     assert {cell for _, _, cell in rows_of(shown("--where", "direction=send, receive"))} == cells
+
+
+def test_a_label_with_a_comma_is_one_name_also_beside_others(module_store):
+    labels = {"s": "send, 64 B", "r": "send", "c": "CPU"}
+    renamed = [replace(cell, label=labels[cell.point]) for cell in cells()]
+    fill(begin(module_store, "labels-1", cells=renamed), blocks=2)
+
+    def benchmarks(*arguments: str) -> Any:
+        given = [word for text in arguments for word in ("--benchmark", text)]
+        return json.loads(output_of("show", "labels-1", "--json", *given))["filter"]["benchmarks"]
+
+    assert benchmarks("send, 64 B") == ["send, 64 B"]
+    assert benchmarks("CPU,send,64 B", "send") == ["CPU", "send, 64 B", "send"]
+    assert benchmarks("send,CPU") == ["send", "CPU"]
 
 
 def test_warnings_and_misses_are_those_of_what_is_shown():

@@ -13,8 +13,17 @@ from vtax.units import share_of
 _SHARE_HINT = "write a percentage such as 5%, or a share such as 0.05"
 
 
-def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the entries of a repeatable option, each of which may be several between commas, each once.
+def listed(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the entries of a repeatable option as `split_at_commas` does, each once."""
+    return tuple(dict.fromkeys(split_at_commas(context, parameter, given)))
+
+
+def split_at_commas(
+    _: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the entries of a repeatable option, each of which may be several between commas.
 
     A comma within a value of the form KEY=VALUE stays, unless another KEY=VALUE follows. Raises BadInput for a text
     that names nothing.
@@ -30,7 +39,7 @@ def listed(_: click.Context, parameter: click.Parameter, given: tuple[str, ...])
             )
         is_one = "=" in text and not all("=" in part for part in parts)
         entries += [text] if is_one else parts
-    return tuple(dict.fromkeys(entries))
+    return tuple(entries)
 
 
 def share_of_option(text: str, where: str) -> float:

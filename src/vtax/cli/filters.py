@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtax.cli.arguments import listed
+from vtax.cli.arguments import listed, split_at_commas
 from vtax.cli.completion import platforms_of_run
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--benchmark",
             "benchmarks",
             multiple=True,
-            callback=listed,
+            callback=split_at_commas,
             metavar="B,...",
             help="Show these benchmarks only, by name or label (repeatable).",
         ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -122,10 +123,11 @@ def selection_of(run: RunHandle, wanted: FilterWords) -> Selection:
     for cell in run.cells:
         for name in (cell.label, cell.benchmark):
             labels.setdefault(name, []).append(cell.label)
-    for name in wanted.benchmarks:
+    benchmarks = _whole_names(wanted.benchmarks, labels)
+    for name in benchmarks:
         if name not in labels:
             raise unknown("benchmark", name, list(labels), "--benchmark", run.name)
-    of_names = [label for name in wanted.benchmarks for label in labels[name]]
+    of_names = [label for name in benchmarks for label in labels[name]]
     named = {PLATFORM: tuple(wanted.platforms), BENCHMARK: tuple(dict.fromkeys(of_names))}
     known = KnownLevels(run.name, (cell.place for cell in run.cells))
     where = Selection.parse(wanted.where, known, "--where", "write --where FACTOR=LEVEL")
@@ -133,6 +135,17 @@ def selection_of(run: RunHandle, wanted: FilterWords) -> Selection:
     if found and not any(found.selects(cell.place) for cell in run.cells):
         raise _nothing(run, found, known)
     return found
+
+
+def _whole_names(parts: Sequence[str], known: Iterable[str]) -> list[str]:
+    """Return names that were typed between commas, those together that are one known name with commas of its own."""
+    lengths = {tuple(re.split(r"\s*,\s*", name)): name for name in known}
+    names, left = list[str](), tuple(parts)
+    while left:
+        count = max((len(key) for key in lengths if key == left[: len(key)]), default=1)
+        names.append(lengths.get(left[:count], left[0]))
+        left = left[count:]
+    return names
 
 
 def _nothing(run: RunHandle, only: Selection, known: KnownLevels) -> BadInput:
