@@ -48,6 +48,9 @@ def lab(image, shared_home, journal, private_home):
 def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, attachment, lab):
     with lab(platform, topology, attachment=attachment, rate_mbit_s=RATE_MBIT_S) as at:
         at.links.verify()
+        drawn = registry.get(topology).drawing
+        for end in at.links.ends:
+            assert {end.role, *(each.name for each in end.interfaces)} <= set(drawn.split())
         for direction in ("send", "receive"):
 
             def throughput(direction=direction):

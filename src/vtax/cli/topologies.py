@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import Any
 
 import click
@@ -56,7 +57,7 @@ def _explain(topology: Topology[LinkSettings], *, as_json: bool) -> None:
         say(f"  {translate('attachments')}: {', '.join(topology.attachments)}")
     if topology.packages:
         say(f"  {translate('packages')}: {', '.join(topology.packages)}")
-    say()
+    say(indent(f"\n{topology.drawing.strip()}\n", "  "))
     print_keys("link setting", topology.Settings)
 
 
@@ -68,6 +69,7 @@ def _describe(topology: Topology[LinkSettings]) -> dict[str, Any]:
     return {
         "name": topology.name,
         "summary": topology.summary,
+        "drawing": topology.drawing,
         "attachments": topology.attachments,
         "packages": topology.packages,
         "native_ends": topology.natives,

@@ -29,6 +29,7 @@ class Topology(Generic[S]):
 
     name: in a study.
     summary: one line for the user.
+    drawing: its ends, their interfaces and what joins them, as lines of text.
     wire: makes the ends and flows in a lab; the lab is removed when it raises.
     Settings: its link settings, a class derived from LinkSettings when it has some of its own.
     guests: how many guests of the platform under test, by settings.
@@ -60,6 +61,7 @@ class Topology(Generic[S]):
     check_host: Callable[[], None] = lambda: None
     wire_there: Callable[[Lab, S], Links] | None = None
     trunks: Callable[[S], int] = lambda settings: 1
+    drawing: str = ""
 
     def own(self, settings: LinkSettings) -> S:
         """Return settings as an instance of this topology's class. Raises TypeError for those of another one."""

@@ -11,6 +11,15 @@ from vtax.network.segment import BridgeSegment, Segment
 from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology, register_topology
 
+_DRAWING = """
+bridge        guest eth0 ── bridge ── eth0 peer
+veth          guest eth0 ──────────── eth0 peer
+nat, own-nat  guest eth0 ── bridge ── NAT ── bridge ── eth0 peer
+
+with peer, on two machines:
+guest eth0 ── bridge ── uplink ── uplink ── bridge ── eth0 peer
+"""
+
 
 class GuestToGuestSettings(LinkSettings):
     """Link settings of `guest-to-guest`."""
@@ -61,5 +70,6 @@ register_topology(
         natives=(),
         attachments=("bridge", "veth", *translation.ATTACHMENTS),
         wire_there=wire_there,
+        drawing=_DRAWING,
     )
 )

@@ -26,6 +26,10 @@ from vtax.network.topology import Topology, register_topology
 from vtax.network.wire import is_shaped
 
 _PEER, _GUEST = 1, 2
+_DRAWING = """
+bridge        guest eth0 ── eth0 (a bridge) peer
+nat, own-nat  guest eth0 ── eth0 (a bridge) peer, NAT to an address beyond
+"""
 
 
 class GuestToHostSettings(LinkSettings):
@@ -137,5 +141,6 @@ register_topology(
         GuestToHostSettings,
         attachments=("bridge", *translation.ATTACHMENTS),
         joins_several=True,
+        drawing=_DRAWING,
     )
 )

@@ -15,6 +15,11 @@ from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology, register_topology
 
 _PEER, _GUEST = 1, 2
+_DRAWING = """
+with interfaces = 2 (veth: no bridges):
+guest eth0 ── bridge ── eth0 peer
+      eth1 ── bridge ── eth1
+"""
 
 
 class MultiNicSettings(LinkSettings):
@@ -56,5 +61,6 @@ register_topology(
         MultiNicSettings,
         interfaces=lambda settings: settings.interfaces,
         attachments=("bridge", "veth"),
+        drawing=_DRAWING,
     )
 )

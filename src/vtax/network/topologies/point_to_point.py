@@ -17,6 +17,11 @@ from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology, register_topology
 
 _PEER, _GUEST = 1, 2
+_DRAWING = """
+bridge         guest eth0 ── bridge ── eth0 peer
+veth, macvtap  guest eth0 ──────────── eth0 peer
+nat, own-nat   guest eth0 ── bridge ── NAT ── bridge ── eth0 peer
+"""
 
 
 class PointToPointSettings(LinkSettings):
@@ -62,5 +67,6 @@ register_topology(
         PointToPointSettings,
         joins_several=True,
         attachments=("bridge", "veth", "macvtap", *translation.ATTACHMENTS),
+        drawing=_DRAWING,
     )
 )

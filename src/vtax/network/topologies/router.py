@@ -14,6 +14,14 @@ from vtax.network.settings import Elsewhere, LinkSettings
 from vtax.network.topology import Topology, register_topology
 
 _END, _ROUTER = 1, 2
+_DRAWING = """
+bridge  generator eth0 ── bridge ── eth0 guest eth1 ── bridge ── eth0 receiver
+veth    generator eth0 ──────────── eth0 guest eth1 ──────────── eth0 receiver
+
+with guests = [2], both at once:
+generator eth0 ── bridge ── eth0 guest  eth1 ── bridge ── eth0 receiver
+          eth1 ── bridge ── eth0 guest2 eth1 ── bridge ── eth1
+"""
 
 
 class RouterSettings(LinkSettings):
@@ -75,5 +83,6 @@ register_topology(
         forwards=True,
         joins_several=True,
         attachments=("bridge", "veth"),
+        drawing=_DRAWING,
     )
 )

@@ -34,6 +34,15 @@ from vtax.network.topologies.router import RouterSettings, sides
 from vtax.network.topology import Topology, register_topology
 
 _END, _GUEST, _STANDBY, _GATEWAY = 1, 2, 3, 254
+_DRAWING = """
+generator eth0 ── Open vSwitch ── eth0 receiver
+                       │
+                   controller: eth0 guest (and standby, with move_after_s)
+
+with guests = [2], both at once, two bridges of one switch:
+generator eth0 ── plane  ── eth0 receiver    plane ──  eth0 guest
+          eth1 ── plane2 ── eth1             plane2 ── eth0 guest2
+"""
 _COOKIE = 0x76740001
 _CONTROLLER_TIMEOUT_S = 90.0
 _START = """set -e
@@ -238,5 +247,6 @@ register_topology(
         packages=("python3-os-ken",),
         max_mtu=MAX_MTU,
         check_host=check_installed,
+        drawing=_DRAWING,
     )
 )

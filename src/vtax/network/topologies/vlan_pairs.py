@@ -23,6 +23,12 @@ from vtax.network.topology import Topology, register_topology
 
 _FIRST_VLAN = 100
 _LEFT, _RIGHT = "left", "right"
+_DRAWING = """
+with pairs = 2:
+guest  eth0 ── VLAN 100 ┐                        ┌ VLAN 100 ── eth0 peer
+                        ├ left ── trunk ── right ┤
+guest2 eth0 ── VLAN 101 ┘                        └ VLAN 101 ── eth0 peer2
+"""
 
 
 class VlanPairsSettings(LinkSettings):
@@ -146,5 +152,6 @@ register_topology(
         check_host=check_installed,
         wire_there=wire_there,
         trunks=lambda settings: settings.trunks,
+        drawing=_DRAWING,
     )
 )
