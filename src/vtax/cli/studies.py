@@ -82,6 +82,8 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         say(f"{translate('publication')}: {study.paper.citation}")
         for boot, platforms in study.paper.boots.items():
             say(f"boot of the host for {', '.join(platforms)}: --boot {boot}=ENTRY")
+        if study.paper.platforms:
+            print_table(("platform", "in the publication"), list(study.paper.platforms.items()))
         differences = [(entry.what, entry.paper, entry.here) for entry in study.paper.differences]
         print_table(("what differs", "in the publication", "here"), differences)
     if study.claim:

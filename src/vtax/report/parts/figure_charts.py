@@ -23,8 +23,9 @@ _LARGEST_CV = msg("largest coefficient of variation")
 
 
 def title_of(drawing: Drawing) -> doc.Inline:
-    """`Figure 5.1: TCP throughput, test by test`."""
-    kind, _, number = drawing.figure.id.partition("-")
+    """`Figure 5.1: TCP throughput, test by test`; parts of one figure, such as figure-3-cpu, have its number."""
+    kind, _, part = drawing.figure.id.partition("-")
+    number = part.partition("-")[0]
     title = doc.Translated(drawing.figure.title, {"pt": drawing.figure.title_pt})
     if kind == "figure":
         return msg("Figure {number}: {title}", number=number, title=title)
