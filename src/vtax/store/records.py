@@ -34,7 +34,7 @@ OTHER_QUANTITY = (
 )
 """Codes of the warnings that a trial measured something else than its study asks for: packets of another size, more
 transactions than a wire of the link's rate carries, messages that the link does not delay, a rate of few transactions.
-No claim and no verdict rests on such a trial."""
+No claim and no verdict rests on a cell with such a trial."""
 
 LEVELS = Means("factor -> level")
 MARKS = Means("what must be said with every figure: `emulated`, `nested`, `remote`")
