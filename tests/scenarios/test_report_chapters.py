@@ -128,7 +128,7 @@ def test_the_first_page_of_several_runs_has_the_answer_of_each(store, tmp_path):
         "tour-1: finished"
     )[0]
     assert first.count("Some CPU") == 1
-    assert first.count("times slower.") == 2
+    assert first.count("times slower, most on iperf3 direction=send.") == 2
     assert first.count("Caution:") == 2
     assert "lxc, qemu-tcg (emulated)" in first
     assert "Verdicts on emulated platforms are not counted." in first

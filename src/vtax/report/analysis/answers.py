@@ -16,6 +16,7 @@ from vtax.report.analysis.values import Analysis, Row, Section, every_row
 from vtax.report.document import joined, levels_of, listed, msg, plural
 from vtax.stats.checks import MINIMUM_BLOCKS
 from vtax.stats.margin import edges
+from vtax.stats.ratio import Loss
 from vtax.store.records import PlatformRecord
 from vtax.units import safe_bound
 
@@ -42,7 +43,16 @@ _KINDS = (
 _DIFFERENT = frozenset(
     {"slower", "faster", "costs-more", "costs-less", *PERHAPS}
 )  # said only together where they are at the same places
+_OPEN = frozenset({"open", "undecided"})
 _DECIDED_COSTS = frozenset({"costs-more", "costs-less", "equal-cost", "at-most"})
+_PLAIN: Mapping[str, doc.Message] = {
+    "slower": msg("slower"),
+    "faster": msg("faster"),
+    "costs-more": msg("more CPU"),
+    "costs-less": msg("less CPU"),
+}
+_WITH_AMOUNT = frozenset(_PLAIN)
+_DIFFERENT_COSTS = frozenset({"costs-more", "costs-less"})
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,7 @@ def answers(analysis: Analysis) -> tuple[PlatformAnswer, ...]:
 
 
 def sentence_of(analysis: Analysis) -> doc.Inline:
-    """`docker: 24 % more CPU per request; speed: no difference shown. qemu: 21 times slower.`
+    """`docker: at least 24 % more CPU per request; a loss of up to 9.1 % cannot be excluded. qemu: 21 times slower.`
 
     Platforms with the same marks and verdicts stand together, where they differ at the same places. Empty where
     nothing is judged.
@@ -177,117 +187,215 @@ def _judged(analysis: Analysis) -> dict[str, list[SpokenComparison]]:
 
 
 def words_of(judged: Sequence[SpokenComparison], baseline: str, platforms: int = 1) -> doc.Inline:
-    """`24 % more CPU per request; speed: slower on iperf3 (91 % of native), no difference shown elsewhere`.
+    """`slower in 3 of 5, most on iperf3 (20 times); elsewhere a loss of up to 39 % (dd) cannot be excluded`.
 
-    platforms: to which they belong.
+    What was found stands first, then what is not excluded. platforms: to which they belong.
     """
     costs = [each for each in judged if each.is_cost and each.row.ratio]
     speeds = [each for each in judged if not each.is_cost]
-    if not costs:
-        return _words_of_speeds(speeds, baseline, platforms) if speeds else msg("no result")
-    cost = _words_of_costs(costs, platforms)
-    if not speeds:
-        return cost
-    speed = _words_of_speeds(speeds, baseline, platforms)
-    if any(each.kind in _DECIDED_COSTS for each in costs):
-        return joined([cost, msg("speed: {words}", words=speed)], "; ")
-    return joined([speed, cost], "; ")
+    if not (costs or speeds):
+        return msg("no result")
+    speed = joined(_words_of_speeds(speeds, baseline, platforms))
+    cost = _words_of_costs(costs, platforms, is_short=speed != "")
+    if speed != "" and {each.kind for each in costs} <= {"few", "none"}:
+        cost = ""
+    kinds = {each.kind for each in speeds}
+    is_decided = "slower" in kinds
+    is_open = bool(kinds & _OPEN) or (is_decided and "perhaps slower" in kinds)
+    if speed != "" and is_open and any(each.kind in _DIFFERENT_COSTS for each in costs):
+        return joined([speed, cost, msg("undecided elsewhere")], "; ")
+    excluded = _not_excluded(speeds, costs if cost == "" else ())
+    if speed == "" and (speeds or cost == ""):
+        nothing = msg("no difference found")
+        if "undecided" in kinds:
+            nothing = msg("undecided")
+        elif cost != "":
+            nothing = msg("no difference in speed found")
+        return joined([cost, nothing, excluded], "; ")
+    if is_open and (is_decided or not kinds & PERHAPS.keys()):
+        elsewhere = msg("elsewhere {words}", words=excluded)
+        excluded = elsewhere if excluded != "" else msg("undecided elsewhere")
+    return joined([speed, cost, excluded], "; ")
 
 
-def _words_of_costs(costs: Sequence[SpokenComparison], platforms: int) -> doc.Inline:
-    """`24 % more CPU per request on nginx, CPU cost undecided elsewhere`."""
+def _not_excluded(
+    speeds: Sequence[SpokenComparison], costs: Sequence[SpokenComparison]
+) -> doc.Inline:
+    """Return `a loss of up to 39 % (dd) and up to 18 % more CPU (iperf3) cannot be excluded`; empty without a bound."""
+    bounds = [*_bound(speeds), *_bound(costs)]
+    if not bounds:
+        return ""
+    placed = []
+    for number, (text, name) in enumerate(bounds):
+        is_repeated = any(name == other for _, other in bounds[number + 1 :])
+        where = joined(["(", name, ")"], "") if name != "" and not is_repeated else ""
+        placed.append(joined([text, where], " "))
+    return msg("{bounds} cannot be excluded", bounds=listed(placed))
+
+
+def _words_of_costs(
+    costs: Sequence[SpokenComparison], platforms: int, *, is_short: bool
+) -> doc.Inline:
+    """`at least 24 % more CPU per request on nginx`: what is decided, else what may be so; empty without both.
+
+    is_short: without the number of places where the furthest is named.
+    """
+    of = _by_kind(costs)
+    kinds = [kind for kind in _KINDS if kind in of]
+    if decided := [kind for kind in kinds if kind in _DECIDED_COSTS]:
+        kinds = decided
+    return joined(
+        _of_kind(kind, of[kind], len(costs), platforms, is_short=is_short) for kind in kinds
+    )
+
+
+def _words_of_speeds(
+    judged: Sequence[SpokenComparison], baseline: str, platforms: int
+) -> Iterator[doc.Inline]:
+    """Yield `slower in 3 of 5, most on iperf3 (20 times)`, and why there is no verdict."""
+    of = _by_kind(judged)
+    for kind in _KINDS:
+        if kind in of and not (kind == "perhaps slower" and "slower" in of):
+            yield _of_kind(kind, of[kind], len(judged), platforms)
+    if "none" in of:
+        yield from _without(of["none"], _where(of["none"], len(judged), platforms), baseline)
+
+
+def _by_kind(judged: Sequence[SpokenComparison]) -> dict[str, list[SpokenComparison]]:
     of: dict[str, list[SpokenComparison]] = {}
-    for each in costs:
+    for each in judged:
         of.setdefault(each.kind, []).append(each)
-    parts = [
-        _placed(_word_of_cost(kind, of[kind]), _where(of[kind], len(costs), platforms))
-        for kind in _KINDS
-        if kind in of
-    ]
-    if of.keys() & {"open", "undecided"}:
-        bound = _bounds(costs)
-        undecided = bound if bound != "" else msg("CPU cost undecided")
-        parts.append(msg("undecided elsewhere") if parts else undecided)
-    return joined(parts) if parts else msg("no verdict on CPU cost")
+    return of
 
 
-def _word_of_cost(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
-    """`24 % more CPU per request`, `2 % to 24 % more CPU`, `8 times the CPU`: the unit where all have the same."""
-    if kind == "few":
-        return msg("no verdict on CPU cost")
-    if kind in ("equal-cost", "at-most"):
-        margins = [each.row.verdict.margin for each in these if each.row.verdict]
-        margin = doc.Share(max(margins), "declared")
-        if kind == "at-most":
-            return msg("at most {margin} more CPU", margin=margin)
-        return msg("equal CPU within ±{margin}", margin=margin)
+def _of_kind(
+    kind: str,
+    these: Sequence[SpokenComparison],
+    total: int,
+    platforms: int,
+    *,
+    is_short: bool = False,
+) -> doc.Inline:
+    """Return what is said of comparisons of one kind, where, and with the number that says most.
+
+    total: comparisons of speeds, or of costs. is_short: see `_words_of_costs`.
+    """
+    where = _where(these, total, platforms)
+    if kind not in _WITH_AMOUNT:
+        return _placed(_word(kind, these), where)
+    names = _names_of(these)
+    far = [each for each in these if _is_far(each)]
+    if not far and (total == platforms or len(names) <= _MOST_NAMED):
+        return _placed(_least(kind, these), where)
+    worst = max(these, key=lambda each: abs(math.log(each.share)) if each.share > 0 else math.inf)
+    most = msg("most on {name}", name=worst.name)
+    if len(far) == len(these) or (far and kind == "costs-more"):
+        if len(names) == 1:
+            return _placed(_times(kind, these), where)
+        return joined([_placed(_times(kind, these), "" if is_short else where), most])
+    if len(names) == 1:
+        times = msg("up to {times} times", times=doc.Number(_factors([worst])[1], 2))
+        return joined([_placed(_least(kind, these), where), times])
+    amount = _least(kind, [worst], is_short=True)
+    if _is_far(worst):
+        amount = msg("{times} times", times=doc.Number(_factors([worst])[1], 2))
+    where = msg("everywhere") if where == "" else where
+    return joined(
+        [_placed(_PLAIN[kind], where), joined([most, joined(["(", amount, ")"], "")], " ")]
+    )
+
+
+def _is_far(one: SpokenComparison) -> bool:
+    """Whether times are clearer than a percentage."""
+    return not 1 / _FAR <= one.share <= _FAR
+
+
+def _factors(these: Sequence[SpokenComparison]) -> list[float]:
+    """Return the least and the largest number of times by which they differ from the baseline."""
+    shares = [each.share for each in these]
+    factors = [max(share, 1 / share) if share > 0 else math.inf for share in shares]
+    return [min(factors), max(factors)]
+
+
+def _times(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
+    """`2.1 to 22 times slower`, `8.1 to 16 times the CPU per GB`."""
+    low, high = (doc.Number(each, 2) for each in _factors(these))
+    times = _from_to(low, high)
+    if kind == "slower":
+        return msg("{times} times slower", times=times)
+    if kind == "faster":
+        return msg("{times} times faster", times=times)
+    if kind == "costs-more":
+        return msg("{times} times the {cpu}", times=times, cpu=_cpu(these))
+    return msg("{times} times less {cpu}", times=times, cpu=_cpu(these))
+
+
+def _least(kind: str, these: Sequence[SpokenComparison], *, is_short: bool = False) -> doc.Inline:
+    """`at least 9.4 % slower`: what holds for all of them; the word alone without a bound.
+
+    is_short: without the word.
+    """
+    shares = [least_difference(kind, each.row.loss) for each in these]
+    least = min((share for share in shares if share is not None), default=0.0)
+    if least <= 0 or None in shares:
+        return _PLAIN[kind]
+    share = doc.Share(safe_bound(least, is_most=False))
+    if is_short:
+        return msg("at least {share}", share=share)
+    if kind == "slower":
+        return msg("at least {share} slower", share=share)
+    if kind == "faster":
+        return msg("at least {share} faster", share=share)
+    if kind == "costs-more":
+        return msg("at least {share} more {cpu}", share=share, cpu=_cpu(these))
+    return msg("at least {share} less {cpu}", share=share, cpu=_cpu(these))
+
+
+def least_difference(kind: str, loss: Loss | None) -> float | None:
+    """Return by how much at least a side is slower, faster, or costs more or less; None without a bound."""
+    if loss is None:
+        return None
+    if kind in ("slower", "costs-more"):
+        return loss.at_least
+    if loss.at_most is None or loss.at_most <= -1:  # nothing is left that a bound is a share of
+        return None
+    return 1 / (1 + loss.at_most) - 1 if kind == "faster" else -loss.at_most
+
+
+def _cpu(these: Sequence[SpokenComparison]) -> doc.Inline:
+    """`CPU per request` where all have the same unit of work."""
+    units = {unit_of_work(each.section) for each in these}
+    return msg("CPU per {unit}", unit=units.pop()) if len(units) == 1 else msg("CPU")
+
+
+def _word(kind: str, these: Sequence[SpokenComparison]) -> doc.Inline:
+    """Return the words of a kind that has no amount."""
     if kind in PERHAPS:
         return PERHAPS[kind]
-    units = {unit_of_work(each.section) for each in these}
-    cpu: doc.Inline = msg("CPU")
-    if len(units) == 1:
-        cpu = msg("CPU per {unit}", unit=units.pop())
-    low, high = (pick(each.share for each in these) for pick in (min, max))
-    if high >= _FAR:
-        times = _from_to(doc.Number(low, 2), doc.Number(high, 2))
-        return msg("{times} times the {cpu}", times=times, cpu=cpu)
-    shares = sorted(abs(share - 1) for share in (low, high))
-    amount = _from_to(doc.Share(shares[0]), doc.Share(shares[1]))
-    if kind == "costs-more":
-        return msg("{share} more {cpu}", share=amount, cpu=cpu)
-    return msg("{share} less {cpu}", share=amount, cpu=cpu)
+    if kind == "few":
+        if these[0].is_cost:
+            return msg("no verdict on CPU cost")
+        return plural(
+            "no verdict, since {count} block is too few",
+            "no verdict, since {count} blocks are too few",
+            min(each.row.ratio.n_blocks for each in these if each.row.ratio),
+        )
+    if kind == "none":
+        return msg("no verdict on CPU cost")
+    margins = [each.row.verdict.margin for each in these if each.row.verdict]
+    margin = doc.Share(max(margins), "declared")
+    if kind == "equivalent":
+        return msg("equivalent within ±{margin}", margin=margin)
+    if kind == "equal-cost":
+        return msg("equal CPU within ±{margin}", margin=margin)
+    if these[0].is_cost:
+        return msg("at most {margin} more CPU", margin=margin)
+    return msg("costs at most {margin}", margin=margin)
 
 
 def _from_to(low: doc.Inline, high: doc.Inline) -> doc.Inline:
     """Return both ends, or one where they are alike."""
     return low if low == high else doc.Range(low, high)
-
-
-def _words_of_speeds(
-    judged: Sequence[SpokenComparison], baseline: str, platforms: int
-) -> doc.Inline:
-    """`slower on iperf3 (91 % of native), no difference shown elsewhere`."""
-    of: dict[str, list[SpokenComparison]] = {}
-    for each in judged:
-        of.setdefault(each.kind, []).append(each)
-    rest = [*of.pop("open", ()), *of.get("undecided", ())]
-    parts = [
-        _placed(_word(kind, of[kind], baseline), _where(of[kind], len(judged), platforms))
-        for kind in _KINDS
-        if kind in of
-    ]
-    if rest:
-        word = msg("undecided") if "undecided" in of else msg("no difference shown")
-        parts.append(msg("{word} elsewhere", word=word) if parts else word)
-    if "none" in of:
-        parts += _without(of["none"], _where(of["none"], len(judged), platforms), baseline)
-    is_decided = "slower" in of or "faster" in of
-    return joined([joined(parts), "" if is_decided else _bounds(judged)], "; ")
-
-
-def _word(kind: str, these: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
-    """Return the name of a kind of comparisons, with the number that says most."""
-    if kind == "slower":
-        share = _range(these, baseline)
-        is_far = max(each.share for each in these) < 1 / _FAR
-        return share if is_far else joined([msg("slower"), joined(["(", share, ")"], "")], " ")
-    if kind == "faster":
-        return joined([msg("faster"), joined(["(", _range(these, baseline), ")"], "")], " ")
-    if kind in ("equivalent", "at-most"):
-        margin = doc.Share(
-            max(each.row.verdict.margin for each in these if each.row.verdict), "declared"
-        )
-        if kind == "equivalent":
-            return msg("equivalent within ±{margin}", margin=margin)
-        return msg("costs at most {margin}", margin=margin)
-    if kind == "few":
-        blocks = min(each.row.ratio.n_blocks for each in these if each.row.ratio)
-        return plural(
-            "no verdict, since {count} block is too few",
-            "no verdict, since {count} blocks are too few",
-            blocks,
-        )
-    return PERHAPS[kind]
 
 
 def _without(
@@ -305,71 +413,75 @@ def _placed(word: doc.Inline, where: doc.Inline) -> doc.Inline:
 
 
 def _where(these: Sequence[SpokenComparison], total: int, platforms: int) -> doc.Inline:
-    """`on dd and stream`, `in 3 of 20`; empty for all."""
+    """`on dd and stream`, `in 3 of 20`; empty for all. Of platforms alike it counts the places of one."""
     if len(these) == total:
         return ""
-    names = [
-        each.name
-        for n, each in enumerate(these)
-        if all(each.name != other.name for other in these[:n])
-    ]
-    if len(names) <= _MOST_NAMED and len(these) == platforms * len(names):
-        return msg("on {names}", names=listed(names))
-    return msg("in {count} of {total}", count=doc.Count(len(these)), total=doc.Count(total))
+    names = _names_of(these)
+    if len(these) == platforms * len(names):
+        if len(names) <= _MOST_NAMED:
+            return msg("on {names}", names=listed(names))
+        count, total = len(names), total // platforms
+    else:
+        count = len(these)
+    return msg("in {count} of {total}", count=doc.Count(count), total=doc.Count(total))
+
+
+def _names_of(judged: Sequence[SpokenComparison]) -> list[doc.Inline]:
+    """Return the names, each once."""
+    names: list[doc.Inline] = []
+    for each in judged:
+        if each.name not in names:
+            names.append(each.name)
+    return names
 
 
 def _range(judged: Sequence[SpokenComparison], baseline: str) -> doc.Inline:
-    """`2.1 to 22 times slower`, `82 % of native to 2.4 times slower`, `91 % to 95 % of native`."""
+    """`82 % of native`, `91 % to 95 % of native`: of what has no verdict."""
     shares = [each.share for each in judged]
     low, high = min(shares), max(shares)
     if low == high:
         return doc.Relative(low, baseline=baseline)
-    if high < 1 / _FAR:
-        times = [doc.Number(1 / share if share else math.inf, 2) for share in (high, low)]
-        if low > 0 and f"{1 / low:.2g}" == f"{1 / high:.2g}":
-            return doc.Relative(low, baseline=baseline)
-        return msg("{low} to {high} times slower", low=times[0], high=times[1])
-    if low < 1 / _FAR:
-        return doc.Range(doc.Relative(high, baseline=baseline), doc.Relative(low))
+    if high < 1 / _FAR or low > _FAR:
+        return _times("slower" if high < 1 else "faster", judged)
     return doc.Range(doc.Relative(low), doc.Relative(high, baseline=baseline))
 
 
-def _bounds(judged: Sequence[SpokenComparison]) -> doc.Inline:
-    """`at most 39 % slower (dd)`: the largest loss that is not excluded where nothing is decided.
+def _bound(judged: Sequence[SpokenComparison]) -> Iterator[tuple[doc.Inline, doc.Inline]]:
+    """Yield (`a loss of up to 39 %`, `dd`): the largest loss that is not excluded where nothing is decided, as its
+    cell has it.
 
-    It is the bound of the family, which holds for all comparisons of a table at once. Empty without one.
+    It holds for all of them at once: it is wrong only if the bound of the one that truly loses most is wrong.
     """
-    these = [
-        each for each in judged if each.row.ratio and each.kind in ("open", "undecided", *PERHAPS)
-    ]
+    these = [each for each in judged if each.kind in _OPEN or each.kind in PERHAPS]
     if not these:
-        return ""
+        return
     worst = max(these, key=_largest_loss)
     loss = _largest_loss(worst)
     if not 0 < loss < math.inf:
-        return ""
+        return
     loss = safe_bound(loss, is_most=True)
-    name = worst.label if len({each.label for each in these}) > 1 else ""
-    if worst.is_cost:
-        text = msg("at most {loss} more CPU", loss=doc.Share(loss))
+    times, share = doc.Number(1 + loss, 2), doc.Share(loss)
+    if worst.is_cost and loss >= 1:
+        text = msg("up to {times} times the CPU", times=times)
+    elif worst.is_cost:
+        text = msg("up to {share} more CPU", share=share)
     elif loss >= 1:
-        text = msg("at most {times} times slower", times=doc.Number(1 + loss, 2))
+        text = msg("a slowdown of up to {times} times", times=times)
     else:
-        text = msg("at most {loss} slower", loss=doc.Share(loss))
-    return joined([text, joined(["(", name, ")"], "") if name else ""], " ")
+        text = msg("a loss of up to {share}", share=share)
+    name = worst.name if len(_names_of(judged)) > 1 else ""
+    yield text, name
 
 
 def _largest_loss(one: SpokenComparison) -> float:
-    """Return the loss that a comparison does not exceed, for its whole family; infinite where it is not known.
+    """Return the loss that a comparison does not exceed; infinite where it is not known.
 
     It is not known where a verdict is withheld: what withholds it may have moved the interval.
     """
-    if withheld(one.row):
+    loss = one.row.loss
+    if withheld(one.row) or loss is None or loss.at_most is None:
         return math.inf
-    loss = one.row.ratio.loss(one.section.better) if one.row.ratio else None
-    if loss is None or loss.at_most_family is None:
-        return math.inf
-    return loss.at_most_family
+    return loss.at_most
 
 
 def _names(platforms: Sequence[PlatformRecord]) -> doc.Inline:

@@ -198,7 +198,7 @@ def baseline_lines(fleet: Fleet, analysis: Analysis) -> Iterator[doc.Inline]:
 def change_sentence(
     change: ChangeOfHosts, effects: Sequence[ChangeEffect], analysis: Analysis
 ) -> doc.Inline:
-    """`After kernel 6.6: docker at least 3.1 % slower; native: no difference shown (at most 0.6 % slower).`
+    """`After kernel 6.6: docker at least 3.1 % slower; native: no difference found (at most 0.6 % slower).`
 
     effects: of the change; those on the platforms' own performance are told.
     """
@@ -224,7 +224,7 @@ def _words(effects: Sequence[ChangeEffect], alpha: float) -> doc.Inline:
         )
     unsure = [each for each in effects if each.p_adjusted > alpha]
     if unsure:
-        word = msg("no difference shown elsewhere") if sure else msg("no difference shown")
+        word = msg("no difference found elsewhere") if sure else msg("no difference found")
         parts.append(joined([word, _not_excluded(unsure)], " "))
     return joined(parts)
 

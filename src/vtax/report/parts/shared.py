@@ -9,6 +9,7 @@ from typing import Literal
 
 from vtax.report import document as doc
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.analysis.answers import least_difference
 from vtax.report.analysis.host_cpu import is_host_cpu, unit_of_work
 from vtax.report.analysis.next_step import reasons_of
 from vtax.report.document import first_of, joined, levels_of, msg, muted, scale_for, term
@@ -80,18 +81,13 @@ def bound_of(kind: str, loss: Loss, section: Section, *, is_compact: bool = Fals
     """
     is_cost = section.metric.role == "cost"
     direction = msg("more") if is_cost else msg("slower")
-    if kind in ("slower", "costs-more"):
-        is_least, share = True, loss.at_least
-    elif loss.at_most is None or loss.at_most <= -1:  # nothing is left that a bound is a share of
-        return ""
-    elif kind in ("faster", "costs-less"):
-        is_least, share = True, 1 / (1 + loss.at_most) - 1
-        direction = msg("faster")
-        if is_cost:
-            share, direction = -loss.at_most, msg("less")
-    elif kind == "undecided":
-        is_least, share = False, max(loss.at_most, 0.0)
-    else:
+    if kind in ("faster", "costs-less"):
+        direction = msg("less") if is_cost else msg("faster")
+    is_least = kind in ("slower", "costs-more", "faster", "costs-less")
+    share = least_difference("costs-less" if is_cost and kind == "faster" else kind, loss)
+    if kind == "undecided" and loss.at_most is not None and loss.at_most > -1:
+        share = max(loss.at_most, 0.0)
+    elif share is None or not is_least:
         return ""
     if share >= _NO_USE or (is_least and share <= 0):
         return ""

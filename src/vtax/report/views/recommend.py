@@ -12,6 +12,7 @@ from vtax.report.analysis.source import Source
 from vtax.report.analysis.workload import CPU, Missing, Unmeasured
 from vtax.report.document import joined, listed, msg, plural, styled
 from vtax.report.parts import shared
+from vtax.report.parts.first_screen import answer_line
 from vtax.report.parts.header import run_line
 from vtax.report.views.base import Options, View, register_view
 from vtax.stats.intervals import Interval as Bounds
@@ -65,6 +66,7 @@ def _weights(found: Recommendation) -> doc.Inline:
 
 def _summary(found: Recommendation) -> Iterator[doc.Part]:
     """Yield the answer, what was not tested, then what bears on all of it."""
+    yield from answer_line(found.analysis)
     if found.full:
         decides = [_decides(found)] if found.contributions else []
         answer = joined([_choice(found), *decides, *_host_cpu(found)], "; ")

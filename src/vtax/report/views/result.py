@@ -352,14 +352,14 @@ def _matrix(analysis: Analysis, options: Options) -> Iterator[doc.Part]:
         *(doc.Column(f"column-{n}", title) for n, title in enumerate(across)),
     )
     text = msg(
-        "Percent of {baseline}; higher is better everywhere; ≥ and ≤: the end of the interval, in the sentence "
-        "of all at once; 5 % slower: 5 % more time:",
+        "Percent of {baseline}, higher is better everywhere; ≥ and ≤: the end of the interval; 5 % slower: 5 % more "
+        "time:",
         baseline=analysis.baseline,
     )
     if analysis.costs:
         text = msg(
             "Percent of {baseline}: speed, where higher is better, and the host's CPU time for the same work, where "
-            "lower is; ≥ and ≤: the end of the interval, in the sentence of all at once; 5 % slower: 5 % more time:",
+            "lower is; ≥ and ≤: the end of the interval; 5 % slower: 5 % more time:",
             baseline=analysis.baseline,
         )
     yield doc.Paragraph(joined([*_adjusted(analysis), text], " "), "muted")
@@ -431,9 +431,7 @@ def _adjusted(analysis: Analysis) -> Iterator[doc.Inline]:
     }
     if families:
         counts = listed(map(doc.Count, sorted(families)))
-        yield msg(
-            "Words are adjusted for {families} comparisons, intervals are not.", families=counts
-        )
+        yield msg("Verdicts allow for {families} comparisons, intervals for one.", families=counts)
 
 
 def _plain(share: doc.Relative, kind: str) -> doc.Inline:
