@@ -356,6 +356,9 @@ def is_loaded(archive, load, port, platforms, image):
     assert {trial["platform"]: trial["status"] for trial in trials} == dict.fromkeys(here, "ok"), (
         made.stderr
     )
+    metrics = {section["metric"] for section in json.loads(made.stdout)["results"]}
+    assert {"latency_p50", "latency_p99"} <= metrics
+    assert metrics & {"host_cpu_per_request", "host_cpu_per_transaction"}
     return trials
 
 

@@ -357,7 +357,8 @@ def _client_tick(result: CommandResult, rate: float) -> float:
     """
     if rate <= 0:
         return 0.0
-    for number in set(re.findall(r"(?<![0-9.])[0-9]{2,12}(?![0-9.])", " ".join(result.argv))):
+    words = [word for word in result.argv if "\n" not in word]  # a script has other numbers
+    for number in set(re.findall(r"(?<![0-9.])[0-9]{2,12}(?![0-9.])", " ".join(words))):
         elapsed_s = int(number) / rate
         if not result.outside_s / _MOST_BESIDE <= elapsed_s <= result.outside_s:
             continue
