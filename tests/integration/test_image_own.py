@@ -346,7 +346,7 @@ def test_nginx_in_the_layout_of_another_distribution_serves_everywhere(
 
 
 def is_loaded(archive, load, port, platforms, image):
-    """Measure the image's own program without a study file, once on each platform; return the trials."""
+    """Measure the image's own program without a study file, once on each platform; return trials and metrics."""
     assert vtax("image", "add", "shop", "--from", f"docker-archive:{archive}").returncode == 0
     here = [each for each in platforms if registry.get(each).probe(image).available]
     words = ["--port", str(port), "--load", load, "--blocks", "1", "-p", ",".join(here)]
@@ -357,9 +357,7 @@ def is_loaded(archive, load, port, platforms, image):
         made.stderr
     )
     metrics = {section["metric"] for section in json.loads(made.stdout)["results"]}
-    assert {"latency_p50", "latency_p99"} <= metrics
-    assert metrics & {"host_cpu_per_request", "host_cpu_per_transaction"}
-    return trials
+    return trials, metrics
 
 
 SERVICE = """
@@ -395,9 +393,10 @@ def test_a_service_in_python_without_a_shell(image, tmp_path):
 
     settings = ("workingdir=/srv", "user=nobody", "env=GREETED=you")
     archive = archived(tmp_path, fill, ("python3", "service.py"), *settings)
-    trials = is_loaded(
+    trials, metrics = is_loaded(
         archive, "busybox wget -q -O - {url}", 8000, ("native", "nspawn", "qemu-tcg-virtio"), image
     )
+    assert metrics == {"time", "host_cpu_per_run"}
     said = [
         output["stdout"]
         for trial in trials
@@ -455,7 +454,10 @@ def test_postgresql_as_its_own_user(shared_home, image, tmp_path):
     entry = ("postgres", "-D", f"/{cluster}", "-h", "*", "-k", "/tmp")
     archive = archived(tmp_path, fill, entry, "user=postgres", f"env=PATH={programs}")
     load = "pgbench -S -n -T 2 -h {guest_address} -p {port} -U postgres postgres"
-    trials = is_loaded(archive, load, 5432, ("native", "podman", "qemu-tcg-virtio"), image)
+    platforms = ("native", "podman", "qemu-tcg-virtio")
+    trials, metrics = is_loaded(archive, load, 5432, platforms, image)
+    latencies = {"latency_p50", "latency_p95", "latency_p99"}
+    assert {"transactions", *latencies, "host_cpu_per_transaction"} <= metrics
     said = [
         output["stdout"]
         for trial in trials
