@@ -34,7 +34,7 @@ STUDY = 'name = "stub"\nplatforms = ["native"]\n[[benchmark]]\nname = "sysbench-
 VTAX = f"""#!/bin/sh
 name=$(basename "$VTAX_HOME")
 case $2 in
-check) echo '{{"identity": "'$name'", "host": {{"machine_id": "'$name'", "cpu": "stub"}}, "agents": [],
+check) echo '{{"identity": "'$name'", "host": {{"machine_id": "'$name'", "cpu": "stub"}}, "agents": [], "kept": [],
   "time": "'$(date -u +%FT%TZ)'", "obstacles": [], "vtax_version": "{__version__}",
   "images": [{{"key": "stub", "digest": "{DIGEST}"}}]}}' ;;
 *) state=absent

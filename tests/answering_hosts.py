@@ -142,6 +142,13 @@ class Fleet:
             machine.set_boot = machine.next_boot if has_id else ""
             said = {"boot": machine.boot, "next_boot": machine.next_boot, "entry": "some"}
             return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
+        if done == "remove":
+            said = {
+                "removed": ["pack abababababab", "image 4f1d0c77aa31"],
+                "freed_bytes": 850 * 1000**2,
+                "kept": [],
+            }
+            return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
         said = self._check(machine) if task == "check" else self._run(machine, task, given)
         return Answer(name, task, "ok", {"rc": 0, "stdout": json.dumps(said)})
 
@@ -151,6 +158,7 @@ class Fleet:
             "identity": f"{machine.machine_id}-{machine.hardware_id}",
             "host": facts,
             "agents": [{"name": "kubelet"}],
+            "kept": ["pack abababababab", "image 4f1d0c77aa31"],
             "time": moment(self.now + machine.ahead_s),
             "obstacles": machine.obstacles,
             "vtax_version": machine.version,

@@ -29,7 +29,7 @@ AUDIT = Limit("a guest: what it says of itself", count=500, counted="facts", siz
 MACHINE = Limit("a machine with a half of a topology: one answer", size_bytes=16 << 20)
 ANSWER = Limit("a host of a campaign: each stream of an answer", size_bytes=1 << 20)
 LOGGED = Limit("a host of a campaign: its answer in the log of Ansible", size_bytes=16 << 20)
-FETCHED = Limit("a host of a campaign: a bundle that is fetched", size_bytes=64 << 20)
+FETCHED = Limit("a host of a campaign: a bundle that is fetched", size_bytes=1 << 30)
 CAMPAIGN = Limit("a campaign: its settings, and the record of a host", size_bytes=16 << 20)
 VALUE = Limit("a value of a fact, a warning or a store", depth=16, count=10_000, counted="items")
 DOCUMENT = Limit("any other JSON or TOML, of tools, files and stores", depth=40)

@@ -156,6 +156,14 @@ def test_run_measures_to_the_end_and_what_it_left_measuring_is_taken_up(
     assert "2 collected" in said
     assert "the run of all sessions is" in said
     assert trials(tmp_path / "controller/store.sqlite")[:2] == [(BLOCKS, BLOCKS)] * 2
+    assert "pack " in vtax("campaign", "status", "c")
+    said = vtax("campaign", "clean", "c")
+    assert said.count(f"image {image.key}") == 2
+    for host in machines.values():
+        assert not (host.home / "images" / image.key).is_symlink()
+        assert [path.name for path in (host.home / "packs").iterdir()] == ["lock"]
+    assert image.directory.is_dir()
+    assert "pack " not in vtax("campaign", "status", "c")
 
 
 def trials(store: Path) -> list[tuple[int, int]]:

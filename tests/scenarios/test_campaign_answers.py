@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from vtax.campaign.ansible import BOUNDED, MAX_ANSWER_BYTES, TOO_LONG
+from vtax.campaign.ansible import BOUNDED, MAX_ANSWER_BYTES, MAX_BUNDLE_BYTES, TOO_LONG
+from vtax.campaign.controller import COPY
 
 ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
 MOST_MEMORY_BYTES = 768 << 20  # 148 to 565 MiB were seen: Ansible keeps more of it on a busy host
 needs_ansible = pytest.mark.skipif(not ANSIBLE.exists(), reason="ansible-core is not installed")
+TIMEOUT = shutil.which("timeout")
 _PLAY = """
 import json, resource, sys
 from pathlib import Path
@@ -78,26 +82,66 @@ def test_a_host_that_prints_100_mb_costs_little_memory_and_hides_no_other(tmp_pa
 
 
 @needs_ansible
-@pytest.mark.parametrize(("most_bytes", "is_brought"), [(999, False), (1000, True)])
-def test_the_size_of_a_bundle_is_asked_before_it_is_brought(
-    tmp_path: Path, most_bytes: int, is_brought: bool
+@pytest.mark.parametrize(
+    ("size_bytes", "why"),
+    [
+        (200_000_000, ""),
+        (MAX_BUNDLE_BYTES + 1, "it is larger than 1 GiB"),
+        (None, "it is not there"),
+    ],
+)
+def test_a_bundle_is_brought_in_little_memory_and_its_size_asked_before(
+    tmp_path: Path, size_bytes: int | None, why: str
 ) -> None:
-    (tmp_path / "bundle").write_bytes(bytes(1000))
+    """By a user who becomes another one, as which Ansible would read it whole."""
+    if size_bytes is not None:
+        with (tmp_path / "bundle").open("wb") as file:
+            file.truncate(size_bytes)
+    sudo = program(
+        tmp_path / "sudo", '#!/bin/sh\nwhile [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n'
+    )
     local = {
         "ansible_connection": "local",
-        "ansible_become": False,
+        "ansible_become": True,
+        "ansible_become_exe": str(sudo),
         "ansible_python_interpreter": sys.executable,
     }
+    place = tmp_path / "place"
+    script = shlex.join(["sh", "-c", COPY, "sh", f"{tmp_path}/bundle", f"{place}/bundle"])
     variables = {
-        "vtax_bundle": str(tmp_path / "bundle"),
+        "vtax_place": str(place),
+        "vtax_copy": script,
         "vtax_target": str(tmp_path / "brought"),
-        "vtax_most_bytes": most_bytes,
     }
     found = play(tmp_path, "fetch", {"h1": local}, {"h1": variables})
     answers = [(task, kind) for _, task, kind, _, _ in found["answers"]]
-    assert answers == ([("size", "ok"), ("fetch", "ok")] if is_brought else [("size", "failed")])
-    assert is_brought or found["answers"][0][4]["failed_when_result"] is True
-    assert (tmp_path / "brought").exists() == is_brought
+    fetched = [("fetch", "ok")] if not why else []
+    copied = ("copy", "failed" if why else "ok")
+    assert answers == [("place", "ok"), copied, *fetched, ("tidy", "ok")]
+    assert why in found["answers"][1][3]
+    assert (tmp_path / "brought").exists() == (not why)
+    assert not place.exists()
+    assert found["peak_bytes"] < MOST_MEMORY_BYTES, "Ansible reads one into ten times its size"
+
+
+@needs_ansible
+def test_a_command_that_does_not_end_is_ended_on_the_host(tmp_path: Path) -> None:
+    lines = (BOUNDED.parent / "playbook.yml").read_text().splitlines()
+    commands = [line for line in lines if "builtin.raw:" in line or "executable:" in line]
+    assert len(commands) == 7
+    assert all("timeout -k" in line for line in commands)
+    program(tmp_path / "bin/timeout", f'#!/bin/sh\nshift 3\nexec {TIMEOUT} -k 5 1 "$@"\n')
+    local = {"ansible_connection": "local", "ansible_become": False}
+    marker = f"sleep 3{os.getpid()}"
+    variables = {"vtax_command": ["sh", "-c", f"{marker} & {marker}"]}
+    found = play(tmp_path, "command", {"h1": local}, {"h1": variables})
+    ((_, _, kind, error, result),) = found["answers"]
+    assert (kind, result["rc"], error) == (
+        "failed",
+        124,
+        "it took too long, and was ended on the host",
+    )
+    assert subprocess.run(["pgrep", "-f", f"^{marker}"], check=False).returncode == 1
 
 
 def environment_of(tmp_path: Path, name: str, script: str, most: int) -> dict[str, str]:
@@ -109,6 +153,7 @@ def environment_of(tmp_path: Path, name: str, script: str, most: int) -> dict[st
         "VTAX_PYTHON": sys.executable,
         "VTAX_SSH_PATH": path,
         "VTAX_MOST_BYTES": str(most),
+        "VTAX_MOST_FILE_BYTES": str(most),
     }
 
 

@@ -420,7 +420,8 @@ def test_a_host_that_was_renamed_in_the_inventory_is_not_measured_twice(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("result", "why"), [({"failed_when_result": True}, "larger than 64 MiB"), ({"msg": "x"}, "x")]
+    ("result", "why"),
+    [({"rc": 1, "stderr": "it is larger than 1 GiB"}, "larger than 1 GiB"), ({"msg": "x"}, "x")],
 )
 def test_a_bundle_whose_size_was_refused_is_not_brought(tmp_path, fleet, result, why):
     campaign = no_canary(tmp_path)
@@ -435,9 +436,10 @@ def test_a_bundle_whose_size_was_refused_is_not_brought(tmp_path, fleet, result,
             return
         for name in variables:
             if name == "h00":
-                yield Answer(name, "size", "failed", result)
+                yield Answer(name, "copy", "failed", result)
+                yield Answer(name, "tidy", "ok", {"rc": 0})
             else:
-                yield Answer(name, "size", "ok", {"stat": {"size": 8}})
+                yield Answer(name, "copy", "ok", {"rc": 0})
                 yield from honest(tasks, {name: variables[name]})
 
     fleet.run = refusing
@@ -482,3 +484,39 @@ def test_a_second_controller_is_refused_plainly(tmp_path):
         pass
     with campaign.lock():
         pass
+
+
+def test_a_launch_that_was_ended_on_the_host_is_looked_at(tmp_path, fleet):
+    fleet.machines["h00"].failures = {"run": {"rc": 124, "stderr": ""}}
+    campaign = no_canary(tmp_path)
+    assert go(campaign, fleet)["h00"] == "unreachable"
+    assert (campaign.host("h00").running is not None, reasons(campaign)["h00"]) == (
+        True,
+        "no-answer",
+    )
+
+
+def test_clean_removes_from_hosts_where_nothing_is_to_come(tmp_path, fleet):
+    campaign = no_canary(tmp_path)
+    go(campaign, fleet)
+    for name, machine in fleet.machines.items():
+        if name not in ("h01", "h02"):
+            machine.end()
+    go(campaign, fleet)
+    fleet.machines["h01"].end()
+    found = controller_of(campaign, fleet)
+    found.look()
+    fleet.machines["h03"].failures = {"remove": {"rc": 75, "stderr": "vtax: tour-3 has it"}}
+    fleet.machines["h04"].failures = {"remove": {"rc": 127, "stderr": "sh: not found"}}
+    fleet.machines["h05"].is_reachable = False
+    outcomes = {outcome.host: outcome for outcome in found.clean()}
+    assert outcomes["h00"].removed == "pack abababababab, image 4f1d0c77aa31 (811 MiB)"
+    assert {name: outcome.error for name, outcome in outcomes.items() if outcome.error} == {
+        "h01": "its bundle is not collected",
+        "h02": "it may measure still",
+        "h03": "tour-3 has it",
+        "h05": "Failed to connect to the host via ssh",
+    }
+    kept = {host.name: host.kept for host in campaign.hosts()}
+    assert (kept["h00"], kept["h04"], bool(kept["h03"])) == ((), (), True)
+    assert {campaign.host(name).state for name in ("h00", "h03", "h05")} == {"collected"}

@@ -49,10 +49,9 @@ MAX_ANSWER_BYTES = ANSWER.size_bytes
 MAX_LOGGED_BYTES = LOGGED.size_bytes
 """Bound of the line in which Ansible logs an answer, with what was printed twice."""
 MAX_BUNDLE_BYTES = FETCHED.size_bytes
-"""Bound of a bundle that Ansible brings, which it holds in memory where it becomes another user of the host."""
-_SLURPED_BYTES = (
-    MAX_BUNDLE_BYTES // 3 * 4 + MAX_ANSWER_BYTES
-)  # of a bundle in base64, and what is around it
+"""Bound of a bundle that Ansible brings."""
+_LIMITED = (124, 137)
+"""Exit statuses of timeout(1), which ends every command on the host itself."""
 BOUNDED = Path(__file__).with_name("bounded")
 """Programs in place of ssh, sftp and scp that pass on a bounded number of bytes."""
 _STOP_S = 30.0
@@ -80,6 +79,7 @@ ENVIRONMENT = {
     "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
     "ANSIBLE_PIPELINING": "true",
     "ANSIBLE_SSH_CONTROL_PATH": "none",
+    "ANSIBLE_SSH_USETTY": "false",
     "ANSIBLE_INJECT_FACT_VARS": "false",
     "ANSIBLE_CACHE_PLUGIN": "memory",
 }
@@ -117,6 +117,8 @@ class Answer:
     @property
     def error(self) -> str:
         """The error on one line: that of vtax on the host, or else what the command or Ansible printed."""
+        if self.result.get("rc") in _LIMITED:
+            return "it took too long, and was ended on the host"
         output = _CLOSED.sub("", self._text("stderr")) or self._text("stdout")
         _, marker, error_of_vtax = output.rpartition("vtax: ")
         if marker:
@@ -127,9 +129,9 @@ class Answer:
 
     @property
     def status(self) -> int:
-        """Exit status of the command; -1 where there is none."""
+        """Exit status of the command; -1 where there is none, or its limit ended it."""
         status = self.result.get("rc")
-        return status if isinstance(status, int) else -1
+        return status if isinstance(status, int) and status not in _LIMITED else -1
 
     def _text(self, key: str) -> str:
         return str(self.result.get(key) or "")
@@ -215,7 +217,7 @@ class Playbook:
                     stdout=log,
                     stderr=log,
                     pass_fds=(self.lock, writing),
-                    env=_environment(tasks, log_settings),
+                    env=_environment(log_settings),
                     cwd=self.inventory.parent,
                     start_new_session=True,
                 )
@@ -251,14 +253,14 @@ def _pipe() -> Iterator[tuple[IO[bytes], int]]:
         os.close(writing)
 
 
-def _environment(tasks: Sequence[str], log_settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of ansible-playbook, in which connections of ssh are bounded for these tasks."""
+def _environment(log_settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of ansible-playbook, in which connections of ssh are bounded."""
     environment = child_environment({**ENVIRONMENT, **log_settings})
-    most_bytes = _SLURPED_BYTES if "fetch" in tasks else MAX_ANSWER_BYTES
     path = environment["PATH"]
     return environment | {
         "VTAX_SSH_PATH": path,
-        "VTAX_MOST_BYTES": str(most_bytes),
+        "VTAX_MOST_BYTES": str(MAX_ANSWER_BYTES),
+        "VTAX_MOST_FILE_BYTES": str(MAX_BUNDLE_BYTES),
         "VTAX_PYTHON": sys.executable,
         "PATH": f"{BOUNDED}:{path}",
     }

@@ -12,14 +12,17 @@ from typing import Any
 from vtax.campaign.ansible import Answer
 from vtax.campaign.host_record import MAX_DETAIL, CampaignHost, Code, HostSession, HostState, Reason
 from vtax.campaign.settings import Settings
+from vtax.errors import BadInput
 from vtax.foreign_text import cleaned, one_line
 from vtax.store.hosts import HARDWARE_ID, MACHINE_ID, cloned
+from vtax.units import about_size
 
 CLOCK_S = 60.0
 """By how much the clock of a host may be off, beyond the time between its question and its answer: with Ansible's
 strategy `free` an answer waits until a fork is free to take it."""
 _BOOT = 60
 _CODE = 40  # characters
+_KEPT, _MAX_KEPT = 80, 20
 _MAX_S = 1e9  # of a duration
 _OBSTACLES: tuple[Code, ...] = ("not-root", "space", "no-machine-id")
 """Obstacles of a check that have a reason of their own; any other keeps a host from measuring, too."""
@@ -65,6 +68,7 @@ def after_check(
             identity=one_line(str(check["identity"]), 64),
             facts=dict(cleaned(dict(check["host"]))),
             agents=tuple(one_line(str(agent["name"]), 60) for agent in check["agents"][:100]),
+            kept=_lines(check["kept"]),
         )
         host_time = datetime.fromisoformat(str(check["time"])).timestamp()
         obstacles = [(str(item["code"]), str(item["detail"])) for item in check["obstacles"]]
@@ -92,6 +96,31 @@ def after_check(
     else:
         return _in(checked, "ready", Reason(), now)
     return _in(checked, "refused", reason, now)
+
+
+def after_removal(host: CampaignHost, answer: Answer) -> tuple[CampaignHost, str]:
+    """Return a host after `vtax host remove`, and what was removed. Raises BadInput, with the reason, where it failed."""
+    if _is_gone(answer):
+        return replace(host, kept=()), ""
+    if answer.kind != "ok":
+        raise BadInput(answer.error)
+    try:
+        removal = answer.json()
+        removed = ", ".join(_lines(removal["removed"]))
+        size = about_size(_count(removal["freed_bytes"]))
+        return replace(host, kept=_lines(removal["kept"])), removed and f"{removed} ({size})"
+    except (ValueError, KeyError, TypeError):
+        raise BadInput("its answer cannot be read") from None
+
+
+def _lines(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(one_line(str(value), _KEPT) for value in values[:_MAX_KEPT])
+
+
+def _is_gone(answer: Answer) -> bool:
+    """Return whether the host has no such program as it was to start."""
+    has_run = answer.kind == "failed" and answer.status != -1  # else Ansible ended it
+    return has_run and (answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error)
 
 
 def _is_reinstalled(host: CampaignHost, checked: CampaignHost, shared_hardware: Set[str]) -> bool:
@@ -163,10 +192,9 @@ def after_run(
     if answer.kind == "unreachable":  # whatever was launched goes on there
         return _in(host, "unreachable", Reason("unreachable", answer.error), now)
     if answer.kind == "failed":
-        has_run = answer.status != -1  # else Ansible ended it, or could not begin
-        if has_run and (answer.status == _NO_SUCH_COMMAND or "No such file" in answer.error):
+        if _is_gone(answer):
             return settled(host.with_session(_never_launched(session)), settings, now)
-        if not (has_run and is_launch):
+        if answer.status == -1 or not is_launch:
             return _in(host, "unreachable", Reason("no-answer", answer.error), now)
         reason = Reason("run-refused", answer.error)
         refused = replace(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal
 
 from vtax.campaign import answers
@@ -44,6 +45,13 @@ _CHECKED_S = 3600.0
 """How long a host that was found ready is launched without another check."""
 _SLOW_CHECK_S = 120.0
 """How long a host that is checked is waited for where it is to measure before the others."""
+
+
+COPY = f"""[ -f "$1" ] || {{ echo "it is not there" >&2; exit 1; }}
+[ "$(stat -Lc %s "$1")" -le {MAX_BUNDLE_BYTES} ] || {{ echo "it is larger than {MAX_BUNDLE_BYTES >> 30} GiB" >&2; exit 1; }}
+head -c {MAX_BUNDLE_BYTES} "$1" > "$2"
+"""
+"""Script of the shell that copies a bundle, unless it is too large."""
 
 
 def no_rest(host: CampaignHost) -> float:
@@ -118,6 +126,15 @@ class Collected:
 
     loaded: int
     refused: int
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """Outcome of `clean` on a host. removed: empty where nothing was there. error: why nothing was removed."""
+
+    host: str
+    removed: str = ""
+    error: str = ""
 
 
 class Controller:
@@ -283,6 +300,37 @@ class Controller:
                 verb=lambda *_: ["boot"],
             )
 
+    def clean(self) -> list[Emptied]:
+        """Remove this campaign's pack, its image, and consents to its study from the hosts where nothing is to come."""
+        outcomes = []
+        due = {}
+        for host in self.hosts.values():
+            why = host.skip
+            if host.skip and not host.kept:
+                continue
+            if host.running:
+                why = "it may measure still"
+            elif self.has_bundle(host):
+                why = "its bundle is not collected"
+            if why:
+                outcomes.append(Emptied(host.name, error=why))
+            else:
+                due[host.name] = HostSession(0, "")
+
+        def removed(host: CampaignHost, _: HostSession, answer: Answer) -> CampaignHost:
+            try:
+                host, what = answers.after_removal(host, answer)
+                outcomes.append(Emptied(host.name, what))
+            except BadInput as error:
+                outcomes.append(Emptied(host.name, error=error.what))
+            return host
+
+        short, key = self.settings.pack_digest[:SHORT], self.settings.image_key
+        self._ask("cleaned", ["command"], due, removed, verb=lambda *_: ["remove", short, key])
+        answered = {outcome.host for outcome in outcomes}
+        outcomes += [Emptied(name, error="no answer") for name in due if name not in answered]
+        return sorted(outcomes, key=lambda outcome: outcome.host)
+
     def collect(self, loader: Loader) -> Collected:
         """Bring the bundles of sessions that ended, and load each once."""
         tried: set[tuple[str, str]] = set()
@@ -332,15 +380,12 @@ class Controller:
         def arrived(host: CampaignHost, session: HostSession, answer: Answer) -> CampaignHost:
             if answer.kind == "unreachable":
                 return replace(host, reason=Reason("unreachable", answer.error))
-            if answer.task == "size" and answer.kind != "failed":
-                return host
             if answer.kind == "failed":
                 self._loads.append(False)
-                why = answer.error
-                if answer.result.get("failed_when_result") is True:
-                    why = f"it is larger than {MAX_BUNDLE_BYTES >> 20} MiB"
-                reason = Reason("damaged-bundle", f"the bundle did not arrive: {why}")
+                reason = Reason("damaged-bundle", f"the bundle did not arrive: {answer.error}")
                 host = host.with_session(session.without_bundle(reason))
+            elif answer.task != "fetch":
+                return host
             else:
                 host = loader.load(host, session, self._target(host.name, session))
                 collected = host.session(session.number)
@@ -581,6 +626,8 @@ class Controller:
         pack, digest = str(self.campaign.pack), self.settings.pack_digest
         unpacked = self._unpacked(host)
         vtax = ["env", f"VTAX_HOME={host.home}", f"{unpacked}/{PROGRAM}", "host"]
+        bundle = f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}"
+        place = f"/var/tmp/vtax-{token_hex(8)}"
         return {
             "vtax_prepare": shlex.join([pack, "--home", host.home, "--digest", digest]),
             "vtax_creates": f"{unpacked}/{MARK}",
@@ -588,8 +635,8 @@ class Controller:
             "vtax_check": [*vtax, "check", "--json"],
             "vtax_command": [*vtax, *verb, "--json"],
             "vtax_status": shlex.join([*vtax, "status", session.id, "--json"]),
-            "vtax_most_bytes": MAX_BUNDLE_BYTES,
-            "vtax_bundle": f"{host.home}/{DIRECTORY}/{session.id}/{BUNDLE}",
+            "vtax_place": place,
+            "vtax_copy": shlex.join(["sh", "-c", COPY, "sh", bundle, f"{place}/bundle"]),
             "vtax_target": str(self._target(host.name, session)),
         }
 

@@ -173,6 +173,9 @@ class CampaignHost(InventoryHost):
         default_factory=dict
     )
     agents: Annotated[tuple[str, ...], Means("resident agents")] = ()
+    kept: Annotated[
+        tuple[str, ...], Means("packs, images and consents that vtax keeps there, as last seen")
+    ] = ()
     boot: Annotated[
         str, Means("boot that a run had it rebooted into; empty once it is to be in its default")
     ] = ""

@@ -211,6 +211,7 @@ def status(directory: Path, as_json: bool) -> None:
         "trials",
         "failed",
         "last answer",
+        "on the host",
         "reason",
     )
     print_table(columns, [_row(host) for host in hosts])
@@ -254,6 +255,26 @@ def abort(directory: Path) -> None:
         raise VtaxError(
             f"{running} hosts may measure still", where=str(controls.campaign.root), hint=hint
         )
+
+
+@command.command("clean", short_help="Remove what the campaign installed on hosts.")
+@_DIRECTORY
+def clean(directory: Path) -> None:
+    """Remove the pack, its image, and consents to the study from every host that has ended.
+
+    An image stays where another pack is installed. Runs and collected bundles stay everywhere.
+    """
+    from vtax.campaign.controller import controller
+
+    with controller(_opened(directory), notify) as controls:
+        outcomes = controls.clean()
+    print_table(
+        ("host", "removed", "reason"),
+        [(outcome.host, outcome.removed, outcome.error) for outcome in outcomes],
+    )
+    failed = [outcome.host for outcome in outcomes if outcome.error]
+    if failed:
+        raise VtaxError(f"not cleaned: {', '.join(failed)}", where=str(controls.campaign.root))
 
 
 @command.command("pack", short_help="Write a directory from which any scheduler measures.")
@@ -365,10 +386,10 @@ def _print_counts(hosts: Any) -> None:
 def _row(host: CampaignHost) -> tuple[str, ...]:
     """Return the cells of a host."""
     session = host.running or (host.sessions[-1] if host.sessions else None)
-    reason = str(host.reason)
+    reason, kept = str(host.reason), ", ".join(host.kept)
     at = "" if host.at is None else format_duration(max(0.0, time.time() - host.at))
     if session is None:
-        return host.name, translate(host.state), "", "", "", "", at, reason
+        return host.name, translate(host.state), "", "", "", "", at, kept, reason
     block = "/".join(str(each) for each in (session.block, session.blocks) if each is not None)
     number = str(session.number) if session.number else translate("canary")
     return (
@@ -379,6 +400,7 @@ def _row(host: CampaignHost) -> tuple[str, ...]:
         str(session.done_trials),
         str(session.failed_trials),
         at,
+        kept,
         reason,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from vtax.campaign import detached, host_runs
+from vtax.campaign.host_removal import remove_pack
 from vtax.campaign.host_runs import HostRun, Request, RequestedRun
 from vtax.campaign.next_boot import no_next_boot, set_next_boot
 from vtax.campaign.prepare import Refused
@@ -208,6 +209,26 @@ def stop(id_: str, as_json: bool) -> None:
         print_json({"schema": "vtax.host-run/1", **values_of(host_run)})
     else:
         _print_runs([host_run])
+
+
+@command.command("remove", short_help="Remove a pack, its image, and consents.")
+@click.argument("pack")
+@click.argument("image")
+@json_option
+def remove(pack: str, image: str, as_json: bool) -> None:
+    """Remove PACK (12 digits of its digest), consents to its study, and the image with the key IMAGE.
+
+    The image stays while another pack is installed. Runs stay, too. Refused while a run measures
+    (75).
+    """
+    need_root("removing a pack")
+    removal = remove_pack(Home.existing(), pack, image)
+    if as_json:
+        print_json({"schema": "vtax.host-remove/1", **values_of(removal)})
+        return
+    for what in removal.removed:
+        say(f"removed {what}")
+    say(f"freed: {about_size(removal.freed_bytes)}")
 
 
 @command.command("work", hidden=True)

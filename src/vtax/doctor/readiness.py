@@ -18,12 +18,13 @@ from vtax.doctor.checks import findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import sample_load
 from vtax.errors import BadInput
+from vtax.host.consents import recorded_consents
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_process
 from vtax.image import contents
 from vtax.image.build import SPACE_NEEDED_BYTES, list_images
 from vtax.store.hosts import host_id
-from vtax.units import about_size
+from vtax.units import about_size, format_count
 
 AGENTS = frozenset({
     "actions-runner", "auditbeat", "buildkite-agent", "chef-client", "clamd", "collectd", "consul", "datadog-agent",
@@ -37,6 +38,8 @@ _COMM = 15  # characters of a name that the kernel keeps
 _WORDS = 3  # of a command line: an interpreter, an option, the script
 # that a run is begun with: its store, its bundle, what guests write
 _LEAST_FREE_BYTES = 256 * 1024**2
+PACKS = "packs"
+"""Directory of a home, below which each pack has one."""
 _CODES = Literal["not-root", "lock-held", "space", "no-machine-id"]
 
 
@@ -85,6 +88,9 @@ class Readiness:
     agents: Annotated[
         tuple[Agent, ...], Means("resident agents, such as kubelet and node_exporter")
     ]
+    kept: Annotated[
+        tuple[str, ...], Means("packs, images and consents that vtax keeps here; see `kept_in`")
+    ]
     findings: tuple[Finding, ...]
     obstacles: Annotated[tuple[Obstacle, ...], Means("why it cannot measure now; none when it can")]
 
@@ -125,9 +131,28 @@ def readiness(home: Home) -> Readiness:
         measures=measures,
         images=images,
         agents=agents(),
+        kept=kept_in(home),
         findings=(*judge_load(sample_load()), *findings()),
         obstacles=tuple(_obstacles(facts, free, measures, has_image=bool(images))),
     )
+
+
+def packs_in(home: Home) -> list[Path]:
+    """Return the directories of the packs that are installed in a home."""
+    with suppress(OSError):
+        return sorted(path for path in (home.root / PACKS).iterdir() if path.is_dir())
+    return []
+
+
+def kept_in(home: Home) -> tuple[str, ...]:
+    """Return what vtax keeps in a home for runs to come: `pack 4f1d0c77aa31`, `image 9b...`, `2 consents`."""
+    kept = [f"pack {path.name}" for path in packs_in(home)]
+    with suppress(BadInput):
+        kept += [f"image {image.key}" for image in list_images(home)]
+        count = len(recorded_consents(home))
+        if count:
+            kept.append(format_count(count, "consent"))
+    return tuple(kept)
 
 
 def _obstacles(

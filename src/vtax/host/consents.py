@@ -34,13 +34,25 @@ def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
     Raises BadInput when a user other than root could have written the consents.
     """
     wanted = set(programs)
-    consents = [consent for consent in _consents(home) if digest in ("", consent.digest)]
+    consents = [consent for consent in recorded_consents(home) if digest in ("", consent.digest)]
     return any(wanted <= set(consent.programs) for consent in consents)
 
 
 def record_consent(home: Home, consent: Consent) -> None:
     """Record a consent. Raises BadInput when the file is not writable, or when other users could have written it."""
-    others = [known for known in _consents(home) if known != consent]
+    _write(home, [*(known for known in recorded_consents(home) if known != consent), consent])
+
+
+def forget_consents(home: Home, directory: Path) -> int:
+    """Forget the consents for files below a directory; return how many. Raises BadInput as `record_consent` does."""
+    known = recorded_consents(home)
+    others = [consent for consent in known if not Path(consent.source).is_relative_to(directory)]
+    if len(others) < len(known):
+        _write(home, others)
+    return len(known) - len(others)
+
+
+def _write(home: Home, consents: Iterable[Consent]) -> None:
     path = home.consents
     beside = path.with_name(f".{path.name}-{os.getpid()}")
     try:
@@ -48,7 +60,7 @@ def record_consent(home: Home, consent: Consent) -> None:
             beside.unlink()
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump([asdict(known) for known in (*others, consent)], file, indent=1)
+            json.dump([asdict(known) for known in consents], file, indent=1)
         beside.replace(path)
     except OSError as error:
         raise BadInput(
@@ -56,7 +68,8 @@ def record_consent(home: Home, consent: Consent) -> None:
         ) from error
 
 
-def _consents(home: Home) -> list[Consent]:
+def recorded_consents(home: Home) -> list[Consent]:
+    """Return the consents. Raises BadInput when a user other than root could have written them."""
     text = _read(home.consents)
     try:
         consents = []
