@@ -138,17 +138,30 @@ def test_equality_of_sides_that_both_fill_their_link_may_be_the_links(rate, unit
     assert judged({**check, "of": "far"}, unit="Mbit/s", link=link).notes == ()
 
 
-def test_files_that_a_cache_held_on_one_side_alone_are_said_beside_the_claim():
-    check = {
-        "kind": "ratio",
-        "of": "far",
-        "benchmark": "small",
-        "below": 0.9,
-        "where": {"size": 64},
+def test_no_claim_and_no_verdict_rests_on_files_that_a_cache_held_on_one_side_alone():
+    """The disk of a guest is read from the host's memory, and that of native is not."""
+    check = {"kind": "ratio", "of": "far", "benchmark": "small", "below": 0.9}
+    small = {**check, "where": {"size": 64}}
+    assert judged(small, blocks=12).word == "reproduced"
+    found = judged(small, blocks=12, other="host-cache")
+    assert found.word == "inconclusive"
+    assert found.compared[0].reason == Note("other-quantity")
+    elsewhere = {**check, "where": {"size": 256}}
+    assert judged(elsewhere, blocks=12, other="host-cache").word == "reproduced"
+    alone = {"kind": "spread", "over": "points", "of": "far", "benchmark": "small", "above": 0.01}
+    assert judged(alone, blocks=12, other="host-cache").word == "reproduced"
+    rows = {
+        cell.row.cell.key: cell.row for cell in cells_of(measured(blocks=12, other="host-cache"))
     }
-    (note,) = judged(check, other="host-cache").notes
-    assert "on one side the page cache of the host, below the disk of the guest" in english(note)
-    assert judged({**check, "where": {"size": 256}}, other="host-cache").notes == ()
+    assert rows["far-small-64"].verdict.warnings[-1] == Note("withheld-other-quantity")
+    assert rows["far-small-256"].verdict.kind == "slower"
+
+
+def test_no_interaction_rests_on_a_reference_that_measured_something_else():
+    check = {"kind": "interaction", "of": "near", "to": "native", "reference": "far"}
+    check |= {"benchmark": "small", "where": {"size": 64}, "above": 0.5}
+    assert judged(check, blocks=12).word == "reproduced"
+    assert judged(check, blocks=12, other="undelayed").word == "inconclusive"
 
 
 def test_levels_that_the_run_does_not_have_are_named():

@@ -89,8 +89,9 @@ SENTENCES: Mapping[str, str | tuple[str, str]] = {
     "withheld-timer": "no verdict: trials end on a timer of the client, in steps of {percent}\N{NO-BREAK SPACE}% of "
     "their time; give them more work",
     "withheld-dependent": "no verdict: neighbouring blocks resemble each other, and the wider interval does not support it",
-    "other-quantity": "left out, since trials measured something else than the study asks for: see the warnings of the run",
-    "withheld-other-quantity": "no verdict: trials measured something else than the study asks for",
+    "other-quantity": "left out, since trials measured something else than the study asks for, or than the other side: see the warnings of "
+    "the run",
+    "withheld-other-quantity": "no verdict: trials measured something else than the study asks for, or than the other side",
     "withheld-clock": "no verdict `equivalent`: a guest's clock ran off by more than the margin, and the figure is of that clock",
     "withheld-clock-check": "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock",
     "few-for-spread": (

@@ -40,7 +40,7 @@ class Contrast:
     session; None: all are of one.
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
     finely they are known. zeros: blocks in which a side did nothing, of which there is no ratio. is_other_quantity: a trial of a
-    side measured something else than was asked.
+    side measured something else than was asked, or than the other side did.
     """
 
     logs: Array
@@ -88,7 +88,8 @@ class ContrastSide:
     """A cell in one metric. medians: of the blocks' trials. trials: the fewest of a block. failed, tried: trials.
 
     clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin. resolution: how
-    finely they are known. is_other_quantity: a trial measured something else than was asked.
+    finely they are known. is_other_quantity: a trial measured something else than was asked. is_held_below: only the cache
+    below a guest's disk held the files.
     """
 
     means: BlockMeans
@@ -99,6 +100,7 @@ class ContrastSide:
     clock_is_wrong: bool = False
     resolution: Resolution = EXACT
     is_other_quantity: bool = False
+    is_held_below: bool = False
 
 
 def paired_contrast(
@@ -134,7 +136,8 @@ def paired_contrast(
         clock_is_wrong=any(side.clock_is_wrong for side in sides),
         resolution=coarsest([side.resolution for side in sides]),
         zeros=len(zeros_of(treatment.means) | zeros_of(baseline.means)),
-        is_other_quantity=any(side.is_other_quantity for side in sides),
+        is_other_quantity=any(side.is_other_quantity for side in sides)
+        or treatment.is_held_below != baseline.is_held_below,
     )
 
 

@@ -24,7 +24,9 @@ LISTS = (SAMPLES, HISTOGRAMS, RESOLUTIONS)  # what is under them is many numbers
 CLOCK_RATE = "clock-rate"
 """Code of the warning that a guest's clock ran at a wrong rate during a trial."""
 HOST_CACHE = "host-cache"
-"""Code of the warning of a trial whose files only the page cache below its guest's disk holds."""
+"""Code of the warning of a trial whose files only the page cache below its guest's disk holds.
+
+No claim and no verdict rests on a comparison of which it is true on one side alone."""
 OTHER_QUANTITY = (
     "packet-size",
     "packets-not-counted",

@@ -210,7 +210,7 @@ def _without_value(
 
 
 def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Iterator[doc.Inline]:
-    """Blocks that are left out, equality that is the link's, and files that a cache held on one side alone."""
+    """Blocks that are left out, equality that is the link's, and packets of unlike sizes."""
     if lacking := max((each.left_out for each in compared), default=0):
         total = doc.Count(sum(len(session.blocks) for session in analysis.sessions))
         yield plural(
@@ -230,10 +230,6 @@ def notes_of(analysis: Analysis, compared: Sequence[ClaimedComparison]) -> Itera
             "packets of one side are up to {factor} times as large as those of the other: part of the ratio is "
             "their number",
             factor=doc.Number(apart, 2),
-        )
-    if any(each.is_held_below for each in compared):
-        yield msg(
-            "on one side the page cache of the host, below the disk of the guest, held the files"
         )
 
 

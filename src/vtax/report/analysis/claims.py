@@ -41,7 +41,7 @@ from vtax.report.analysis.compared import Cell, cells_of
 from vtax.report.analysis.published import Published, Repeated, published, repeated
 from vtax.report.analysis.result import tried
 from vtax.report.analysis.sessions import of_hosts
-from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.values import Analysis, is_other_quantity
 from vtax.report.document import msg
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Judgement, RangeTest, judge_claims, withheld
@@ -60,8 +60,8 @@ class ClaimedComparison:
 
     point: what both have in common, as it is written. tested: None where the statistics have no answer. left_out:
     blocks of the run in which a cell of it has no value that a logarithm can be taken of. fills_link: an equivalence
-    of sides that both send as fast as their link. is_held_below: the cache below a disk held the files of one side
-    alone. packets_apart: how many times as large packets of one side are as those of the other.
+    of sides that both send as fast as their link. packets_apart: how many times as large packets of one side are as
+    those of the other.
     """
 
     check: Annotated[
@@ -78,7 +78,6 @@ class ClaimedComparison:
     reason: Annotated[str, Means("why there is no ratio")] = ""
     left_out: int = 0
     fills_link: bool = False
-    is_held_below: bool = False
     packets_apart: float = 1.0
 
     @property
@@ -434,8 +433,6 @@ def _comparison(
         high,
         fills_link=check.kind == "equivalence" and bool(of) and all(map(fills_link, (*of, *to))),
         packets_apart=packets_apart(entries, of, to),
-        is_held_below=bool(to)
-        and any(e.row.is_held_below for e in of) != any(e.row.is_held_below for e in to),
     )
     cells = (*of, *to)
     is_wrong = any(entry.row.clock_is_wrong for entry in cells)
@@ -443,9 +440,12 @@ def _comparison(
     try:
         if not of:
             raise StatsError(Note("no-shared-block"))
-        if any(entry.row.is_other_quantity for entry in cells):
-            raise StatsError(Note("other-quantity"))
         divisor = divisor_of(entries, check, mapped)
+        references = [*map(divisor, cells)] if divisor else []
+        if is_other_quantity([e.row for e in of], [e.row for e in to or of]) or any(
+            entry.row.is_other_quantity for entry in references
+        ):
+            raise StatsError(Note("other-quantity"))
         compared = replace(compared, left_out=_left_out(analysis, sides, (of, to), divisor))
         blocks = [_blocks_of(analysis, side) for side in sides]
         if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:

@@ -508,6 +508,7 @@ def _side(row: MeasuredRow, left: frozenset[int]) -> ContrastSide:
         row.clock_is_wrong,
         row.resolution,
         row.is_other_quantity,
+        row.is_held_below,
     )
 
 

@@ -17,7 +17,7 @@ from vtax.messages import Note
 from vtax.pairing import Logs
 from vtax.report.analysis.compared import Cell, Compared, Side
 from vtax.report.analysis.result import logs_to, tried
-from vtax.report.analysis.values import Row
+from vtax.report.analysis.values import Row, is_other_quantity
 from vtax.stats.checks import StatsError, positive_logs
 from vtax.stats.contrasts import Contrast, unpaired_ratio_of_logs, zeros_of
 from vtax.stats.describe import describe_blocks
@@ -129,7 +129,7 @@ def trials_of(pair: Compared) -> Contrast:
         resolution=coarsest([row.resolution for row in (*of, *to)]),
         zeros=zeros,
         clock_is_wrong=pair.clock_is_wrong,
-        is_other_quantity=any(row.is_other_quantity for row in (*of, *to)),
+        is_other_quantity=is_other_quantity(of, to),
     )
 
 

@@ -302,6 +302,16 @@ def rows_to_baseline(
         yield section, point, row, base
 
 
+def is_other_quantity(of: Iterable[MeasuredRow], to: Iterable[MeasuredRow]) -> bool:
+    """Return whether a ratio of two sides is of something else than the study asks for.
+
+    A trial measured something else, or the cache below a guest's disk held the files of one side alone.
+    """
+    sides = list(of), list(to)
+    held = {any(row.is_held_below for row in side) for side in sides}
+    return len(held) > 1 or any(row.is_other_quantity for side in sides for row in side)
+
+
 def place_of(section: Section, point: ResultPoint, row: Row) -> doc.WarnedPlace:
     """`docker, iperf3 throughput, direction=send`: where something about a row holds."""
     return doc.WarnedPlace(row.platform.name, section.name, levels_of(point.levels))
