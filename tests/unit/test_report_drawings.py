@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawn_run import run_of
+from drawn_run import plan_of, run_of
 from golden_files import Golden
 
 from vtax.errors import BadInput
 from vtax.levels import METRIC
+from vtax.messages import Note
 from vtax.report.analysis.drawings import cell_tests, drawings, finished_blocks
 from vtax.report.analysis.figure_values import Drawing, Plotted
+from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.source import Source
 from vtax.report.chapters import report
 from vtax.report.parts.figure_charts import chart_of
@@ -59,6 +61,29 @@ def test_every_declared_figure_finds_cells_of_its_own_study(study: str) -> None:
         )
         assert all(place.tests for place in drawing.places), drawing.figure.id
         assert drawing.absent == ()
+
+
+def test_a_point_whose_messages_no_wire_carries_is_marked() -> None:
+    """At the axis, and with a sentence below the figure."""
+    planned = plan_of(load("santos2008", chosen=Chosen(scale="quick")))
+    (one,) = [
+        cell.key
+        for cell in planned.cells
+        if (cell.label, cell.platform, cell.levels.get("request_size"))
+        == ("TCP small", "native", 1)
+    ]
+    note = Note("undelayed", request=1, response=1, module="sch_netem")
+    for notes, signs in (([], [False, False]), ([note], [True, False])):
+        run = planned.run().blocks(2)
+        for each in notes:
+            run = run.warned(one, each)
+        data = run.values(
+            lambda cell, *_: {"transfer_rate": 2.0} if cell.benchmark == "netperf" else {}
+        ).data()
+        source = Source(data, shown(data, judged_run(data)))
+        chart = chart_of(figures(source)["figure-2"], source.analysis)
+        assert ["†" in english(label) for _, label in chart.x_labels] == signs
+        assert any("no wire carries" in english(note) for note in chart.notes) == any(signs)
 
 
 def test_the_publications_statistic_is_of_all_tests_and_ours_of_blocks() -> None:

@@ -19,7 +19,7 @@ from vtax.report.analysis.claims import check_mapping
 from vtax.report.analysis.figure_values import Drawing, Estimate, Plotted, PublicationStatistic
 from vtax.report.analysis.published import published_of
 from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_in
-from vtax.report.analysis.values import Analysis, Row, Section
+from vtax.report.analysis.values import Analysis, Row, Section, is_other_quantity
 from vtax.stats.checks import Better
 from vtax.stats.intervals import mean_interval
 from vtax.store.query import Floats, Ints, RunData
@@ -173,6 +173,8 @@ class _Selection:
         levels = dict(Levels({**row.cell.levels, **named}).texts)
         count = row.blocks.size if not blocks else int(np.isin(row.blocks, list(blocks)).sum())
         unit = "" if quantity == "efficiency" else section.metric.unit
+        compared = base if base is not None and quantity == "efficiency" else row
+        is_other = is_other_quantity([row], [compared])
         printed = self._printed(section, row, there) if quantity == "value" and host <= 1 else None
         return Plotted(
             row.platform.name,
@@ -187,6 +189,7 @@ class _Selection:
             statistic,
             ratio,
             printed,
+            is_other_quantity=is_other,
         )
 
     def _mean(self, row: Row, blocks: set[int]) -> Estimate | None:

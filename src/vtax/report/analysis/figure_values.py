@@ -74,6 +74,12 @@ class Plotted:
         Means("bounds of its interval", name="printed_high", take="high"),
     ] = None
     marks: Annotated[tuple[str, ...], MARKS] = ()
+    is_other_quantity: Annotated[
+        bool,
+        Means(
+            "whether trials measured something else than the study asks for", name="other_quantity"
+        ),
+    ] = False
 
     @property
     def benchmark(self) -> Annotated[str, Means("label of the benchmark")]:

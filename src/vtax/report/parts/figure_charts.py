@@ -19,6 +19,8 @@ from vtax.study.figures import NAMED_AXES, QUANTITY, TEST, Quantity
 _BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")
 _PERCENT = doc.Scale("%", 0.01)
 _ROW = "row"  # of a table: a benchmark with a metric
+_OTHER_SIGN = "†"
+"""Beside a point of which trials measured something else than the study asks for."""
 _LARGEST_CV = msg("largest coefficient of variation")
 
 
@@ -147,7 +149,7 @@ class _Builder:
             values=tuple(values),
             x_title=self._axis_title(figure.x),
             x_labels=tuple(
-                (at_x[key], self._label(key, figure.x, places)) for key in xs if figure.x != TEST
+                (at_x[key], self._marked(key, places)) for key in xs if figure.x != TEST
             ),
             y_title=self._axis_title(row_axis) if row_axis else "",
             y_labels=tuple(self._label(key, row_axis, places) for key in ys),
@@ -233,6 +235,14 @@ class _Builder:
             )
             return label if is_alone else joined([label, metric], " ")
         return level_of(axis, key) if axis else key
+
+    def _marked(self, key: str, places: Sequence[Plotted]) -> doc.Inline:
+        """Return the label of a key of the horizontal axis, with a sign where values are of another quantity."""
+        label = self._label(key, self.figure.x, places)
+        here = [place for place in places if self._key(place, self.figure.x) == key]
+        if any(place.is_other_quantity for place in here):
+            return joined([label, _OTHER_SIGN], " ")
+        return label
 
     def _axis_title(self, axis: str) -> doc.Inline:
         if axis == TEST:
@@ -355,6 +365,14 @@ class _Builder:
         if marked:
             found.append(
                 msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked))
+            )
+        if any(place.is_other_quantity for place in self.drawing.places):
+            found.append(
+                msg(
+                    "{sign}: trials measured something else than the study asks for, such as messages that no wire "
+                    "carries; see the warnings of the run.",
+                    sign=_OTHER_SIGN,
+                )
             )
         if self.drawing.absent:
             found.append(
